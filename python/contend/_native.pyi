@@ -1,0 +1,1 @@
+"""The native core: what must cost almost nothing. Documented in crates/python/src."""

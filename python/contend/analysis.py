@@ -1,0 +1,170 @@
+"""What a run says, as plain values: the one document that reports, exports, `compare` and machines read.
+
+`Analysis.to_json()` is `findings.json`; its JSON Schema is docs/reference/analysis.schema.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from contend.advice.finding import Finding
+from contend.stats.estimate import Estimate
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    name: str
+    unit: str
+    better: str  # higher, lower
+    loop: str  # open, closed or "" where the metric is no load generator's
+    primary: bool  # the victim's headline metric
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "unit": self.unit, "better": self.better, "loop": self.loop, "primary": self.primary}
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One cell's own level of one metric: the median over its trials, with its exact sign-test interval.
+
+    `values` are the raw points in the order of their blocks, `flagged` the positions of those whose
+    surroundings were contaminated.
+    """
+
+    estimate: Estimate
+    values: tuple[float, ...]
+    blocks: tuple[int, ...]
+    flagged: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.estimate.to_json(),
+            "values": list(self.values),
+            "blocks": list(self.blocks),
+            "flagged": list(self.flagged),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """One treatment cell against its baseline, for one metric.
+
+    `estimate` is a slowdown in interference and overhead studies: > 1 is worse, whatever the metric's
+    direction (baseline / treatment where higher is better). In a compare study (`contend ab`) it is
+    treatment / baseline as measured. `evidence` holds medians over the cell's trials, {name: (value, unit)},
+    for the treatment and for the baseline.
+    """
+
+    cell: str
+    factors: Mapping[str, str]
+    metric: MetricInfo
+    baseline: Level
+    treatment: Level
+    estimate: Estimate
+    evidence: Mapping[str, tuple[float, str]]
+    baseline_evidence: Mapping[str, tuple[float, str]]
+
+    def to_json(self) -> dict[str, Any]:
+        def flat(evidence: Mapping[str, tuple[float, str]]) -> dict[str, Any]:
+            return {k: {"value": v, "unit": u} for k, (v, u) in evidence.items()}
+
+        return {
+            "cell": self.cell,
+            "factors": dict(self.factors),
+            "metric": self.metric.to_json(),
+            "baseline": self.baseline.to_json(),
+            "treatment": self.treatment.to_json(),
+            "estimate": self.estimate.to_json(),
+            "evidence": flat(self.evidence),
+            "baseline_evidence": flat(self.baseline_evidence),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The A/A control: the same cell under two labels. `alarm` when its interval excludes 1."""
+
+    factors: Mapping[str, str]
+    metric: MetricInfo
+    estimate: Estimate
+    detectable: float  # smallest relative effect seen with 80 % power, 0.02 = 2 %
+    alarm: bool
+
+    def to_json(self) -> dict[str, Any]:
+        detectable = self.detectable if self.detectable < 1e9 else None
+        return {
+            "factors": dict(self.factors),
+            "metric": self.metric.to_json(),
+            "estimate": self.estimate.to_json(),
+            "detectable": detectable,
+            "alarm": self.alarm,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How the numbers were made; printed with them."""
+
+    seed: int
+    blocks: int  # counted blocks that are complete
+    kind: str  # "pairs" or "blocks of 8"
+    estimand: str
+    intervals: str
+    simultaneous: int  # number of intervals that hold together
+    target: float | None  # wanted relative half-width
+    target_reached: Mapping[str, bool]  # by "victim metric"
+    stopped: str  # target reached, budget spent, planned blocks done, interrupted
+    spiky: float | None  # share of spiky runs in the pilot
+    warmup: Mapping[str, int]  # trials thrown away before the first counted block, by victim
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "blocks": self.blocks,
+            "kind": self.kind,
+            "estimand": self.estimand,
+            "intervals": self.intervals,
+            "simultaneous": self.simultaneous,
+            "target": self.target,
+            "target_reached": dict(self.target_reached),
+            "stopped": self.stopped,
+            "spiky": self.spiky,
+            "warmup": dict(self.warmup),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    run: str  # run id
+    study: str
+    title: str  # the question
+    answer: str  # one sentence
+    design: Design
+    cells: tuple[CellResult, ...]
+    controls: tuple[Control, ...]
+    findings: tuple[Finding, ...]
+    skipped: tuple[str, ...]  # what could not run, and why
+    failed: tuple[str, ...]  # trials without a result, by message
+    flags: Mapping[str, int]  # how many trials carry which flag
+    trials: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run": self.run,
+            "study": self.study,
+            "title": self.title,
+            "answer": self.answer,
+            "design": self.design.to_json(),
+            "cells": [c.to_json() for c in self.cells],
+            "controls": [c.to_json() for c in self.controls],
+            "findings": [f.to_json() for f in self.findings],
+            "skipped": list(self.skipped),
+            "failed": list(self.failed),
+            "flags": dict(self.flags),
+            "trials": self.trials,
+        }

@@ -1,0 +1,28 @@
+"""The clock that code waits on, passed in so that tests need no sleeping."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def monotonic_ns(self) -> int: ...
+    def utc(self) -> str: ...
+    def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """CLOCK_MONOTONIC, the one clock of every duration in a run, and UTC for people."""
+
+    name = "CLOCK_MONOTONIC"
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def utc(self) -> str:
+        return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(max(0.0, seconds))

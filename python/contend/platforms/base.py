@@ -1,0 +1,144 @@
+"""The seam between a run and the thing it runs on. Backends meet the rest of contend only here.
+
+A Platform prepares Hosts. A Host is one party's place to run: the victim, each neighbour and the load
+generator get one each, so that what one uses is accounted to it and can be ended without the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+Role = Literal["victim", "neighbour", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Caps for one party, by the controllers of cgroup v1 or v2. None: not capped.
+
+    cpus: CPU bandwidth in CPUs (quota / period). memory_bytes: memory.max. read_iops, write_iops: on the
+    block device that holds the run directory. bytes_per_s: read and write each, on the same device.
+    """
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    iops: int | None = None
+    bytes_per_s: int | None = None
+
+    def __bool__(self) -> bool:
+        return any(x is not None for x in (self.cpus, self.memory_bytes, self.iops, self.bytes_per_s))
+
+
+@dataclass(frozen=True, slots=True)
+class HostSpec:
+    """What a party is to get. `cpu_list` is an affinity (bare) or a cpuset (container, when pinned)."""
+
+    name: str  # unique within the run; becomes part of the names of cgroups and containers
+    role: Role
+    cpu_list: tuple[int, ...] | None = None  # None: every CPU the tool itself may use
+    limit: Limit = Limit()
+    netns: str | None = None
+    directory: Path = Path()  # the run directory: visible inside the platform under the same path
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    argv: tuple[str, ...]
+    cwd: Path
+    stdout: Path
+    stderr: Path
+    env: Mapping[str, str] = field(default_factory=dict)  # added to the tool's own environment
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended. Times are of the process itself and its waited-for children (rusage).
+
+    wall_ns is the time inside the platform (first instruction of the command to its end); startup_ns what the
+    platform added before it (0 on bare).
+    """
+
+    code: int  # exit status, or minus the signal's number
+    wall_ns: int
+    user_ns: int
+    system_ns: int
+    max_rss_bytes: int
+    voluntary_switches: int
+    involuntary_switches: int
+    startup_ns: int = 0
+    timed_out: bool = False
+
+    @property
+    def cpu_ns(self) -> int:
+        return self.user_ns + self.system_ns
+
+
+class Process(Protocol):
+    pid: int
+    started_ns: int  # CLOCK_MONOTONIC
+
+    def wait(self, timeout_s: float | None = None) -> Exit:
+        """Wait for the end; after timeout_s the whole process group is ended and Exit.timed_out is set."""
+        ...
+
+    def stop(self, signal: str = "TERM", grace_s: float = 2.0) -> Exit:
+        """End it and its children: signal, then SIGKILL after the grace. Idempotent."""
+        ...
+
+    def alive(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Counters of one host since it was prepared, in ns or counts; None where this machine cannot tell."""
+
+    cpu_ns: int | None = None
+    user_ns: int | None = None
+    system_ns: int | None = None
+    nr_throttled: int | None = None
+    throttled_ns: int | None = None
+    cpu_pressure_ns: int | None = None  # PSI some: time in which at least one task waited for a CPU
+    io_pressure_ns: int | None = None
+    memory_pressure_ns: int | None = None
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+
+
+class Host(Protocol):
+    spec: HostSpec
+
+    def run(self, command: Command) -> Process: ...
+
+    def usage(self) -> Usage: ...
+
+    def pids(self) -> tuple[int, ...]:
+        """Every process of this host that is alive, in the tool's own pid namespace."""
+        ...
+
+    def cgroup(self) -> Path | None:
+        """The cgroup v2 directory that holds exactly this host's tasks, if there is one."""
+        ...
+
+    def honoured(self) -> dict[str, object]:
+        """What the host got, read back from the kernel: cpus, quota, memory, mechanism."""
+        ...
+
+    def close(self) -> None:
+        """End every process and remove everything. Idempotent; safe after a failure half-way."""
+        ...
+
+
+class Platform(Protocol):
+    kind: str
+
+    def prepare(self, spec: HostSpec) -> Host:
+        """Raises CannotHonour before anything is created if the host cannot give what `spec` asks for."""
+        ...
+
+    def describe(self) -> dict[str, object]:
+        """For the record: mechanism (cgroup v1/v2, scope, affinity only), runtime and version."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,124 @@
+"""Quantities as people write them, and back.
+
+Internally time is integer nanoseconds, sizes are bytes, ratios are plain floats; a field's name carries
+its unit. Only the edges (scenario files, tables) use the strings parsed and printed here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from contend.errors import BadInput
+
+NS_PER_S = 1_000_000_000
+
+_DURATIONS_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+_SIZES = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_NUMBER = re.compile(r"^\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zA-Zµ%]*)\s*$")
+
+
+def parse_duration_ns(text: str | int | float) -> int:
+    """Nanoseconds of `'3m'`, `'1.5s'`, `'200ms'`; a bare number is seconds. Raises BadInput.
+
+    >>> parse_duration_ns("1.5s"), parse_duration_ns(2), parse_duration_ns("3m")
+    (1500000000, 2000000000, 180000000000)
+    """
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        number, unit = float(text), "s"
+    else:
+        match = _NUMBER.match(str(text))
+        if match is None:
+            raise BadInput(f"'{text}' is not a duration", hint="write it like 500ms, 2s or 5m")
+        number, unit = float(match[1]), match[2] or "s"
+    if unit not in _DURATIONS_NS or not math.isfinite(number):
+        raise BadInput(f"'{text}' is not a duration", hint="units are ns, us, ms, s, m, h")
+    if number < 0:
+        raise BadInput(f"'{text}' is negative", hint="a duration is zero or more")
+    return round(number * _DURATIONS_NS[unit])
+
+
+def parse_fraction(text: str | int | float) -> float:
+    """A fraction from `'2%'` or `0.02`. Raises BadInput.
+
+    >>> parse_fraction("2%"), parse_fraction(0.05)
+    (0.02, 0.05)
+    """
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    match = _NUMBER.match(str(text))
+    if match is None or match[2] not in ("", "%"):
+        raise BadInput(f"'{text}' is not a percentage", hint="write it like 2% or 0.02")
+    return float(match[1]) / (100 if match[2] == "%" else 1)
+
+
+def parse_size_bytes(text: str | int) -> int:
+    """Bytes of `'64M'`, `'4k'`, `'1GiB'` (powers of two). Raises BadInput.
+
+    >>> parse_size_bytes("4k"), parse_size_bytes("1GiB"), parse_size_bytes(512)
+    (4096, 1073741824, 512)
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    match = _NUMBER.match(str(text))
+    unit = match[2].lower().removesuffix("ib") if match else ""
+    if len(unit) == 2:
+        unit = unit.removesuffix("b")
+    if match is None or unit not in _SIZES:
+        raise BadInput(f"'{text}' is not a size", hint="write it like 4k, 64M or 1G (powers of two)")
+    return round(float(match[1]) * _SIZES[unit])
+
+
+def format_duration(ns: float) -> str:
+    """Three significant digits in the unit a person would choose.
+
+    >>> format_duration(1_230_000_000), format_duration(64e9), format_duration(1500)
+    ('1.23 s', '1 min 04 s', '1.5 µs')
+    """
+    if not math.isfinite(ns):
+        return "?"
+    if ns >= 60 * NS_PER_S:
+        seconds = round(ns / NS_PER_S)
+        minutes, seconds = divmod(seconds, 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.3g} ns"
+
+
+def format_value(value: float, unit: str = "") -> str:
+    """A measured value with three significant digits, scaled where the unit is a count or a time in seconds.
+
+    >>> format_value(86123, "IOPS"), format_value(0.00123, "s"), format_value(1.0449, "s")
+    ('86.1 kIOPS', '1.23 ms', '1.04 s')
+    """
+    if not math.isfinite(value):
+        return "?"
+    if unit == "s":
+        return format_duration(value * NS_PER_S) if value else "0 s"
+    if unit == "ns":
+        return format_duration(value)
+    prefix = ""
+    magnitude = abs(value)
+    if unit not in ("%", "ratio", "MiB", "MB/s", "MiB/s", ""):
+        for symbol, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+            if magnitude >= size:
+                value, prefix = value / size, symbol
+                break
+    digits = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{digits} {prefix}{unit}".rstrip()
+
+
+def format_ratio(value: float, low: float, high: float) -> str:
+    """A ratio with its interval, with as many decimals as the interval deserves.
+
+    >>> format_ratio(2.021, 1.981, 2.069), format_ratio(1.96, 1.8, 2.25)
+    ('2.02 [1.98, 2.07]', '2.0 [1.8, 2.2]')
+    """
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return f"{value:.2f} [too few blocks]"
+    width = high - low
+    decimals = 3 if width < 0.005 else 2 if width < 0.35 else 1
+    return f"{value:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"

@@ -1,0 +1,259 @@
+"""A workload is a file: how to install it, run it, and read its figures.
+
+The models here are the file format. They know nothing of hosts, runs or statistics. Commands are split like
+a shell would split them and run without a shell (write `sh -c '…'` where one is wanted); `{name}` inserts a
+parameter or one of PLACEHOLDERS, `{{` a brace.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from contend.errors import WorkloadError, suggest
+from contend.units import parse_duration_ns
+
+Resource = Literal["cpu", "memory", "disk", "network", "lock"]
+Scalar = str | int | float | bool
+
+PLACEHOLDERS: Mapping[str, str] = {
+    "work": "directory of this workload in this run; prepare writes here, all trials share it",
+    "out": "directory of this trial; the tool's output files go here",
+    "seconds": "how long one trial should take, in whole or decimal seconds",
+    "cpus": "number of CPUs the victim may use",
+    "cpu_list": "those CPUs, like 0,2-3",
+    "port": "a free TCP port on the loopback address, the same for serve and run",
+    "seed": "a number derived from the plan's seed, different for every trial",
+    "address": "address of the server: 127.0.0.1, or the server's end of the network pair",
+    "native": "runs one of contend's own generators: `{native} pace …`",
+}
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+Duration = Annotated[int, BeforeValidator(parse_duration_ns)]
+
+
+class Install(Strict):
+    """What must be there. `command` are programs looked up on PATH; `apt` the Debian packages that hold them."""
+
+    apt: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    note: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _single(cls, value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(value.get("command"), str):
+            return {**value, "command": (value["command"],)}
+        return value
+
+
+class Parameter(Strict):
+    default: Scalar
+    choices: tuple[Scalar, ...] = ()
+    min: float | None = None
+    max: float | None = None
+    unit: str = ""
+    about: str = ""
+
+    def check(self, name: str, value: Scalar) -> Scalar:
+        """The value, if it is allowed; raises WorkloadError."""
+        if self.choices and value not in self.choices:
+            known = ", ".join(str(c) for c in self.choices)
+            raise WorkloadError(f"'{name}: {value}' is not one of: {known}", hint=f"the default is {self.default}")
+        number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        if (self.min is not None or self.max is not None) and number is None:
+            raise WorkloadError(f"'{name}: {value}' is not a number", hint=f"the default is {self.default}")
+        if number is not None and self.min is not None and number < self.min:
+            raise WorkloadError(f"'{name}: {value}' is below {self.min:g}", hint=f"the default is {self.default}")
+        if number is not None and self.max is not None and number > self.max:
+            raise WorkloadError(f"'{name}: {value}' is above {self.max:g}", hint=f"the default is {self.default}")
+        return value
+
+
+class Ready(Strict):
+    """How to know that the server serves: it accepts on a TCP port, or a file appears."""
+
+    tcp: str | int | None = None
+    file: str | None = None
+    timeout: Duration = 15_000_000_000
+
+    @model_validator(mode="after")
+    def _one(self) -> Ready:
+        if (self.tcp is None) == (self.file is None):
+            raise ValueError("ready needs exactly one of: tcp, file")
+        return self
+
+
+class Serve(Strict):
+    """A server that runs in the platform for the length of one trial, while `run` loads it from outside."""
+
+    run: str
+    ready: Ready
+
+
+class Stop(Strict):
+    signal: Literal["TERM", "INT", "QUIT", "KILL"] = "TERM"
+    grace: Duration = 2_000_000_000
+
+
+class Metric(Strict):
+    """One figure of a trial and where it stands in the tool's output.
+
+    Exactly one source: `builtin` (measured by contend), or `from` (a file under {out}, `stdout` or `stderr`;
+    of step k of a list, `stdout:k`) with `path` (JSONPath into JSON, or into each line of NDJSON, the last
+    match counts), `column` (CSV, last row), or `pattern` (regular expression with one group, last match).
+    """
+
+    source: str = Field("", alias="from")
+    builtin: Literal["wall", "cpu", "user", "system", "max_rss", ""] = ""
+    path: str = ""
+    column: str = ""
+    pattern: str = ""
+    scale: float = 1.0
+    unit: str
+    better: Literal["higher", "lower"]
+    # open: timed from the intended send time. closed: the generator waits for each answer, so a stall hides
+    # the requests it delayed (coordinated omission); such a latency is never shown as a user's percentile.
+    loop: Literal["open", "closed", ""] = ""
+    about: str = ""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Metric:
+        readers = sum(bool(x) for x in (self.path, self.column, self.pattern))
+        if bool(self.builtin) == bool(self.source):
+            raise ValueError("a metric needs exactly one of: builtin, from")
+        if self.source and readers != 1:
+            raise ValueError("'from' needs exactly one of: path, column, pattern")
+        if self.pattern and re.compile(self.pattern).groups != 1:
+            raise ValueError(f"pattern '{self.pattern}' needs exactly one (group)")
+        return self
+
+
+class Neighbour(Strict):
+    """How the workload behaves as a neighbour: it runs until it is stopped.
+
+    Without `run`, the workload's own command (and server) is repeated. `burning` is the least rate at which it
+    must use its resource before the victim starts: CPUs' worth of CPU time for cpu, memory and lock, bytes a
+    second for disk and network.
+    """
+
+    run: str | None = None
+    burning: float | None = None
+
+
+class File(Strict):
+    """A file put into {work}: text written here, or one that lies beside the workload file."""
+
+    text: str | None = None
+    beside: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _inline(cls, value: Any) -> Any:
+        return {"text": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one(self) -> File:
+        if (self.text is None) == (self.beside is None):
+            raise ValueError("a file needs exactly one of: text, beside")
+        return self
+
+
+class Workload(Strict):
+    schema_version: Literal[1] = 1
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    title: str = ""
+    about: str = ""
+    install: Install = Install()
+    parameters: dict[str, Parameter] = {}
+    files: dict[str, File] = {}  # `@name@` inserts a parameter or placeholder; braces stay
+    prepare: tuple[str, ...] = ()
+    serve: Serve | None = None
+    run: tuple[str, ...]  # one command, or several run one after the other
+    neighbour: Neighbour = Neighbour()
+    stop: Stop = Stop()
+    metrics: dict[str, Metric]  # the first is the one shown when there is room for one
+    dominant: Resource
+    trial: Duration
+    network: Literal["", "pair"] = ""  # pair: serve and run each in a network namespace, joined by a veth
+    origin: str = Field("", exclude=True)  # the file it came from, for messages and for `beside`
+
+    @model_validator(mode="before")
+    @classmethod
+    def _single(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        value = dict(value)
+        for key in ("run", "prepare"):
+            if isinstance(value.get(key), str):
+                value[key] = (value[key],)
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Workload:
+        if not self.metrics:
+            raise ValueError("a workload needs at least one metric")
+        if not self.run:
+            raise ValueError("a workload needs a command to run")
+        if self.network and self.serve is None:
+            raise ValueError("network: pair needs a server ('serve')")
+        known = set(PLACEHOLDERS) | set(self.parameters)
+        clash = set(PLACEHOLDERS) & set(self.parameters)
+        if clash:
+            raise ValueError(f"parameter '{min(clash)}' has the name of a placeholder")
+        for command in self.commands():
+            try:
+                tokens = shlex.split(command)
+            except ValueError as error:
+                raise ValueError(f"command '{command}' cannot be split: {error}") from error
+            for name in placeholders(" ".join(tokens)):
+                if name not in known:
+                    raise ValueError(f"command uses {{{name}}}, which is no parameter ({suggest(name, known)})")
+        return self
+
+    def commands(self) -> tuple[str, ...]:
+        """Every command line the file holds."""
+        extra = [c for c in (self.serve.run if self.serve else None, self.neighbour.run) if c]
+        return (*self.prepare, *self.run, *extra)
+
+    @property
+    def primary(self) -> str:
+        """Name of the metric shown when there is room for one."""
+        return next(iter(self.metrics))
+
+
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([a-z_][a-z0-9_]*)\}")
+
+
+def placeholders(text: str) -> list[str]:
+    """Names inserted by `{name}` in a command.
+
+    >>> placeholders("fio --bs={block} '{{x}}'")
+    ['block']
+    """
+    return [m[1] for m in _PLACEHOLDER.finditer(text) if m[1]]
+
+
+def fill(command: str, values: Mapping[str, object]) -> tuple[str, ...]:
+    """The command's arguments, split first and filled after, so that a value with spaces stays one argument.
+
+    >>> fill("mytool --out {out}/r.json '{{}}'", {"out": "/tmp/a b"})
+    ('mytool', '--out', '/tmp/a b/r.json', '{}')
+    """
+    arguments: list[str] = []
+    for token in shlex.split(command):
+        if token == "{native}":  # one placeholder that is several arguments
+            arguments += str(values["native"]).split("\0")
+            continue
+        arguments.append(
+            _PLACEHOLDER.sub(lambda m: {"{{": "{", "}}": "}"}.get(m[0]) or str(values[m[1]]), token)
+        )
+    return tuple(arguments)
