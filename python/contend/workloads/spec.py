@@ -7,6 +7,7 @@ parameter or one of PLACEHOLDERS, `{{` a brace.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from contend.errors import WorkloadError, suggest
 from contend.units import parse_duration_ns
+from contend.yamlfile import MisplacedError, field
 
 Resource = Literal["cpu", "memory", "disk", "network", "lock"]
 Scalar = str | int | float | bool
@@ -24,6 +26,8 @@ PLACEHOLDERS: Mapping[str, str] = {
     "work": "directory of this workload in this run; prepare writes here, all trials share it",
     "out": "directory of this trial; the tool's output files go here",
     "seconds": "how long one trial should take, in whole or decimal seconds",
+    "step_seconds": "its part for one command of `run`: seconds / number of commands",
+    "step_ms": "the same in whole milliseconds",
     "cpus": "number of CPUs the victim may use",
     "cpu_list": "those CPUs, like 0,2-3",
     "port": "a free TCP port on the loopback address, the same for serve and run",
@@ -37,11 +41,11 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-Duration = Annotated[int, BeforeValidator(parse_duration_ns)]
+Duration = Annotated[int, BeforeValidator(field(parse_duration_ns))]
 
 
 class Install(Strict):
-    """What must be there. `command` are programs looked up on PATH; `apt` the Debian packages that hold them."""
+    """What must be there: `command` are programs looked up on PATH, `apt` the Debian packages with them."""
 
     apt: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
@@ -56,6 +60,8 @@ class Install(Strict):
 
 
 class Parameter(Strict):
+    """A value that `--set` may change. A default like `{cpus}` takes the placeholder's value of the trial."""
+
     default: Scalar
     choices: tuple[Scalar, ...] = ()
     min: float | None = None
@@ -64,18 +70,39 @@ class Parameter(Strict):
     about: str = ""
 
     def check(self, name: str, value: Scalar) -> Scalar:
-        """The value, if it is allowed; raises WorkloadError."""
+        """The value, if it is allowed; raises WorkloadError. A default that is a placeholder passes."""
+        if value == self.default and self.follows_placeholder:
+            return value
         if self.choices and value not in self.choices:
             known = ", ".join(str(c) for c in self.choices)
-            raise WorkloadError(f"'{name}: {value}' is not one of: {known}", hint=f"the default is {self.default}")
+            raise WorkloadError(
+                f"'{name}: {value}' is not one of: {known}", hint=f"the default is {self.default}"
+            )
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
         if (self.min is not None or self.max is not None) and number is None:
             raise WorkloadError(f"'{name}: {value}' is not a number", hint=f"the default is {self.default}")
         if number is not None and self.min is not None and number < self.min:
-            raise WorkloadError(f"'{name}: {value}' is below {self.min:g}", hint=f"the default is {self.default}")
+            raise WorkloadError(
+                f"'{name}: {value}' is below {self.min:g}", hint=f"the default is {self.default}"
+            )
         if number is not None and self.max is not None and number > self.max:
-            raise WorkloadError(f"'{name}: {value}' is above {self.max:g}", hint=f"the default is {self.default}")
+            raise WorkloadError(
+                f"'{name}: {value}' is above {self.max:g}", hint=f"the default is {self.default}"
+            )
         return value
+
+    @property
+    def follows_placeholder(self) -> bool:
+        """True if the default is one of the PLACEHOLDERS, like `{cpus}`."""
+        return isinstance(self.default, str) and self.default[1:-1] in PLACEHOLDERS and self.default[0] == "{"
+
+    @model_validator(mode="after")
+    def _default_allowed(self) -> Parameter:
+        try:
+            self.check("default", self.default)
+        except WorkloadError as error:
+            raise MisplacedError(error.message, ("default",)) from error
+        return self
 
 
 class Ready(Strict):
@@ -108,8 +135,9 @@ class Metric(Strict):
     """One figure of a trial and where it stands in the tool's output.
 
     Exactly one source: `builtin` (measured by contend), or `from` (a file under {out}, `stdout` or `stderr`;
-    of step k of a list, `stdout:k`) with `path` (JSONPath into JSON, or into each line of NDJSON, the last
-    match counts), `column` (CSV, last row), or `pattern` (regular expression with one group, last match).
+    of the k-th command of `run`, from 1, `stdout:k`; without k the last) with `path` (JSONPath into JSON, or
+    into each line of NDJSON, the last match counts), `column` (CSV, last row), or `pattern` (regular
+    expression with one group, last match).
     """
 
     source: str = Field("", alias="from")
@@ -132,17 +160,29 @@ class Metric(Strict):
             raise ValueError("a metric needs exactly one of: builtin, from")
         if self.source and readers != 1:
             raise ValueError("'from' needs exactly one of: path, column, pattern")
-        if self.pattern and re.compile(self.pattern).groups != 1:
-            raise ValueError(f"pattern '{self.pattern}' needs exactly one (group)")
+        if self.pattern:
+            try:
+                groups = re.compile(self.pattern).groups
+            except re.error as error:
+                raise MisplacedError(
+                    f"'pattern: {self.pattern}' is no regular expression: {error}", ("pattern",)
+                ) from error
+            if groups != 1:
+                hint = "put parentheses around the figure alone; (?:…) groups without counting"
+                raise MisplacedError(
+                    f"'pattern: {self.pattern}' needs exactly one (group)", ("pattern",), hint
+                )
+        if not math.isfinite(self.scale) or self.scale == 0:
+            raise MisplacedError(f"'scale: {self.scale}' is not a number other than zero", ("scale",))
         return self
 
 
 class Neighbour(Strict):
     """How the workload behaves as a neighbour: it runs until it is stopped.
 
-    Without `run`, the workload's own command (and server) is repeated. `burning` is the least rate at which it
-    must use its resource before the victim starts: CPUs' worth of CPU time for cpu, memory and lock, bytes a
-    second for disk and network.
+    Without `run`, the workload's own commands (and server) are repeated. `burning` is the least rate at which
+    it must use its resource before the victim starts: CPUs' worth of CPU time for cpu, memory and lock, bytes
+    a second for disk and network.
     """
 
     run: str | None = None
@@ -200,29 +240,60 @@ class Workload(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Workload:
         if not self.metrics:
-            raise ValueError("a workload needs at least one metric")
+            raise MisplacedError("a workload needs at least one metric", ("metrics",))
         if not self.run:
-            raise ValueError("a workload needs a command to run")
+            raise MisplacedError("a workload needs a command to run", ("run",))
         if self.network and self.serve is None:
-            raise ValueError("network: pair needs a server ('serve')")
-        known = set(PLACEHOLDERS) | set(self.parameters)
-        clash = set(PLACEHOLDERS) & set(self.parameters)
-        if clash:
-            raise ValueError(f"parameter '{min(clash)}' has the name of a placeholder")
-        for command in self.commands():
-            try:
-                tokens = shlex.split(command)
-            except ValueError as error:
-                raise ValueError(f"command '{command}' cannot be split: {error}") from error
-            for name in placeholders(" ".join(tokens)):
-                if name not in known:
-                    raise ValueError(f"command uses {{{name}}}, which is no parameter ({suggest(name, known)})")
+            raise MisplacedError("network: pair needs a server ('serve')", ("network",))
+        if self.trial <= 0:
+            raise MisplacedError("'trial' must be longer than nothing", ("trial",))
+        for name in self.parameters:
+            if name in PLACEHOLDERS:
+                raise MisplacedError(
+                    f"parameter '{name}' has the name of a placeholder", ("parameters", name)
+                )
+            if not re.fullmatch(_NAME, name):
+                hint = "lower-case letters, digits and _, a letter first"
+                raise MisplacedError(f"'{name}' is not a parameter's name", ("parameters", name), hint)
+        for name, metric in self.metrics.items():
+            _check_source(("metrics", name, "from"), metric.source, len(self.run))
+        for loc, command in self._located():
+            self._check_command(loc, command)
         return self
+
+    def _check_command(self, loc: tuple[str | int, ...], command: str) -> None:
+        """Raises MisplacedError unless the command splits and uses known names only."""
+        known = set(PLACEHOLDERS) | set(self.parameters)
+        try:
+            tokens = shlex.split(command)
+        except ValueError as error:
+            raise MisplacedError(
+                f"'{command}' cannot be split into arguments: {error}",
+                loc,
+                "close the quote, or escape it with \\",
+            ) from error
+        if not tokens:
+            raise MisplacedError(f"'{loc[-1]}' is an empty command", loc)
+        for name in placeholders(" ".join(tokens)):
+            if name not in known:
+                hint = suggest(name, known)
+                raise MisplacedError(f"'{{{name}}}' is neither a parameter nor a placeholder", loc, hint)
+
+    def _located(self) -> list[tuple[tuple[str | int, ...], str]]:
+        """Every command line with the place where it stands in the file."""
+        located: list[tuple[tuple[str | int, ...], str]] = [
+            *((("prepare", k), command) for k, command in enumerate(self.prepare)),
+            *((("run", k), command) for k, command in enumerate(self.run)),
+        ]
+        if self.serve:
+            located.append((("serve", "run"), self.serve.run))
+        if self.neighbour.run:
+            located.append((("neighbour", "run"), self.neighbour.run))
+        return located
 
     def commands(self) -> tuple[str, ...]:
         """Every command line the file holds."""
-        extra = [c for c in (self.serve.run if self.serve else None, self.neighbour.run) if c]
-        return (*self.prepare, *self.run, *extra)
+        return tuple(command for _, command in self._located())
 
     @property
     def primary(self) -> str:
@@ -230,6 +301,18 @@ class Workload(Strict):
         return next(iter(self.metrics))
 
 
+def _check_source(loc: tuple[str, ...], source: str, steps: int) -> None:
+    """`stdout:k` must name a step that there is; a file must stay below {out}."""
+    stream, colon, step = source.partition(":")
+    if stream in ("stdout", "stderr"):
+        if colon and not (step.isdecimal() and 1 <= int(step) <= steps):
+            raise MisplacedError(f"'from: {source}': there is no command {step} of {steps} in 'run'", loc)
+    elif source.startswith(("/", "../")) or "/../" in source:
+        hint = "let the tool write into {out}, and name the file relative to it"
+        raise MisplacedError(f"'from: {source}' is not below the trial's directory", loc, hint)
+
+
+_NAME = r"[a-z_][a-z0-9_]*"
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([a-z_][a-z0-9_]*)\}")
 
 
