@@ -1,0 +1,51 @@
+"""What a workload needs on this machine, and what of it is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from contend.workloads.spec import Workload
+
+_SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+
+def search_path() -> str:
+    """PATH, and the system directories that a normal user's leaves out: nginx is in /usr/sbin."""
+    given = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join([*given, *(d for d in _SYSTEM if d not in given)])
+
+
+def find_command(name: str) -> Path | None:
+    """Where the program is, or None."""
+    found = shutil.which(name, path=search_path())
+    return Path(found) if found else None
+
+
+def missing(workload: Workload) -> tuple[str, ...]:
+    """The workload's commands that are not installed."""
+    return tuple(name for name in workload.install.command if find_command(name) is None)
+
+
+def packages(workloads: Iterable[Workload]) -> tuple[str, ...]:
+    """The Debian packages of those of `workloads` that miss a command, sorted."""
+    return tuple(sorted({package for w in workloads if missing(w) for package in w.install.apt}))
+
+
+def hint(workloads: Iterable[Workload]) -> str:
+    """What to do about what is missing; empty when nothing is.
+
+    >>> hint([])
+    ''
+    """
+    lacking = [w for w in workloads if missing(w)]
+    apt = packages(lacking)
+    notes = [w.install.note for w in lacking if w.install.note]
+    if not lacking:
+        return ""
+    unpackaged = [name for w in lacking if not w.install.apt for name in missing(w)]
+    said = [f"apt-get install {' '.join(apt)}"] if apt else []
+    said += [f"put {', '.join(unpackaged)} on PATH"] if unpackaged else []
+    return "; ".join([*said, *notes])

@@ -1,0 +1,216 @@
+"""A workload with its parameters decided: what a cell of an experiment runs."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contend.errors import UnknownName, WorkloadError, suggest
+from contend.workloads.spec import PLACEHOLDERS, Parameter, Scalar, Workload, fill
+
+Argv = tuple[str, ...]
+
+# Fixed for the whole run, so they may stand in a file that is written once.
+_LASTING = frozenset({"work", "cpus", "cpu_list", "address", "seconds", "step_seconds", "step_ms"})
+_MARK = re.compile(r"@([a-z_][a-z0-9_]*)@")
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Argument vectors, ready to run. `run` is one command or several, one after the other."""
+
+    prepare: tuple[Argv, ...]
+    serve: Argv | None
+    run: tuple[Argv, ...]
+    neighbour: Argv  # runs until it is stopped; with `serve`, it loads that server
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A workload and a value for each of its parameters. `label` names it in tables: `fio[depth=1]`."""
+
+    workload: Workload
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The name, and what differs from the defaults, in the order of the file."""
+        changed = [
+            f"{name}={_text(self.parameters[name])}"
+            for name, parameter in self.workload.parameters.items()
+            if self.parameters[name] != parameter.default
+        ]
+        return self.workload.name + (f"[{','.join(changed)}]" if changed else "")
+
+    def values(self, values: Mapping[str, object]) -> dict[str, object]:
+        """`values` of the placeholders, those that follow from `seconds`, and the parameters."""
+        filled = dict(values)
+        if "seconds" in filled:
+            step_s = float(str(filled["seconds"])) / len(self.workload.run)
+            filled.setdefault("step_seconds", f"{step_s:g}")
+            filled.setdefault("step_ms", max(1, round(step_s * 1000)))
+        for name, value in self.parameters.items():
+            follows = self.workload.parameters[name].follows_placeholder
+            if follows and value == self.workload.parameters[name].default:
+                filled[name] = filled[str(value)[1:-1]]
+            else:
+                filled[name] = _text(value)
+        return filled
+
+    def commands(self, values: Mapping[str, object]) -> Commands:
+        """The commands, with `values` for the PLACEHOLDERS. Raises WorkloadError where one is missing."""
+        filled = self.values(values)
+        workload = self.workload
+
+        def argv(command: str) -> Argv:
+            try:
+                return fill(command, filled)
+            except KeyError as error:
+                raise WorkloadError(
+                    f"{workload.name}: no value for {{{error.args[0]}}} in '{command}'",
+                    hint=f"it is {PLACEHOLDERS.get(str(error.args[0]), 'a parameter')}",
+                ) from error
+
+        run = tuple(argv(command) for command in workload.run)
+        return Commands(
+            prepare=tuple(argv(command) for command in workload.prepare),
+            serve=argv(workload.serve.run) if workload.serve else None,
+            run=run,
+            neighbour=argv(workload.neighbour.run) if workload.neighbour.run else repeated(run),
+        )
+
+    def ready(self, values: Mapping[str, object]) -> tuple[int | None, str | None]:
+        """(TCP port, file) that tell when the server serves; one of them is None."""
+        if self.workload.serve is None:
+            return None, None
+        ready, filled = self.workload.serve.ready, self.values(values)
+        if ready.file is not None:
+            return None, " ".join(fill(shlex.quote(ready.file), filled))
+        port = " ".join(fill(str(ready.tcp), filled))
+        if not port.isdecimal():
+            raise WorkloadError(
+                f"{self.workload.name}: 'tcp: {port}' is not a port", hint="write tcp: '{port}'"
+            )
+        return int(port), None
+
+    def write_files(self, directory: Path, values: Mapping[str, object]) -> None:
+        """Write the workload's files into `directory`, once a run: `@name@` becomes the value.
+
+        Raises WorkloadError for a file that is not there, or that asks for what changes from trial to trial.
+        """
+        filled = self.values(values)
+        for name, file in self.workload.files.items():
+            text = file.text if file.text is not None else self._beside(str(file.beside))
+
+            def insert(match: re.Match[str], name: str = name) -> str:
+                word = match[1]
+                if word in self.parameters or word in _LASTING:
+                    return str(filled[word])
+                if word in PLACEHOLDERS:
+                    raise WorkloadError(
+                        f"{self.workload.name}: file '{name}' holds @{word}@, which changes with every trial",
+                        hint=f"pass {{{word}}} to the program as an argument",
+                    )
+                return match[0]  # some program's own notation
+
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_MARK.sub(insert, text), encoding="utf-8")
+
+    def _beside(self, name: str) -> str:
+        source = Path(self.workload.origin).parent / name
+        try:
+            return source.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise WorkloadError(
+                f"{self.workload.name}: cannot read '{name}' beside {self.workload.origin}: {error}",
+                hint="put it next to the workload's file",
+            ) from error
+
+
+def resolve(workload: Workload, parameters: Mapping[str, Scalar]) -> Instance:
+    """The workload with `parameters`, and its defaults for the others.
+
+    Text, as `--set` gives it, becomes a value of the default's type. Raises UnknownName for a parameter the
+    workload has not, WorkloadError for a value that is not allowed.
+    """
+    for name in parameters:
+        if name not in workload.parameters:
+            raise _unknown(workload, name)
+    decided: dict[str, Scalar] = {}
+    for name, parameter in workload.parameters.items():
+        if name not in parameters:
+            decided[name] = parameter.default
+            continue
+        try:
+            decided[name] = parameter.check(name, _coerce(name, parameters[name], parameter))
+        except WorkloadError as error:
+            raise WorkloadError(f"{workload.name}: {error.message}", hint=error.hint) from error
+    return Instance(workload, decided)
+
+
+def repeated(run: tuple[Argv, ...]) -> Argv:
+    """A command that repeats `run` until it is stopped, or until one of them fails.
+
+    >>> repeated((("mytool", "--out", "/tmp/a b"),))[2]
+    "while mytool --out '/tmp/a b' >/dev/null; do :; done"
+    """
+    steps = " && ".join(f"{shlex.join(argv)} >/dev/null" for argv in run)
+    return ("sh", "-c", f"while {steps}; do :; done")
+
+
+def _unknown(workload: Workload, name: str) -> UnknownName:
+    error = UnknownName("parameter", name, workload.parameters)
+    error.message = f"{workload.name} has no parameter '{name}'"
+    error.args = (error.message,)
+    error.hint = suggest(name, workload.parameters) if workload.parameters else "it has none"
+    return error
+
+
+def _coerce(name: str, value: object, parameter: Parameter) -> Scalar:
+    """`value` in the type of the parameter's default; text that is no such thing raises WorkloadError."""
+    default = parameter.default
+    if not isinstance(value, str | int | float):
+        raise WorkloadError(f"'{name}: {value}' is not one value", hint=f"the default is {default}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise WorkloadError(f"'{name}: {value}' is not finite", hint=f"the default is {default}")
+    text = _text(value)
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false", "yes", "no", "on", "off"):
+            raise WorkloadError(
+                f"'{name}: {text}' is not true or false", hint=f"the default is {_text(default)}"
+            )
+        return text.lower() in ("true", "yes", "on")
+    numeric = parameter.min is not None or parameter.max is not None
+    if isinstance(default, int | float) or (parameter.follows_placeholder and numeric):
+        return _number(name, value, text, default)
+    if "\0" in text:
+        raise WorkloadError(f"'{name}' holds a NUL character", hint=f"the default is {default}")
+    return text
+
+
+def _number(name: str, value: object, text: str, default: Scalar) -> Scalar:
+    whole = not isinstance(default, float)
+    try:
+        number = float("nan") if isinstance(value, bool) else float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or (whole and number != int(number)):
+        kind = "a whole number" if whole else "a number"
+        raise WorkloadError(f"'{name}: {text}' is not {kind}", hint=f"the default is {_text(default)}")
+    return int(number) if whole else number
+
+
+def _text(value: Scalar) -> str:
+    """As it is written in a file and on a command line.
+
+    >>> _text(True), _text(0.5), _text("4k"), _text(2.0)
+    ('true', '0.5', '4k', '2')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
