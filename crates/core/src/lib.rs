@@ -1,1 +1,19 @@
 //! The parts of contend that must cost almost nothing. Pure Rust, no Python.
+//!
+//! * [`host`]: a thread that samples the host's counters at absolute deadlines.
+//! * [`tasks`]: a thread that follows the CPU time and run delay of one party's tasks.
+//! * [`pace`]: an open-loop load generator; latencies count from the intended send time.
+//!
+//! [`procfs`] parses what the kernel prints, [`procfile`] reads it without reopening, [`clock`] is the one clock.
+
+pub mod clock;
+pub mod error;
+pub mod host;
+pub mod pace;
+pub mod procfile;
+pub mod procfs;
+pub mod table;
+pub mod tasks;
+pub mod ticker;
+
+pub use error::{Error, Result};

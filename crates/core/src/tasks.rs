@@ -1,0 +1,330 @@
+//! Follows the CPU time and the run delay (runnable, but waiting for a CPU) of one party's tasks.
+//!
+//! Source: `/proc/TID/schedstat` of every thread (kernel/sched/stats.h, Documentation/scheduler/sched-stats.rst).
+//! Its precision, all of it checked in the tests:
+//! * a turn on the CPU counts when the kernel updates it: at the latest at the next timer tick (1–10 ms);
+//! * a wait counts when it ends: a task that waits right now has its current wait missing;
+//! * a thread that ends takes its figures with it, so at most what it did since the last reading is lost; the leader
+//!   of a process stays readable until it is waited for, so nothing of it is lost;
+//! * a task that begins and ends between two readings is not seen at all. `cpu_ns` beside the cgroup's own CPU time
+//!   tells how much that was.
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::procfile::ProcFile;
+use crate::procfs::{self, Sched};
+use crate::ticker::{Ticker, lock};
+
+/// Searching all of /proc for children may take at most this share of the time (1/20).
+const SEARCH_SHARE: u64 = 20;
+
+/// What the tasks did since the last mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TaskTotals {
+    /// Time runnable but not running, summed over tasks.
+    pub run_delay_ns: u64,
+    /// Time on a CPU, summed over tasks.
+    pub cpu_ns: u64,
+    /// Turns on a CPU.
+    pub timeslices: u64,
+    /// Tasks seen.
+    pub tasks: u64,
+    /// Readings of all tasks.
+    pub reads: u64,
+    /// Tasks that ended unseen after their last reading: each lost what it did since then.
+    pub lost_tasks: u64,
+    /// CPU time of the watch itself.
+    pub own_cpu_ns: u64,
+}
+
+#[derive(Debug)]
+struct Task {
+    file: Option<ProcFile>, // None when descriptors are scarce: then it is opened for every reading
+    base: Sched,
+    last: Sched,
+}
+
+#[derive(Debug)]
+enum Source {
+    Cgroup(PathBuf),
+    Roots { processes: Vec<i32>, next_search_ns: u64 },
+}
+
+#[derive(Debug)]
+struct State {
+    source: Source,
+    tasks: HashMap<i32, Task>,
+    ended: TaskTotals,
+    max_files: usize,
+    files: usize,
+    buffer: Vec<u8>,
+    found: Vec<i32>,
+}
+
+fn read_sched(tid: i32, file: Option<&ProcFile>) -> Option<Sched> {
+    let mut text = [0; 96];
+    match file {
+        Some(file) => procfs::schedstat(file.read_short(&mut text).ok()?),
+        None => procfs::schedstat(
+            ProcFile::open(format!("/proc/{tid}/schedstat")).ok()?.read_short(&mut text).ok()?,
+        ),
+    }
+}
+
+impl State {
+    /// Read every known task, drop those that are gone, and find new ones.
+    fn scan(&mut self) {
+        let before = clock::thread_cpu_ns();
+        self.ended.reads += 1;
+        let (ended, files) = (&mut self.ended, &mut self.files);
+        self.tasks.retain(|tid, task| {
+            // An open file of /proc/TID belongs to that very task: a reused number cannot be mistaken for it.
+            let now = read_sched(*tid, task.file.as_ref());
+            let reused =
+                now.is_some_and(|now| now.cpu_ns < task.last.cpu_ns || now.timeslices < task.last.timeslices);
+            if let (Some(now), false) = (now, reused) {
+                task.last = now;
+                return true;
+            }
+            add(ended, task);
+            ended.lost_tasks += 1;
+            *files -= usize::from(task.file.is_some());
+            false
+        });
+        self.find();
+        let mut found = std::mem::take(&mut self.found);
+        for tid in found.drain(..) {
+            if self.tasks.contains_key(&tid) {
+                continue;
+            }
+            let room = self.files < self.max_files;
+            let file = if room { ProcFile::open(format!("/proc/{tid}/schedstat")).ok() } else { None };
+            // A task that ended between the list and here was never seen running: it is not counted at all.
+            let Some(last) = read_sched(tid, file.as_ref()) else {
+                continue;
+            };
+            self.files += usize::from(file.is_some());
+            self.ended.tasks += 1;
+            self.tasks.insert(tid, Task { file, base: Sched::default(), last });
+        }
+        self.found = found;
+        self.ended.own_cpu_ns += clock::thread_cpu_ns() - before;
+    }
+
+    fn find(&mut self) {
+        match &mut self.source {
+            Source::Cgroup(path) => threads_of_cgroup(path, &mut self.buffer, &mut self.found),
+            Source::Roots { processes, next_search_ns } => {
+                let now = clock::monotonic_ns();
+                processes.retain(|pid| Path::new("/proc").join(pid.to_string()).exists());
+                if now >= *next_search_ns {
+                    descend(processes, &mut self.buffer);
+                    let took = clock::monotonic_ns() - now;
+                    *next_search_ns = now + SEARCH_SHARE * took;
+                }
+                for pid in processes {
+                    self.found.extend(numbered(Path::new(&format!("/proc/{pid}/task"))));
+                }
+            }
+        }
+    }
+
+    fn mark(&mut self) {
+        self.scan();
+        for task in self.tasks.values_mut() {
+            task.base = task.last;
+        }
+        self.ended = TaskTotals { tasks: self.tasks.len() as u64, ..TaskTotals::default() };
+    }
+
+    fn totals(&self) -> TaskTotals {
+        let mut totals = self.ended;
+        for task in self.tasks.values() {
+            add(&mut totals, task);
+        }
+        totals
+    }
+}
+
+fn add(totals: &mut TaskTotals, task: &Task) {
+    totals.cpu_ns += task.last.cpu_ns - task.base.cpu_ns;
+    totals.run_delay_ns += task.last.run_delay_ns.saturating_sub(task.base.run_delay_ns);
+    totals.timeslices += task.last.timeslices - task.base.timeslices;
+}
+
+/// Threads of a cgroup and of those below it (a container's runtime makes its own).
+fn threads_of_cgroup(path: &Path, buffer: &mut Vec<u8>, found: &mut Vec<i32>) {
+    if let Ok(file) = ProcFile::open(path.join("cgroup.threads")) {
+        if let Ok(text) = file.read(buffer) {
+            found.extend(procfs::ids(text));
+        }
+    }
+    // Failures mean that the cgroup was removed meanwhile: its tasks have ended.
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            threads_of_cgroup(&entry.path(), buffer, found);
+        }
+    }
+}
+
+/// Numbered entries of a directory of /proc.
+fn numbered(path: &Path) -> impl Iterator<Item = i32> + use<> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
+}
+
+/// Add the descendants of known processes. `/proc/PID/task/TID/children` is the quick way, where the kernel was
+/// built with it (CONFIG_PROC_CHILDREN); else every process is asked for its parent.
+fn descend(processes: &mut Vec<i32>, buffer: &mut Vec<u8>) {
+    let quick = std::fs::exists("/proc/thread-self/children").unwrap_or(false);
+    if quick {
+        let mut at = 0;
+        while at < processes.len() {
+            let directory = format!("/proc/{}/task", processes[at]);
+            for tid in numbered(Path::new(&directory)) {
+                let Ok(file) = ProcFile::open(format!("{directory}/{tid}/children")) else {
+                    continue;
+                };
+                let Ok(text) = file.read(buffer) else { continue };
+                for child in procfs::ids(text) {
+                    if !processes.contains(&child) {
+                        processes.push(child);
+                    }
+                }
+            }
+            at += 1;
+        }
+        return;
+    }
+    let mut pairs = Vec::new();
+    for pid in numbered(Path::new("/proc")) {
+        let Ok(file) = ProcFile::open(format!("/proc/{pid}/stat")) else {
+            continue;
+        };
+        pairs.extend(file.read(buffer).ok().and_then(procfs::parent).map(|parent| (pid, parent)));
+    }
+    let mut at = 0;
+    while at < processes.len() {
+        let parent = processes[at];
+        for (pid, _) in pairs.iter().filter(|(_, of)| *of == parent) {
+            if !processes.contains(pid) {
+                processes.push(*pid);
+            }
+        }
+        at += 1;
+    }
+}
+
+/// How many descriptors the watch may keep: a quarter of what this process may open.
+fn descriptor_budget() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid rlimit for the kernel to fill.
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
+        0 => usize::try_from(limit.rlim_cur / 4).unwrap_or(usize::MAX).min(16_384),
+        _ => 64,
+    }
+}
+
+/// A thread that follows one party's tasks; see the module for its precision.
+#[derive(Debug)]
+pub struct TaskWatch {
+    state: Arc<Mutex<State>>,
+    ticker: Option<Ticker>,
+    interval_ns: u64,
+    cpus: Option<Vec<usize>>,
+}
+
+impl TaskWatch {
+    /// Watch the tasks of a cgroup v2 directory, or without one those of `roots` and their descendants.
+    pub fn new(
+        cgroup: Option<PathBuf>,
+        roots: Vec<i32>,
+        interval_ns: u64,
+        cpus: Option<Vec<usize>>,
+    ) -> Result<Self> {
+        let source = match cgroup {
+            Some(path) => {
+                if let Err(error) = std::fs::read(path.join("cgroup.threads")) {
+                    let what = format!("cannot list the threads of cgroup {}", path.display());
+                    return Err(Error::system(what, "give a directory of the cgroup v2 hierarchy", error));
+                }
+                Source::Cgroup(path)
+            }
+            None if roots.is_empty() => {
+                return Err(Error::invalid(
+                    "neither a cgroup nor a process to watch",
+                    "name at least one process",
+                ));
+            }
+            None => Source::Roots { processes: roots, next_search_ns: 0 },
+        };
+        if !Path::new("/proc/self/schedstat").exists() {
+            let hint = "the kernel needs CONFIG_SCHED_INFO; without it run delay is unknown";
+            return Err(Error::invalid("this kernel has no /proc/PID/schedstat", hint));
+        }
+        let state = State {
+            source,
+            tasks: HashMap::new(),
+            ended: TaskTotals::default(),
+            max_files: descriptor_budget(),
+            files: 0,
+            buffer: Vec::new(),
+            found: Vec::new(),
+        };
+        Ok(Self { state: Arc::new(Mutex::new(state)), ticker: None, interval_ns, cpus })
+    }
+
+    /// Mark, then read every interval. Starting twice changes nothing.
+    pub fn start(&mut self) -> Result<()> {
+        if self.ticker.is_none() {
+            self.mark();
+            let state = Arc::clone(&self.state);
+            let tick = move |_late| lock(&state).scan();
+            self.ticker = Some(Ticker::start("contend-tasks", self.interval_ns, self.cpus.clone(), tick)?);
+        }
+        Ok(())
+    }
+
+    /// Read now and count from here. A task that begins later counts from its begin.
+    pub fn mark(&self) {
+        lock(&self.state).mark();
+    }
+
+    /// Totals since the mark as of now, after a reading made in the calling thread.
+    pub fn read(&self) -> TaskTotals {
+        let mut state = lock(&self.state);
+        state.scan();
+        state.totals()
+    }
+
+    /// End the thread, read one last time, close every file. Idempotent.
+    pub fn stop(&mut self) -> TaskTotals {
+        if self.ticker.take().is_none() {
+            return lock(&self.state).totals();
+        }
+        let totals = self.read();
+        let mut state = lock(&self.state);
+        state.ended = totals;
+        state.tasks.clear();
+        state.files = 0;
+        totals
+    }
+}
+
+/// Figures of a process's leader, running or ended but not yet waited for (waitid with WNOWAIT).
+pub fn task_schedstat(pid: i32) -> Result<Sched> {
+    let path = format!("/proc/{pid}/schedstat");
+    let failed = |error| {
+        Error::system(format!("cannot read {path}"), "the process has ended and was waited for", error)
+    };
+    let file = ProcFile::open(&path).map_err(failed)?;
+    let mut text = [0; 96];
+    let text = file.read_short(&mut text).map_err(failed)?;
+    procfs::schedstat(text).ok_or_else(|| failed(std::io::Error::from(std::io::ErrorKind::InvalidData)))
+}
