@@ -1,0 +1,246 @@
+"""The host itself, without a treatment: no quota and no cpuset, unless a limit is asked for.
+
+Each party gets a control group that only accounts and finds its processes again; where this user may have
+none, its processes are found by session, by family and by the mark in their environment. CPUs are given by
+affinity (sched_setaffinity), which a process may change; what it got is read back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from contend.errors import CannotHonour, HostFailed
+from contend.ledger import Ledger
+from contend.platforms import cgroups, names, procfs
+from contend.platforms.base import Command, Exit, HostSpec, Usage
+from contend.platforms.groups import Groups, PartyGroup
+from contend.platforms.network import namespace_path
+from contend.platforms.processes import LocalProcess, Place, launch
+from contend.platforms.topology import format_cpu_list, permitted
+
+
+class BarePlatform:
+    """See `base.Platform`.
+
+    A party that asks for no CPUs in particular gets those this process may use when the platform is made.
+    cgroups: "v1" looks away from a v2 tree, "none" uses affinity only.
+    """
+
+    kind = "bare"
+
+    def __init__(
+        self,
+        run_id: str,
+        ledger: Ledger,
+        *,
+        cgroups: cgroups.Force = "auto",
+    ) -> None:
+        self._run_id = names.check_name("run id", run_id)
+        self._ledger = ledger
+        self._default_cpus = tuple(sorted(os.sched_getaffinity(0)))
+        self._groups = Groups(run_id, ledger, cgroups)
+        self._hosts: dict[str, BareHost] = {}
+
+    def prepare(self, spec: HostSpec) -> BareHost:
+        names.check_name("party", spec.name)
+        if spec.name in self._hosts:
+            raise CannotHonour(
+                f"there is a party '{spec.name}' already", hint="names are unique within a run"
+            )
+        cpus = check_cpus(spec, self._default_cpus)
+        if spec.netns is not None and not namespace_path(spec.netns).exists():
+            raise CannotHonour(f"there is no network namespace '{spec.netns}'", hint="ip netns list")
+        self._groups.check(spec.limit, spec.directory)
+        group = self._groups.make(spec.name, spec.limit, spec.directory)
+        host = BareHost(self._run_id, self._ledger, spec, cpus, self._groups, group)
+        self._hosts[spec.name] = host
+        return host
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "kind": self.kind,
+            **self._groups.describe(),
+            "cpus": list(self._default_cpus),
+            # With autogroups each session is a scheduling group: parties share by session, not thread.
+            "autogroup": _autogroup(),
+        }
+
+    def close(self) -> None:
+        """Close every host, then the run's groups. All are tried; the first error is raised."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._groups.close)
+            for host in self._hosts.values():
+                stack.callback(host.close)
+            self._hosts = {}
+
+
+def check_cpus(spec: HostSpec, default: tuple[int, ...]) -> tuple[int, ...]:
+    """The CPUs `spec` gets. Raises CannotHonour for one that is not there or not allowed."""
+    if spec.cpu_list is None:
+        return default
+    allowed = permitted()
+    missing = sorted(set(spec.cpu_list) - set(allowed))
+    if missing or not spec.cpu_list:
+        raise CannotHonour(
+            f"'{spec.name}' wants CPU {', '.join(map(str, missing)) or '(none)'}, which contend may not use",
+            hint=f"allowed here: {format_cpu_list(allowed)}",
+        )
+    return tuple(sorted(spec.cpu_list))
+
+
+def _autogroup() -> bool | None:
+    try:
+        return Path("/proc/sys/kernel/sched_autogroup_enabled").read_text(encoding="ascii").strip() == "1"
+    except FileNotFoundError:
+        return None
+
+
+class BareHost:
+    """See `base.Host`. Made by BarePlatform.prepare."""
+
+    def __init__(
+        self,
+        run_id: str,
+        ledger: Ledger,
+        spec: HostSpec,
+        cpus: tuple[int, ...],
+        groups: Groups,
+        group: PartyGroup | None,
+    ) -> None:
+        self.spec = spec
+        self._run_id, self._ledger = run_id, ledger
+        self._cpus, self._groups, self._group = cpus, groups, group
+        self._running: list[tuple[LocalProcess, str]] = []  # with the name in the ledger, "" for none
+        self._ended: list[Exit] = []
+        self._got_cpus: tuple[int, ...] | None = None
+        self._started = 0
+        self._closed = False
+
+    def run(self, command: Command) -> LocalProcess:
+        """See `base.Host`. Raises TrialFailed when the command cannot be started."""
+        if self._closed:
+            raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
+        self._settle()
+        place = Place(
+            cgroup_procs=self._group.procs() if self._group else (),
+            cpus=self._cpus,
+            netns=None if self.spec.netns is None else namespace_path(self.spec.netns),
+        )
+        marks = {procfs.MARKER: self._run_id, procfs.PARTY_MARKER: self.spec.name}
+        name = ""
+        if self._group is None:  # with a group, the group is what is found again
+            self._started += 1
+            name = f"{self._run_id}/{self.spec.name}/{os.getpid()}.{self._started}"
+            self._ledger.intend("process", name, run=self._run_id, party=self.spec.name)
+        try:
+            process = launch(
+                command, place, marks, among=self._group.pids if self._group else None, sweep=self._sweep
+            )
+        except BaseException:
+            if name:
+                self._ledger.removed("process", name)
+            raise
+        self._running.append((process, name))
+        with contextlib.suppress(ProcessLookupError):
+            self._got_cpus = tuple(sorted(os.sched_getaffinity(process.pid)))
+        if name:
+            self._record(process, name)
+        return process
+
+    def _record(self, process: LocalProcess, name: str) -> None:
+        found = procfs.stat(process.pid)
+        self._ledger.created(
+            "process",
+            name,
+            run=self._run_id,
+            party=self.spec.name,
+            pid=process.pid,
+            start_ticks=None if found is None else found.start_ticks,
+            exe=procfs.executable(process.pid),
+            boot_id=procfs.boot_id(),
+        )
+
+    def _settle(self) -> None:
+        """Put the processes that have ended behind us."""
+        still = []
+        for process, name in self._running:
+            if process.alive():
+                still.append((process, name))
+                continue
+            self._ended.append(process.wait())
+            if name and not procfs.in_session(process.pid):
+                self._ledger.removed("process", name)
+            elif name:  # the leader is gone, its session is not: remember it until close
+                still.append((process, name))
+                self._ended.pop()
+        self._running = still
+
+    def _sweep(self, ended: LocalProcess) -> None:
+        """After a forced end: nothing else runs here, so whatever is left was its."""
+        if any(process is not ended and process.alive() for process, _ in self._running):
+            return
+        if self._group is not None:
+            self._group.kill()
+        else:
+            procfs.kill_until_gone(lambda: procfs.marked(self._run_id, party=self.spec.name))
+
+    def usage(self) -> Usage:
+        """Counters since `prepare`. Without a group: rusage of what ended plus /proc of what runs."""
+        if self._group is not None:
+            return self._group.usage()
+        user = sum(exit_.user_ns for exit_ in self._ended)
+        system = sum(exit_.system_ns for exit_ in self._ended)
+        for process, _ in self._running:
+            if not process.alive():
+                ended = process.wait()
+                user, system = user + ended.user_ns, system + ended.system_ns
+        for pid in self.pids():
+            times = procfs.cpu_times_ns(pid)
+            user, system = user + times[0], system + times[1]
+        return Usage(cpu_ns=user + system, user_ns=user, system_ns=system)
+
+    def pids(self) -> tuple[int, ...]:
+        if self._group is not None:
+            return tuple(sorted(self._group.pids()))
+        found = procfs.marked(self._run_id, party=self.spec.name)
+        sessions = {process.pid for process, _ in self._running}
+        found |= {p.pid for p in procfs.processes() if p.session in sessions}
+        return tuple(sorted(found))
+
+    def cgroup(self) -> Path | None:
+        return self._group.v2 if self._group else None
+
+    def honoured(self) -> dict[str, object]:
+        """mechanism; cpus: the affinity the kernel gave the last process (before one: what will be asked);
+        limits: files and what they read; groups: where it stands."""
+        cpus = self._got_cpus or self._cpus
+        return {
+            "mechanism": self._groups.mechanism,
+            "cpus": list(cpus),
+            "cpus_by": "affinity",
+            "cpus_read_back": self._got_cpus is not None,
+            "limits": dict(self._group.read_back) if self._group else {},
+            "groups": [str(path) for path in self._group.paths()] if self._group else [],
+            "netns": self.spec.netns,
+        }
+
+    def close(self) -> None:
+        """See `base.Host`. What cannot be ended is raised as HostFailed, after everything was tried."""
+        self._closed = True
+        with contextlib.ExitStack() as stack:
+            if self._group is not None:
+                stack.callback(self._groups.drop, self._group)
+            for process, name in self._running:
+                if name:
+                    stack.callback(self._ledger.removed, "process", name)
+                stack.callback(self._kill, process)
+            self._running = []
+        if self._group is None and (left := procfs.kill_until_gone(self.pids)):
+            raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+
+    def _kill(self, process: LocalProcess) -> None:
+        exit_ = process.stop("KILL", 0.0)
+        procfs.kill_until_gone(lambda: procfs.in_session(process.pid))
+        self._ended.append(exit_)

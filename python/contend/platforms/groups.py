@@ -1,0 +1,255 @@
+"""The control groups of one run: `contend.<run id>/<party>`, made where this user may make them.
+
+A party without a limit gets an accounting-only group: in v2 one whose controllers are not enabled, so that
+neither bandwidth control nor group scheduling sets it apart from its neighbours. One with a limit gets its
+group in `contend.<run id>.limits`, beside the others and not above them: in v2 a controller enabled for one
+child is enabled for all its siblings, and the baseline must not contain the treatment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contend.errors import CannotHonour, HostFailed, TrialFailed
+from contend.ledger import Ledger
+from contend.platforms import cgroups, limits, names, procfs, scope
+from contend.platforms.accounting import read_usage
+from contend.platforms.base import Command, Limit, Usage
+from contend.platforms.processes import Place, launch
+
+
+@dataclass(slots=True)
+class PartyGroup:
+    """The groups of one party. `v1` by controller; `read_back` is what the kernel says of its limits."""
+
+    v2: Path | None
+    v1: dict[str, Path] = field(default_factory=dict)
+    read_back: dict[str, str] = field(default_factory=dict)
+
+    def paths(self) -> list[Path]:
+        return list(dict.fromkeys([*([self.v2] if self.v2 else []), *self.v1.values()]))
+
+    def procs(self) -> list[Path]:
+        return [path / "cgroup.procs" for path in self.paths()]
+
+    def pids(self) -> set[int]:
+        return {
+            p.pid for p in procfs.processes(set().union(*(cgroups.members(path) for path in self.paths())))
+        }
+
+    def usage(self) -> Usage:
+        return read_usage(self.v2, self.v1)
+
+    def kill(self) -> None:
+        for path in self.paths():
+            cgroups.kill(path)
+
+
+class Groups:
+    """Makes and removes the groups of a run. Nothing is made before the first `make`."""
+
+    def __init__(self, run_id: str, ledger: Ledger, force: cgroups.Force = "auto") -> None:
+        self._run_id, self._ledger, self._force = run_id, ledger, force
+        self._layout = cgroups.read_layout(force)
+        self._parent: Path | None = None
+        self._version = 0
+        self._chosen = False
+        self._made: list[Path] = []
+        self._enabled: list[tuple[Path, str]] = []
+        self.mechanism = "unknown"
+
+    def describe(self) -> dict[str, object]:
+        """Where the groups are made; chooses the place if that has not happened."""
+        self._choose()
+        return {
+            "mechanism": self.mechanism,
+            "cgroups": self._layout.name,
+            "parent": None if self._parent is None else str(self._parent),
+            "cgroup_kill": self._version == 2 and (self._parent is not None) and _has_kill(self._parent),
+        }
+
+    def check(self, limit: Limit, directory: Path) -> None:
+        """Raises CannotHonour when this host cannot cap what `limit` asks for."""
+        if limit:
+            self._choose()
+            limits.check(limit, self._layout, self._handed_on(), directory)
+
+    def make(self, party: str, limit: Limit, directory: Path) -> PartyGroup | None:
+        """The groups of one party, empty; None where this host lets this user have none."""
+        self._choose()
+        chosen = limits.check(limit, self._layout, self._handed_on(), directory) if limit else {}
+        if self._parent is None:
+            return None
+        in_v2 = [controller for controller, version in chosen.items() if version == 2]
+        group = PartyGroup(None)
+        if self._version == 2:
+            group.v2 = self._limited(party, in_v2) if in_v2 else self._mkdir(self._home(), party)
+        else:
+            group.v1["cpuacct"] = self._mkdir(self._home(), party)
+        for controller, version in chosen.items():
+            where = group.v2
+            if version == 1:
+                name = "blkio" if controller == "io" else controller
+                where = group.v1[name] = self._mkdir(
+                    self._layout.v1[name].own / names.run_group(self._run_id), party
+                )
+            if where is not None:
+                group.read_back |= limits.apply(where, controller, version, limit, directory)
+        return group
+
+    def drop(self, group: PartyGroup) -> None:
+        """End what is in a party's groups and remove them. Idempotent."""
+        for path in group.paths():
+            cgroups.remove(path)
+            if path in self._made:
+                self._made.remove(path)
+                self._ledger.removed("cgroup", str(path))
+
+    def close(self) -> None:
+        """Remove the run's own groups, unless another platform of the run still has parties in them."""
+        for path in reversed(self._made):
+            with contextlib.suppress(OSError):
+                path.rmdir()
+            if not path.exists():
+                self._ledger.removed("cgroup", str(path))
+        self._made.clear()
+        for path, controller in reversed(self._enabled):
+            disable_controller(path, controller)
+            self._ledger.removed("cgroup-controller", f"{path}:{controller}")
+        self._enabled.clear()
+        self._chosen = False
+
+    def _home(self) -> Path:
+        if self._parent is None:
+            raise HostFailed("there is no place for control groups", hint="contend doctor")
+        return self._parent / names.run_group(self._run_id)
+
+    def _mkdir(self, home: Path, party: str = "") -> Path:
+        """Make the run's group `home` and the party's below it, each in the ledger first."""
+        for path in (home, home / party) if party else (home,):
+            if path in self._made and path.exists():
+                continue
+            self._ledger.intend("cgroup", str(path), run=self._run_id)
+            try:
+                path.mkdir(exist_ok=path == home)
+            except OSError as error:
+                self._ledger.removed("cgroup", str(path))
+                raise HostFailed(
+                    f"cannot make the cgroup {path}: {error.strerror}", hint="contend doctor"
+                ) from error
+            self._made.append(path)
+        return home / party if party else home
+
+    def _choose(self) -> None:
+        """Find a place by putting a process there, which is the only proof that it can be done."""
+        if self._chosen:
+            return
+        self._chosen = True
+        for mechanism, version, parent in self._candidates():
+            self._parent, self._version, self.mechanism = parent, version, mechanism
+            try:
+                self._prove()
+            except (HostFailed, TrialFailed):
+                self.close()
+                self._chosen = True
+                continue
+            return
+        self._parent, self._version, self.mechanism = None, 0, "affinity only"
+
+    def _candidates(self) -> Iterator[tuple[str, int, Path]]:
+        layout = self._layout
+        if layout.v2 is not None:
+            for parent in cgroups.parents(layout.v2):
+                yield "cgroup v2", 2, parent
+            if os.geteuid() != 0 and self._force == "auto" and scope.enter(self._run_id, self._ledger):
+                self._layout = layout = cgroups.read_layout(self._force)
+                for parent in cgroups.parents(layout.v2) if layout.v2 else []:
+                    yield "systemd user scope", 2, parent
+        elif "cpuacct" in layout.v1:
+            for parent in cgroups.parents(layout.v1["cpuacct"]):
+                yield "cgroup v1", 1, parent
+
+    def _prove(self) -> None:
+        path = self._mkdir(self._home(), ".probe")
+        null = Path(os.devnull)
+        try:
+            probe = launch(
+                Command(("true",), Path("/"), null, null),
+                Place((path / "cgroup.procs",)),
+                {procfs.MARKER: self._run_id},
+            )
+            probe.wait(5.0)
+        finally:
+            cgroups.remove(path)
+            self._made.remove(path)
+            self._ledger.removed("cgroup", str(path))
+
+    def _handed_on(self) -> frozenset[str]:
+        """v2 controllers that a child of some usable group can have."""
+        place = self._limit_parent(())
+        return frozenset() if place is None else place[1]
+
+    def _limit_parent(self, wanted: tuple[str, ...]) -> tuple[Path, frozenset[str]] | None:
+        """The nearest usable v2 group that may enable controllers: the root, or one without own processes."""
+        v2 = self._layout.v2
+        if v2 is None or self._version != 2:
+            return None
+        for parent in cgroups.parents(v2):
+            words = frozenset((parent / "cgroup.controllers").read_text(encoding="ascii").split())
+            leaf_only = parent != v2.root and (parent / "cgroup.procs").read_text(encoding="ascii").strip()
+            if (
+                words.issuperset(wanted)
+                and words
+                and not leaf_only
+                and os.access(parent / "cgroup.subtree_control", os.W_OK)
+            ):
+                return parent, words
+        return None
+
+    def _limited(self, party: str, controllers: list[str]) -> Path:
+        place = self._limit_parent(tuple(controllers))
+        if place is None:
+            raise CannotHonour(
+                f"no cgroup here hands on {', '.join(controllers)}", hint="run as root; contend doctor"
+            )
+        self._enable(place[0], controllers)
+        home = self._mkdir(place[0] / f"{names.run_group(self._run_id)}.limits")
+        self._enable(home, controllers, ours=True)
+        return self._mkdir(home, party)
+
+    def _enable(self, parent: Path, controllers: list[str], *, ours: bool = False) -> None:
+        file = parent / "cgroup.subtree_control"
+        for controller in controllers:
+            if controller in file.read_text(encoding="ascii").split():
+                continue
+            if not ours:
+                self._ledger.intend("cgroup-controller", f"{parent}:{controller}", run=self._run_id)
+                self._enabled.append((parent, controller))
+            try:
+                file.write_text(f"+{controller}", encoding="ascii")
+            except OSError as error:
+                raise HostFailed(
+                    f"cannot enable {controller} in {parent}: {error.strerror}", hint="contend doctor"
+                ) from error
+
+
+def disable_controller(parent: Path, controller: str) -> bool:
+    """Take back a controller that a run enabled; False when it was not on or another group now needs it."""
+    file = parent / "cgroup.subtree_control"
+    try:
+        if controller not in file.read_text(encoding="ascii").split():
+            return False
+        file.write_text(f"-{controller}", encoding="ascii")
+    except OSError:  # EBUSY: in use further down; ENOENT: the group went away with its user
+        return False
+    return True
+
+
+def _has_kill(parent: Path) -> bool:
+    """cgroup.kill is in every group but the root: Linux 5.14."""
+    version = tuple(int(x) for x in os.uname().release.split("-")[0].split(".")[:2])
+    return (parent / "cgroup.kill").exists() or version >= (5, 14)

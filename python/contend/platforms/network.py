@@ -1,0 +1,191 @@
+"""A pair of network namespaces joined by a veth: a server and its load generator, each with its own stack."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from contend.errors import CannotHonour, HostFailed
+from contend.ledger import Ledger
+from contend.platforms import names, procfs
+
+NETNS_DIRECTORY = Path("/run/netns")
+_OURS = re.compile(rf"{names.PREFIX}-[0-9a-f]{{8}}-[0-9]+[sc]")
+_LINK = re.compile(r"ctd[0-9a-f]{8}\.[0-9]+")
+
+
+def namespace_path(name: str) -> Path:
+    """The file of a namespace made by `ip netns add`; a path is taken as it is."""
+    return Path(name) if "/" in name else NETNS_DIRECTORY / name
+
+
+@dataclass(frozen=True, slots=True)
+class NetPair:
+    """Two namespaces by name, and the address the server is reached at from the client's."""
+
+    server_ns: str
+    client_ns: str
+    server_address: str
+    client_address: str
+    device: str  # the veth's name, the same in both
+
+    def listening(self, port: int) -> bool:
+        """Does anything listen on this TCP port in the server's namespace? Looks, does not connect."""
+        want = f":{port:04X}"
+        for table in ("tcp", "tcp6"):
+            lines = _inside(self.server_ns, f"/proc/thread-self/net/{table}").splitlines()[1:]
+            for line in lines:
+                fields = line.split()
+                if fields[1].endswith(want) and fields[3] == "0A":  # 0A: TCP_LISTEN
+                    return True
+        return False
+
+    def bytes(self) -> int:
+        """Bytes the server has received and sent over the pair since it was made."""
+        for line in _inside(self.server_ns, "/proc/thread-self/net/dev").splitlines():
+            name, _, rest = line.partition(":")
+            if name.strip() == self.device:
+                fields = rest.split()
+                return int(fields[0]) + int(fields[8])
+        raise HostFailed(f"{self.device} is gone from {self.server_ns}", hint="something else removed it")
+
+
+def _inside(namespace: str, path: str) -> str:
+    """Read a /proc/net file as seen in a namespace: this thread steps in, reads, and steps back."""
+    with contextlib.ExitStack() as stack:
+        home = _open(Path("/proc/thread-self/ns/net"), stack)
+        there = _open(namespace_path(namespace), stack)
+        _setns(there)
+        try:
+            return Path(path).read_text(encoding="ascii")
+        finally:
+            _setns(home)
+
+
+def _open(path: Path, stack: contextlib.ExitStack) -> int:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise HostFailed(
+            f"cannot open the network namespace {path}: {error.strerror}", hint="is it removed?"
+        ) from error
+    stack.callback(os.close, fd)
+    return fd
+
+
+def _setns(fd: int) -> None:
+    import ctypes  # os.setns is Python 3.12
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(fd, 0x40000000) != 0:  # CLONE_NEWNET
+        code = ctypes.get_errno()
+        raise HostFailed(
+            f"cannot enter the network namespace: {os.strerror(code)}", hint="it needs CAP_SYS_ADMIN"
+        )
+
+
+class Networks:
+    """The network pairs of a run, in the ledger before they are made."""
+
+    def __init__(self, run_id: str, ledger: Ledger) -> None:
+        self._run_id, self._ledger = run_id, ledger
+        self._count = 0
+        self._made: list[str] = []
+
+    def pair(self, name: str) -> NetPair:
+        """Make a pair for the party `name`. Raises CannotHonour where namespaces may not be made."""
+        check_rights()
+        number = self._count
+        self._count += 1
+        base = f"{names.PREFIX}-{names.short_hash(self._run_id)}-{number}"
+        server, client, link = f"{base}s", f"{base}c", f"ctd{names.short_hash(self._run_id)}.{number}"
+        # A /30 each in 10.200.0.0/16, and inside the namespaces only: no clash with the host.
+        high, low = divmod(number * 4, 256)
+        ends = f"10.200.{high}.{low + 1}", f"10.200.{high}.{low + 2}"
+        for namespace in (server, client):
+            self._ledger.intend("netns", namespace, run=self._run_id, party=name)
+            self._made.append(namespace)
+            _ip("netns", "add", namespace)
+            _ip("-n", namespace, "link", "set", "lo", "up")
+        # Made inside the namespaces, so that the veth is never seen on the host and goes with either of them.
+        _ip("-n", server, "link", "add", link, "type", "veth", "peer", "name", link, "netns", client)
+        for namespace, address in zip((server, client), ends, strict=True):
+            _ip("-n", namespace, "address", "add", f"{address}/30", "dev", link)
+            _ip("-n", namespace, "link", "set", link, "up")
+        self._ledger.created("netns", server, run=self._run_id, party=name)
+        self._ledger.created("netns", client, run=self._run_id, party=name)
+        return NetPair(server, client, ends[0], ends[1], link)
+
+    def close(self) -> None:
+        """Remove every pair. Idempotent."""
+        while self._made:
+            remove_namespace(self._made[-1])
+            self._ledger.removed("netns", self._made.pop())
+
+
+def check_rights() -> None:
+    """Raises CannotHonour where this user cannot make network namespaces."""
+    if shutil.which("ip") is None:
+        raise CannotHonour("network pairs need the 'ip' command", hint="apt-get install iproute2")
+    if os.geteuid() != 0:
+        raise CannotHonour("network pairs need root", hint="sudo contend …, or a scenario without them")
+
+
+def _ip(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=10.0, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostFailed(f"ip {' '.join(arguments)}: {error}", hint="apt-get install iproute2") from error
+    if done.returncode != 0:
+        raise HostFailed(f"ip {' '.join(arguments)}: {done.stderr.strip()}", hint="contend doctor")
+    return done.stdout
+
+
+def namespaces(run_id: str | None = None) -> list[str]:
+    """contend's namespaces on this host, of one run or of all."""
+    if not NETNS_DIRECTORY.is_dir():
+        return []
+    start = f"{names.PREFIX}-" + ("" if run_id is None else f"{names.short_hash(run_id)}-")
+    return sorted(
+        e.name for e in NETNS_DIRECTORY.iterdir() if _OURS.fullmatch(e.name) and e.name.startswith(start)
+    )
+
+
+def remove_namespace(name: str) -> bool:
+    """End what runs in a namespace and remove it with its veth. False when it was not there."""
+    if not _OURS.fullmatch(name):
+        raise HostFailed(
+            f"'{name}' is not one of contend's network namespaces", hint="the ledger names a stranger"
+        )
+    path = NETNS_DIRECTORY / name
+    if not path.exists():
+        return False
+    namespace = path.stat()
+    procfs.kill_until_gone(lambda: _in_namespace(namespace))
+    # A crash before the namespace was mounted on its file leaves a plain file: it goes the same way.
+    _ip("netns", "delete", name)
+    return True
+
+
+def _in_namespace(namespace: os.stat_result) -> set[int]:
+    found = set()
+    for process in procfs.processes():
+        with contextlib.suppress(OSError):  # ended meanwhile
+            if os.path.samestat((procfs.PROC / str(process.pid) / "ns/net").stat(), namespace):
+                found.add(process.pid)
+    return found
+
+
+def remove_link(name: str) -> bool:
+    """Remove a link of contend's from this namespace. False when it was not there."""
+    if not _LINK.fullmatch(name):
+        raise HostFailed(f"'{name}' is not one of contend's links", hint="the ledger names a stranger")
+    if not (Path("/sys/class/net") / name).exists():
+        return False
+    _ip("link", "delete", name)
+    return True

@@ -1,0 +1,227 @@
+"""A process started by contend on this host: waited for by pidfd, ended with everything it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal as signals
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from resource import struct_rusage
+
+from contend import _native
+from contend.errors import BadInput, HostFailed, TrialFailed
+from contend.platforms import procfs
+from contend.platforms.base import Command, Exit
+
+_TIMEOUT_GRACE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process is to run: joined by the child itself before it executes the program."""
+
+    cgroup_procs: Sequence[Path] = ()
+    cpus: Sequence[int] | None = None
+    netns: Path | None = None
+
+
+def launch(
+    command: Command,
+    place: Place,
+    marks: Mapping[str, str],
+    *,
+    among: Callable[[], Iterable[int]] | None = None,
+    sweep: Callable[[LocalProcess], None] | None = None,
+) -> LocalProcess:
+    """Start `command`. Raises TrialFailed naming the step that failed; nothing is left behind then.
+
+    The process is killed when the calling *thread* ends (PR_SET_PDEATHSIG is per thread): call this from one
+    that outlives the process. `marks` go into its environment last. `among` and `sweep`: see LocalProcess.
+    """
+    environment = {**os.environ, **command.env, **marks}
+    with contextlib.ExitStack() as files:
+        try:
+            out, err = (_create(path, files) for path in (command.stdout, command.stderr))
+            pid, started_ns = _native.spawn(
+                list(command.argv),
+                environment,
+                str(command.cwd),
+                out,
+                err,
+                [str(p) for p in place.cgroup_procs],
+                None if place.cpus is None else list(place.cpus),
+                None if place.netns is None else str(place.netns),
+            )
+        except (OSError, ValueError) as error:
+            what = command.argv[0] if command.argv else "(empty command)"
+            raise TrialFailed(f"{what}: {error}", hint=_hint(error)) from error
+    return LocalProcess(pid, started_ns, among=among, sweep=sweep)
+
+
+def _create(path: Path, files: contextlib.ExitStack) -> int:
+    # O_APPEND: stdout and stderr may be one file, and neither end then overwrites the other.
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    files.callback(os.close, fd)
+    return fd
+
+
+def _hint(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "is it installed, and does its directory exist? (`contend doctor` lists what is missing)"
+    if isinstance(error, PermissionError):
+        return "this user may not do that; `contend doctor` says what needs which right"
+    return ""
+
+
+def signal_number(name: str) -> int:
+    """The number of `'TERM'` or `'SIGTERM'`. Raises BadInput.
+
+    >>> signal_number("TERM")
+    15
+    """
+    try:
+        return int(signals.Signals[name if name.startswith("SIG") else f"SIG{name}"])
+    except KeyError as error:
+        raise BadInput(f"'{name}' is no signal", hint="write it like TERM, INT or KILL") from error
+
+
+class LocalProcess:
+    """A child of this process that leads its own session. See `base.Process`.
+
+    `on_exit`, if set before the end, is called once with the pid after the process has ended and before it is
+    reaped: /proc/PID/schedstat, stat and io of the zombie can still be read then.
+
+    `among` names the pids that can be its children (those of a cgroup; default: all of /proc), so that ending
+    it is quick on a host with thousands of processes. `sweep` is called at a forced end, to end what neither
+    the process group nor the family tree holds any more.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        started_ns: int,
+        *,
+        among: Callable[[], Iterable[int]] | None = None,
+        sweep: Callable[[LocalProcess], None] | None = None,
+    ) -> None:
+        self.pid = pid
+        self.started_ns = started_ns
+        self.on_exit: Callable[[int], None] | None = None
+        self._among = among or procfs.all_pids
+        self._sweep = sweep
+        self._lock = threading.RLock()
+        self._reaped: list[tuple[int, int, struct_rusage]] = []
+        self._ended_ns: int | None = None
+        self._exit: Exit | None = None
+        self._pidfd = os.pidfd_open(pid)
+
+    def wait(self, timeout_s: float | None = None) -> Exit:
+        """See `base.Process`. The end is stamped when it is noticed: wait for what is to be timed."""
+        if self._exit is None and not self._ends_within(timeout_s):
+            return self._end(signals.SIGTERM, _TIMEOUT_GRACE_S, timed_out=True)
+        return self._reap()
+
+    def stop(self, signal: str = "TERM", grace_s: float = 2.0) -> Exit:
+        number = signal_number(signal)
+        if self._exit is not None:
+            return self._exit
+        return self._end(number, grace_s)
+
+    def alive(self) -> bool:
+        return self._exit is None and not self._ends_within(0)
+
+    def _ends_within(self, timeout_s: float | None) -> bool:
+        """True once the process has ended (it is a zombie then, or reaped)."""
+        if self._ended_ns is not None:
+            return True
+        poller = select.poll()
+        poller.register(self._pidfd, select.POLLIN)
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            left_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+            # A signal ends the poll; its handler runs here, so Ctrl-C is an exception and not a lost process.
+            if poller.poll(left_ms):
+                with self._lock:
+                    if self._ended_ns is None:
+                        self._ended_ns = time.monotonic_ns()
+                return True
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+
+    def _end(self, number: int, grace_s: float, *, timed_out: bool = False) -> Exit:
+        """Signal the group, wait, kill; then end what left the group, as seen while the parent was there."""
+        family = procfs.descendants(self.pid, self._among())
+        identities = {pid: found.start_ticks for pid in family if (found := procfs.stat(pid)) is not None}
+        self._signal_group(number)
+        if number != signals.SIGKILL:
+            self._ends_within(grace_s)
+            if grace_s > 0 and self._ended_ns is not None:
+                self._group_gone_within(min(grace_s, 0.2))
+        self._signal_group(signals.SIGKILL)
+        if not self._ends_within(10.0):
+            raise HostFailed(
+                f"process {self.pid} does not die of SIGKILL",
+                hint="it is stuck in the kernel (state D); look at its /proc/PID/stack and the storage below",
+            )
+        procfs.kill_until_gone(lambda: self._survivors(identities))
+        if self._sweep is not None:
+            self._sweep(self)
+        ended = self._reap()
+        if timed_out:
+            with self._lock:
+                ended = self._exit = replace(ended, timed_out=True)
+        return ended
+
+    def _signal_group(self, number: int) -> None:
+        # The group keeps its number while it has a member or the leader is not reaped: no stranger is hit.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def _group_gone_within(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while procfs.in_session(self.pid, self._among()) and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+    def _survivors(self, identities: Mapping[int, int]) -> set[int]:
+        found = procfs.in_session(self.pid, self._among())
+        for pid, start in identities.items():
+            now = procfs.stat(pid)
+            if now is not None and now.start_ticks == start and now.state not in "ZX":
+                found |= {pid} | procfs.descendants(pid, self._among())
+        return found - {self.pid}
+
+    def _reap(self) -> Exit:
+        with self._lock:
+            if self._exit is not None:
+                return self._exit
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            ended_ns = self._ended_ns = self._ended_ns or time.monotonic_ns()
+            hook, self.on_exit = self.on_exit, None
+            if hook is not None:
+                hook(self.pid)
+            if not self._reaped:
+                # One call from C to C: an interrupt cannot come between the reaping and the keeping.
+                self._reaped.extend(map(os.wait4, (self.pid,), (0,)))
+            _, status, usage = self._reaped[0]
+            self._exit = _exit(status, usage, ended_ns - self.started_ns)
+            os.close(self._pidfd)
+            return self._exit
+
+
+def _exit(status: int, usage: struct_rusage, wall_ns: int) -> Exit:
+    return Exit(
+        code=os.waitstatus_to_exitcode(status),
+        wall_ns=wall_ns,
+        user_ns=round(usage.ru_utime * 1e9),
+        system_ns=round(usage.ru_stime * 1e9),
+        # Linux folds the resident set from before execve in (fs/exec.c, setmax_mm_hiwater_rss), so a small
+        # program shows at least the tool's own size at the fork.
+        max_rss_bytes=usage.ru_maxrss * 1024,
+        voluntary_switches=usage.ru_nvcsw,
+        involuntary_switches=usage.ru_nivcsw,
+    )

@@ -1,0 +1,173 @@
+"""What /proc says about processes, and how processes of a run are found again after a crash.
+
+Every process contend starts carries CONTEND_RUN=<run id> in its environment, which its children inherit. A
+program that overwrites its environment (nginx does, to show a title) is found by its session instead.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+MARKER = "CONTEND_RUN"
+PARTY_MARKER = "CONTEND_PARTY"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcStat:
+    """The part of /proc/PID/stat that identifies a process. `start_ticks` is since boot, in USER_HZ."""
+
+    pid: int
+    state: str
+    ppid: int
+    pgrp: int
+    session: int
+    start_ticks: int
+
+
+def parse_stat(text: str) -> ProcStat:
+    """Parse /proc/PID/stat; the name in parentheses may itself hold spaces and parentheses.
+
+    >>> parse_stat("7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 345 1 1").start_ticks
+    345
+    """
+    fields = text[text.rindex(")") + 2 :].split()
+    return ProcStat(
+        pid=int(text[: text.index(" ")]),
+        state=fields[0],
+        ppid=int(fields[1]),
+        pgrp=int(fields[2]),
+        session=int(fields[3]),
+        start_ticks=int(fields[19]),
+    )
+
+
+def stat(pid: int) -> ProcStat | None:
+    """The process, or None when it is gone."""
+    try:
+        return parse_stat((PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def processes(pids: Iterable[int] | None = None) -> Iterator[ProcStat]:
+    """Those of `pids` (default: every one in this pid namespace) that are alive and no zombies."""
+    for pid in all_pids() if pids is None else pids:
+        found = stat(pid)
+        if found is not None and found.state not in "ZX":
+            yield found
+
+
+def cpu_times_ns(pid: int) -> tuple[int, int]:
+    """(user, system) time of a live process, its threads and its waited-for children; (0, 0) when it is gone.
+
+    In steps of a tick (10 ms): utime, stime, cutime and cstime of proc(5).
+    """
+    try:
+        text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0, 0
+    user, system, child_user, child_system = map(int, text[text.rindex(")") + 2 :].split()[11:15])
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return (user + child_user) * tick_ns, (system + child_system) * tick_ns
+
+
+def all_pids() -> list[int]:
+    return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
+
+
+def boot_id() -> str:
+    """Names this boot of the machine: a pid means nothing after the next one."""
+    return (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def marks(pid: int) -> tuple[str, str] | None:
+    """(run id, party) from the process's environment; None without a mark, or when it may not be read."""
+    try:
+        environ = (PROC / str(pid) / "environ").read_bytes()
+    except OSError:  # gone, or another user's
+        return None
+    values = dict(entry.partition("=")[::2] for entry in environ.decode(errors="replace").split("\0"))
+    return (values[MARKER], values.get(PARTY_MARKER, "")) if MARKER in values else None
+
+
+def executable(pid: int) -> str | None:
+    try:
+        return str((PROC / str(pid) / "exe").readlink())
+    except OSError:
+        return None
+
+
+def ancestors(pid: int) -> set[int]:
+    """The process itself and every parent above it: never to be ended by a clean-up it runs."""
+    chain: set[int] = set()
+    while pid > 0 and pid not in chain:
+        chain.add(pid)
+        found = stat(pid)
+        pid = found.ppid if found else 0
+    return chain
+
+
+def marked(run_id: str | None = None, *, party: str | None = None) -> set[int]:
+    """Processes of this user (root: of everybody) that carry the mark of `run_id`, or of any run.
+
+    The caller's own ancestors are left out, so that a tool that was itself started by a run is not its own
+    leftover.
+    """
+    spare = ancestors(os.getpid())
+    found = set()
+    for process in processes():
+        mark = None if process.pid in spare else marks(process.pid)
+        if mark and (run_id is None or mark[0] == run_id) and (party is None or mark[1] == party):
+            found.add(process.pid)
+    return found
+
+
+def in_session(session: int, pids: Iterable[int] | None = None) -> set[int]:
+    return {p.pid for p in processes(pids) if p.session == session or p.pgrp == session}
+
+
+def descendants(pid: int, pids: Iterable[int] | None = None) -> set[int]:
+    """Children, their children and so on, alive now; without `pid` itself."""
+    children: dict[int, list[int]] = {}
+    for process in processes(pids):
+        children.setdefault(process.ppid, []).append(process.pid)
+    found: set[int] = set()
+    queue = [pid]
+    while queue:
+        for child in children.get(queue.pop(), []):
+            if child not in found:
+                found.add(child)
+                queue.append(child)
+    return found
+
+
+def send(pid: int, number: int) -> bool:
+    """Send a signal; False when the process is gone. PermissionError passes."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill_until_gone(find: Callable[[], Iterable[int]], timeout_s: float = 5.0) -> set[int]:
+    """SIGKILL what `find` finds until it finds nothing; returns what was still there after `timeout_s`.
+
+    Looking again after each round catches children that were forked while the last round was killed.
+    """
+    deadline = time.monotonic() + timeout_s
+    pause = 0.001
+    while True:
+        left = set(find())
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)

@@ -1,0 +1,37 @@
+"""Platforms by name. A backend is imported only when it is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from contend.errors import UnknownName
+from contend.ledger import Ledger
+from contend.platforms.base import Platform
+
+KINDS = ("bare", "container")
+
+
+def platform(
+    kind: str,
+    *,
+    run_id: str,
+    ledger: Ledger,
+    directory: Path | None = None,
+    engine: str = "",
+    image: str = "",
+) -> Platform:
+    """The platform `kind` for one run. Makes nothing yet.
+
+    directory: the run directory, visible inside under the same path. engine: docker, podman, runc or crun; ""
+    takes the first that works. image: of docker or podman; "" shows the host's own programs. Both are for
+    containers. Raises UnknownName for another kind, CannotHonour where no engine works.
+    """
+    if kind == "bare":
+        from contend.platforms.bare import BarePlatform
+
+        return BarePlatform(run_id, ledger)
+    if kind == "container":
+        from contend.platforms.container import ContainerPlatform
+
+        return ContainerPlatform(run_id, ledger, directory=directory, engine=engine, image=image)
+    raise UnknownName("platform", kind, KINDS)
