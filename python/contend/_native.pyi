@@ -1,6 +1,7 @@
 """The native core: what must cost almost nothing. Documented in crates/python/src."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 def spawn(
     argv: Sequence[str],
@@ -23,4 +24,92 @@ def spawn(
 
     Raises OSError (with errno, and the path where there is one) naming the step that failed; ValueError for
     an empty argv or `cpus`, a negative or absurd CPU, or a NUL byte.
+    """
+
+class HostSampler:
+    """Samples the host's counters in a thread of its own, every `interval_ms` at absolute deadlines.
+
+    `cpus` confines the thread, so that it stays off the CPUs of what is measured. Nothing runs before `start`.
+    Raises BadInput (interval below 1 ms) or HostFailed (no /proc, no such CPU), both by contend.errors.
+    """
+
+    def __init__(self, interval_ms: float, cpus: Sequence[int] | None = None) -> None: ...
+    def start(self) -> None:
+        """Start sampling, the first sample at once. Starting twice changes nothing."""
+
+    def drain(self) -> dict[str, dict[str, bytes | list[str]]]:
+        """The rows since the last drain: tables host, cpu, disk and net, each {column: values}.
+
+        Values are bytes of little-endian u64 (numpy: `np.frombuffer(values, "<u8")`). Every table has t_ns
+        (CLOCK_MONOTONIC) and lateness_ns. Counters are cumulative since boot; a name's ending is its unit
+        (_ns, _bytes), no ending a count. Of `device` (disk) and `interface` (net), the values are positions in
+        the list of names in `device_names`, `interface_names`. What this kernel lacks (PSI) is no column.
+        """
+
+    def stop(self) -> None:
+        """Stop the thread; rows not drained stay. Idempotent."""
+
+    def cost(self) -> dict[str, int | str]:
+        """cpu_ns (of the sampling), samples, late_max_ns, dropped (samples beyond 64 MiB that nobody drained),
+        errors and last_error (reads that failed)."""
+
+class TaskWatch:
+    """Follows the run delay and CPU time of one party's tasks, by /proc/TID/schedstat every `interval_ms`.
+
+    The party is a cgroup v2 directory with those below it or, where `cgroup` is None, the processes `roots` and
+    their descendants. Precision: a wait counts when it ends; a turn on a CPU counts at the latest at the next
+    timer tick; a thread that ends loses what it did since the last reading, a process's leader nothing while it
+    is not waited for; a task that lives between two readings is not seen (compare cpu_ns with the cgroup's own).
+
+    Raises BadInput or HostFailed.
+    """
+
+    def __init__(
+        self,
+        cgroup: str | None,
+        roots: Sequence[int],
+        interval_ms: float = 25.0,
+        cpus: Sequence[int] | None = None,
+    ) -> None: ...
+    def start(self) -> None:
+        """Mark, then read in a thread. Starting twice changes nothing."""
+
+    def mark(self) -> None:
+        """Read now, in the calling thread, and count from here."""
+
+    def read(self) -> dict[str, int]:
+        """Totals since the mark, after a reading made now: run_delay_ns, cpu_ns, timeslices, tasks (seen), reads,
+        lost_tasks (ended, losing at most one interval each), own_cpu_ns (of the watch)."""
+
+    def stop(self) -> dict[str, int]:
+        """End the thread after one last reading; the totals as by `read`. Idempotent."""
+
+def task_schedstat(pid: int) -> tuple[int, int, int]:
+    """(cpu_ns, run_delay_ns, timeslices) of a process's leader, also when it has ended but was not waited for
+    (os.waitid with WNOWAIT). Raises HostFailed when it is gone."""
+
+def pace(
+    url: str,
+    *,
+    rate: float,
+    duration_ns: int,
+    connections: int,
+    poisson: bool = False,
+    seed: int = 0,
+    timeout_ns: int = 5_000_000_000,
+    drain_ns: int = 1_000_000_000,
+    keys: int = 1000,
+    value_bytes: int = 100,
+    set_fraction: float = 0.1,
+    keep_requests: bool = False,
+) -> dict[str, Any]:
+    """Open-loop load on `http://host:port/path` or `redis://host:port`; latencies count from the intended time.
+
+    Returns start_ns, elapsed_s, rate_asked, rate_achieved (answers without error a second), counts (due, sent, ok,
+    errors = refused + broken + timed_out, unfinished, queued, reconnects), last_error, and per percentile (p50, p90,
+    p99, p99.9, max; None without data) latency_s, closed_loop_service_s (send to answer: hides stalls) and
+    generator_lateness_s (due to sent where a connection was free), and generator_cpu_s. Requests timed out or
+    unfinished count in latency_s with the time they waited. `keep_requests` adds requests: intended_ns, sent_ns
+    (2**64-1: never), done_ns and outcome (0 unfinished, 1 ok, 2 refused, 3 broken, 4 timed out) as bytes of
+    little-endian u64. Raises BadInput, HostFailed (nothing listens), KeyboardInterrupt.
     """

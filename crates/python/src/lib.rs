@@ -1,10 +1,18 @@
 //! Python binding of `contend-core`. Thin on purpose: what it exposes is documented in `_native.pyi`.
 use pyo3::prelude::*;
 
+mod errors;
+mod host;
+mod pace;
 mod spawn;
+mod tasks;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(spawn::spawn, module)?)?;
+    module.add_class::<host::HostSampler>()?;
+    module.add_class::<tasks::TaskWatch>()?;
+    module.add_function(wrap_pyfunction!(tasks::task_schedstat, module)?)?;
+    module.add_function(wrap_pyfunction!(pace::pace, module)?)?;
     Ok(())
 }
