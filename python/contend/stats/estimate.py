@@ -37,7 +37,7 @@ class Estimate:
     @property
     def relative_half_width(self) -> float:
         """Half-width of the log interval, the figure that `measure.target` (say 2 %) is about."""
-        if not (0 < self.low and math.isfinite(self.high)):
+        if not (self.low > 0 and math.isfinite(self.high)):
             return math.inf
         return math.sqrt(self.high / self.low) - 1
 
@@ -76,6 +76,7 @@ VERDICTS = (
     "no detectable effect",  # the interval holds the null value
     "too few",  # too few blocks for an interval at this level
     "refused",  # the design cannot carry an interval; see warnings
+    "level",  # one cell's own level, compared with nothing: no null value applies
 )
 
 

@@ -1,0 +1,164 @@
+"""Can these rows carry an interval at all? The check behind `contend stats FILE.csv`.
+
+Three designs give intervals that are too narrow whatever is computed from them: each cell measured in its
+own stretch of time (block order; refused), iterations of one run taken for runs (refused, or reduced to one
+value), and an order that was never randomised (flagged).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+
+import numpy as np
+
+from contend.stats.compare import compare, refused, unpaired
+from contend.stats.estimate import Estimate
+from contend.stats.samples import logs
+
+RANDOM_CHANCE = 0.01  # a fixed order is flagged when chance would give it less often than this
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measured value. `order` is its time or position; None when the file does not say."""
+
+    block: str
+    cell: str
+    value: float
+    order: float | None = None
+
+
+def compare_rows(rows: Sequence[Row], baseline: str, treatment: str, level: float = 0.95) -> Estimate:
+    """Ratio treatment / baseline of two cells' rows, refused or flagged where the design cannot carry it.
+
+    Rows in the order of the file; rows of other cells are passed over. Raises BadInput for values not above
+    0.
+    """
+    mine, timed = _in_time(row for row in rows if row.cell in (baseline, treatment))
+    a, b = _arm(mine, baseline), _arm(mine, treatment)
+    log_a, log_b = logs([row.value for row in a], baseline), logs([row.value for row in b], treatment)
+    if timed and min(len(a), len(b)) > 1 and _own_stretches(mine):
+        return refused(log_a, log_b, level, _block_order(mine))
+    if len({row.block for row in mine}) == 1 and len(mine) > 2:
+        reason = (
+            f"{len(a)} and {len(b)} values in the one block '{mine[0].block}': iterations inside a run are "
+            "not replicates. Repeat whole runs, each in a block of its own."
+        )
+        return refused(log_a, log_b, level, reason)
+    warnings = _order_warnings(mine, timed)
+    if timed and _nested(mine):
+        warnings.append(
+            "within each block all values of a cell follow each other: taken as iterations of one run, so "
+            "each run counts once, with its median"
+        )
+        a, b = _one_per_block(a), _one_per_block(b)
+    estimate = compare(
+        [row.value for row in a],
+        [row.value for row in b],
+        blocks=([row.block for row in a], [row.block for row in b]),
+        level=level,
+    )
+    return replace(estimate, warnings=(*estimate.warnings, *warnings))
+
+
+def compare_unblocked(rows: Sequence[Row], baseline: str, treatment: str, level: float = 0.95) -> Estimate:
+    """As `compare_rows` for rows that name no blocks: their order is the only thing that tells the design."""
+    mine, _ = _in_time(row for row in rows if row.cell in (baseline, treatment))
+    inferred = infer_blocks(mine)
+    if inferred is not None:
+        estimate = compare_rows(inferred, baseline, treatment, level)
+        note = "no block column: each two consecutive rows, one of either cell, were taken as a block"
+        return replace(estimate, warnings=(*estimate.warnings, note))
+    a = logs([row.value for row in _arm(mine, baseline)], baseline)
+    b = logs([row.value for row in _arm(mine, treatment)], treatment)
+    if _own_stretches(mine):
+        return refused(a, b, level, _block_order(mine))
+    return unpaired(a, b, level)
+
+
+def infer_blocks(rows: Sequence[Row]) -> list[Row] | None:
+    """Blocks for rows in time order: consecutive groups with every cell exactly once; None if there are none.
+
+    >>> rows = [Row("", cell, 1.0) for cell in "ABBAAB"]
+    >>> [row.block for row in infer_blocks(rows)]
+    ['1', '1', '2', '2', '3', '3']
+    >>> infer_blocks([Row("", cell, 1.0) for cell in "AAABBB"]) is None
+    True
+    """
+    cells = {row.cell for row in rows}
+    size = len(cells)
+    if size < 2 or len(rows) % size:
+        return None
+    out: list[Row] = []
+    for start in range(0, len(rows), size):
+        group = rows[start : start + size]
+        if {row.cell for row in group} != cells:
+            return None
+        out.extend(replace(row, block=str(start // size + 1)) for row in group)
+    return out
+
+
+def _in_time(rows: Iterable[Row]) -> tuple[list[Row], bool]:
+    """Rows in the order of measurement, and whether the rows say what that was; else as in the file."""
+    listed = list(rows)
+    moments = [row.order for row in listed]
+    known = [moment for moment in moments if moment is not None]
+    if len(known) < len(listed):
+        return listed, False
+    return [listed[i] for i in sorted(range(len(listed)), key=known.__getitem__)], True
+
+
+def _arm(rows: Sequence[Row], cell: str) -> list[Row]:
+    return [row for row in rows if row.cell == cell]
+
+
+def _block_order(ordered: Sequence[Row]) -> str:
+    return (
+        f"block order: every '{ordered[0].cell}' comes before every '{ordered[-1].cell}', so any drift of "
+        "the machine counts as an effect. Interleave the cells in random order within blocks."
+    )
+
+
+def _own_stretches(ordered: Sequence[Row]) -> bool:
+    """Whether time splits into one stretch per cell."""
+    return sum(first.cell != second.cell for first, second in pairwise(ordered)) == 1
+
+
+def _nested(ordered: Sequence[Row]) -> bool:
+    """Whether some cell has several values in a block, and no block ever returns to a cell it has left."""
+    by_block: dict[str, list[str]] = {}
+    for row in ordered:
+        by_block.setdefault(row.block, []).append(row.cell)
+    several = any(len(cells) > len(set(cells)) for cells in by_block.values())
+    stretches = all(len(list(groupby(cells))) == len(set(cells)) for cells in by_block.values())
+    return several and stretches
+
+
+def _one_per_block(rows: Sequence[Row]) -> list[Row]:
+    by_block: dict[str, list[Row]] = {}
+    for row in rows:
+        by_block.setdefault(row.block, []).append(row)
+    return [replace(own[0], value=float(np.median([r.value for r in own]))) for own in by_block.values()]
+
+
+def _order_warnings(ordered: Sequence[Row], timed: bool) -> list[str]:
+    """Complaints about an order that no randomisation would have given, or that the rows do not tell."""
+    if not timed:
+        if len(ordered) > 3 and _own_stretches(ordered):
+            return [
+                "the rows are sorted by cell and no order or time column says when each was measured: the "
+                "interval holds only if the cells were interleaved in random order"
+            ]
+        return []
+    firsts: dict[str, str] = {}
+    for row in ordered:
+        firsts.setdefault(row.block, row.cell)
+    n = len(firsts)
+    if len(set(firsts.values())) == 1 and 2.0 ** (1 - n) < RANDOM_CHANCE:
+        return [
+            f"never randomised: '{ordered[0].cell}' came first in all {n} blocks, so whatever the first run "
+            "of a block suffers counts as an effect"
+        ]
+    return []
