@@ -1,0 +1,1 @@
+"""What is recorded while a trial runs, what it says, and what recording it cost."""

@@ -1,0 +1,40 @@
+"""Was something around a trial that the plan did not put there?
+
+A flagged trial is shown as such, never dropped: a rule that drops trials by what they measured chooses the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Names as they stand in a trial's row, and what each means to a person.
+FLAGS: Mapping[str, str] = {
+    "steal": "the hypervisor kept more than 1 % of the victim's CPU time for others",
+    "foreign-cpu": "processes that contend did not start used more than 5 % of the victim's CPUs",
+}
+
+# 1 %: half of the default target of ±2 %: what stays unflagged cannot make up a difference worth reporting.
+STEAL = 0.01
+# 5 %: a trial of 1 s counts sampled ticks of 10 ms, so 1–2 % are its own error; ordinary daemons stay below.
+FOREIGN_CPU = 0.05
+
+
+def flags(evidence: Mapping[str, tuple[float, str]], cpus: int) -> tuple[str, ...]:
+    """Names out of FLAGS that hold for a trial's evidence; `cpus` is the number of CPUs the victim may use.
+
+    Where a figure is absent its flag cannot be raised.
+
+    >>> flags({"wall": (2.0, "s"), "steal": (0.05, "s"), "foreign_cpu": (0.05, "s")}, cpus=1)
+    ('steal',)
+    >>> flags({"wall": (2.0, "s")}, cpus=1)
+    ()
+    """
+    available = evidence["wall"][0] * cpus if "wall" in evidence else 0.0
+    if available <= 0:
+        return ()
+    limits = {"steal": ("steal", STEAL), "foreign-cpu": ("foreign_cpu", FOREIGN_CPU)}
+    return tuple(
+        flag
+        for flag, (name, limit) in limits.items()
+        if evidence.get(name, (0.0, "s"))[0] > limit * available
+    )

@@ -1,0 +1,101 @@
+"""Open-loop load on an HTTP or Redis server: `python -m contend.workloads.generators.pace URL --rate N`.
+
+Requests are due at times fixed beforehand (evenly spaced, or Poisson arrivals); a latency counts from the time
+the request was due, so a stall of the server shows in full. Prints one JSON document, whose shape is
+`contend._native.pace`'s: `latency_s` is what a user waits, `closed_loop_service_s` what a closed-loop tool would
+show, `generator_lateness_s` how late this generator itself was. Runs inside trials: it imports almost nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from contend.errors import BadInput, ContendError
+from contend.units import parse_duration_ns
+
+SCHEMA_VERSION = 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pace", description="Open-loop load on an HTTP or Redis server.")
+    parser.add_argument("url", help="http://HOST:PORT/PATH or redis://HOST:PORT")
+    parser.add_argument("--rate", type=float, required=True, help="requests a second")
+    parser.add_argument("--for", dest="duration", required=True, help="how long requests are due, like 2s")
+    parser.add_argument("--connections", type=int, default=16, help="connections kept open (default 16)")
+    parser.add_argument("--poisson", action="store_true", help="Poisson arrivals instead of even spacing")
+    parser.add_argument("--seed", type=int, default=0, help="of Poisson arrivals and of the keys asked")
+    parser.add_argument(
+        "--timeout", default="5s", help="a request unanswered this long has failed (default 5s)"
+    )
+    parser.add_argument("--drain", default="1s", help="wait for answers after the last request (default 1s)")
+    parser.add_argument("--keys", type=int, default=1000, help="Redis: number of keys (default 1000)")
+    parser.add_argument("--value-bytes", type=int, default=100, help="Redis: length of a value (default 100)")
+    parser.add_argument("--set-fraction", type=float, default=0.1, help="Redis: share of SET (default 0.1)")
+    parser.add_argument("--out", type=Path, help="write the JSON here instead of to stdout")
+    return parser
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Load the server as asked; the result as it is printed. Raises BadInput, HostFailed."""
+    for name in ("connections", "keys", "value_bytes", "seed"):
+        value = getattr(options, name)
+        if value < (0 if name in ("seed", "value_bytes") else 1):
+            raise BadInput(
+                f"--{name.replace('_', '-')} {value} is too small", hint="see --help for what it means"
+            )
+    from contend import _native
+
+    result = _native.pace(
+        options.url,
+        rate=options.rate,
+        duration_ns=parse_duration_ns(options.duration),
+        connections=options.connections,
+        poisson=options.poisson,
+        seed=options.seed,
+        timeout_ns=parse_duration_ns(options.timeout),
+        drain_ns=parse_duration_ns(options.drain),
+        keys=options.keys,
+        value_bytes=options.value_bytes,
+        set_fraction=options.set_fraction,
+    )
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "url": options.url,
+        "loop": "open",
+        "arrivals": "poisson" if options.poisson else "constant",
+        "seed": options.seed,
+        "connections": options.connections,
+        **result,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0 if the load ran, 1 if the server was not there, 2 for bad input.
+
+    A server that answers slowly, wrongly or not at all is a result, not a failure: the counts say so.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        text = json.dumps(run(options), indent=1, allow_nan=False) + "\n"
+        if options.out is None:
+            sys.stdout.write(text)
+        else:
+            options.out.write_text(text, encoding="utf-8")
+    except ContendError as error:
+        print(f"error: {error.message}\n  hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"error: cannot write the result: {error}\n  hint: does the directory exist?", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
