@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """From where to record. `cpus` are the CPUs the probe itself keeps to: those the victim does not use, where
-    there are such; None leaves it to the scheduler."""
+    """From where to record. `cpus` are those the probe itself keeps to: not the victim's, where there are others;
+    None leaves it to the scheduler."""
 
     cpus: tuple[int, ...] | None = None
 

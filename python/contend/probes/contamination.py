@@ -1,6 +1,6 @@
 """Was something around a trial that the plan did not put there?
 
-A flagged trial is shown as such, never dropped: a rule that drops trials by what they measured chooses the result.
+A flagged trial is shown as such, never dropped: a rule that drops trials chooses the result.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def difference(
     `exit` is the victim's own process, None where the victim is a server that goes on. `taskwatch` is what
     `TaskWatch.stop` or `read` gave. `cpus` are those the victim may use, None for all. `device` is the disk
     the victim works on, by `device_of`; None takes the one the snapshots hold, if it is one. `others` are all
-    other parties, load generators and contend itself included; None leaves foreign_cpu out: it cannot be told.
+    other parties, load generators and contend itself included; None (cannot be told) leaves foreign_cpu out.
     """
     window_ns = after.t_ns - before.t_ns
     result: Evidence = {}
@@ -95,7 +95,7 @@ def difference(
             result["foreign_cpu"] = (_foreign_ns(before, after, present, cpu_ns, others) / 1e9, "s")
     if device is None and len(after.disks) == 1:
         device = next(iter(after.disks))
-    if device in before.disks and device in after.disks and window_ns > 0:
+    if device is not None and device in before.disks and device in after.disks and window_ns > 0:
         _disk(result, before.disks[device], after.disks[device], window_ns)
     frequencies = [s.frequency_mhz[c] for s in (before, after) for c in present if c in s.frequency_mhz]
     if frequencies:
@@ -126,8 +126,8 @@ def _foreign_ns(
 ) -> int:
     """CPU time on `cpus` that no party of ours accounts for.
 
-    A party that could also run elsewhere is taken to have run here: better to miss a stranger than invent one.
-    Interrupts are left out: they are the kernel's work for someone, mostly for the parties' own I/O.
+    A party that could also run elsewhere is taken to have run here: better to miss a stranger
+    than to invent one. Interrupts are left out: they are the kernel's work for someone, mostly the parties.
     """
     busy = 0
     for cpu in cpus:

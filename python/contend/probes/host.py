@@ -40,8 +40,8 @@ class HostProbe:
 
             from contend._native import HostSampler
 
-            # One thread: a worker pool would put load on the victim's CPUs to write a few kilobytes. Opened here,
-            # before the first trial, because opening costs ten times what a drain does.
+            # One thread: a worker pool would put load on the victim's CPUs to write a few kilobytes. Opened
+            # here, before the first trial, because opening costs ten times what a drain does.
             self._connection = duckdb.connect(config={"threads": 1})
             sampler = HostSampler(self.interval_ms, scope.cpus)
             sampler.start()

@@ -1,9 +1,9 @@
 """Open-loop load on an HTTP or Redis server: `python -m contend.workloads.generators.pace URL --rate N`.
 
-Requests are due at times fixed beforehand (evenly spaced, or Poisson arrivals); a latency counts from the time
-the request was due, so a stall of the server shows in full. Prints one JSON document, whose shape is
-`contend._native.pace`'s: `latency_s` is what a user waits, `closed_loop_service_s` what a closed-loop tool would
-show, `generator_lateness_s` how late this generator itself was. Runs inside trials: it imports almost nothing.
+Requests are due at times fixed beforehand (evenly spaced, or Poisson arrivals); a latency counts from the
+time the request was due, so a stall of the server shows in full. Prints one JSON document, whose shape is
+`contend._native.pace`'s: `latency_s` is what a user waits, `closed_loop_service_s` what a closed-loop tool
+would show, `generator_lateness_s` how late this generator was. Runs inside trials: it imports almost nothing.
 """
 
 from __future__ import annotations
