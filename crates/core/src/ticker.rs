@@ -26,7 +26,7 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// Call `tick(lateness_ns)` every `interval_ns`, the first time at once.
+    /// Call `tick(lateness_ns)` every `interval_ns`, the first time before this returns.
     ///
     /// Deadlines are absolute, so lateness does not add up; a deadline missed by more than an interval is
     /// skipped, never made up for. `cpus` confines the thread. Raises where they do not exist or threads are
@@ -48,14 +48,16 @@ impl Ticker {
         let (report, reported) = std::sync::mpsc::channel::<io::Result<()>>();
         let body = move || {
             let pinned = cpus.as_deref().map_or(Ok(()), clock::pin_current_thread);
+            let mut deadline = clock::monotonic_ns();
+            if pinned.is_ok() {
+                clock::exact_timers();
+                tick(0);
+            }
             let go = pinned.is_ok();
             if report.send(pinned).is_err() || !go {
                 return;
             }
-            clock::exact_timers();
-            let mut deadline = clock::monotonic_ns();
             loop {
-                tick(clock::monotonic_ns().saturating_sub(deadline));
                 deadline += interval_ns;
                 let now = clock::monotonic_ns();
                 if now > deadline + interval_ns {
@@ -73,6 +75,8 @@ impl Ticker {
                     let wait = Duration::from_nanos(deadline - now);
                     stopped = seen.wake.wait_timeout(stopped, wait).unwrap_or_else(PoisonError::into_inner).0;
                 }
+                drop(stopped);
+                tick(clock::monotonic_ns().saturating_sub(deadline));
             }
         };
         let failed = |error| {

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """From where to record. `cpus` are those the probe itself keeps to: not the victim's, where there are others;
-    None leaves it to the scheduler."""
+    """From where to record.
+
+    `cpus` are those the probe itself keeps to, not the victim's if there are others; None: any.
+    """
 
     cpus: tuple[int, ...] | None = None
 

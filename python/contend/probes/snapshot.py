@@ -94,40 +94,6 @@ class Snapshot:
         return cls(t_ns, cpus, context_switches, procs_running, psi_ns, disks, net_bytes, frequency_mhz)
 
 
-class Snapshotter:
-    """Takes snapshots that hold the disk a directory lies on, if there is one.
-
-    >>> set(Snapshotter(Path("/proc")).take().disks)
-    set()
-    """
-
-    def __init__(self, directory: Path) -> None:
-        device = device_of(directory)
-        self.devices = () if device is None else (device,)
-
-    def take(self) -> Snapshot:
-        return Snapshot.take(self.devices)
-
-
-def dirty_bytes() -> int:
-    """Bytes written by somebody and not on their disk yet, being written included (Dirty and Writeback).
-
-    >>> dirty_bytes() >= 0
-    True
-    """
-    return parse_dirty(_read("/proc/meminfo") or b"")
-
-
-def parse_dirty(text: bytes) -> int:
-    """Dirty and Writeback of /proc/meminfo, in bytes.
-
-    >>> parse_dirty(b"MemFree: 7 kB\\nDirty:  4 kB\\nWriteback:  1 kB\\nWritebackTmp: 9 kB\\n")
-    5120
-    """
-    lines = [line.split() for line in text.splitlines() if line.startswith((b"Dirty:", b"Writeback:"))]
-    return sum(int(words[1]) * 1024 for words in lines)
-
-
 def _read(path: str) -> bytes | None:
     """The whole file, or None where it is absent or answers with an error (psi=0, a CPU that is offline)."""
     try:

@@ -1,0 +1,140 @@
+"""Evidence from counters whose differences are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from contend.platforms.base import Exit, Usage
+from contend.probes.contamination import FLAGS, flags
+from contend.probes.evidence import Started, difference
+from contend.probes.snapshot import CpuTimes, DiskCounters, Snapshot
+
+S, MS = 10**9, 10**6
+IDLE = CpuTimes(0, 0, 0, 0, 0, 0, 0, 0)
+DISK = DiskCounters(0, 0, 0, 0, 0, 0, 0, 0, 0)
+BEFORE = Snapshot(
+    t_ns=5 * S,
+    cpus={0: IDLE, 1: IDLE},
+    context_switches=0,
+    procs_running=1,
+    psi_ns={"cpu": 1 * S, "io": 0},
+    disks={"vda": DISK},
+    net_bytes={},
+    frequency_mhz={},
+)
+AFTER = replace(
+    BEFORE,
+    t_ns=7 * S,
+    cpus={
+        0: CpuTimes(1500 * MS, 100 * MS, 200 * MS, 0, 0, 9 * S, 9 * S, 40 * MS),
+        1: IDLE._replace(user=2 * S),
+    },
+    psi_ns={"cpu": 3 * S, "io": 0},
+    disks={"vda": DiskCounters(300, 3000, 900 * MS, 100, 1000, 100 * MS, 0, 1 * S, 8 * S)},
+)
+EXIT = Exit(0, 1_900 * MS, 900 * MS, 50 * MS, 1, voluntary_switches=7, involuntary_switches=70)
+WATCH = {"run_delay_ns": 800 * MS, "cpu_ns": 760 * MS}
+
+
+def values(**changes: object) -> dict[str, float]:
+    arguments: dict[str, object] = {
+        "before": BEFORE,
+        "after": AFTER,
+        "usage_before": Usage(cpu_ns=1 * S, nr_throttled=2, throttled_ns=3 * S, cpu_pressure_ns=0),
+        "usage_after": Usage(
+            cpu_ns=1 * S + 950 * MS, nr_throttled=12, throttled_ns=4 * S, cpu_pressure_ns=5 * MS
+        ),
+        "exit": EXIT,
+        "taskwatch": WATCH,
+        "cpus": (0,),
+        "device": "vda",
+        "others": (Started(100 * MS, (0,)), Started(2 * S, (1,)), Started(50 * MS, None)),
+    }
+    return {name: value for name, (value, _) in difference(**{**arguments, **changes}).items()}  # type: ignore[arg-type]
+
+
+def test_every_figure_of_a_full_record() -> None:
+    assert values() == pytest.approx(
+        {
+            "wall": 1.9,
+            "cpu": 0.95,
+            "wall_per_cpu": 2.0,
+            "run_delay": 0.8,
+            "run_delay_coverage": 0.8,
+            "voluntary_switches": 7,
+            "involuntary_switches": 70,
+            "throttled": 1.0,
+            "throttled_periods": 10,
+            "own_psi_cpu": 0.005,
+            "psi_cpu": 2.0,
+            "psi_io": 0.0,
+            "steal": 0.04,
+            # busy 1.8 s on CPU 0; 0.95 the victim's, 0.1 a neighbour's there, 0.05 one's that could be there
+            "foreign_cpu": 0.7,
+            "disk_busy": 0.5,
+            "disk_queue": 4.0,
+            "disk_iops": 200.0,
+            "disk_bytes_per_s": 2000.0,
+            "disk_await": 2.5,
+        }
+    )
+
+
+def test_units_stand_beside_the_values() -> None:
+    evidence = difference(BEFORE, AFTER, Usage(), Usage(), EXIT, WATCH, (0,), device="vda", others=())
+    units = {name: unit for name, (_, unit) in evidence.items()}
+    assert units["disk_await"] == "ms" and units["disk_queue"] == "requests" and units["run_delay"] == "s"
+
+
+@pytest.mark.parametrize(
+    ("changes", "absent"),
+    [
+        ({"usage_before": Usage()}, {"throttled", "throttled_periods", "own_psi_cpu"}),
+        ({"taskwatch": None}, {"run_delay", "run_delay_coverage"}),
+        ({"exit": None}, {"voluntary_switches", "involuntary_switches"}),
+        ({"others": None}, {"foreign_cpu"}),
+        ({"device": "sdz"}, {"disk_busy", "disk_queue", "disk_iops", "disk_bytes_per_s", "disk_await"}),
+        ({"after": replace(AFTER, psi_ns={})}, {"psi_cpu", "psi_io"}),
+        ({"after": replace(AFTER, disks=BEFORE.disks)}, {"disk_await"}),  # no request, so no mean
+        ({"after": replace(AFTER, cpus={1: IDLE})}, {"steal", "foreign_cpu"}),  # went offline
+    ],
+)
+def test_what_cannot_be_told_is_absent(changes: dict[str, object], absent: set[str]) -> None:
+    assert set(values()) - set(values(**changes)) == absent
+
+
+def test_a_server_counts_the_window_and_its_cgroup() -> None:
+    result = values(exit=None)
+    assert result["wall"] == 2.0 and result["cpu"] == 0.95
+
+
+def test_without_a_cgroup_the_process_tells_its_cpu() -> None:
+    assert values(usage_before=Usage(), usage_after=Usage())["cpu"] == 0.95
+
+
+def test_foreign_time_is_never_negative() -> None:
+    assert values(others=(Started(9 * S, (0,)),))["foreign_cpu"] == 0.0
+
+
+def test_frequency_is_of_the_victims_cpus() -> None:
+    before = replace(BEFORE, frequency_mhz={0: 2000.0, 1: 4000.0})
+    after = replace(AFTER, frequency_mhz={0: 3000.0, 1: 4000.0})
+    assert values(before=before, after=after)["frequency"] == 2500.0
+
+
+@pytest.mark.parametrize(
+    ("name", "flag", "limit"), [("steal", "steal", 0.01), ("foreign_cpu", "foreign-cpu", 0.05)]
+)
+def test_flags_rise_just_above_their_thresholds(name: str, flag: str, limit: float) -> None:
+    def of(share: float, cpus: int) -> tuple[str, ...]:
+        return flags({"wall": (2.0, "s"), name: (share * 2.0 * cpus, "s")}, cpus)
+
+    assert of(limit * 0.99, 1) == of(limit * 0.99, 2) == ()
+    assert of(limit * 1.01, 1) == of(limit * 1.01, 2) == (flag,)
+    assert flag in FLAGS
+
+
+def test_no_wall_no_flag() -> None:
+    assert flags({"steal": (1.0, "s")}, 1) == () == flags({"wall": (0.0, "s"), "steal": (1.0, "s")}, 1)
