@@ -6,7 +6,7 @@ generator get one each, so that what one uses is accounted to it and can be ende
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -57,7 +57,7 @@ class Exit:
     """How a process ended. Times are of the process itself and its waited-for children (rusage).
 
     wall_ns is the time inside the platform (first instruction of the command to its end); startup_ns what the
-    platform added before it (0 on bare).
+    platform added before it (0 on bare). max_rss_bytes and the switches are 0 where the platform cannot tell.
     """
 
     code: int  # exit status, or minus the signal's number
@@ -76,8 +76,19 @@ class Exit:
 
 
 class Process(Protocol):
-    pid: int
-    started_ns: int  # CLOCK_MONOTONIC
+    # Called once with the pid when the process has ended and is not reaped yet, so that its last counters can
+    # be read from /proc. A platform whose processes are not the tool's children cannot, and never calls it.
+    on_exit: Callable[[int], None] | None
+
+    @property
+    def pid(self) -> int:
+        """In the tool's own pid namespace."""
+        ...
+
+    @property
+    def started_ns(self) -> int:
+        """CLOCK_MONOTONIC."""
+        ...
 
     def wait(self, timeout_s: float | None = None) -> Exit:
         """Wait for the end; after timeout_s the whole process group is ended and Exit.timed_out is set."""

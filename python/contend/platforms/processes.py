@@ -122,7 +122,7 @@ class LocalProcess:
 
     def wait(self, timeout_s: float | None = None) -> Exit:
         """See `base.Process`. The end is stamped when it is noticed: wait for what is to be timed."""
-        if self._exit is None and not self._ends_within(timeout_s):
+        if self._exit is None and not self.ends_within(timeout_s):
             return self._end(signals.SIGTERM, _TIMEOUT_GRACE_S, timed_out=True)
         return self._reap()
 
@@ -133,9 +133,9 @@ class LocalProcess:
         return self._end(number, grace_s)
 
     def alive(self) -> bool:
-        return self._exit is None and not self._ends_within(0)
+        return self._exit is None and not self.ends_within(0)
 
-    def _ends_within(self, timeout_s: float | None) -> bool:
+    def ends_within(self, timeout_s: float | None) -> bool:
         """True once the process has ended (it is a zombie then, or reaped)."""
         if self._ended_ns is not None:
             return True
@@ -159,11 +159,11 @@ class LocalProcess:
         identities = {pid: found.start_ticks for pid in family if (found := procfs.stat(pid)) is not None}
         self._signal_group(number)
         if number != signals.SIGKILL:
-            self._ends_within(grace_s)
+            self.ends_within(grace_s)
             if grace_s > 0 and self._ended_ns is not None:
                 self._group_gone_within(min(grace_s, 0.2))
         self._signal_group(signals.SIGKILL)
-        if not self._ends_within(10.0):
+        if not self.ends_within(10.0):
             raise HostFailed(
                 f"process {self.pid} does not die of SIGKILL",
                 hint="it is stuck in the kernel (state D); look at its /proc/PID/stack and the storage below",

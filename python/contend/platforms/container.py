@@ -1,0 +1,401 @@
+"""Containers: one long-lived container a party, commands run in it through the engine's own exec.
+
+What a command costs is read inside (a wrapper shell stamps its start and end and reports `times`), because
+the exec client's time and CPU are the platform's start-up and not the command's. `limit.cpus` alone is the
+`vanilla` provisioning (quota), `cpu_list` alone `pinned` (cpuset); both are read back from the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from contend.errors import CannotHonour, HostFailed
+from contend.ledger import Ledger
+from contend.platforms import bundles, cgroups, engines, limits, names, network, procfs, state
+from contend.platforms.accounting import read_usage
+from contend.platforms.bare import check_cpus
+from contend.platforms.base import Command, HostSpec, Limit, Usage
+from contend.platforms.execs import ContainerProcess, exec_argv, wrapper
+from contend.platforms.processes import Place, launch
+from contend.platforms.topology import format_cpu_list, parse_cpu_list
+
+_READ_BACK = {  # by controller: the file of v2, then of v1
+    "cpu": (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")),
+    "cpuset": (("cpuset.cpus.effective",), ("cpuset.cpus",)),
+    "memory": (("memory.max",), ("memory.limit_in_bytes",)),
+}
+
+
+class ContainerPlatform:
+    """See `base.Platform`.
+
+    engine: docker, podman, runc or crun; "" takes the first that works. image: of docker or podman; "" is an
+    empty root with the host's own programs mounted read-only. directory: seen inside under the same path.
+    Raises CannotHonour when no engine works.
+    """
+
+    kind = "container"
+
+    def __init__(
+        self, run_id: str, ledger: Ledger, *, directory: Path | None = None, engine: str = "", image: str = ""
+    ) -> None:
+        self._run_id = names.check_name("run id", run_id)
+        self._ledger, self._directory, self._image = ledger, directory, image
+        self._engine = engines.detect(engine)
+        if image and self._engine.low_level:
+            raise CannotHonour(
+                f"{self._engine.name} has no images", hint="engine: podman or docker, or no image"
+            )
+        self._default_cpus = tuple(sorted(os.sched_getaffinity(0)))
+        self._hosts: dict[str, ContainerHost] = {}
+        self._own_image = ""
+
+    def prepare(self, spec: HostSpec) -> ContainerHost:
+        names.check_name("party", spec.name)
+        if spec.name in self._hosts:
+            raise CannotHonour(
+                f"there is a party '{spec.name}' already", hint="names are unique within a run"
+            )
+        check_cpus(spec, self._default_cpus)
+        if spec.netns is not None and not network.namespace_path(spec.netns).exists():
+            raise CannotHonour(f"there is no network namespace '{spec.netns}'", hint="ip netns list")
+        if spec.netns is not None and self._engine.name == "docker":
+            raise CannotHonour("docker cannot join a network namespace by name", hint="engine: podman")
+        if os.geteuid() == 0:
+            layout = cgroups.read_layout()
+            v2 = layout.v2.controllers if layout.v2 else frozenset()
+            limits.check(spec.limit, layout, v2, spec.directory)
+        image = self._image or (self._make_image() if self._engine.name == "docker" else "")
+        host = ContainerHost(self._run_id, self._ledger, self._engine, spec, self._directory, image)
+        self._hosts[spec.name] = host
+        host.start()
+        return host
+
+    def _make_image(self) -> str:
+        """Docker runs no bare root directory: import the mount points as an image of this run."""
+        if not self._own_image:
+            import io
+            import tarfile
+
+            name = f"{names.PREFIX}-{names.short_hash(self._run_id)}"
+            self._ledger.intend("image", name, run=self._run_id, engine=self._engine.name)
+            self._own_image = name
+            root = bundles.Bundle(_bundle_home() / f"{names.PREFIX}-{self._run_id}.image")
+            self._ledger.intend("bundle", str(root.path), run=self._run_id)
+            root.make_rootfs()
+            packed = io.BytesIO()
+            with tarfile.open(fileobj=packed, mode="w") as archive:
+                archive.add(root.rootfs, arcname=".")
+            root.remove()
+            self._ledger.removed("bundle", str(root.path))
+            self._engine.call("import", "-", name, input_=packed.getvalue())
+        return self._own_image
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "kind": self.kind,
+            "mechanism": f"container ({self._engine.name})",
+            "engine": self._engine.name,
+            "version": self._engine.version,
+            "command": list(self._engine.command),
+            "rlimits": list(self._engine.rlimits),
+            "image": self._image or "the host's own files",
+            "cgroups": cgroups.read_layout().name,
+            "seccomp": "none" if self._engine.low_level else "the engine's default",
+        }
+
+    def close(self) -> None:
+        """Remove every container. All are tried; the first error is raised."""
+        with contextlib.ExitStack() as stack:
+            if self._own_image:
+                stack.callback(self._ledger.removed, "image", self._own_image)
+                stack.callback(engines.remove_image, self._engine.name, self._own_image)
+                self._own_image = ""
+            for host in self._hosts.values():
+                stack.callback(host.close)
+            self._hosts = {}
+
+
+def _bundle_home() -> Path:
+    return state.folder().parent / "bundles"
+
+
+class ContainerHost:
+    """See `base.Host`. Made by ContainerPlatform.prepare, which calls `start`."""
+
+    def __init__(
+        self,
+        run_id: str,
+        ledger: Ledger,
+        engine: engines.Engine,
+        spec: HostSpec,
+        directory: Path | None,
+        image: str,
+    ) -> None:
+        self.spec = spec
+        self._run_id, self._ledger, self._engine, self._image = run_id, ledger, engine, image
+        self._name = names.container(run_id, spec.name)
+        self._bundle = bundles.Bundle(_bundle_home() / self._name)
+        self._visible = list(dict.fromkeys(p.resolve() for p in (directory, spec.directory) if p is not None))
+        self._init = 0
+        self._v2: Path | None = None
+        self._v1: dict[str, Path] = {}
+        self._parents: list[Path] = []
+        self._base = Usage()
+        self._running: list[ContainerProcess] = []
+        self._count = 0
+        self._lock = threading.Lock()
+        self._closed = False
+        self._shell = "sh"
+
+    def start(self) -> None:
+        """Make the container and read back what it got. Removes it again when that fails."""
+        try:
+            self._ledger.intend("bundle", str(self._bundle.path), run=self._run_id)
+            self._bundle.make_rootfs()
+            self._ledger.intend(
+                "container", self._name, run=self._run_id, party=self.spec.name, engine=self._engine.name
+            )
+            self._create()
+            self._find_groups()
+            if "bash" in self._engine.call("exec", self._name, "sh", "-c", "command -v bash || true"):
+                self._shell = "bash"
+            self._check()
+            self._base = self._read_usage()
+        except BaseException:
+            self.close()
+            raise
+
+    def _mounts(self) -> list[bundles.Mount]:
+        writable = [*self._visible, self._bundle.exchange]
+        if self._image and not self._image.startswith(f"{names.PREFIX}-"):
+            return [bundles.Mount(path.resolve(), writable=True) for path in writable]
+        return bundles.host_mounts(writable)
+
+    def _create(self) -> None:
+        spec, limit = self.spec, self.spec.limit
+        netns = None if spec.netns is None else network.namespace_path(spec.netns)
+        if self._engine.low_level:
+            group = f"/{names.run_group(self._run_id)}.containers/{spec.name}"
+            for hierarchy in cgroups.read_layout().hierarchies():
+                path = hierarchy.root / Path(group).parent.relative_to("/")
+                self._ledger.intend("cgroup", str(path), run=self._run_id)
+                self._parents.append(path)
+            config = bundles.oci_config(
+                self._bundle.rootfs,
+                ("sleep", "infinity"),
+                self._mounts(),
+                _oci_resources(limit, spec),
+                cgroup=group,
+                netns=netns,
+                run_id=self._run_id,
+            )
+            self._bundle.write_config(config)
+            self._engine.call("run", "--detach", "--bundle", str(self._bundle.path), self._name)
+            return
+        options = ["--name", self._name, "--label", f"{engines.LABEL_RUN}={self._run_id}"]
+        options += ["--label", f"{engines.LABEL_PARTY}={spec.name}", *self._engine.rlimits]
+        options += ["--network", "host" if netns is None else f"ns:{netns}"]
+        options += [*_engine_limits(limit, spec), *engines.mount_arguments(self._mounts())]
+        root = [self._image] if self._image else ["--rootfs", str(self._bundle.rootfs)]
+        self._engine.call("run", "--detach", *options, *root, "sleep", "infinity")
+
+    def _find_groups(self) -> None:
+        """The container's groups, from its first process; the root of a hierarchy is none of its own."""
+        if self._engine.low_level:
+            import json
+
+            self._init = int(json.loads(self._engine.call("state", self._name))["pid"])
+        else:
+            self._init = int(self._engine.call("inspect", "--format", "{{.State.Pid}}", self._name))
+        own = (procfs.PROC / str(self._init) / "cgroup").read_text(encoding="utf-8")
+        layout = cgroups.parse_layout(Path("/proc/self/mountinfo").read_text(encoding="utf-8"), own)
+        if layout.v2 is not None and layout.v2.own != layout.v2.root:
+            self._v2 = layout.v2.own
+        self._v1 = {name: h.own for name, h in layout.v1.items() if h.own != h.root}
+        if self._v2 is None and not self._v1:
+            raise HostFailed(f"{self._engine.name} gave {self._name} no control group", hint="contend doctor")
+
+    def _check(self) -> None:
+        """Raises HostFailed when the kernel says something else than was asked for."""
+        got = self.honoured()
+        wanted = self.spec.limit.cpus
+        if wanted is not None and got["quota_cpus"] != round(wanted, 5):
+            raise HostFailed(
+                f"{self._name} got a quota of {got['quota_cpus']} CPUs instead of {wanted}",
+                hint="contend doctor",
+            )
+        if self.spec.cpu_list is not None and got["cpus"] != sorted(self.spec.cpu_list):
+            raise HostFailed(
+                f"{self._name} got CPU {got['cpus']} instead of {list(self.spec.cpu_list)}",
+                hint="contend doctor",
+            )
+        memory = self.spec.limit.memory_bytes
+        if memory is not None and got["memory_bytes"] != memory // 4096 * 4096:
+            raise HostFailed(
+                f"{self._name} got {got['memory_bytes']} bytes instead of {memory}", hint="contend doctor"
+            )
+
+    def run(self, command: Command) -> ContainerProcess:
+        """See `base.Host`. A command that cannot be started ends with code 127 or 126, like in a shell."""
+        if self._closed:
+            raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
+        with self._lock:
+            self._count += 1
+            stamp = self._bundle.exchange / f"stamp-{self._count}"
+        marks = {procfs.MARKER: self._run_id, procfs.PARTY_MARKER: self.spec.name}
+        own = {} if self._image and not self._image.startswith(f"{names.PREFIX}-") else dict(os.environ)
+        inside = {**own, **command.env, **marks}
+        argv = exec_argv(
+            self._engine,
+            self._name,
+            self._bundle,
+            wrapper(self._shell, stamp, command.argv),
+            inside,
+            command.cwd,
+            self._count,
+        )
+        client = Command(tuple(argv), Path("/"), command.stdout, command.stderr, inside)
+        process = launch(client, Place(), marks)
+        self._running = [p for p in self._running if p.alive()]
+        made = ContainerProcess(process, stamp, self._members, self._sweep)
+        self._running.append(made)
+        return made
+
+    def _members(self) -> set[int]:
+        group = self._group()
+        return cgroups.members(group) - {self._init} if group.exists() else set()
+
+    def _group(self) -> Path:
+        return self._v2 or next(iter(self._v1.values()))
+
+    def _sweep(self, ended: ContainerProcess) -> None:
+        """After a forced end: nothing else runs here, so whatever is left was its."""
+        if not any(process is not ended and process.alive() for process in self._running):
+            procfs.kill_until_gone(self.pids)
+
+    def usage(self) -> Usage:
+        now, base = self._read_usage(), self._base
+        since: dict[str, int | None] = {}
+        for field in Usage.__dataclass_fields__:
+            value, before = getattr(now, field), getattr(base, field)
+            since[field] = None if value is None else value - (before or 0)
+        return Usage(**since)
+
+    def _read_usage(self) -> Usage:
+        return read_usage(self._v2, self._v1)
+
+    def pids(self) -> tuple[int, ...]:
+        """The container's processes in the tool's pid namespace, without its init."""
+        return tuple(sorted(p.pid for p in procfs.processes(self._members())))
+
+    def cgroup(self) -> Path | None:
+        return self._v2
+
+    def honoured(self) -> dict[str, object]:
+        """mechanism; cpus: the cpuset; quota_cpus, memory_bytes (None: not capped); limits: files and what
+        they read, from the container's own groups."""
+        read: dict[str, str] = {}
+        for controller, files in _READ_BACK.items():
+            group = self._v1.get(controller)
+            folder, wanted = (group, files[1]) if group else (self._v2, files[0])
+            for file in wanted:
+                if folder is not None and (folder / file).exists():
+                    read[file] = (folder / file).read_text(encoding="ascii").strip()
+        cpus = parse_cpu_list(read.get("cpuset.cpus.effective") or read.get("cpuset.cpus") or "")
+        return {
+            "mechanism": f"container ({self._engine.name})",
+            "cpus": list(cpus) or sorted(os.sched_getaffinity(self._init)),
+            "cpus_by": "cpuset" if self.spec.cpu_list is not None else "none",
+            "quota_cpus": _quota(read),
+            "memory_bytes": _memory(read),
+            "limits": read,
+            "groups": [
+                str(p) for p in dict.fromkeys([*([self._v2] if self._v2 else []), *self._v1.values()])
+            ],
+            "netns": self.spec.netns,
+        }
+
+    def close(self) -> None:
+        """See `base.Host`. Everything is tried; the first error is raised."""
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._ledger.removed, "bundle", str(self._bundle.path))
+            if self._bundle.path.exists():
+                stack.callback(self._bundle.remove)
+            for path in self._parents:
+                stack.callback(self._drop_parent, path)
+            stack.callback(self._ledger.removed, "container", self._name)
+            stack.callback(engines.remove_container, self._engine.name, self._name, self._run_id)
+            for process in self._running:
+                stack.callback(process.stop, "KILL", 0.0)
+            self._running = []
+
+    def _drop_parent(self, path: Path) -> None:
+        """The engine removes the container's group and leaves the one above; other parties may be in it."""
+        with contextlib.suppress(OSError):
+            path.rmdir()
+        if not path.exists():
+            self._ledger.removed("cgroup", str(path))
+
+
+def _quota(read: Mapping[str, str]) -> float | None:
+    if "cpu.max" in read:
+        quota, _, period = read["cpu.max"].partition(" ")
+    else:
+        quota, period = read.get("cpu.cfs_quota_us", "-1"), read.get("cpu.cfs_period_us", "100000")
+    return None if quota in ("max", "-1") else round(int(quota) / int(period), 5)
+
+
+def _memory(read: Mapping[str, str]) -> int | None:
+    text = read.get("memory.max") or read.get("memory.limit_in_bytes") or "max"
+    # v1 says "no limit" as the largest multiple of a page in a signed 64-bit number.
+    return None if text == "max" or int(text) >= 1 << 60 else int(text)
+
+
+def _engine_limits(limit: Limit, spec: HostSpec) -> list[str]:
+    """Options of docker and podman."""
+    options: list[str] = []
+    if limit.cpus is not None:
+        options += ["--cpus", f"{limit.cpus:g}"]
+    if spec.cpu_list is not None:
+        options += ["--cpuset-cpus", format_cpu_list(spec.cpu_list)]
+    if limit.memory_bytes is not None:
+        options += ["--memory", f"{limit.memory_bytes}b"]
+    if limit.iops is not None or limit.bytes_per_s is not None:
+        device = "/dev/" + Path(f"/sys/dev/block/{limits.whole_disk(spec.directory)}").resolve().name
+        for way in ("read", "write"):
+            if limit.iops is not None:
+                options += [f"--device-{way}-iops", f"{device}:{limit.iops}"]
+            if limit.bytes_per_s is not None:
+                options += [f"--device-{way}-bps", f"{device}:{limit.bytes_per_s}"]
+    return options
+
+
+def _oci_resources(limit: Limit, spec: HostSpec) -> dict[str, Any]:
+    """`linux.resources` of the OCI runtime specification."""
+    cpu: dict[str, Any] = {}
+    if limit.cpus is not None:
+        cpu = {"quota": round(limit.cpus * limits.PERIOD_US), "period": limits.PERIOD_US}
+    if spec.cpu_list is not None:
+        cpu["cpus"] = format_cpu_list(spec.cpu_list)
+    found: dict[str, Any] = {"cpu": cpu} if cpu else {}
+    if limit.memory_bytes is not None:
+        found["memory"] = {"limit": limit.memory_bytes}
+    if limit.iops is not None or limit.bytes_per_s is not None:
+        major, minor = map(int, limits.whole_disk(spec.directory).split(":"))
+        rates = {"IOPS": limit.iops, "Bps": limit.bytes_per_s}
+        found["blockIO"] = {
+            f"throttle{way}{unit}Device": [{"major": major, "minor": minor, "rate": rate}]
+            for unit, rate in rates.items()
+            if rate is not None
+            for way in ("Read", "Write")
+        }
+    return found

@@ -1,0 +1,202 @@
+"""Container engines: which one works here, and how it is told to make, list and remove containers.
+
+docker and podman keep their own records; runc and crun get a state directory of contend's own, so that what
+stands there is contend's. An engine counts as working only after it has run `true`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from contend.errors import CannotHonour, HostFailed
+from contend.platforms import bundles, names
+
+NAMES = ("docker", "podman", "runc", "crun")
+LABEL_RUN = "contend.run"
+LABEL_PARTY = "contend.party"
+_TIMEOUT_S = 60.0
+_FEW_PROCESSES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A container engine and the words every call of it begins with."""
+
+    name: str
+    command: tuple[str, ...]
+    version: str
+    rlimits: tuple[str, ...] = ()  # options of docker and podman that were proven to work
+
+    @property
+    def low_level(self) -> bool:
+        """runc and crun: they run a bundle and know nothing of images or labels."""
+        return self.name in ("runc", "crun")
+
+    def call(self, *arguments: str, check: bool = True, input_: bytes | None = None) -> str:
+        """Run the engine; raises HostFailed with what it said. Its output goes to files, not pipes:
+        a container that outlives the call would keep a pipe open."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            try:
+                done = subprocess.run(
+                    [*self.command, *arguments],
+                    stdout=out,
+                    stderr=err,
+                    timeout=_TIMEOUT_S,
+                    check=False,
+                    **({"stdin": subprocess.DEVNULL} if input_ is None else {"input": input_}),
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise HostFailed(f"{self.name} {arguments[0]}: {error}", hint="contend doctor") from error
+            out.seek(0)
+            err.seek(0)
+            said = err.read().decode(errors="replace").strip()
+            if check and done.returncode != 0:
+                last = said.splitlines()[-1] if said else f"exit status {done.returncode}"
+                raise HostFailed(
+                    f"{self.name} {arguments[0]}: {last}", hint=f"try it by hand: {self.name} {arguments[0]}"
+                )
+            return out.read().decode(errors="replace")
+
+
+def state_root() -> Path:
+    """Where runc and crun keep the state of contend's containers: per user, gone after a reboot."""
+    if os.geteuid() == 0:
+        return Path("/run/contend-oci")
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    return Path(runtime) / f"contend-oci-{os.getuid()}"
+
+
+def _ways(name: str) -> list[Engine]:
+    variants = [()] if name in ("runc", "crun") else _rlimit_variants()
+    return [Engine(name, command, "", limits) for command in _commands(name) for limits in variants]
+
+
+def _commands(name: str) -> list[tuple[str, ...]]:
+    """Ways to call an engine, the plain one first. podman's default runtime may not work where runc does."""
+    if name == "podman":
+        return [("podman",), *([("podman", "--runtime", "runc")] if shutil.which("runc") else [])]
+    if name in ("runc", "crun"):
+        return [(name, "--root", str(state_root() / name))]
+    return [(name,)]
+
+
+def _rlimit_variants() -> list[tuple[str, ...]]:
+    """`--ulimit` options to try: the tool's own limits, so that bare and container have the same; then few
+    processes. podman asks for more than it may where it lacks CAP_SYS_RESOURCE, and nothing starts then."""
+    (soft, hard), own = resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_NPROC)
+    files = ("--ulimit", f"nofile={soft}:{hard}")
+    return [(*files, "--ulimit", f"nproc={a}:{b}") for a, b in (own, (_FEW_PROCESSES, _FEW_PROCESSES))]
+
+
+@functools.cache
+def detect(name: str = "") -> Engine:
+    """The engine `name`, or the first that works. Raises CannotHonour with what each one said."""
+    if name and name not in NAMES:
+        raise CannotHonour(f"'{name}' is no container engine", hint=f"known: {', '.join(NAMES)}")
+    said = []
+    for candidate in (name,) if name else NAMES:
+        if shutil.which(candidate) is None:
+            said.append(f"{candidate}: not installed")
+            continue
+        for engine in _ways(candidate):
+            try:
+                _prove(engine)
+                version = (engine.call("--version").splitlines() or [""])[0]
+            except HostFailed as error:
+                said.append(str(error))
+                continue
+            return replace(engine, version=version)
+    raise CannotHonour(
+        f"no container engine works here ({'; '.join(said)})",
+        hint="apt-get install podman, or start the docker service and join the group docker",
+    )
+
+
+def _prove(engine: Engine) -> None:
+    if engine.name == "docker":
+        engine.call("info", "--format", "{{.ServerVersion}}")
+        return
+    with tempfile.TemporaryDirectory(prefix=f"{names.PREFIX}-probe-") as folder:
+        bundle = bundles.Bundle(Path(folder))
+        bundle.make_rootfs()
+        name = f"{names.PREFIX}-probe-{os.getpid()}"
+        if engine.low_level:
+            bundle.write_config(bundles.oci_config(bundle.rootfs, ("true",), bundles.host_mounts(()), {}))
+            try:
+                engine.call("run", "--bundle", folder, name)
+            finally:
+                engine.call("delete", "--force", name, check=False)
+        else:
+            mounts = mount_arguments(bundles.host_mounts(()))
+            root = ("--network", "none", *engine.rlimits, *mounts, "--rootfs", str(bundle.rootfs))
+            engine.call("run", "--rm", "--name", name, *root, "true")
+
+
+def mount_arguments(mounts: Sequence[bundles.Mount]) -> list[str]:
+    """`-v` options of docker and podman."""
+    arguments = []
+    for mount in mounts:
+        arguments += ["-v", f"{mount.path}:{mount.path}:{'rw' if mount.writable else 'ro'}"]
+    return arguments
+
+
+def _plain(name: str) -> list[Engine]:
+    """The engine for listing and removing: no proof needed, and none wanted while cleaning up."""
+    return [Engine(name, _commands(name)[-1], "")] if shutil.which(name) else []
+
+
+def containers() -> list[tuple[str, str, str]]:
+    """(name, engine, run id) of every container of contend's that this user can see."""
+    found: list[tuple[str, str, str]] = []
+    for engine in [e for name in ("docker", "podman") for e in _plain(name)]:
+        shape = f'{{{{.Names}}}}\t{{{{.Label "{LABEL_RUN}"}}}}'
+        listed = engine.call("ps", "-a", "--filter", f"label={LABEL_RUN}", "--format", shape, check=False)
+        for line in listed.splitlines():
+            name, _, run = line.partition("\t")
+            found.append((name, engine.name, run))
+    for engine in [e for name in ("runc", "crun") for e in _plain(name)]:
+        if not Path(engine.command[-1]).is_dir():  # nothing was ever started with it
+            continue
+        listed = engine.call("list", "--format", "json", check=False).strip()
+        for row in json.loads(listed or "null") or []:
+            config = Path(str(row.get("bundle", ""))) / "config.json"
+            run = bundles.run_of(config)
+            found.append((str(row["id"]), engine.name, run))
+    return found
+
+
+def remove_container(engine: str, name: str, run_id: str) -> bool:
+    """End and remove a container of contend's. False when it was not there."""
+    if not name.startswith(f"{names.PREFIX}-"):
+        raise HostFailed(f"'{name}' is not one of contend's containers", hint="the ledger names a stranger")
+    known = {(found, by): run for found, by, run in containers()}
+    if (name, engine) not in known:
+        return False
+    if run_id and known[name, engine] not in ("", run_id):
+        raise HostFailed(f"container {name} belongs to run '{known[name, engine]}'", hint="not removed")
+    tool = _plain(engine)[0]
+    if tool.low_level:
+        tool.call("delete", "--force", name)
+    else:
+        tool.call("rm", "--force", "--volumes", *(("--time", "0") if engine == "podman" else ()), name)
+    return True
+
+
+def remove_image(engine: str, name: str) -> bool:
+    """Remove the image that shows the host's own programs. False when it was not there."""
+    if not name.startswith(f"{names.PREFIX}-"):
+        raise HostFailed(f"'{name}' is not one of contend's images", hint="the ledger names a stranger")
+    tools = _plain(engine)
+    if not tools or not tools[0].call("images", "--quiet", name, check=False).strip():
+        return False
+    tools[0].call("rmi", "--force", name)
+    return True

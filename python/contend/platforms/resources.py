@@ -1,0 +1,287 @@
+"""Everything contend makes on a host, by kind, and how each is removed again: after a run and after a crash.
+
+Removal is idempotent, goes newest first, tries everything, and touches only what carries contend's name or
+mark. A run whose ledger is locked is alive and is left alone unless that is forced.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from contend.clock import SystemClock
+from contend.errors import HostFailed
+from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked, leftovers, read_rows
+from contend.platforms import cgroups, engines, groups, names, network, procfs, scope, state
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """One thing that removal was tried on. `was_there` is False when it had gone already."""
+
+    kind: str
+    name: str
+    was_there: bool
+    error: str = ""  # why it is still there; it stays in the ledger then
+
+    def to_json(self) -> dict[str, object]:
+        return {"kind": self.kind, "name": self.name, "was_there": self.was_there, "error": self.error}
+
+
+def remove_leftovers(
+    ledger_path: Path, *, force: bool = False, ledger: Ledger | None = None
+) -> list[Removed]:
+    """Remove what the ledger announced and never recorded as removed, and record it.
+
+    `ledger`: the open ledger, for a run that cleans up after its own earlier crash. Raises HostFailed for a
+    run that is alive, unless forced. What cannot be removed is returned with its `error`; the rest is gone.
+    """
+    if not ledger_path.exists():
+        return []
+    if ledger is None and is_locked(ledger_path) and not force:
+        raise HostFailed(
+            f"the run in {ledger_path.parent} is alive",
+            hint="stop it with Ctrl-C; or --force to end it from outside",
+        )
+    done: list[Removed] = []
+    with _appender(ledger_path, ledger) as removed:
+        rows = leftovers(ledger_path)
+        for row in rows:
+            kind, name = str(row["kind"]), str(row["name"])
+            result = _remove(kind, name, row, ledger_path.parent)
+            done.append(result)
+            if not result.error:
+                removed(kind, name)
+    return done
+
+
+def _remove(kind: str, name: str, row: Row, run_directory: Path) -> Removed:
+    remover = _REMOVERS.get(kind)
+    if remover is None:
+        return Removed(kind, name, was_there=True, error=f"contend does not know how to remove a {kind}")
+    try:
+        return Removed(kind, name, was_there=remover(name, row, run_directory))
+    except (HostFailed, OSError) as error:
+        return Removed(kind, name, was_there=True, error=str(error))
+
+
+@contextmanager
+def _appender(path: Path, ledger: Ledger | None) -> Iterator[Callable[[str, str], None]]:
+    """How 'removed' rows get into the ledger: through its owner, or beside it when it was forced."""
+    if ledger is not None:
+        yield ledger.removed
+    elif not is_locked(path):
+        with Ledger(path) as own:
+            yield own.removed
+    else:
+        clock = SystemClock()
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+
+        def append(kind: str, name: str) -> None:
+            row = {"schema_version": SCHEMA_VERSION, "at_ns": clock.monotonic_ns(), "utc": clock.utc()}
+            append_line(fd, {**row, "event": "removed", "kind": kind, "name": name, "forced": True}, path)
+
+        try:
+            yield append
+        finally:
+            os.close(fd)
+
+
+def _cgroup(name: str, row: Row, run_directory: Path) -> bool:
+    return cgroups.remove(Path(name))
+
+
+def _controller(name: str, row: Row, run_directory: Path) -> bool:
+    parent, _, controller = name.rpartition(":")
+    return groups.disable_controller(Path(parent), controller)
+
+
+def _process(name: str, row: Row, run_directory: Path) -> bool:
+    """By the mark in the environment; by the session where a program overwrote that (see `_session_of`)."""
+    run_id, party = str(row.get("run", "")), str(row.get("party", ""))
+
+    def find() -> set[int]:
+        return (procfs.marked(run_id, party=party) if run_id else set()) | _session_of(row)
+
+    there = bool(find())
+    if left := procfs.kill_until_gone(find):
+        raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+    return there
+
+
+def _session_of(row: Row) -> set[int]:
+    """Members of the recorded session that are certainly ours.
+
+    The kernel does not give a pid out again while a session has its number. So in the same boot, with the
+    leader alive and started when the ledger says, or gone and the member running the recorded program, the
+    session is the recorded one.
+    """
+    pid, start = row.get("pid"), row.get("start_ticks")
+    if pid is None or start is None or row.get("boot_id") != procfs.boot_id():
+        return set()
+    leader = procfs.stat(int(pid))
+    if leader is not None and leader.start_ticks != int(start):
+        return set()
+    found = procfs.in_session(int(pid))
+    if leader is None:
+        found = {p for p in found if procfs.executable(p) == row.get("exe")}
+    return found - procfs.ancestors(os.getpid())
+
+
+def _netns(name: str, row: Row, run_directory: Path) -> bool:
+    return network.remove_namespace(name)
+
+
+def _link(name: str, row: Row, run_directory: Path) -> bool:
+    return network.remove_link(name)
+
+
+def _container(name: str, row: Row, run_directory: Path) -> bool:
+    return engines.remove_container(str(row.get("engine", "")), name, str(row.get("run", "")))
+
+
+def _image(name: str, row: Row, run_directory: Path) -> bool:
+    return engines.remove_image(str(row.get("engine", "")), name)
+
+
+def _directory(name: str, row: Row, run_directory: Path) -> bool:
+    """A directory inside the run's own, or one that carries contend's name; nothing mounted below it."""
+    path = Path(name)
+    inside = (
+        path.resolve().is_relative_to(run_directory.resolve()) and path.resolve() != run_directory.resolve()
+    )
+    if not inside and not path.name.startswith(f"{names.PREFIX}-"):
+        raise HostFailed(f"{path} is not one of contend's directories", hint="the ledger names a stranger")
+    if not path.is_dir() or path.is_symlink():
+        return False
+    if mounted := [m for m in _mounts() if m.is_relative_to(path.resolve())]:
+        raise HostFailed(f"{mounted[0]} is still mounted", hint=f"umount {mounted[0]}")
+    shutil.rmtree(path)
+    return True
+
+
+def _file(name: str, row: Row, run_directory: Path) -> bool:
+    path = Path(name)
+    if not path.parent.resolve().is_relative_to(run_directory.resolve()) and not path.name.startswith(
+        names.PREFIX
+    ):
+        raise HostFailed(f"{path} is not one of contend's files", hint="the ledger names a stranger")
+    there = path.is_symlink() or path.exists()
+    path.unlink(missing_ok=True)
+    return there
+
+
+def _scope(name: str, row: Row, run_directory: Path) -> bool:
+    return scope.remove(name)
+
+
+def _mounts() -> list[Path]:
+    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    return [Path(line.split()[4].replace("\\040", " ")) for line in text.splitlines()]
+
+
+_REMOVERS: dict[str, Callable[[str, Row, Path], bool]] = {
+    "cgroup": _cgroup,
+    "cgroup-controller": _controller,
+    "process": _process,
+    "netns": _netns,
+    "veth": _link,
+    "link": _link,
+    "container": _container,
+    "image": _image,
+    "bundle": _directory,
+    "directory": _directory,
+    "file": _file,
+    "scope": _scope,
+}
+KINDS = tuple(_REMOVERS)
+
+
+StrayKind = Literal["cgroup", "netns", "container", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """Something with contend's name that belongs to no known and no live run."""
+
+    kind: StrayKind
+    name: str
+    run_id: str  # "" where only a hash of it is known
+    detail: Mapping[str, str]
+
+
+def find_strays(run_id: str | None = None) -> list[Stray]:
+    """What earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger.
+
+    Left out are runs that still have a pointer and a ledger (`remove_leftovers` is for them) and every run that
+    a live contend holds open.
+    """
+    spared = live_runs() if run_id is not None else live_runs() | _with_ledger()
+
+    def wanted(run: str) -> bool:
+        return run not in spared and (run_id is None or run == run_id)
+
+    found: list[Stray] = []
+    for name, engine, run in engines.containers():
+        if wanted(run):
+            found.append(Stray("container", name, run, {"engine": engine}))
+    for path in cgroups.find(cgroups.read_layout()):
+        run = re.sub(r"\.(limits|containers)$", "", path.name.removeprefix(f"{names.PREFIX}."))
+        if wanted(run):
+            found.append(Stray("cgroup", str(path), run, {}))
+    spared_hashes = {names.short_hash(run) for run in spared}
+    found += [
+        Stray("netns", namespace, run_id or "", {})
+        for namespace in network.namespaces(run_id)
+        if namespace.split("-")[1] not in spared_hashes
+    ]
+    for pid in sorted(procfs.marked(run_id)):
+        mark = procfs.marks(pid)
+        if mark is not None and wanted(mark[0]):
+            found.append(Stray("process", str(pid), mark[0], {"party": mark[1]}))
+    return found
+
+
+def remove_stray(stray: Stray) -> Removed:
+    """Remove one stray. A pid is looked at again: it must still carry the mark."""
+    if stray.kind == "process":
+        return _remove(
+            "process", stray.name, {"run": stray.run_id, "party": stray.detail["party"]}, Path("/")
+        )
+    return _remove(stray.kind, stray.name, {"run": stray.run_id, **stray.detail}, Path("/nonexistent"))
+
+
+def _with_ledger() -> set[str]:
+    return {pointer.run_id for pointer in state.pointers() if pointer.ledger.exists()}
+
+
+def live_runs() -> set[str]:
+    """Runs whose ledger some process holds locked, whoever's and wherever it lies (root sees everybody's)."""
+    found: set[str] = set()
+    for path in _open_ledgers():
+        if path.exists() and is_locked(path):
+            found |= {str(row["run"]) for row in read_rows(path) if row.get("run")}
+    return found
+
+
+def _open_ledgers() -> set[Path]:
+    found: set[Path] = set()
+    for pid in procfs.all_pids():
+        try:
+            descriptors = list((procfs.PROC / str(pid) / "fd").iterdir())
+        except OSError:  # gone, or another user's: then nothing of that user's can be removed either
+            continue
+        for descriptor in descriptors:
+            with suppress(OSError):  # closed meanwhile
+                path = descriptor.readlink()
+                if path.name == "ledger.ndjson":
+                    found.add(path)
+    return found
