@@ -24,7 +24,13 @@ class MetricInfo:
     primary: bool  # the victim's headline metric
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "unit": self.unit, "better": self.better, "loop": self.loop, "primary": self.primary}
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "better": self.better,
+            "loop": self.loop,
+            "primary": self.primary,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,9 @@ class Ledger:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._fd)
-            raise HostFailed(f"{path.parent} is in use by another contend", hint="wait for it, or stop it") from error
+            raise HostFailed(
+                f"{path.parent} is in use by another contend", hint="wait for it, or stop it"
+            ) from error
 
     def event(self, event: str, **detail: Any) -> None:
         """Append one row and wait until it is on the disk. Raises HostFailed when the disk is full."""
@@ -78,7 +80,9 @@ def append_line(fd: int, row: dict[str, Any], path: Path) -> None:
         os.fsync(fd)
     except OSError as error:
         os.ftruncate(fd, end)
-        raise HostFailed(f"cannot write {path}: {error.strerror}", hint="free some space, then --resume") from error
+        raise HostFailed(
+            f"cannot write {path}: {error.strerror}", hint="free some space, then --resume"
+        ) from error
 
 
 def truncate_torn_line(path: Path) -> None:

@@ -1,0 +1,43 @@
+# Everything there is to know: demo, setup, check, test, accept, bench, docs.
+.PHONY: demo setup check test accept bench docs
+SHELL := /bin/sh
+VENV := .venv/bin
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+## demo: who are my neighbours, and what do they cost me? On this machine, in about three minutes
+demo: setup
+	@scripts/packages.sh demo
+	@$(VENV)/contend run noisy-neighbour --skip-missing
+
+## setup: a virtual environment in .venv with contend built in it
+setup:
+	@scripts/setup.sh
+
+## check: format, lint and types of both languages; changes nothing
+check: setup
+	$(VENV)/ruff format --check python tests bench
+	$(VENV)/ruff check python tests bench
+	$(VENV)/mypy
+	cargo fmt --check
+	cargo clippy --all-targets --quiet -- -D warnings
+
+## test: everything that can run here; installs what it needs
+test: setup
+	@scripts/packages.sh test
+	$(MAKE) --no-print-directory check
+	cargo test --workspace --exclude contend-python --quiet
+	$(VENV)/pytest -q
+
+## accept: the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results
+accept: setup
+	@scripts/packages.sh test
+	$(VENV)/pytest -q -m accept --override-ini addopts='--strict-markers -ra' tests/accept
+
+## bench: our own cost beside the peers', in one run each
+bench: setup
+	@scripts/packages.sh test
+	@for f in bench/*.py; do echo "== $$f"; $(VENV)/python $$f || exit 1; done
+
+## docs: reference pages and schemas, generated from the code
+docs: setup
+	$(VENV)/python scripts/reference.py

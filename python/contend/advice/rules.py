@@ -1,0 +1,285 @@
+"""From estimates and evidence to findings: what a slowed victim waited for, and what to do about it.
+
+Direct evidence comes first: time the victim's tasks waited for a CPU, were throttled, lost to the hypervisor,
+or its requests waited in the disk's queue. What it explains is stated as a share of the slowdown; the rest is
+said to be unexplained. Cache or memory bandwidth is never named without positive evidence: that the same work
+took more CPU time is reported as just that.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from contend.advice.finding import Evidence, Finding
+from contend.analysis import CellResult, Control
+from contend.scenario import Interference, Scenario, builtin_names
+from contend.units import format_ratio, format_value
+
+# A cause below this share of the slowdown is not worth a sentence.
+LEAST_SHARE = 0.10
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One explanation: how much of the victim's lost time it accounts for, and how that was seen."""
+
+    resource: str
+    share: float  # of the slowdown, 0–1
+    words: str
+    evidence: tuple[Evidence, ...]
+
+
+def advise(
+    scenario: Scenario, results: Sequence[CellResult], controls: Sequence[Control]
+) -> tuple[Finding, ...]:
+    """Findings for every victim whose headline metric is slowed beyond its interval, the largest first.
+
+    A victim whose A/A control raised an alarm gets its finding with the warning in its sentence.
+    """
+    if not isinstance(scenario, Interference):
+        return ()
+    slowed = [r for r in results if r.metric.primary and r.estimate.verdict == "higher"]
+    alarmed = {c.factors["victim"] for c in controls if c.alarm and c.metric.primary}
+    findings = []
+    for number, result in enumerate(sorted(slowed, key=lambda r: -r.estimate.value), start=1):
+        findings.append(_finding(f"F{number}", scenario, result, alarm=result.factors["victim"] in alarmed))
+    return tuple(findings)
+
+
+def _finding(id_: str, scenario: Interference, result: CellResult, *, alarm: bool) -> Finding:
+    victim, neighbour = result.factors["victim"], result.factors["neighbour"]
+    causes = explain(result)
+    explained = min(1.0, sum(c.share for c in causes))
+    ratio = format_ratio(result.estimate.value, result.estimate.low, result.estimate.high)
+    lead = causes[0] if causes else None
+    sentence = f"{victim} is slowed {ratio} beside {neighbour}: "
+    sentence += "; ".join(c.words for c in causes) if causes else "no direct evidence says why"
+    sentence += f"; unexplained {1 - explained:.0%}."
+    if alarm:
+        sentence += " The A/A control of this victim raised an alarm: read with care."
+    kind = lead.resource if lead else "unexplained"
+    advice, verify = _remedy(kind, scenario, result)
+    evidence = tuple(e for c in causes for e in c.evidence) + _burning(result)
+    return Finding(
+        id=id_,
+        kind=kind.replace(" ", "-"),
+        subject=victim,
+        resource=kind,
+        sentence=sentence,
+        share=explained if causes else None,
+        estimate=result.estimate,
+        evidence=evidence,
+        advice=advice,
+        verify=verify,
+    )
+
+
+def explain(result: CellResult) -> list[Cause]:
+    """Causes with their shares, largest first; shares are capped so that they never sum to more than one.
+
+    Both kinds of victim are brought to one scale, the part of its time that the victim lost: for fixed work
+    1 - alone/beside of its duration, for a fixed window 1 - beside/alone of its rate.
+    """
+    lost = 1 - 1 / result.estimate.value
+    if lost <= 0:
+        return []
+    now, before = result.evidence, result.baseline_evidence
+    wall = _get(now, "wall")
+    if not wall:
+        return []
+    found: list[Cause] = []
+
+    def share_of_time(name: str) -> float:
+        """Growth of a waiting time per second of the window, from alone to beside."""
+        base_wall = _get(before, "wall") or wall
+        return _get(now, name) / wall - _get(before, name) / base_wall
+
+    throttled = share_of_time("throttled")
+    waited = max(
+        0.0, share_of_time("own_psi_cpu") if "own_psi_cpu" in now else share_of_time("run_delay")
+    ) - max(0.0, throttled)
+    if throttled > 0:
+        found.append(
+            _timed("throttling", throttled / lost, "throttled", "was throttled by its CPU quota", now, before)
+        )
+    if waited > 0:
+        name = "own_psi_cpu" if "own_psi_cpu" in now else "run_delay"
+        words = "" if throttled > 0 else "; not throttled" if "throttled" in now else ""
+        found.append(
+            _timed(
+                "run queue",
+                waited / lost,
+                name,
+                "waited for the CPU",
+                now,
+                before,
+                words,
+                also=("run_delay", "involuntary_switches"),
+            )
+        )
+    steal = share_of_time("steal")
+    if steal > 0:
+        found.append(
+            _timed("hypervisor", steal / lost, "steal", "its CPU was taken by the hypervisor", now, before)
+        )
+    disk = _disk(result, lost)
+    if disk is not None:
+        found.append(disk)
+    if result.metric.unit == "s" and "cpu" in now and "cpu" in before:
+        dearer = (_get(now, "cpu") - _get(before, "cpu")) / wall
+        if dearer > 0:
+            grown = _get(now, "cpu") / max(_get(before, "cpu"), 1e-9) - 1
+            words = f"the same work took {grown:.0%} more CPU time, which no counter here can attribute"
+            found.append(
+                Cause(
+                    "dearer execution",
+                    dearer / lost,
+                    words,
+                    _pair("cpu", now, before, "CPU time of the victim"),
+                )
+            )
+    return _capped(found)
+
+
+def _timed(
+    resource: str, share: float, name: str, words: str, now: Mapping[str, tuple[float, str]], before: Mapping[str, tuple[float, str]],
+    suffix: str = "", also: tuple[str, ...] = (),
+) -> Cause:  # fmt: skip
+    seen = f"{words} {format_value(_get(now, name), 's')} of {format_value(_get(now, 'wall'), 's')}{suffix}"
+    evidence = _pair(name, now, before, words)
+    for other in also:
+        if other in now and other != name:
+            evidence += _pair(other, now, before, other.replace("_", " "))
+    return Cause(resource, share, seen, evidence)
+
+
+def _disk(result: CellResult, lost: float) -> Cause | None:
+    """The disk's queue: requests wait longer in it than alone. Busy time is no evidence on a device with many queues."""
+    now, before = result.evidence, result.baseline_evidence
+    if not _get(now, "disk_await") or not _get(before, "disk_await") or _get(before, "disk_iops") < 1:
+        return None
+    if not (_get(before, "own_io") > 0 or _uses_disk(result)):
+        return None
+    growth = 1 - _get(before, "disk_await") / _get(now, "disk_await")
+    if growth <= 0:
+        return None
+    words = (
+        f"a disk request takes {format_value(_get(now, 'disk_await') / 1e3, 's')} instead of {format_value(_get(before, 'disk_await') / 1e3, 's')}"
+        f" at {format_value(_get(now, 'disk_iops'), 'IOPS')} in all ({format_value(_get(before, 'disk_iops'), 'IOPS')} alone)"
+    )
+    evidence = _pair("disk_await", now, before, "time of a request in the disk's queue and service")
+    evidence += _pair("disk_iops", now, before, "requests a second of the whole device") + _pair(
+        "disk_queue", now, before, "mean requests in the queue"
+    )
+    return Cause("disk queue", growth / lost, words, evidence)
+
+
+def _uses_disk(result: CellResult) -> bool:
+    """Whether the victim itself keeps the disk busy when alone: at least one request in flight, on average."""
+    return _get(result.baseline_evidence, "disk_queue") >= 0.5
+
+
+def _capped(causes: list[Cause]) -> list[Cause]:
+    """Shares clipped in the order of directness (the order found), then sorted; small ones dropped."""
+    left, kept = 1.0, []
+    for cause in causes:
+        share = min(max(cause.share, 0.0), left)
+        left -= share
+        if share >= LEAST_SHARE:
+            kept.append(
+                Cause(cause.resource, share, f"{cause.words} ({share:.0%} of the slowdown)", cause.evidence)
+            )
+    return sorted(kept, key=lambda c: -c.share)
+
+
+def _burning(result: CellResult) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(f"{name} burnt meanwhile", value, unit, f"cell {result.cell}")
+        for name, (value, unit) in result.evidence.items()
+        if name.startswith("neighbour ")
+    )
+
+
+def _pair(
+    name: str, now: Mapping[str, tuple[float, str]], before: Mapping[str, tuple[float, str]], what: str
+) -> tuple[Evidence, ...]:
+    """The same quantity beside the neighbour and alone."""
+    found = []
+    for evidence, where in ((now, "beside"), (before, "alone")):
+        if name in evidence:
+            value, unit = evidence[name]
+            found.append(
+                Evidence(
+                    f"{what}, {where}",
+                    value,
+                    unit,
+                    f"median over the cell's trials; select * from evidence where name = '{name}'",
+                )
+            )
+    return tuple(found)
+
+
+def _get(evidence: Mapping[str, tuple[float, str]], name: str) -> float:
+    return evidence.get(name, (0.0, ""))[0]
+
+
+# What to do, and the command that checks it
+
+
+def _remedy(kind: str, scenario: Interference, result: CellResult) -> tuple[str, str]:
+    victim, neighbour = result.factors["victim"], result.factors["neighbour"]
+    base = command(scenario, victim)
+    if kind in ("run queue", "dearer execution") and scenario.placement == "same-cpu":
+        return (
+            f"give {victim} CPUs of its own (cpuset.cpus, or CPUAffinity= of its unit), or lower {neighbour}'s cpu.weight",
+            f"{base} --set placement=own-cores",
+        )
+    if kind == "run queue" and scenario.placement == "same-host":
+        return (
+            f"the host has too few CPUs for both: pin them apart, move {neighbour}, or cap it with cpu.max",
+            f"{base} --set placement=own-cores",
+        )
+    if kind == "throttling":
+        return (
+            f"raise or remove {victim}'s CPU quota (cpu.max), or pin it instead",
+            f"{base} --set platform.cpus=null",
+        )
+    if kind == "hypervisor":
+        return "the hypervisor runs others on these CPUs: ask for dedicated ones or another host", ""
+    if kind == "disk queue":
+        iops = max(100, round(_get(result.evidence, "disk_iops") / 4, -2))
+        return (
+            f"limit {neighbour} with io.max (cgroup v2) or blkio.throttle (v1), here to {format_value(iops, 'IOPS')}; or give it another device",
+            f"{base} --set neighbours.{_workload_of(neighbour)}.limit.iops={iops:.0f}",
+        )
+    if scenario.placement != "own-cores":
+        return (
+            f"separate them step by step: if {victim} is still slowed on CPUs of its own, a shared cache, memory bandwidth or device remains",
+            f"{base} --set placement=own-cores",
+        )
+    return (
+        f"compare placements on hosts that share less, or measure {victim} under single-resource neighbours",
+        f"{base} --set neighbours=stress-cache,stress-memory",
+    )
+
+
+def command(scenario: Interference, victim: str) -> str:
+    """`contend run …` that repeats this scenario for one victim only."""
+    parts = [
+        "contend",
+        "run",
+        scenario.origin if scenario.origin in builtin_names() else scenario.origin or "SCENARIO",
+    ]
+    if (
+        len(scenario.victims) > 1
+        and all(r.workload != victim or not r.parameters for r in scenario.victims)
+        and "[" not in victim
+    ):
+        parts += ["--set", f"victims={victim}"]
+    return shlex.join(parts)
+
+
+def _workload_of(label: str) -> str:
+    return label.split("[")[0].split(" ")[0]

@@ -1,0 +1,322 @@
+"""Rows of a run to its Analysis: who was slowed by whom, how sure that is, and whether the control agrees."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from contend.advice.rules import advise
+from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo
+from contend.errors import NoVerdict
+from contend.ledger import read_rows
+from contend.scenario import Scenario
+from contend.stats.compare import compare
+from contend.stats.estimate import Estimate
+from contend.stats.levels import level
+from contend.stats.simultaneous import simultaneous
+from contend.store import Row, RunDirectory
+from contend.units import format_ratio
+
+
+@dataclass
+class Series:
+    """All counted values of one metric in one cell, in the order of their blocks."""
+
+    info: MetricInfo
+    values: list[float] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)
+    flagged: list[int] = field(default_factory=list)
+
+    def level(self, at: float) -> Level:
+        estimate = level(self.values, self.info.unit, level=at)
+        return Level(estimate, tuple(self.values), tuple(self.blocks), tuple(self.flagged))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCell:
+    """A cell as plan.json has it: enough to compare, without the workload files it was made from."""
+
+    id: str
+    factors: Mapping[str, str]
+    baseline: str
+    control: bool
+
+
+def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
+    return tuple(PlannedCell(c["id"], c["factors"], c["baseline"], c["control"]) for c in plan["cells"])
+
+
+Table = dict[str, dict[str, Series]]  # cell id → metric → values
+
+
+def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Analysis:
+    """The run's analysis, from what is on disk. Works on an unfinished run; never raises for too little data."""
+    rows = latest(run.rows())
+    plan = run.read_json("plan.json")
+    environment = run.read_json("environment.json")
+    counted = [r for r in rows if r["phase"] == "counted"]
+    table = tabulate(counted)
+    cells = planned_cells(plan)
+    results, controls = _compare_all(cells, table, counted, scenario, int(plan["seed"]), plan["design"])
+    events = list(read_rows(run.ledger_path))
+    pilot: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "pilot"), {})
+    target = scenario.measure.target
+    primary = [r for r in results if r.metric.primary]
+    complete = _complete_blocks(counted, len(cells) * (4 if plan["design"] == "blocks of 8" else 1))
+    design = Design(
+        seed=int(plan["seed"]),
+        blocks=complete,
+        kind=plan["design"],
+        estimand="Hodges–Lehmann median of within-block log ratios, shown as a ratio",
+        intervals=_describe_intervals(scenario.measure.level, len(primary)),
+        simultaneous=len(primary),
+        target=target,
+        target_reached=_reached_by_victim(primary, target) if target is not None else {},
+        stopped=stopped or _last_stop(events),
+        spiky=pilot.get("spiky"),
+        warmup={"rounds": int(pilot.get("rounds", 0))},
+    )
+    return Analysis(
+        run=run.id,
+        study=scenario.study,
+        title=scenario.title or scenario.origin,
+        answer=answer(scenario.study, primary, complete),
+        design=design,
+        cells=tuple(results),
+        controls=tuple(controls),
+        findings=advise(scenario, results, controls) if scenario.study == "interference" else (),
+        skipped=tuple(environment.get("skipped", ())),
+        failed=tuple(f"trial {r['trial']}, {r['cell']}: {r['error']}" for r in rows if r["status"] != "ok"),
+        flags=dict(Counter(_flag_kind(flag) for r in counted for flag in r["flags"]).most_common()),
+        trials=len(counted),
+    )
+
+
+def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
+    """Whether every headline comparison is as precise as asked. Called at looks only, never after every block."""
+    rows = [r for r in latest(run.rows()) if r["phase"] == "counted"]
+    plan = run.read_json("plan.json")
+    results, _ = _compare_all(
+        planned_cells(plan), tabulate(rows), rows, scenario, int(plan["seed"]), plan["design"]
+    )
+    primary = [r for r in results if r.metric.primary]
+    return bool(primary) and all(reached(r.estimate, scenario.measure.target) for r in primary)
+
+
+def _reached_by_victim(primary: Sequence[CellResult], target: float) -> dict[str, bool]:
+    """Whether every comparison of a victim is as precise as asked, by "victim metric"."""
+    found: dict[str, bool] = {}
+    for r in primary:
+        key = f"{r.factors.get('victim', r.factors.get('variant', ''))} {r.metric.name}"
+        found[key] = found.get(key, True) and reached(r.estimate, target)
+    return found
+
+
+def reached(estimate: Estimate, target: float | None) -> bool:
+    return target is not None and estimate.relative_half_width <= target
+
+
+def latest(rows: Iterable[Row]) -> list[Row]:
+    """One row a trial: a trial that failed and was run again on resuming counts once, as its last row."""
+    return list({int(r["trial"]): r for r in rows}.values())
+
+
+def tabulate(rows: Iterable[Row]) -> Table:
+    table: Table = {}
+    for row in sorted((r for r in rows if r["status"] == "ok"), key=lambda r: (r["block"], r["trial"])):
+        metrics = table.setdefault(row["cell"], {})
+        for m in row["metrics"]:
+            info = MetricInfo(m["name"], m["unit"], m["better"], m["loop"], m["primary"])
+            series = metrics.setdefault(info.name, Series(info))
+            if row["flags"]:
+                series.flagged.append(len(series.values))
+            series.values.append(float(m["value"]))
+            series.blocks.append(int(row["block"]))
+    return table
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """One comparison to be made: a treatment or control cell against its baseline, for one metric."""
+
+    cell: PlannedCell
+    baseline: Series
+    treatment: Series
+
+    @property
+    def inverted(self) -> bool:
+        """A slowdown is > 1 when worse: baseline / treatment where higher is better, except in `compare`."""
+        return self.treatment.info.better == "higher" and "variant" not in self.cell.factors
+
+    def scaled(self, series: Series) -> list[float]:
+        """Values whose ratio treatment / baseline is the slowdown: of a rate, the time per unit."""
+        return [1 / v for v in series.values] if self.inverted else series.values
+
+
+def _compare_all(
+    cells: Sequence[PlannedCell],
+    table: Table,
+    rows: Sequence[Row],
+    scenario: Scenario,
+    seed: int,
+    design: str,
+) -> tuple[list[CellResult], list[Control]]:
+    at = scenario.measure.level
+    pairs = [
+        _Pair(cell, table[cell.baseline][name], table[cell.id][name])
+        for cell in cells
+        if cell.baseline in table and cell.id in table
+        for name in table[cell.id]
+        if name in table[cell.baseline]
+    ]
+    treated = [p for p in pairs if not p.cell.control]
+    estimates: dict[tuple[str, str], Estimate] = {}
+    for family in _families(treated):
+        estimates |= _simultaneous(family, at, seed, design)
+    evidence = {cell: medians(r for r in rows if r["cell"] == cell and r["status"] == "ok") for cell in table}
+    results = [
+        CellResult(
+            cell=p.cell.id,
+            factors=p.cell.factors,
+            metric=p.treatment.info,
+            baseline=p.baseline.level(at),
+            treatment=p.treatment.level(at),
+            estimate=estimates[p.cell.id, p.treatment.info.name],
+            evidence=evidence[p.cell.id],
+            baseline_evidence=evidence[p.cell.baseline],
+        )
+        for p in treated
+    ]
+    controls = []
+    for p in pairs:
+        if p.cell.control:
+            estimate = _one(p, at)
+            controls.append(
+                Control(
+                    p.cell.factors,
+                    p.treatment.info,
+                    estimate,
+                    estimate.detectable,
+                    estimate.verdict in ("higher", "lower"),
+                )
+            )
+    return results, controls
+
+
+def _families(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
+    """Comparisons whose intervals hold together: all headline metrics; then, by victim, its other metrics."""
+    families: dict[str, list[_Pair]] = {}
+    for p in pairs:
+        key = "headline" if p.treatment.info.primary else p.cell.baseline
+        families.setdefault(key, []).append(p)
+    return list(families.values())
+
+
+def _one(p: _Pair, at: float) -> Estimate:
+    return compare(
+        p.scaled(p.baseline), p.scaled(p.treatment), blocks=(p.baseline.blocks, p.treatment.blocks), level=at
+    )
+
+
+def _simultaneous(
+    family: Sequence[_Pair], at: float, seed: int, design: str
+) -> dict[tuple[str, str], Estimate]:
+    keys = [(p.cell.id, p.treatment.info.name) for p in family]
+    if design == "pairs" and len(family) > 1:
+        blocks = sorted({b for p in family for b in (*p.baseline.blocks, *p.treatment.blocks)})
+        arms = {
+            key: (_by_block(p, p.baseline, blocks), _by_block(p, p.treatment, blocks))
+            for key, p in zip(keys, family, strict=True)
+        }
+        return simultaneous(arms, level=at, seed=seed)
+    # Bonferroni (Dunn 1961): with several values a block there is no common set of signs to randomise.
+    each = 1 - (1 - at) / len(family)
+    return {key: _one(p, each) for key, p in zip(keys, family, strict=True)}
+
+
+def _by_block(p: _Pair, series: Series, blocks: Sequence[int]) -> list[float]:
+    """The series' value in every block, NaN where it has none."""
+    found = dict(zip(series.blocks, p.scaled(series), strict=True))
+    return [found.get(block, math.nan) for block in blocks]
+
+
+def medians(rows: Iterable[Row]) -> dict[str, tuple[float, str]]:
+    """Median of each piece of evidence over a cell's trials: {name: (value, unit)}."""
+    found: dict[str, list[float]] = {}
+    units: dict[str, str] = {}
+    for row in rows:
+        for item in row["evidence"]:
+            found.setdefault(item["name"], []).append(float(item["value"]))
+            units[item["name"]] = item["unit"]
+        for n in row["neighbours"]:
+            found.setdefault(f"neighbour {n['name']}", []).append(float(n["during"]))
+            units[f"neighbour {n['name']}"] = n["unit"]
+    return {name: (statistics.median(values), units[name]) for name, values in found.items()}
+
+
+def answer(study: str, primary: Sequence[CellResult], blocks: int) -> str:
+    """The run's answer in one sentence."""
+    known = [r for r in primary if r.estimate.verdict not in ("too few", "refused")]
+    if not known:
+        return (
+            f"No answer yet: {blocks} complete block{'s' if blocks != 1 else ''} are too few for an interval."
+        )
+    effects = sorted(
+        (r for r in known if r.estimate.verdict != "no detectable effect"),
+        key=lambda r: -abs(math.log(r.estimate.value)),
+    )
+    if study == "compare":
+        return " ".join(_compared(r) for r in known)
+    slowed = [r for r in effects if r.estimate.verdict == "higher"]
+    quiet = len(known) - len(slowed)
+    rest = f" {quiet} of {len(known)} pairs show no detectable slowdown." if quiet else ""
+    if not slowed:
+        return f"No victim is detectably slowed by any of these neighbours ({len(known)} pairs)."
+    worst = slowed[0]
+    ratio = _ratio(worst.estimate)
+    return f"{worst.factors['victim']} suffers most: {ratio} times slower beside {worst.factors['neighbour']}.{rest}"
+
+
+def _compared(result: CellResult) -> str:
+    name, metric = result.factors["variant"], result.metric.name
+    if result.estimate.verdict == "no detectable effect":
+        return f"{name}: no detectable difference in {metric} ({_ratio(result.estimate)} of the baseline's)."
+    return f"{name} takes {_ratio(result.estimate)} of the baseline's {metric}."
+
+
+def _ratio(e: Estimate) -> str:
+    return format_ratio(e.value, e.low, e.high)
+
+
+def _describe_intervals(at: float, together: int) -> str:
+    if together > 1:
+        return f"{at:.0%} simultaneous over {together} headline comparisons, exact signed-rank with a common cut by randomisation within blocks"
+    return f"{at:.0%}, exact signed-rank"
+
+
+def _complete_blocks(rows: Sequence[Row], size: int) -> int:
+    counts = Counter(int(r["block"]) for r in rows if r["status"] == "ok")
+    return sum(1 for n in counts.values() if n >= size)
+
+
+def _last_stop(events: Sequence[Mapping[str, Any]]) -> str:
+    return next((str(e["stopped"]) for e in reversed(events) if e["event"] == "run-end"), "not finished")
+
+
+def _flag_kind(flag: str) -> str:
+    """A flag without its figures, to count by."""
+    return flag.split(":")[0]
+
+
+def require_verdict(analysis: Analysis) -> None:
+    """Raise NoVerdict when no headline comparison has an interval at all."""
+    primary = [c for c in analysis.cells if c.metric.primary]
+    if not primary or all(c.estimate.verdict in ("too few", "refused") for c in primary):
+        raise NoVerdict(
+            f"{analysis.design.blocks} complete blocks are too few for an interval at this level",
+            hint=f"contend run --resume {analysis.run} with a larger --budget",
+        )

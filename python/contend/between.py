@@ -1,0 +1,156 @@
+"""Comparing two finished runs, made at different times: block order by nature, so with its doubt.
+
+Their interval is widened by what the same scenario, unchanged, varied by between at least five earlier runs on
+the same host. Without those the verdict is inconclusive, unless the runs are far apart beyond a stated doubt.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from contend.analyse import Series, latest, planned_cells, tabulate
+from contend.analysis import Level, MetricInfo
+from contend.environment import same_host
+from contend.errors import BadInput, ContendError
+from contend.stats.compare import compare
+from contend.stats.estimate import Estimate
+from contend.stats.sessions import widen
+from contend.store import RunDirectory
+
+
+@dataclass(frozen=True)
+class Change:
+    """One cell of both runs, one metric. `estimate` is > 1 where the second run is worse."""
+
+    factors: dict[str, str]
+    metric: MetricInfo
+    baseline: Level
+    treatment: Level
+    estimate: Estimate
+    sessions: int  # earlier A/A runs that the interval's doubt was taken from
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "factors": self.factors,
+            "metric": self.metric.to_json(),
+            "baseline": self.baseline.to_json(),
+            "treatment": self.treatment.to_json(),
+            "estimate": self.estimate.to_json(),
+            "sessions": self.sessions,
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    cells: tuple[Change, ...]
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema_version": 1,
+            "cells": [c.to_json() for c in self.cells],
+            "warnings": list(self.warnings),
+        }
+
+
+def compare_runs(
+    first: RunDirectory, second: RunDirectory, *, level: float = 0.95, sessions: Sequence[Path] = ()
+) -> Comparison:
+    """Every cell and metric that both runs hold. `sessions` are directories to look for earlier runs in
+    (default: those that hold the two). Raises BadInput when the runs have nothing in common.
+    """
+    warnings = []
+    one, other = first.read_json("environment.json"), second.read_json("environment.json")
+    if not same_host(one, other):
+        warnings.append("the two runs are of different hosts: a difference may be the host's")
+    elif one.get("kernel") != other.get("kernel"):
+        warnings.append(f"the kernel changed between the runs: {one.get('kernel')} → {other.get('kernel')}")
+    changed = [t for t in one.get("tools", {}) if one["tools"][t] != other.get("tools", {}).get(t)]
+    if changed:
+        warnings.append(f"other versions of {', '.join(changed)}")
+    earlier = list(aa_sessions(first, second, sessions))
+    a, b = _table(first), _table(second)
+    cells = []
+    for cell in planned_cells(first.read_json("plan.json")):
+        if cell.control or cell.id not in a or cell.id not in b:
+            continue
+        for name in a[cell.id]:
+            if name in b[cell.id]:
+                cells.append(
+                    _change(
+                        dict(cell.factors),
+                        a[cell.id][name],
+                        b[cell.id][name],
+                        level,
+                        [s[cell.id][name] for s in earlier if name in s.get(cell.id, {})],
+                    )
+                )
+    if not cells:
+        raise BadInput(
+            f"{first.path.name} and {second.path.name} have no cell in common",
+            hint="compare two runs of one scenario",
+        )
+    return Comparison(tuple(cells), tuple(warnings))
+
+
+def _change(
+    factors: dict[str, str], a: Series, b: Series, level: float, sessions: Sequence[Series]
+) -> Change:
+    first, second = (b, a) if a.info.better == "higher" else (a, b)
+    # Two runs share no blocks: an unpaired comparison of their trials, whatever their numbers are.
+    blocks = (["first"] * len(first.values), ["first"] * len(second.values))
+    estimate = compare(first.values, second.values, blocks=blocks, level=level)
+    medians = [math.log(statistics.median(s.values)) for s in sessions]
+    return Change(factors, a.info, a.level(level), b.level(level), widen(estimate, medians), len(sessions))
+
+
+def aa_sessions(
+    first: RunDirectory, second: RunDirectory, places: Sequence[Path]
+) -> Iterable[dict[str, dict[str, Series]]]:
+    """Tables of other runs of the first one's scenario, host and tools: what "unchanged" has looked like."""
+    environment, asked = first.read_json("environment.json"), _question(first)
+    for place in dict.fromkeys([*places] or [first.path.parent, second.path.parent]):
+        for path in sorted(p for p in place.iterdir() if (p / "trials.ndjson").is_file()):
+            if path.resolve() == second.path.resolve():
+                continue
+            try:
+                run = RunDirectory.open(path)
+                other = run.read_json("environment.json")
+                alike = (
+                    _question(run) == asked
+                    and same_host(environment, other)
+                    and environment.get("tools") == other.get("tools")
+                )
+            except ContendError:
+                continue  # another kind of directory, or a run from another version
+            if alike:
+                yield _table(run)
+
+
+def _question(run: RunDirectory) -> Any:
+    """The scenario less how precisely it was measured."""
+    data = yaml.safe_load((run.path / "scenario.yaml").read_text(encoding="utf-8"))
+    return {k: v for k, v in data.items() if k not in ("measure", "title", "about")}
+
+
+def _table(run: RunDirectory) -> dict[str, dict[str, Series]]:
+    return tabulate(r for r in latest(run.rows()) if r["phase"] == "counted")
+
+
+def verdict(comparison: Comparison, fail_above: float) -> int:
+    """Exit code of a gate on headline metrics: 4 when one is worse beyond its interval, 5 undecided, else 0."""
+    limit = 1 + fail_above
+    headline = [c.estimate for c in comparison.cells if c.metric.primary]
+    if any(e.low > limit for e in headline):
+        return 4
+    return 5 if any(e.high > limit for e in headline) else 0
+
+
+__all__ = ["Change", "Comparison", "compare_runs", "verdict"]

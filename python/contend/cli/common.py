@@ -1,0 +1,107 @@
+"""What several verbs share: where runs are, progress, and how a run ends for people and machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from contend.report.model import ReportInput
+    from contend.report.progress import Progress
+    from contend.run import Outcome
+    from contend.store import RunDirectory
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def runs_option(function: F) -> F:
+    """`--runs DIR`: where run directories are made."""
+    option = click.option(
+        "--runs",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("runs"),
+        show_default=True,
+        envvar="CONTEND_RUNS",
+        help="Where run directories are made.",
+    )
+    return option(function)
+
+
+def make_progress(as_json: bool) -> Progress:
+    from contend.report.progress import NoProgress, console_progress
+
+    return NoProgress() if as_json and not sys.stderr.isatty() else console_progress()
+
+
+def load_report(run: RunDirectory) -> ReportInput:
+    """Everything a report needs, from the run directory alone."""
+    from contend.analyse import analyse
+    from contend.errors import ScenarioError
+    from contend.report.model import ReportInput
+    from contend.scenario import parse
+    from contend.yamlfile import read_yaml
+
+    text = (run.path / "scenario.yaml").read_text(encoding="utf-8")
+    scenario = parse(read_yaml(text, "scenario.yaml", ScenarioError))
+    recorded = run.read_json("plan.json")
+    name = recorded.get("scenario", "")
+    scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
+    return ReportInput(
+        analysis=analyse(run, scenario),
+        environment=run.read_json("environment.json"),
+        scenario_text=text,
+        rows=tuple(run.rows()),
+        series_dir=run.series,
+        command=str(recorded.get("command", f"contend run {shown(run.path)}/scenario.yaml")),
+        run_dir=str(shown(run.path)),
+    )
+
+
+def write_report(run: RunDirectory) -> ReportInput:
+    """findings.json and report.html, anew."""
+    from contend.report.html import render_html
+
+    report = load_report(run)
+    run.write_json("findings.json", report.analysis.to_json())
+    run.write_text("report.html", render_html(report))
+    return report
+
+
+def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
+    """Write the report, print the answer, and give the exit code."""
+    report = write_report(outcome.run)
+    if as_json:
+        json.dump(report.analysis.to_json(), sys.stdout, allow_nan=False)
+        print()
+    else:
+        print_report(report, verbose=verbose)
+    if outcome.incomplete:
+        where = shown(outcome.run.path)
+        why = (
+            "interrupted"
+            if outcome.interrupted
+            else f"{outcome.failed} trial{'s' if outcome.failed != 1 else ''} gave no result"
+        )
+        print(f"incomplete: {why}\n  hint: contend run --resume {where}", file=sys.stderr)
+        return 3
+    return 0
+
+
+def print_report(report: ReportInput, *, verbose: bool) -> None:
+    from rich.console import Console
+
+    from contend.report.terminal import show
+
+    show(report, Console(highlight=False), verbose=verbose)
+
+
+def shown(path: Path) -> Path:
+    """The path as a person would type it from here."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("../..") else Path(relative)

@@ -1,0 +1,83 @@
+"""`contend compare`: two finished runs, with the doubt that lies between their times."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from contend.errors import NoVerdict, ThresholdCrossed
+from contend.units import format_ratio, format_value, parse_fraction
+
+
+@click.command("compare", short_help="Which cells changed between two runs.")
+@click.argument("first")
+@click.argument("second")
+@click.option(
+    "--fail-above",
+    metavar="PERCENT",
+    help="As a gate: exit 4 if a headline metric got worse by more than this beyond its interval, 5 if that is undecided.",
+)
+@click.option(
+    "--sessions",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where earlier runs of the scenario lie (default: beside the two).",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Every metric, not the headline ones only.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+def command(
+    first: str, second: str, fail_above: str | None, sessions: tuple[Path, ...], verbose: bool, as_json: bool
+) -> int:
+    """Compare run FIRST with run SECOND, cell by cell; above 1 the second is worse.
+
+    Two runs are two times, so the interval is widened by what at least 5 unchanged runs of the scenario varied
+    by on this host. To compare two versions, `contend ab` (interleaved in one run) needs none of that.
+    """
+    from contend.between import compare_runs, verdict
+    from contend.store import RunDirectory
+
+    limit = parse_fraction(fail_above) if fail_above is not None else None
+    found = compare_runs(RunDirectory.open(first), RunDirectory.open(second), sessions=sessions)
+    if as_json:
+        json.dump(found.to_json(), sys.stdout, allow_nan=False)
+        print()
+    else:
+        for warning in found.warnings:
+            print(f"warning: {warning}")
+        for c in found.cells:
+            if c.metric.primary or verbose:
+                name = " ".join(
+                    f"{v}" for k, v in c.factors.items() if k in ("victim", "neighbour", "variant")
+                )
+                levels = f"{format_value(c.baseline.estimate.value, c.metric.unit)} → {format_value(c.treatment.estimate.value, c.metric.unit)}"
+                e = c.estimate
+                print(
+                    f"{name:<34} {c.metric.name:<12} {levels:<26} {format_ratio(e.value, e.low, e.high):<22} {e.verdict}"
+                )
+        for why in dict.fromkeys(w for c in found.cells for w in c.estimate.warnings):
+            print(f"note: {why}")
+    if limit is None:
+        return 0
+    code = verdict(found, limit)
+    if code == 4:
+        worse = [
+            " ".join(c.factors.values())
+            for c in found.cells
+            if c.metric.primary and c.estimate.low > 1 + limit
+        ]
+        raise ThresholdCrossed(
+            f"worse by more than {limit:.3g}: {'; '.join(worse)}",
+            hint="contend report SECOND shows where the time goes",
+        )
+    if code == 5:
+        doubt = next(
+            (w for c in found.cells for w in c.estimate.warnings), "the intervals reach beyond the threshold"
+        )
+        raise NoVerdict(
+            f"whether a cell is worse by more than {limit:.0%} is undecided: {doubt}",
+            hint="measure both in one run with `contend ab`, or make 5 unchanged runs first",
+        )
+    return 0

@@ -1,0 +1,50 @@
+"""`contend destroy`: nothing of a run is left on the host. Run directories are data and stay."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from contend.cli.common import shown
+from contend.errors import BadInput, ContendError
+
+
+@click.command("destroy", short_help="Remove what runs left behind.")
+@click.argument("run", required=False)
+@click.option(
+    "--all", "every", is_flag=True, help="Every run of this user that is not running now, wherever it is."
+)
+@click.option("--force", is_flag=True, help="Also runs that are still going: they will fail.")
+@click.option("--json", "as_json", is_flag=True, help="What was removed, as one JSON document.")
+def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
+    """Remove the processes, cgroups, namespaces, containers and work files that RUN (or --all) left behind.
+
+    A run that ended by itself, or by Ctrl-C, has left nothing; this is for crashes and kill -9.
+    """
+    from contend.platforms.resources import destroy_all, destroy_run
+    from contend.store import RunDirectory
+
+    if bool(run) == every:
+        raise BadInput(
+            "name one run, or --all", hint="contend destroy runs/NAME-TIME, or: contend destroy --all"
+        )
+    report = destroy_all(force=force) if every else destroy_run(RunDirectory.open(str(run)).path, force=force)
+    if as_json:
+        json.dump(report.to_json(), sys.stdout, indent=1)
+        print()
+    else:
+        for item in report.removed:
+            print(f"removed {item.kind} {item.name}")
+        for path in report.live:
+            print(f"still running, left alone: {shown(path)}")
+        if not report.removed and not report.live:
+            print("nothing was left behind")
+    if report.failed:
+        for item in report.failed:
+            print(f"error: could not remove {item.kind} {item.name}: {item.why}", file=sys.stderr)
+        raise ContendError(
+            f"{len(report.failed)} things could not be removed", hint="are you the user who made them?"
+        )
+    return 0

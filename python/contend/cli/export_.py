@@ -1,0 +1,54 @@
+"""`contend export`: a run in the formats of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from contend.cli.common import load_report, shown
+from contend.units import parse_fraction
+
+TABLES = ("csv", "parquet", "junit", "openmetrics")
+SUFFIX = {"csv": "csv", "parquet": "parquet", "junit": "xml", "openmetrics": "txt"}
+
+
+@click.command("export", short_help="Write a run in another format.")
+@click.argument("run")
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice([*TABLES, "svg", "png"]),
+    required=True,
+    help="svg and png write one file a plot.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File, or directory for svg and png (default: in the run directory).",
+)
+@click.option(
+    "--fail-above",
+    default="5%",
+    show_default=True,
+    help="junit: a slowdown whose interval lies above this is a failure.",
+)
+def command(run: str, form: str, output: Path | None, fail_above: str) -> int:
+    """Write RUN as tidy CSV or Parquet (a row a trial and metric), JUnit, OpenMetrics, or its plots."""
+    from contend.store import RunDirectory
+
+    directory = RunDirectory.open(run)
+    report = load_report(directory)
+    if form in TABLES:
+        from contend.report.export import export
+
+        target = output or directory.path / f"export.{SUFFIX[form]}"
+        export(report, form, target, fail_above=parse_fraction(fail_above))
+        print(shown(target))
+    else:
+        from contend.report.plots import save_plots
+
+        for path in save_plots(report, output or directory.path / "plots", formats=(form,)):
+            print(shown(path))
+    return 0

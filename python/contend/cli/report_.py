@@ -1,0 +1,34 @@
+"""`contend report`: the page and the table of a run, made again from its rows."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from contend.cli.common import print_report, shown, write_report
+
+
+@click.command("report", short_help="Make the report of a run again.")
+@click.argument("run")
+@click.option("-v", "--verbose", is_flag=True, help="Show every metric and control.")
+@click.option("--json", "as_json", is_flag=True, help="The analysis as one JSON document.")
+@click.option("--open", "open_page", is_flag=True, help="Open report.html in the browser.")
+def command(run: str, verbose: bool, as_json: bool, open_page: bool) -> int:
+    """Analyse RUN (a run directory) again, write findings.json and report.html, and print the table.
+
+    Works on an interrupted run too: what is on disk is what counts.
+    """
+    from contend.store import RunDirectory
+
+    directory = RunDirectory.open(run)
+    report = write_report(directory)
+    if as_json:
+        json.dump(report.analysis.to_json(), sys.stdout, allow_nan=False)
+        print()
+    else:
+        print_report(report, verbose=verbose)
+    if open_page:
+        click.launch(str(shown(directory.path) / "report.html"))
+    return 0

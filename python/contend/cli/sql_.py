@@ -1,0 +1,60 @@
+"""`contend sql`: DuckDB over a run directory, in place."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from typing import Any
+
+import click
+
+
+@click.command("sql", short_help="Ask a run's rows anything.")
+@click.argument("run")
+@click.argument("query")
+@click.option("--json", "as_json", is_flag=True, help="Rows as a JSON array of objects.")
+@click.option("--csv", "as_csv", is_flag=True, help="Rows as CSV.")
+def command(run: str, query: str, as_json: bool, as_csv: bool) -> int:
+    """Run a SQL QUERY over RUN. Tables: trials, metrics, evidence, ledger, and the series host, cpu, disk, net.
+
+    \b
+    Examples:
+      contend sql RUN "select cell, median(value) from metrics where name = 'wall' group by cell"
+      contend sql RUN "describe trials"
+    """
+    from contend.store import RunDirectory
+    from contend.store import query as ask
+
+    columns, rows = ask(RunDirectory.open(run), query)
+    if as_json:
+        json.dump(
+            [dict(zip(columns, map(_plain, row), strict=True)) for row in rows], sys.stdout, default=str
+        )
+        print()
+    elif as_csv:
+        import csv
+
+        writer = csv.writer(sys.stdout)
+        writer.writerow(columns)
+        writer.writerows(rows)
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(*(str(c) for c in columns), box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*(_shown(v) for v in row))
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=max(200, 24 * len(columns)))
+        console.print(table, markup=False)
+    return 0
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime.datetime | datetime.date) else value
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

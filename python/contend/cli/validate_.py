@@ -1,0 +1,77 @@
+"""`contend validate`: is a scenario or workload file right? Nothing is run, nothing is made."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("validate", short_help="Check a scenario or workload file.")
+@click.argument("file")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario first."
+)
+@click.option("--show", is_flag=True, help="Print what the file means, resolved.")
+@click.option(
+    "--schema",
+    type=click.Choice(["scenario", "workload"]),
+    help="Print the JSON Schema for editors instead; FILE is then '-'.",
+)
+def command(file: str, settings: tuple[str, ...], show: bool, schema: str | None) -> int:
+    """Check FILE: a scenario (it has a `study`) or a workload (it has a `run`), a built-in's name or a path."""
+    from contend import scenario as scenarios
+    from contend.errors import BadInput
+
+    if schema is not None:
+        from contend.workloads.load import schema as workload_schema
+
+        json.dump(
+            scenarios.json_schema() if schema == "scenario" else workload_schema(), sys.stdout, indent=1
+        )
+        print()
+        return 0
+    if _is_workload(file):
+        from contend.workloads.load import load as load_workload
+
+        if settings:
+            raise BadInput(
+                "--set changes scenarios, not workloads", hint="give the workload's parameters in a scenario"
+            )
+        workload = load_workload(file)
+        names = ", ".join(workload.metrics)
+        print(
+            f"{file}: workload '{workload.name}' is right: {len(workload.parameters)} parameters, metrics {names}"
+        )
+        if show:
+            print(workload.model_dump_json(indent=1, by_alias=True, exclude_defaults=True))
+        return 0
+    asked = scenarios.load(file, settings)
+    from contend.plan import cells_of
+
+    cells = cells_of(asked)
+    print(f"{file}: scenario is right: {asked.study}, {len(cells)} cells")
+    for cell in cells:
+        print(f"  {cell.label}{' (control)' if cell.control else ''}")
+    if show:
+        print(scenarios.to_yaml(asked), end="")
+    return 0
+
+
+def _is_workload(name: str) -> bool:
+    """A workload has `run` and `metrics` at its top level; a scenario has `study`."""
+    from contend.scenario import builtin_names
+    from contend.workloads.load import names as workload_names
+    from contend.yamlfile import read_yaml
+
+    path = Path(name)
+    if not path.exists():
+        return name in workload_names() and name not in builtin_names()
+    if path.is_dir():
+        return False
+    data = read_yaml(path, name).data
+    return (
+        isinstance(data, dict) and "study" not in data and bool(data.keys() & {"run", "metrics", "dominant"})
+    )

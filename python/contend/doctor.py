@@ -1,0 +1,178 @@
+"""What this host can run, found by trying, and the fix for what it cannot. Makes nothing that outlives a check."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from contend.errors import ContendError
+from contend.platforms import cgroups
+from contend.platforms.network import check_rights
+from contend.platforms.topology import Topology
+from contend.workloads.install import hint, missing
+from contend.workloads.load import load, names
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing. `works` None: it was not tried, `detail` says why."""
+
+    name: str
+    works: bool | None
+    detail: str
+    fix: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": self.name, "works": self.works, "detail": self.detail, "fix": self.fix}
+
+
+def checks(*, containers: bool) -> Iterator[Check]:
+    """Every check, as it is made. `containers` starts one of each engine, which takes seconds."""
+    for check in (_cpus, _accounting, _controllers, _pressure, _run_delay, _namespaces, _counters, _kvm):
+        yield check()
+    yield from _engines(try_them=containers)
+    for name in names():
+        workload = load(name)
+        absent = missing(workload)
+        detail = f"missing: {', '.join(absent)}" if absent else workload.title
+        yield Check(f"workload {name}", not absent, detail, hint([workload]) if absent else "")
+
+
+def _cpus() -> Check:
+    topology = Topology.read()
+    cores = len(topology.cores())
+    count = len(topology.ids)
+    detail = f"{count} CPUs on {cores} cores"
+    if cores < 2:
+        return Check(
+            "placement",
+            False,
+            f"{detail}: same-cpu shares it with the tool itself",
+            "own-cores needs 2 cores",
+        )
+    return Check("placement", True, f"{detail}: same-cpu, own-cores, same-host")
+
+
+def _accounting() -> Check:
+    layout = cgroups.read_layout()
+    places = [str(parent) for hierarchy in layout.hierarchies() for parent in cgroups.parents(hierarchy)[:1]]
+    if not places:
+        fix = "run as root, or in a user session with systemd (loginctl enable-linger)"
+        return Check(
+            "cgroup accounting",
+            False,
+            "this user may not make cgroups: affinity only, processes found by their mark",
+            fix,
+        )
+    return Check("cgroup accounting", True, f"{layout.name}: {places[0]}")
+
+
+def _controllers() -> Check:
+    layout = cgroups.read_layout()
+    found = dict.fromkeys(layout.v1, 1) | dict.fromkeys(layout.v2.controllers if layout.v2 else (), 2)
+    absent = [
+        name
+        for name, older in (("cpu", "cpu"), ("cpuset", "cpuset"), ("memory", "memory"), ("io", "blkio"))
+        if not found.keys() & {name, older}
+    ]
+    shown = [
+        f"{name} (v{version})"
+        for name, version in sorted(found.items())
+        if name in ("cpu", "cpuset", "memory", "io", "blkio")
+    ]
+    fix = (
+        "boot with systemd.unified_cgroup_hierarchy=1, or delegate the controllers to this user"
+        if absent
+        else ""
+    )
+    return Check(
+        "cgroup controllers",
+        not absent,
+        ", ".join(shown) + (f"; without {', '.join(absent)}" if absent else ""),
+        fix,
+    )
+
+
+def _pressure() -> Check:
+    here = Path("/proc/pressure/cpu").exists()
+    return Check(
+        "pressure (PSI)",
+        here,
+        "/proc/pressure" if here else "not in this kernel",
+        "" if here else "boot with psi=1 (CONFIG_PSI)",
+    )
+
+
+def _run_delay() -> Check:
+    try:
+        on = len(Path("/proc/self/schedstat").read_text(encoding="ascii").split()) == 3
+    except OSError:
+        on = False
+    return Check(
+        "run delay",
+        on,
+        "/proc/PID/schedstat" if on else "not in this kernel",
+        "" if on else "a kernel with CONFIG_SCHED_INFO",
+    )
+
+
+def _namespaces() -> Check:
+    try:
+        check_rights()
+    except ContendError as error:
+        return Check("network namespaces", False, error.message, error.hint)
+    return Check("network namespaces", True, "for workloads over a network pair (iperf3)")
+
+
+def _counters() -> Check:
+    """Hardware counters, by asking for one: the PMU of a virtual machine is often not there."""
+    here = any(Path("/sys/bus/event_source/devices").glob("cpu*"))
+    detail = (
+        "a CPU PMU is registered (not used yet)"
+        if here
+        else "no CPU PMU: cache and memory bandwidth cannot be named as causes"
+    )
+    return Check(
+        "hardware counters", here, detail, "" if here else "a host, or a virtual machine with a virtual PMU"
+    )
+
+
+def _kvm() -> Check:
+    if not Path("/dev/kvm").exists():
+        return Check(
+            "KVM guests", False, "no /dev/kvm", "enable virtualisation in firmware or nested virtualisation"
+        )
+    return Check("KVM guests", None, "/dev/kvm is there; whether a guest boots is only known by booting one")
+
+
+def _engines(*, try_them: bool) -> Iterator[Check]:
+    for engine in ("docker", "podman", "crun", "runc"):
+        path = shutil.which(engine)
+        if path is None:
+            yield Check(
+                f"containers: {engine}",
+                False,
+                "not installed",
+                f"apt-get install {'docker.io' if engine == 'docker' else engine}",
+            )
+        elif not try_them:
+            yield Check(f"containers: {engine}", None, f"{path}; not tried (contend doctor --containers)")
+        else:
+            from contend.platforms.container import works
+
+            problem = works(engine)
+            yield Check(
+                f"containers: {engine}",
+                not problem,
+                problem or "ran a container",
+                "" if not problem else "see its message",
+            )
+
+
+def reporting() -> list[str]:
+    """Python packages of the base install that are not importable: a broken installation."""
+    wanted = ("numpy", "duckdb", "altair", "vl_convert", "jinja2", "jsonpath")
+    return [name for name in wanted if importlib.util.find_spec(name) is None]

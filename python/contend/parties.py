@@ -1,0 +1,237 @@
+"""The parties of a trial in their places: each workload's host, its inputs, its commands.
+
+One party keeps one host for the whole run (a cgroup, a container), so a trial starts processes and nothing
+else. A victim and a neighbour that are the same workload are two parties with two hosts and two sets of inputs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contend.errors import TrialFailed
+from contend.ledger import Ledger
+from contend.plan import Cell, Party
+from contend.platforms.base import Command, Exit, Host, HostSpec, Limit, Platform, Process, Role
+from contend.platforms.network import NetPair, Networks
+from contend.platforms.topology import Placement
+from contend.store import RunDirectory, safe_name
+from contend.workloads.instance import Commands
+
+NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
+PREPARE_TIMEOUT_S = 600.0
+
+
+@dataclass
+class Seat:
+    """One party in its place. `load` is where its load generator runs, when it is a server."""
+
+    party: Party
+    role: Role
+    host: Host
+    load: Host | None
+    work: Path
+    cpu_list: tuple[int, ...]
+    network: NetPair | None
+    values: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def served(self) -> bool:
+        return self.party.instance.workload.serve is not None
+
+    def commands(self, out: Path, seed: int) -> Commands:
+        return self.party.instance.commands({**self.values, "out": out, "seed": seed})
+
+
+class Parties:
+    """Makes and keeps the seats of a run; closes them all. Knows nothing of trials' results."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        ledger: Ledger,
+        platform: Platform,
+        outside: Platform,
+        placement: Placement,
+        networks: Networks,
+        *,
+        limit: Limit,
+        seconds: float | None,
+    ) -> None:
+        self._run, self._ledger = run, ledger
+        self._platform, self._outside, self._placement = platform, outside, placement
+        self._networks, self._limit, self._seconds = networks, limit, seconds
+        self._seats: dict[tuple[Role, str], Seat] = {}
+
+    def seat(self, party: Party, role: Role) -> Seat:
+        """The party's seat, made and its inputs prepared on first use. Raises CannotHonour, TrialFailed."""
+        key = (role, party.label)
+        if key not in self._seats:
+            self._seats[key] = self._make(party, role)
+        return self._seats[key]
+
+    def seats(self, cell: Cell) -> tuple[Seat, tuple[Seat, ...]]:
+        return self.seat(cell.victim, "victim"), tuple(self.seat(n, "neighbour") for n in cell.neighbours)
+
+    def close(self) -> None:
+        """Close every host, then the networks they stood in. Every one is tried; the first error is raised."""
+        errors: list[BaseException] = []
+        for seat in reversed(self._seats.values()):
+            for host in (seat.load, seat.host):
+                try:
+                    if host is not None:
+                        host.close()
+                except Exception as error:  # noqa: BLE001 - the rest must still be closed; raised below
+                    errors.append(error)
+        self._seats.clear()
+        self._networks.close()
+        if errors:
+            raise errors[0]
+
+    def _make(self, party: Party, role: Role) -> Seat:
+        workload = party.instance.workload
+        name = safe_name(f"{role}-{party.label}").lower()
+        while any(seat.work.name == name for seat in self._seats.values()):
+            name += "x"  # two labels that differ only in what a file name cannot hold
+        network = self._networks.pair(name) if workload.network == "pair" else None
+        cpus = self._placement.victim if role == "victim" else self._placement.neighbours
+        spec = HostSpec(
+            name=name,
+            role=role,
+            cpu_list=cpus,
+            limit=self._limit if role == "victim" and self._limit else party.limit,
+            netns=network.server_ns if network else None,
+            directory=self._run.path,
+        )
+        # A neighbour sits on the bare host whatever the victim's platform is: it is another tenant.
+        host = (self._platform if role == "victim" else self._outside).prepare(spec)
+        load = None
+        if workload.serve is not None:
+            load_cpus = self._placement.load if role == "victim" else self._placement.neighbours
+            load = self._outside.prepare(
+                HostSpec(
+                    f"{name}-load",
+                    "load",
+                    load_cpus,
+                    netns=network.client_ns if network else None,
+                    directory=self._run.path,
+                )
+            )
+        work = self._run.work / name
+        work.mkdir(parents=True, exist_ok=True)
+        shown = cpus if cpus is not None else self._placement.all
+        seconds = self._seconds if self._seconds is not None else workload.trial / 1e9
+        values: dict[str, object] = {
+            "work": work,
+            "seconds": f"{seconds:g}",
+            "cpus": len(shown),
+            "cpu_list": ",".join(str(c) for c in shown),
+            "address": network.server_address if network else "127.0.0.1",
+            "native": NATIVE,
+            # One port for the whole run: files written once may name it.
+            "port": free_port() if workload.serve is not None else 0,
+        }
+        seat = Seat(party, role, host, load, work, shown, network, values)
+        self._write_files(seat)
+        return seat
+
+    def _write_files(self, seat: Seat) -> None:
+        """Put the workload's files into {work} and run its prepare commands there, in its own place."""
+        instance = seat.party.instance
+        commands = seat.commands(seat.work, 0)
+        instance.write_files(seat.work, {**seat.values, "out": seat.work, "seed": 0})
+        for number, argv in enumerate(commands.prepare):
+            command = Command(
+                argv, seat.work, seat.work / f"prepare-{number}.out", seat.work / f"prepare-{number}.err"
+            )
+            exit_ = seat.host.run(command).wait(PREPARE_TIMEOUT_S)
+            if exit_.code != 0:
+                raise TrialFailed(
+                    f"preparing {seat.party.label} failed with exit status {exit_.code}: {' '.join(argv)[:120]}",
+                    hint=f"it said: {last_words(command.stderr, command.stdout)}",
+                )
+
+
+def last_words(*paths: Path) -> str:
+    """The last line that a tool wrote, for a hint."""
+    for path in paths:
+        lines = [line for line in tail(path).splitlines() if line.strip()]
+        if lines:
+            return lines[-1].strip()[:300]
+    return "nothing"
+
+
+def tail(path: Path, size: int = 4096) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - size))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A TCP port nobody listens on now. The server binds it a moment later; a lost race fails that trial."""
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_ready(seat: Seat, process: Process, out: Path, stderr: Path) -> None:
+    """Return when the seat's server serves. Raises TrialFailed when it ends first or takes too long."""
+    serve, what = seat.party.instance.workload.serve, seat.party.label
+    timeout_s = serve.ready.timeout / 1e9 if serve else 0.0
+    port, file = seat.party.instance.ready({**seat.values, "out": out, "seed": 0})
+    deadline = time.monotonic() + timeout_s
+    while True:
+        if not process.alive():
+            raise TrialFailed(
+                f"the server of {what} ended before it served", hint=f"it said: {last_words(stderr)}"
+            )
+        if _is_ready(port, file, seat.network):
+            return
+        if time.monotonic() > deadline:
+            raise TrialFailed(
+                f"the server of {what} did not serve within {timeout_s:g} s",
+                hint=f"it said: {last_words(stderr)}",
+            )
+        time.sleep(0.005)
+
+
+def _is_ready(port: int | None, file: str | None, network: NetPair | None) -> bool:
+    if file is not None:
+        return Path(file).exists()
+    if port is None:
+        return True
+    if network is not None:  # the port is in another namespace: look for the listening socket there
+        return network.listening(port)
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=0.2):
+            return True
+    except OSError:
+        return False
+
+
+def clear(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def add_exits(exits: list[Exit]) -> Exit:
+    """Several commands run one after the other, as one."""
+    return Exit(
+        code=next((e.code for e in exits if e.code), 0),
+        wall_ns=sum(e.wall_ns for e in exits),
+        user_ns=sum(e.user_ns for e in exits),
+        system_ns=sum(e.system_ns for e in exits),
+        max_rss_bytes=max(e.max_rss_bytes for e in exits),
+        voluntary_switches=sum(e.voluntary_switches for e in exits),
+        involuntary_switches=sum(e.involuntary_switches for e in exits),
+        startup_ns=sum(e.startup_ns for e in exits),
+        timed_out=any(e.timed_out for e in exits),
+    )

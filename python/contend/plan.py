@@ -1,0 +1,231 @@
+"""The plan: an ordered tuple of trials, made before anything runs. Print it, test it, resume it.
+
+Every block is a randomised pass over all cells, and each block's order depends only on the seed and the
+block's number, so a longer plan begins with the shorter one. A block order (AAA…BBB) cannot be expressed.
+"""
+
+from __future__ import annotations
+
+import random
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from contend.platforms.base import Limit
+from contend.scenario import Compare, Interference, Scenario, Variant, WorkloadRef
+from contend.workloads.instance import Instance, resolve
+from contend.workloads.load import load as load_workload
+from contend.workloads.spec import Metric, Workload
+
+Phase = Literal["pilot", "counted"]
+ALONE = "none"
+CONTROL = "none (control)"
+# The pilot goes on beyond `measure.pilot` rounds while a series is not steady, up to this many times as long.
+MOST_PILOT_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One workload in a cell: what it is, and the cap it gets."""
+
+    label: str
+    instance: Instance
+    limit: Limit = Limit()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One combination of factor levels. `baseline` is the id of the cell it is compared with, "" for a baseline.
+
+    `control` marks the A/A control: the baseline again, under another label.
+    """
+
+    id: str
+    victim: Party
+    neighbours: tuple[Party, ...]
+    factors: Mapping[str, str]
+    baseline: str
+    control: bool = False
+
+    @property
+    def label(self) -> str:
+        beside = " + ".join(n.label for n in self.neighbours)
+        return f"{self.victim.label} beside {beside}" if beside else f"{self.victim.label} alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    index: int
+    block: int  # counted blocks from 0; pilot rounds from 0 too
+    phase: Phase
+    cell: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seed: int
+    design: Literal["pairs", "blocks of 8"]
+    cells: tuple[Cell, ...]
+    trials: tuple[Trial, ...]
+
+    def cell(self, cell_id: str) -> Cell:
+        return next(c for c in self.cells if c.id == cell_id)
+
+    def rounds(self, phase: Phase) -> Iterator[tuple[Trial, ...]]:
+        """The plan's trials of one phase, a block at a time."""
+        block: list[Trial] = []
+        for trial in self.trials:
+            if trial.phase != phase:
+                continue
+            if block and trial.block != block[-1].block:
+                yield tuple(block)
+                block = []
+            block.append(trial)
+        if block:
+            yield tuple(block)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema_version": 1,
+            "seed": self.seed,
+            "design": self.design,
+            "cells": [
+                {
+                    "id": c.id,
+                    "label": c.label,
+                    "factors": dict(c.factors),
+                    "baseline": c.baseline,
+                    "control": c.control,
+                }
+                for c in self.cells
+            ],
+            "columns": ["index", "block", "phase", "cell", "seed"],
+            "trials": [[t.index, t.block, t.phase, t.cell, t.seed] for t in self.trials],
+        }
+
+
+def make_plan(scenario: Scenario, seed: int, design: Literal["pairs", "blocks of 8"] | None = None) -> Plan:
+    """Cells and randomised blocks of a scenario. The same arguments give the same plan.
+
+    `design` overrides the scenario's `auto`, once the pilot has been looked at. Raises BadInput for unknown
+    workloads or parameters.
+    """
+    cells = cells_of(scenario)
+    measure = scenario.measure
+    if design is None:
+        design = "pairs" if measure.design == "auto" else measure.design
+    trials: list[Trial] = []
+
+    def add(block: int, phase: Phase, cell: Cell) -> None:
+        number = random.Random(f"{seed}/{phase}/{block}/{cell.id}/{len(trials)}").getrandbits(31)
+        trials.append(Trial(len(trials), block, phase, cell.id, number))
+
+    baselines = [c for c in cells if not c.baseline]
+    for block in range(measure.pilot * MOST_PILOT_ROUNDS):
+        for cell in shuffled(baselines, f"{seed}/pilot/{block}"):
+            add(block, "pilot", cell)
+    repeats = 4 if design == "blocks of 8" else 1
+    for block in range(measure.planned_blocks):
+        for cell in shuffled(list(cells) * repeats, f"{seed}/{block}"):
+            add(block, "counted", cell)
+    return Plan(seed, design, cells, tuple(trials))
+
+
+def shuffled(items: list[Cell], key: str) -> list[Cell]:
+    items = list(items)
+    random.Random(key).shuffle(items)
+    return items
+
+
+def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
+    return _interference_cells(scenario) if isinstance(scenario, Interference) else _compare_cells(scenario)
+
+
+def _interference_cells(scenario: Interference) -> tuple[Cell, ...]:
+    victims = [_party(ref) for ref in scenario.victims]
+    neighbours = [_party(ref) for ref in scenario.neighbours]
+    cells: list[Cell] = []
+
+    def add(victim: Party, beside: tuple[Party, ...], neighbour: str, *, control: bool = False) -> None:
+        baseline = "" if neighbour == ALONE else f"{victim.label}|{ALONE}"
+        factors = {
+            "victim": victim.label,
+            "neighbour": neighbour,
+            "placement": scenario.placement,
+            "platform": scenario.platform.kind,
+        }
+        cell = Cell(f"{victim.label}|{neighbour}", victim, beside, factors, baseline, control)
+        if all(c.id != cell.id for c in cells):
+            cells.append(cell)
+
+    pairs = [(v, n) for v in victims for n in neighbours]
+    if scenario.directions == "both":
+        pairs += [(n, v) for n in neighbours for v in victims]
+    for victim in {v.label: v for v, _ in pairs}.values():
+        add(victim, (), ALONE)
+        add(victim, (), CONTROL, control=True)
+        for other, neighbour in pairs:
+            if other.label == victim.label:
+                add(victim, (neighbour,), neighbour.label)
+    return tuple(cells)
+
+
+def _party(ref: WorkloadRef) -> Party:
+    instance = resolve(load_workload(ref.workload), ref.parameters)
+    limit = ref.limit.value()
+    caps = [f"{k}={v:g}" for k, v in ref.limit.model_dump(exclude_none=True).items()]
+    label = instance.label + (f" limited to {','.join(caps)}" if caps else "")
+    return Party(label, instance, limit)
+
+
+def _compare_cells(scenario: Compare) -> tuple[Cell, ...]:
+    first = scenario.variants[0].name
+    cells: list[Cell] = []
+    for variant in scenario.variants:
+        workload = Workload(
+            name="command",
+            title=variant.name,
+            prepare=_build(variant),
+            before=escape(variant.prepare) or None,
+            directory="{work}/tree" if variant.rev else escape(variant.directory),
+            env=variant.env,
+            run=(escape(variant.command),),
+            metrics=dict(scenario.metrics) or dict(COMMAND_METRICS),
+            dominant="cpu",
+            trial=scenario.timeout,
+        )
+        party = Party(variant.name, resolve(workload, {}))
+        factors = {"variant": variant.name, "platform": scenario.platform.kind}
+        cells.append(Cell(variant.name, party, (), factors, "" if variant.name == first else first))
+        if variant.name == first:
+            control = {**factors, "variant": f"{first} (control)"}
+            cells.append(Cell(f"{first} (control)", party, (), control, first, control=True))
+    return tuple(cells)
+
+
+def _build(variant: Variant) -> tuple[str, ...]:
+    """Commands that check a revision out into {work}/tree, leaving the user's own checkout as it is."""
+    if not variant.rev:
+        return ()
+    source = escape(shlex.quote(variant.directory))
+    steps: tuple[str, ...] = (
+        f"git clone --quiet --shared --no-checkout {source} {{work}}/tree",
+        f"git -C {{work}}/tree checkout --quiet --detach {escape(shlex.quote(variant.rev))}",
+    )
+    if variant.build:
+        steps += (f"sh -c {escape(shlex.quote('cd tree && ' + variant.build))}",)
+    return steps
+
+
+def escape(command: str) -> str:
+    """A command whose braces are its own."""
+    return command.replace("{", "{{").replace("}", "}}")
+
+
+COMMAND_METRICS: Mapping[str, Metric] = {
+    "wall": Metric(builtin="wall", unit="s", better="lower"),
+    "cpu": Metric(builtin="cpu", unit="s", better="lower"),
+    "max_rss": Metric(builtin="max_rss", unit="MiB", better="lower", scale=1 / 2**20),
+}

@@ -1,0 +1,395 @@
+"""The one orchestrator: from a scenario to rows on disk to an analysis.
+
+    check ─► directory, ledger ─► hosts, inputs ─► pilot ─► blocks … look … blocks ─► tear-down ─► analysis
+
+Everything it starts is in the ledger before it exists and is ended in `finally`; rows of finished trials are
+on disk before the next trial begins, so an end at any moment loses at most the trial that was running.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from contend.analysis import Analysis
+from contend.clock import Clock, SystemClock
+from contend.environment import fingerprint
+from contend.errors import BadInput, CannotHonour, TrialFailed
+from contend.ledger import Ledger, leftovers
+from contend.parties import Parties
+from contend.plan import Plan, Trial, cells_of, make_plan
+from contend.platforms import state
+from contend.platforms.base import Limit, Platform
+from contend.platforms.network import Networks
+from contend.platforms.registry import platform
+from contend.platforms.topology import Placement, Topology, placement
+from contend.report.progress import PlanSummary, Progress
+from contend.scenario import Compare, Interference, Scenario, dump, to_yaml
+from contend.scenario import load as load_scenario
+from contend.store import Row, RunDirectory
+from contend.trial import TrialRunner
+from contend.units import format_value
+from contend.workloads import install
+
+# Kept back from the budget for tear-down, analysis and the report.
+RESERVE_S = 4.0
+FAILURES_IN_A_ROW = 3
+
+
+@dataclass
+class Outcome:
+    run: RunDirectory
+    analysis: Analysis
+    stopped: str
+    failed: int
+    interrupted: bool
+
+    @property
+    def incomplete(self) -> bool:
+        """Planned trials are missing: the run was interrupted, or trials gave no result."""
+        return self.interrupted or self.failed > 0
+
+
+@dataclass
+class _State:
+    """What changes while a run goes on."""
+
+    done: dict[int, Row] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
+    block_s: list[float] = field(default_factory=list)
+    stopped: str = "planned blocks done"
+
+
+def execute(
+    scenario: Scenario,
+    *,
+    name: str,
+    command: str,
+    runs: Path,
+    progress: Progress,
+    skipped: tuple[str, ...] = (),
+    clock: Clock | None = None,
+    keep_output: bool = False,
+) -> Outcome:
+    """Run a scenario from the start. Raises BadInput before anything is made, TrialFailed when the pilot fails."""
+    check(scenario)
+    seed = (
+        scenario.measure.seed if scenario.measure.seed is not None else random.SystemRandom().randrange(10**6)
+    )
+    plan = make_plan(scenario, seed)
+    run = RunDirectory.create(runs, name, time.strftime("%Y%m%d-%H%M%S"))
+    state.register(run.id, run.path)
+    run.write_text("scenario.yaml", to_yaml(scenario))
+    run.write_json("environment.json", fingerprint(tools_of(plan)) | {"skipped": list(skipped)})
+    run.write_json("plan.json", plan.to_json() | {"scenario": scenario.origin, "command": command})
+    return _Execution(run, scenario, plan, progress, clock or SystemClock(), keep_output).go()
+
+
+def resume(
+    run: RunDirectory, *, progress: Progress, budget_ns: int | None = None, clock: Clock | None = None
+) -> Outcome:
+    """Go on with a run: no finished trial is repeated, failed ones are tried again. Raises BadInput."""
+    scenario = load_scenario(str(run.path / "scenario.yaml"))
+    if budget_ns is not None:
+        scenario = scenario.model_copy(
+            update={"measure": scenario.measure.model_copy(update={"budget": budget_ns})}
+        )
+    check(scenario)
+    recorded = run.read_json("plan.json")
+    plan = make_plan(scenario, int(recorded["seed"]), recorded["design"])
+    if plan.to_json()["trials"][: len(recorded["trials"])] != recorded["trials"]:
+        raise BadInput(
+            f"the plan of {run.path} can not be made again: a workload or scenario file has changed",
+            hint="start a new run; the old one can still be reported and compared",
+        )
+    state.register(run.id, run.path)
+    return _Execution(run, scenario, plan, progress, clock or SystemClock(), keep_output=False).go()
+
+
+def check(scenario: Scenario) -> None:
+    """Everything that can be wrong before anything is made. Raises BadInput (CannotHonour, WorkloadError …)."""
+    cells = cells_of(scenario)
+    for cell in cells:
+        for party in (cell.victim, *cell.neighbours):
+            absent = install.missing(party.instance.workload)
+            if absent:
+                raise CannotHonour(
+                    f"workload '{party.instance.workload.name}' needs {', '.join(absent)}, not found on this host",
+                    hint=f"{install.hint([party.instance.workload])}; or leave it out with --skip-missing",
+                )
+    place(scenario)
+
+
+def place(scenario: Scenario) -> Placement:
+    kind = scenario.placement if isinstance(scenario, Interference) else "same-host"
+    return placement(kind, Topology.read())
+
+
+def without_missing(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario less the workloads whose programs are not here, and what was left out, in words."""
+    if not isinstance(scenario, Interference):
+        return scenario, ()
+    left_out: list[str] = []
+    changes: dict[str, Any] = {}
+    for key in ("victims", "neighbours"):
+        kept = []
+        for ref in getattr(scenario, key):
+            single = scenario.model_copy(update={"victims": (ref,), "neighbours": (ref,)})
+            try:
+                check(single)
+                kept.append(ref)
+            except CannotHonour as error:
+                left_out.append(f"{key[:-1]} {ref.workload}: {error.message} ({error.hint.split(';')[0]})")
+        if not kept:
+            raise CannotHonour(f"none of the {key} can run here", hint="; ".join(left_out))
+        changes[key] = tuple(kept)
+    return scenario.model_copy(update=changes), tuple(left_out)
+
+
+def tools_of(plan: Plan) -> set[str]:
+    parties = {p.label: p for c in plan.cells for p in (c.victim, *c.neighbours)}
+    return {tool for p in parties.values() for tool in p.instance.workload.install.command}
+
+
+class _Execution:
+    def __init__(
+        self,
+        run: RunDirectory,
+        scenario: Scenario,
+        plan: Plan,
+        progress: Progress,
+        clock: Clock,
+        keep_output: bool,
+    ) -> None:
+        self._run, self._scenario, self._plan = run, scenario, plan
+        self._progress, self._clock, self._keep = progress, clock, keep_output
+        self._state = _State()
+        self._began_ns = clock.monotonic_ns()
+        for row in run.rows():
+            if row["status"] == "ok":
+                self._state.done[int(row["trial"])] = row
+
+    # The run as a whole
+
+    def go(self) -> Outcome:
+        from contend.analyse import analyse
+
+        interrupted = False
+        with Ledger(self._run.ledger_path, self._clock) as ledger:
+            ledger.event("run-start", run=self._run.id, pid=os.getpid(), resumed=len(self._state.done))
+            try:
+                with _signals_interrupt():
+                    try:
+                        self._in_places(ledger)
+                    except KeyboardInterrupt:
+                        interrupted = True
+                        self._state.stopped = "interrupted"
+                        self._progress.note("interrupted: tearing down; finished trials are kept")
+            finally:
+                self._progress.finished()
+                ledger.event("run-end", stopped=self._state.stopped, finished=len(self._state.done))
+                # Only when nothing is left behind does `destroy --all` no longer need to know of this run.
+                if not leftovers(self._run.ledger_path):
+                    state.unregister(self._run.id)
+        failed = sum(self._state.failures.values())
+        analysis = analyse(self._run, self._scenario, stopped=self._state.stopped)
+        self._run.write_json("findings.json", analysis.to_json())
+        self._run.close()
+        return Outcome(self._run, analysis, self._state.stopped, failed, interrupted)
+
+    def _in_places(self, ledger: Ledger) -> None:
+        from contend.probes.base import Scope
+        from contend.probes.host import HostProbe  # the native module
+
+        scenario, places = self._scenario, place(self._scenario)
+        spec = scenario.platform
+        self._progress.started(self._summary())
+        with ExitStack() as stack:
+            stack.enter_context(_own_affinity(places.tool))
+            ledger.intend("directory", str(self._run.work))
+            self._run.work.mkdir(exist_ok=True)
+            stack.callback(self._clear_work, ledger)
+            outside = self._platform(stack, "bare", ledger)
+            inside = (
+                outside
+                if spec.kind == "bare"
+                else self._platform(stack, spec.kind, ledger, engine=spec.engine, image=spec.image)
+            )
+            networks = Networks(self._run.id, ledger)
+            seconds = scenario.measure.trial / 1e9 if scenario.measure.trial else None
+            parties = Parties(
+                self._run, ledger, inside, outside, places, networks,
+                limit=Limit(cpus=spec.cpus, memory_bytes=spec.memory), seconds=seconds,
+            )  # fmt: skip
+            stack.callback(parties.close)
+            self._progress.note("preparing inputs")
+            for cell in self._plan.cells:
+                parties.seats(cell)
+            timeout = scenario.timeout / 1e9 if isinstance(scenario, Compare) else None
+            runner = TrialRunner(
+                parties,
+                self._run.work,
+                self._clock,
+                timeout_s=timeout,
+                tool_cpus=places.tool,
+                keep_output=self._keep,
+            )
+            probe = HostProbe()
+            probe.start(Scope(cpus=places.tool))
+            stack.callback(probe.stop)
+            ledger.event("platform", victim=inside.describe(), outside=outside.describe())
+            self._pilot(runner, ledger)
+            self._blocks(runner, ledger, probe)
+            ledger.event("probe-cost", probe=probe.name, **asdict(probe.cost()))
+
+    def _clear_work(self, ledger: Ledger) -> None:
+        self._run.remove_work()
+        ledger.removed("directory", str(self._run.work))
+
+    def _platform(self, stack: ExitStack, kind: str, ledger: Ledger, **options: str) -> Platform:
+        made = platform(kind, run_id=self._run.id, ledger=ledger, directory=self._run.path, **options)
+        stack.callback(made.close)
+        return made
+
+    def _summary(self) -> PlanSummary:
+        """What is ahead: the pilot's least rounds and every planned block that is not done."""
+        measure = self._scenario.measure
+        left = [t for t in self._plan.trials if t.index not in self._state.done]
+        ahead = [t.cell for t in left if t.phase == "counted" or t.block < measure.pilot]
+        done_blocks = {t.block for t in self._plan.trials if t.phase == "counted"} - {
+            t.block for t in left if t.phase == "counted"
+        }
+        title = self._scenario.title or self._scenario.origin
+        return PlanSummary(title, tuple(ahead), measure.planned_blocks, measure.budget, len(done_blocks))
+
+    # Pilot and blocks
+
+    def _pilot(self, runner: TrialRunner, ledger: Ledger) -> None:
+        """Warm up until every series is steady, look for spikes, choose the design; then throw it all away."""
+        from contend.stats.pilot import choose_design, spiky_share, steady
+
+        if any(t.phase == "counted" and t.index in self._state.done for t in self._plan.trials):
+            return  # a resumed run has had its pilot
+        values: dict[str, list[float]] = {}
+        for number, block in enumerate(self._plan.rounds("pilot"), start=1):
+            began = time.monotonic()
+            for trial in block:
+                if trial.index not in self._state.done:
+                    self._trial(runner, ledger, trial)
+                if trial.index not in self._state.done:
+                    continue  # it worked before and failed now: one value less to judge by
+                row = self._state.done[trial.index]
+                values.setdefault(trial.cell, []).append(_primary(row))
+            self._state.block_s = [(time.monotonic() - began) * len(self._plan.cells) / len(block)]
+            if number >= self._scenario.measure.pilot and all(steady(v) for v in values.values()):
+                break
+        share = spiky_share(values)
+        ledger.event("pilot", rounds=number, spiky=share)
+        if self._scenario.measure.design == "auto" and choose_design(share) == "blocks of 8":
+            self._progress.note(f"{share:.0%} of the pilot's runs are spikes: blocks of 8 instead of pairs")
+            self._plan = make_plan(self._scenario, self._plan.seed, "blocks of 8")
+            recorded = self._run.read_json("plan.json")
+            self._run.write_json("plan.json", recorded | self._plan.to_json())
+
+    def _blocks(self, runner: TrialRunner, ledger: Ledger, probe: Any) -> None:
+        from contend.analyse import target_reached
+
+        measure = self._scenario.measure
+        for number, block in enumerate(self._plan.rounds("counted")):
+            todo = [t for t in block if t.index not in self._state.done]
+            if not todo:
+                continue
+            if self._out_of_time():
+                self._state.stopped = "budget spent"
+                return
+            self._progress.block(number + 1)
+            began = time.monotonic()
+            if len(todo) < len(block):
+                ledger.event("block-resumed", block=number)
+            for trial in todo:
+                self._trial(runner, ledger, trial)
+            self._state.block_s.append(time.monotonic() - began)
+            probe.drain_to(self._run.series, number)
+            finished = number + 1
+            at_look = finished >= measure.blocks and (finished - measure.blocks) % measure.step == 0
+            if measure.target is not None and at_look and target_reached(self._run, self._scenario):
+                self._state.stopped = "target reached"
+                return
+        self._state.stopped = "planned blocks done"
+
+    def _out_of_time(self) -> bool:
+        """Whether another block would overrun the budget; the slower of the last few decides."""
+        budget = self._scenario.measure.budget
+        if budget is None:
+            return False
+        spent_s = (self._clock.monotonic_ns() - self._began_ns) / 1e9
+        return spent_s + max(self._state.block_s[-3:], default=0.0) + RESERVE_S > budget / 1e9
+
+    def _trial(self, runner: TrialRunner, ledger: Ledger, trial: Trial) -> Row:
+        cell = self._plan.cell(trial.cell)
+        self._progress.trial(cell.id, cell.label)
+        ledger.event("trial-start", trial=trial.index)
+        row = runner.run(trial, cell)
+        self._run.append(row)
+        if row["status"] == "ok":
+            self._state.done[trial.index] = row
+            self._state.failures.pop(cell.id, None)
+        else:
+            count = self._state.failures[cell.id] = self._state.failures.get(cell.id, 0) + 1
+            self._progress.note(f"{cell.label}: {row['error']}")
+            never_worked = all(done["cell"] != cell.id for done in self._state.done.values())
+            if never_worked or count >= FAILURES_IN_A_ROW:
+                times = f" {count} times in a row" if count > 1 else ""
+                raise TrialFailed(f"{cell.label} failed{times}: {row['error']}", hint=row["hint"])
+        self._progress.result(cell.id, _headline(row))
+        return row
+
+
+def _headline(row: Row) -> str:
+    found = next((m for m in row["metrics"] if m["primary"]), None)
+    return "failed" if found is None else format_value(found["value"], found["unit"])
+
+
+def _primary(row: Row) -> float:
+    return float(next(m["value"] for m in row["metrics"] if m["primary"]))
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run as Ctrl-C does; a second one while tearing down is held off."""
+
+    def interrupt(number: int, _frame: object) -> None:
+        for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(other, signal.SIG_IGN)
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = {n: signal.signal(n, interrupt) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _own_affinity(cpus: tuple[int, ...] | None) -> Iterator[None]:
+    """Keep the tool itself off the victim's CPUs while the run goes on."""
+    if cpus is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+__all__ = ["Outcome", "Progress", "check", "dump", "execute", "place", "resume", "without_missing"]

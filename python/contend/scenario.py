@@ -1,0 +1,356 @@
+"""Scenario files: what is asked, validated before anything runs.
+
+A scenario names workloads, never how they are run; `plan.py` turns it into cells and trials. There is no key
+for the order of trials: it is always randomised within blocks, from a seed that the run records.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BeforeValidator, Field, model_validator
+
+from contend.errors import ScenarioError, UnknownName, suggest
+from contend.platforms.base import Limit
+from contend.units import parse_fraction, parse_size_bytes
+from contend.workloads.spec import Duration, Metric, Scalar, Strict
+from contend.yamlfile import YamlFile, field, read_yaml, validate
+
+Fraction = Annotated[float, BeforeValidator(field(parse_fraction), json_schema_input_type=float | str)]
+Size = Annotated[int, BeforeValidator(field(parse_size_bytes), json_schema_input_type=int | str)]
+
+
+def _or(schema: dict[str, Any], *short: dict[str, Any]) -> dict[str, Any]:
+    """A model's JSON Schema, or one of its short forms."""
+    return {"anyOf": [*short, schema]}
+
+
+class LimitSpec(Strict):
+    """Caps on one party, by cgroup controllers: the treatment that findings advise."""
+
+    cpus: float | None = Field(None, gt=0)
+    memory: Size | None = None
+    iops: int | None = Field(None, gt=0)
+    bytes_per_s: Size | None = None
+
+    def value(self) -> Limit:
+        return Limit(cpus=self.cpus, memory_bytes=self.memory, iops=self.iops, bytes_per_s=self.bytes_per_s)
+
+
+class WorkloadRef(Strict):
+    """A workload with parameters: `fio`, or `{fio: {pattern: randread, limit: {iops: 40000}}}`."""
+
+    workload: str
+    parameters: dict[str, Scalar] = {}
+    limit: LimitSpec = LimitSpec()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"workload": value}
+        if isinstance(value, dict) and len(value) == 1 and "workload" not in value:
+            ((name, parameters),) = value.items()
+            if parameters is None:
+                parameters = {}
+            if not isinstance(parameters, dict):
+                raise ValueError(f"the parameters of '{name}' must be a mapping, like {{block: 4k}}")
+            rest = {k: v for k, v in parameters.items() if k != "limit"}
+            short = {"workload": str(name), "parameters": rest}
+            return short | ({"limit": parameters["limit"]} if "limit" in parameters else {})
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        return _or(
+            handler(core), {"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}
+        )
+
+
+def _workload_list(value: Any) -> Any:
+    """`ffmpeg, fio`, a mapping of names to parameters, or a list, as a list."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    if isinstance(value, dict):
+        return [{name: parameters} for name, parameters in value.items()]
+    return value
+
+
+Workloads = Annotated[
+    tuple[WorkloadRef, ...],
+    Field(min_length=1),
+    BeforeValidator(_workload_list, json_schema_input_type=tuple[WorkloadRef, ...] | dict[str, Any] | str),
+]
+
+
+class PlatformSpec(Strict):
+    kind: Literal["bare", "container"] = "bare"
+    engine: Literal["", "docker", "podman", "runc", "crun"] = ""
+    image: str = ""
+    cpus: float | None = Field(None, gt=0)
+    memory: Size | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        return _or(handler(core), {"type": "string", "enum": ["bare", "container"]})
+
+    @model_validator(mode="after")
+    def _baseline_is_untreated(self) -> PlatformSpec:
+        if self.kind == "bare" and (self.cpus or self.memory or self.image or self.engine):
+            raise ValueError("bare has no size, image or engine: a limited host is a container")
+        return self
+
+
+class Measure(Strict):
+    """How precisely, and for how long.
+
+    target: wanted half-width of the interval; none: exactly `blocks` blocks. blocks: counted blocks before the
+    first look, which then happens every `step` blocks up to `most`. budget: wall time of the whole run.
+    """
+
+    target: Fraction | None = 0.02
+    blocks: int = Field(15, ge=1, le=10_000)
+    step: int = Field(5, ge=1)
+    most: int = Field(60, ge=1, le=10_000)
+    budget: Duration | None = None
+    level: Fraction = Field(0.95, gt=0.5, lt=1)
+    seed: int | None = None
+    design: Literal["auto", "pairs", "blocks of 8"] = "auto"
+    pilot: int = Field(
+        3, ge=1, le=50
+    )  # rounds thrown away: warm-up, spikes, and the estimate of the time left
+    trial: Duration | None = None  # length of a trial, where the workload can choose
+
+    @property
+    def planned_blocks(self) -> int:
+        return self.blocks if self.target is None else max(self.blocks, self.most)
+
+
+class _Scenario(Strict):
+    schema_version: Literal[1] = 1
+    title: str = ""
+    about: str = ""
+    measure: Measure = Measure()
+    origin: str = Field("", exclude=True)
+
+
+class Interference(_Scenario):
+    """Victims alone and beside each neighbour."""
+
+    study: Literal["interference"]
+    victims: Workloads
+    neighbours: Workloads
+    platform: PlatformSpec = PlatformSpec()
+    placement: Literal["same-cpu", "own-cores", "same-host"] = "same-cpu"
+    directions: Literal["one", "both"] = "one"
+
+
+class Variant(Strict):
+    """One side of a comparison: a command, what to do before each of its trials, and its surroundings."""
+
+    name: str
+    command: str
+    prepare: str = ""  # before every trial of this variant, outside the measured window
+    env: dict[str, str] = {}
+    directory: str = ""  # where it runs; a directory of the run when empty
+    rev: str = (
+        ""  # a git revision of the repository at `directory`: cloned for the run, built once by `build`
+    )
+    build: str = ""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Variant:
+        if self.rev and not self.directory:
+            raise ValueError("a variant with `rev` needs `directory`, the git repository")
+        if self.build and not self.rev:
+            raise ValueError("`build` goes with `rev`")
+        return self
+
+
+class Compare(_Scenario):
+    """Two or more commands, interleaved in one run; the first is the baseline."""
+
+    study: Literal["compare"]
+    variants: tuple[Variant, ...] = Field(min_length=2)
+    metrics: dict[str, Metric] = {}
+    platform: PlatformSpec = PlatformSpec()
+    timeout: Duration = 3600 * 10**9
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Compare:
+        names = [v.name for v in self.variants]
+        if len(set(names)) != len(names):
+            raise ValueError("two variants have the same name")
+        return self
+
+
+Scenario = Interference | Compare
+STUDIES: Mapping[str, type[Interference] | type[Compare]] = {"interference": Interference, "compare": Compare}
+
+
+def builtin_names() -> tuple[str, ...]:
+    folder = importlib.resources.files("contend") / "scenarios"
+    return tuple(sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml")))
+
+
+def find(name: str) -> Path:
+    """The file of a built-in scenario's name or of a path. Raises UnknownName or ScenarioError."""
+    path = Path(name)
+    if name in builtin_names() and not path.is_file():
+        return Path(str(importlib.resources.files("contend") / "scenarios" / f"{name}.yaml"))
+    if path.is_dir():
+        raise ScenarioError(
+            f"'{name}' is a directory, not a scenario",
+            hint="name the YAML file, or a built-in: contend list scenarios",
+        )
+    if path.exists():
+        return path
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        raise ScenarioError(
+            f"there is no file '{name}'", hint="contend list scenarios shows the built-in ones"
+        )
+    raise UnknownName("scenario", name, builtin_names())
+
+
+def load(name: str, settings: tuple[str, ...] = ()) -> Scenario:
+    """The scenario of a built-in name or file with `--set` values applied. Raises ScenarioError, UnknownName."""
+    path = find(name)
+    builtin = name in builtin_names() and not Path(name).is_file()
+    file = read_yaml(path, name if builtin else _shown(path), ScenarioError)
+    return parse(file, settings)
+
+
+def parse(file: YamlFile, settings: tuple[str, ...] = ()) -> Scenario:
+    name = file.name
+    data = file.data if isinstance(file.data, dict) else {}
+    for setting in settings:
+        data = apply_setting(data, setting)
+    if settings:  # lines of the file no longer say where a value stands
+        file = read_yaml(yaml.safe_dump(data), f"{name} with --set {' '.join(settings)}", ScenarioError)
+    study = str(data.get("study") or "")
+    if study not in STUDIES:
+        what = f"unknown study '{study}'" if study else "the key 'study' is missing"
+        raise ScenarioError(f"{name}: {what}", hint=suggest(study, STUDIES))
+    scenario = validate(STUDIES[study], file, ScenarioError)
+    return scenario.model_copy(update={"origin": name})
+
+
+def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
+    """A copy of the scenario with `a.b=c` applied. Lists of workloads are indexed by name or number.
+
+    >>> apply_setting({"neighbours": ["fio"]}, "neighbours.fio.limit.iops=40000")
+    {'neighbours': [{'fio': {'limit': {'iops': 40000}}}]}
+    >>> apply_setting({"measure": {"blocks": 3}}, "measure.blocks=5")
+    {'measure': {'blocks': 5}}
+    """
+    path, equals, text = setting.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise ScenarioError(
+            f"--set '{setting}' is not KEY=VALUE",
+            hint="like --set placement=own-cores or --set measure.blocks=20",
+        )
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ScenarioError(
+            f"--set '{setting}': the value is not YAML", hint="quote it for the shell"
+        ) from error
+    changed: dict[str, Any] = _put(data, keys, value, setting)
+    return changed
+
+
+def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
+    if not keys:
+        return value
+    key, rest = keys[0], keys[1:]
+    if isinstance(node, list):
+        for index, item in enumerate(node):
+            name = (
+                item
+                if isinstance(item, str)
+                else next(iter(item))
+                if isinstance(item, dict) and item
+                else None
+            )
+            if key in (name, str(index)):
+                changed = list(node)
+                body = {} if isinstance(item, str) else item[name]
+                if not rest:
+                    raise ScenarioError(
+                        f"--set '{setting}' replaces a whole workload",
+                        hint=f"name a parameter: {setting.partition('=')[0]}.PARAMETER=…",
+                    )
+                changed[index] = {name: _put(body or {}, rest, value, setting)}
+                return changed
+        names = [i if isinstance(i, str) else next(iter(i), "") for i in node if isinstance(i, str | dict)]
+        raise ScenarioError(
+            f"--set '{setting}': no '{key}' in that list", hint=suggest(key, [str(n) for n in names])
+        )
+    if node is None:
+        node = {}
+    if not isinstance(node, dict):
+        raise ScenarioError(
+            f"--set '{setting}': '{key}' is inside a plain value",
+            hint="contend validate --show prints the scenario's keys",
+        )
+    return {**node, key: _put(node.get(key), rest, value, setting)}
+
+
+def to_yaml(scenario: Scenario) -> str:
+    """The resolved scenario as a file that reads back to the same value: what the run directory keeps."""
+    text: str = yaml.safe_dump(dump(scenario), sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+def dump(scenario: Scenario) -> dict[str, Any]:
+    data: dict[str, Any] = scenario.model_dump(
+        mode="json", exclude_none=True, by_alias=True, exclude_defaults=True
+    )
+    data = {"study": scenario.study, **{k: v for k, v in data.items() if k != "study"}}
+    measure = data.get("measure", {})
+    for key in ("budget", "trial"):
+        if key in measure:
+            measure[key] = f"{measure[key] / 1e9:.9g}s"
+    if "timeout" in data:
+        data["timeout"] = f"{data['timeout'] / 1e9:.9g}s"
+    for key in ("victims", "neighbours"):
+        if key in data:
+            data[key] = [_short(ref) for ref in data[key]]
+    if scenario.measure.target is None:
+        data.setdefault("measure", {})["target"] = None
+    return data
+
+
+def _short(ref: dict[str, Any]) -> Any:
+    body = dict(ref.get("parameters", {})) | ({"limit": ref["limit"]} if ref.get("limit") else {})
+    return {ref["workload"]: body} if body else ref["workload"]
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of scenario files, for editors."""
+    from pydantic import TypeAdapter
+
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[Scenario, Field(discriminator="study")])
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "contend scenario",
+        **adapter.json_schema(by_alias=True),
+    }
+
+
+def _shown(path: Path) -> str:
+    """The path as a person would write it from where they stand."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

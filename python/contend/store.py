@@ -1,0 +1,203 @@
+"""One run, one directory. Readable without contend, portable, resumable.
+
+    scenario.yaml      what was asked, resolved
+    environment.json   the machine and the tools
+    plan.json          cells, order, seed
+    ledger.ndjson      what was made and removed (append, fsync)
+    trials.ndjson      one row a trial (append, fsync, before the next trial starts)
+    series/*.parquet   timelines of the host, written a block at a time
+    findings.json      the analysis; report.html the page made from it
+
+Crash guarantees: a row that `append` returned from is on the disk; a torn last line is cut off when the run
+is opened again; whole files are written beside their name and renamed, so they are old or new, never half.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from contend.errors import BadInput, HostFailed, UnknownName
+from contend.ledger import append_line, read_rows, truncate_torn_line
+
+SCHEMA_VERSION = 1
+Row = dict[str, Any]
+
+
+class RunDirectory:
+    """Paths, whole files and trial rows of one run; knows nothing of what they mean."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.id = path.name
+        self._trials = -1
+
+    @classmethod
+    def create(cls, parent: Path, name: str, stamp: str) -> RunDirectory:
+        """A new directory NAME-STAMP below `parent`; a number is added when two runs start in one second."""
+        for suffix in ("", *(f"-{n}" for n in range(2, 100))):
+            path = parent / f"{safe_name(name)}-{stamp}{suffix}"
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise HostFailed(
+                    f"cannot make {path}: {error.strerror}", hint="choose another place with --runs DIR"
+                ) from error
+            return cls(path)
+        raise HostFailed(
+            f"{parent} holds too many runs of this second", hint="choose another place with --runs DIR"
+        )
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunDirectory:
+        """An existing run. Raises BadInput when the path is none."""
+        directory = Path(path)
+        if not directory.exists():
+            siblings = (
+                [p.name for p in directory.parent.iterdir() if p.is_dir()]
+                if directory.parent.is_dir()
+                else []
+            )
+            raise UnknownName("run", str(path), siblings)
+        if not (directory / "plan.json").is_file():
+            raise BadInput(
+                f"'{path}' is not a run directory: it has no plan.json",
+                hint="name a directory that `contend run` made, like runs/NAME-TIME",
+            )
+        return cls(directory)
+
+    @property
+    def trials_path(self) -> Path:
+        return self.path / "trials.ndjson"
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.path / "ledger.ndjson"
+
+    @property
+    def series(self) -> Path:
+        return self.path / "series"
+
+    @property
+    def work(self) -> Path:
+        """Prepared inputs and the trials' raw output; removed at the end of the run."""
+        return self.path / "work"
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        self.write_text(name, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Replace a whole file, or leave the old one. Raises HostFailed when the disk is full."""
+        target = self.path / name
+        temporary = target.with_name(f".{name}.part")
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise HostFailed(
+                f"cannot write {target}: {error.strerror}", hint="free some space, then --resume"
+            ) from error
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        try:
+            value = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BadInput(
+                f"cannot read {self.path / name}: {error}", hint="is this a whole run directory?"
+            ) from error
+        if not isinstance(value, dict):
+            raise BadInput(f"{self.path / name} holds no JSON object", hint="is this a whole run directory?")
+        return value
+
+    def append(self, row: Row) -> None:
+        """Add one trial's row; it is on the disk when this returns. Raises HostFailed when the disk is full."""
+        if self._trials < 0:
+            truncate_torn_line(self.trials_path)
+            self._trials = os.open(
+                self.trials_path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
+            )
+        append_line(self._trials, {"schema_version": SCHEMA_VERSION, **row}, self.trials_path)
+
+    def rows(self) -> list[Row]:
+        return list(read_rows(self.trials_path))
+
+    def remove_work(self) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def close(self) -> None:
+        if self._trials >= 0:
+            os.close(self._trials)
+            self._trials = -1
+
+    def __enter__(self) -> RunDirectory:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+
+def safe_name(name: str) -> str:
+    """A file name from any title.
+
+    >>> safe_name("My scenario/α v2")
+    'My-scenario-v2'
+    """
+    return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:60] or "run"
+
+
+def query(run: RunDirectory, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Column names and rows of a query over the run's views (see VIEWS). Raises BadInput for wrong SQL."""
+    import duckdb
+
+    connection = duckdb.connect()
+    try:
+        for name, text in views(run).items():
+            connection.execute(f"create view {name} as {text}")
+        result = connection.execute(sql)
+        columns = [d[0] for d in result.description or []]
+        return columns, result.fetchall()
+    except duckdb.Error as error:
+        known = ", ".join(views(run))
+        raise BadInput(
+            f"DuckDB refused the query: {str(error).splitlines()[0]}",
+            hint=f"tables: {known}; `describe trials` shows columns",
+        ) from error
+    finally:
+        connection.close()
+
+
+def views(run: RunDirectory) -> dict[str, str]:
+    """SQL text of each view that this run's files allow."""
+
+    def quoted(path: Path) -> str:
+        return "'" + str(path).replace("'", "''") + "'"
+
+    found: dict[str, str] = {}
+    if run.trials_path.exists() and run.trials_path.stat().st_size:
+        source = f"read_json({quoted(run.trials_path)}, format='newline_delimited', union_by_name=true)"
+        found["trials"] = f"select * from {source}"
+        keys = "trial, block, phase, cell, factors"
+        for name in ("metrics", "evidence"):
+            found[name] = f"select {keys}, unnest({name}, recursive := true) from {source}"
+    if run.ledger_path.exists():
+        found["ledger"] = (
+            f"select * from read_json({quoted(run.ledger_path)}, format='newline_delimited', union_by_name=true)"
+        )
+    if run.series.is_dir():
+        for table in sorted({p.name.rsplit("-", 1)[0] for p in run.series.glob("*-*.parquet")}):
+            found[table] = (
+                f"select * from read_parquet({quoted(run.series / (table + '-*.parquet'))}, union_by_name=true)"
+            )
+    return found

@@ -1,0 +1,372 @@
+"""One trial: one run of one cell, with everything that explains it recorded beside it.
+
+    neighbours start ─► are proven to burn ─► server starts ─► [ victim runs ] ─► neighbours proven again ─► all stop
+                                             snapshot before ─┘              └─ snapshot after
+
+The window in brackets is what the row's evidence is about. A trial that fails raises TrialFailed after
+everything it started has been stopped; surroundings that were not clean are flagged, never dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contend.clock import Clock
+from contend.errors import TrialFailed
+from contend.parties import Parties, Seat, add_exits, clear, last_words, wait_ready
+from contend.plan import Cell, Trial
+from contend.platforms.base import Command, Exit, Host, Process, Usage
+from contend.probes.contamination import flags
+from contend.probes.evidence import Started, difference
+from contend.probes.rundelay import RunDelay
+from contend.probes.snapshot import Snapshot, device_of
+from contend.store import Row
+from contend.workloads.instance import Commands
+from contend.workloads.metrics import Reading, read_metrics
+
+# A neighbour must have shown over this long, before the victim starts, that it uses its resource.
+BURN_WINDOW_S = 0.1
+BEFORE_TIMEOUT_S = 600.0
+BURN_TIMEOUT_S = 15.0
+# Rates that count as burning when the workload does not say: CPUs' worth of CPU time, bytes a second.
+BURN_RATE = {"cpu": 0.3, "memory": 0.3, "lock": 0.1, "disk": 1e6, "network": 1e6}
+# Once the victim is there too it may be left with little, but never with nothing.
+BURN_SHARE_DURING = 0.02
+DIRTY_LIMIT_BYTES = 32 * 2**20
+
+
+@dataclass
+class Burning:
+    """One running neighbour and the proof that it runs."""
+
+    seat: Seat
+    processes: list[Process]
+    errors: Path
+    before: float = 0.0
+    during: float = 0.0
+    mark: float = 0.0
+    mark_ns: int = 0
+
+    @property
+    def resource(self) -> str:
+        return self.seat.party.instance.workload.dominant
+
+    @property
+    def least(self) -> float:
+        wanted = self.seat.party.instance.workload.neighbour.burning
+        return wanted if wanted is not None else BURN_RATE[self.resource]
+
+    def used(self) -> float:
+        """Cumulative use of its resource: CPU seconds, or bytes read and written."""
+        if self.resource == "network" and self.seat.network is not None:
+            return float(self.seat.network.bytes())
+        usage = self.seat.host.usage()
+        if self.resource != "disk":
+            return (usage.cpu_ns or 0) / 1e9
+        if usage.read_bytes is not None and usage.write_bytes is not None:
+            return float(usage.read_bytes + usage.write_bytes)
+        return float(sum(disk_bytes(pid) for pid in self.seat.host.pids()))
+
+    def to_json(self) -> dict[str, Any]:
+        bytes_ = self.resource in ("disk", "network") and self.least > 1e3
+        return {
+            "name": self.seat.party.label,
+            "resource": self.resource,
+            "before": self.before,
+            "during": self.during,
+            "unit": "B/s" if bytes_ else "CPUs",
+            "burning": self.during > self.least * BURN_SHARE_DURING,
+        }
+
+
+class TrialRunner:
+    """Runs trials of a run's cells, one after the other."""
+
+    def __init__(
+        self,
+        parties: Parties,
+        directory: Path,
+        clock: Clock,
+        *,
+        timeout_s: float | None,
+        tool_cpus: tuple[int, ...] | None,
+        keep_output: bool = False,
+    ) -> None:
+        self._parties, self._directory, self._clock = parties, directory, clock
+        self._timeout_s, self._keep, self._tool_cpus = timeout_s, keep_output, tool_cpus
+        self._device = device_of(directory)
+
+    def run(self, trial: Trial, cell: Cell) -> Row:
+        """The trial's row; its status is "failed" when it gave no result. KeyboardInterrupt passes through."""
+        out = self._directory / "trials" / f"{trial.index:06d}"
+        out.mkdir(parents=True, exist_ok=True)
+        began_ns, began_cpu_ns = self._clock.monotonic_ns(), time.process_time_ns()
+        row: Row = {
+            "trial": trial.index,
+            "block": trial.block,
+            "phase": trial.phase,
+            "cell": cell.id,
+            "factors": dict(cell.factors),
+            "clock": "CLOCK_MONOTONIC",
+            "utc": self._clock.utc(),
+            "status": "ok",
+            "error": "",
+            "hint": "",
+            "metrics": [],
+            "evidence": [],
+            "flags": [],
+            "neighbours": [],
+            "honoured": {},
+        }
+        window_ns = 0
+        try:
+            window_ns = self._measure(trial, cell, out, row)
+        except TrialFailed as error:
+            row |= {"status": "failed", "error": error.message, "hint": error.hint}
+            row.setdefault("started_ns", began_ns)
+            row.setdefault("ended_ns", self._clock.monotonic_ns())
+        washout_ns = self._washout() if cell.neighbours else 0
+        if row["status"] == "ok" and not self._keep:
+            clear(out)
+        row["overhead"] = {
+            "wall_ns": self._clock.monotonic_ns() - began_ns - window_ns - washout_ns,
+            "cpu_ns": time.process_time_ns() - began_cpu_ns,
+            "washout_ns": washout_ns,
+        }
+        return row
+
+    def _measure(self, trial: Trial, cell: Cell, out: Path, row: Row) -> int:
+        victim, neighbours = self._parties.seats(cell)
+        burning: list[Burning] = []
+        try:
+            for number, seat in enumerate(neighbours):
+                burning.append(self._ignite(seat, out, number, trial.seed))
+            for neighbour in burning:
+                self._prove(neighbour)
+            window_ns = self._run_victim(trial, victim, burning, out, row)
+        finally:
+            # Reverse order; each stop is idempotent, and a failing one must not keep the others alive.
+            for neighbour in reversed(burning):
+                for process in reversed(neighbour.processes):
+                    process.stop("KILL", 2.0)
+        row["neighbours"] = [n.to_json() for n in burning]
+        stopped = [n.seat.party.label for n in burning if not n.to_json()["burning"]]
+        if stopped:
+            raise TrialFailed(
+                f"neighbour {', '.join(stopped)} stopped burning while the victim ran",
+                hint=f"it said: {last_words(burning[0].errors)}",
+            )
+        return window_ns
+
+    # The neighbours
+
+    def _ignite(self, seat: Seat, out: Path, number: int, seed: int) -> Burning:
+        folder = out / f"neighbour-{number}"
+        folder.mkdir(exist_ok=True)
+        commands = seat.commands(folder, seed)
+        errors = folder / "stderr"
+        burning = Burning(seat, [], errors)
+        try:
+            if commands.serve is not None:
+                burning.processes.append(self._serve(seat, commands.serve, folder))
+            host = seat.load if seat.load is not None else seat.host
+            burning.processes.append(host.run(Command(commands.neighbour, folder, folder / "stdout", errors)))
+        except BaseException:
+            for process in burning.processes:
+                process.stop("KILL", 2.0)
+            raise
+        return burning
+
+    def _prove(self, neighbour: Burning) -> None:
+        """Wait until the neighbour uses its resource at the rate that counts as burning. Raises TrialFailed."""
+        deadline = time.monotonic() + BURN_TIMEOUT_S
+        label = neighbour.seat.party.label
+        while True:
+            start, used = time.monotonic(), neighbour.used()
+            time.sleep(BURN_WINDOW_S)
+            neighbour.before = (neighbour.used() - used) / (time.monotonic() - start)
+            if neighbour.before >= neighbour.least:
+                return
+            if not neighbour.processes[-1].alive():
+                raise TrialFailed(
+                    f"neighbour {label} ended before the victim started",
+                    hint=f"it said: {last_words(neighbour.errors)}",
+                )
+            if time.monotonic() > deadline:
+                raise TrialFailed(
+                    f"neighbour {label} does not burn: {neighbour.before:.3g} of {neighbour.least:.3g} ({neighbour.resource}) after {BURN_TIMEOUT_S:g} s",
+                    hint=f"it said: {last_words(neighbour.errors)}; see `burning` in its workload file",
+                )
+
+    # The victim
+
+    def _serve(self, seat: Seat, argv: tuple[str, ...], out: Path) -> Process:
+        process = seat.host.run(Command(argv, seat.work, out / "serve.out", out / "serve.err"))
+        try:
+            wait_ready(seat, process, out, out / "serve.err")
+        except BaseException:
+            process.stop("KILL", 2.0)
+            raise
+        return process
+
+    def _run_victim(self, trial: Trial, seat: Seat, burning: list[Burning], out: Path, row: Row) -> int:
+        workload = seat.party.instance.workload
+        commands = seat.commands(out, trial.seed)
+        if commands.before is not None:
+            self._before(seat, commands, out)
+        server = self._serve(seat, commands.serve, out) if commands.serve is not None else None
+        try:
+            seats = [n.seat for n in burning]
+            others = [s.host for s in seats] + [s.load for s in (seat, *seats) if s.load is not None]
+            watch = RunDelay(seat.host.cgroup(), cpus=self._tool_cpus)
+            if server is not None:
+                watch.follow(server.pid)
+            for neighbour in burning:
+                neighbour.mark = neighbour.used()
+            usage_before, others_before = seat.host.usage(), [h.usage() for h in others]
+            own_cpu_ns = time.process_time_ns()
+            before = self._snapshot()
+            try:
+                exits = self._steps(seat, commands, out, watch)
+            finally:
+                seen = watch.stop()
+            after = self._snapshot()
+            usage_after = seat.host.usage()
+            window_s = (after.t_ns - before.t_ns) / 1e9
+            for neighbour in burning:
+                neighbour.during = (neighbour.used() - neighbour.mark) / window_s
+            row |= {"started_ns": before.t_ns, "ended_ns": after.t_ns, "honoured": seat.host.honoured()}
+            evidence = difference(
+                before,
+                after,
+                usage_before,
+                usage_after,
+                None if server is not None else add_exits(exits),
+                seen,
+                seat.cpu_list,
+                device=self._device,
+                others=self._started(others, others_before, own_cpu_ns),
+            )
+        finally:
+            if server is not None:
+                server.stop(workload.stop.signal, workload.stop.grace / 1e9)
+        readings = self._read(seat, out, exits)
+        row["metrics"] = [_metric(r) for r in readings]
+        row["evidence"] = [{"name": k, "value": v, "unit": u} for k, (v, u) in evidence.items()]
+        row["flags"] = list(flags(evidence, len(seat.cpu_list)))
+        return after.t_ns - before.t_ns
+
+    def _before(self, seat: Seat, commands: Commands, out: Path) -> None:
+        assert commands.before is not None
+        env = seat.party.instance.workload.env
+        command = Command(
+            commands.before, Path(commands.directory), out / "before.out", out / "before.err", env
+        )
+        exit_ = seat.host.run(command).wait(BEFORE_TIMEOUT_S)
+        if exit_.code != 0:
+            raise TrialFailed(
+                f"preparing a trial of {seat.party.label} failed with exit status {exit_.code}: {' '.join(commands.before)[:120]}",
+                hint=f"it said: {last_words(command.stderr, command.stdout)}",
+            )
+
+    def _steps(self, seat: Seat, commands: Commands, out: Path, watch: RunDelay) -> list[Exit]:
+        host = seat.load if seat.load is not None else seat.host
+        workload = seat.party.instance.workload
+        timeout = (
+            self._timeout_s if self._timeout_s is not None else 30 + 20 * float(str(seat.values["seconds"]))
+        )
+        exits: list[Exit] = []
+        for number, argv in enumerate(commands.run):
+            directory = Path(commands.directory)
+            command = Command(
+                argv, directory, out / f"stdout-{number}", out / f"stderr-{number}", workload.env
+            )
+            process = host.run(command)
+            if seat.load is None:
+                watch.follow(process.pid)
+                process.on_exit = watch.at_exit
+            try:
+                exit_ = process.wait(timeout)
+            except BaseException:
+                process.stop(workload.stop.signal, workload.stop.grace / 1e9)
+                raise
+            exits.append(exit_)
+            if exit_.timed_out:
+                raise TrialFailed(
+                    f"{seat.party.label} did not end within {timeout:g} s",
+                    hint="a longer trial needs a longer `trial:` in its file",
+                )
+            if exit_.code != 0:
+                ended = f"exit status {exit_.code}" if exit_.code > 0 else f"signal {-exit_.code}"
+                raise TrialFailed(
+                    f"{seat.party.label} failed with {ended}: {' '.join(argv)[:120]}",
+                    hint=f"it said: {last_words(command.stderr, command.stdout)}",
+                )
+        return exits
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot.take((self._device,) if self._device else ())
+
+    def _started(self, hosts: list[Host], before: list[Usage], own_before_ns: int) -> list[Started] | None:
+        """CPU time of everybody else we started, and of ourselves; None where one of them cannot be told."""
+        found = [Started(time.process_time_ns() - own_before_ns, self._tool_cpus)]
+        for host, earlier in zip(hosts, before, strict=True):
+            now = host.usage()
+            if now.cpu_ns is None or earlier.cpu_ns is None:
+                return None
+            found.append(Started(now.cpu_ns - earlier.cpu_ns, host.spec.cpu_list))
+        return found
+
+    def _read(self, seat: Seat, out: Path, exits: list[Exit]) -> list[Reading]:
+        workload = seat.party.instance.workload
+        stdout = [out / f"stdout-{n}" for n in range(len(exits))]
+        stderr = [out / f"stderr-{n}" for n in range(len(exits))]
+        total = add_exits(exits)
+        builtins = {
+            "wall": total.wall_ns / 1e9,
+            "cpu": total.cpu_ns / 1e9,
+            "user": total.user_ns / 1e9,
+            "system": total.system_ns / 1e9,
+            "max_rss": float(total.max_rss_bytes),
+        }
+        return read_metrics(workload, out, stdout, stderr, builtins)
+
+    def _washout(self) -> int:
+        """Wait until what a neighbour leaves behind is gone: here dirty pages, which later writes would pay for."""
+        start = self._clock.monotonic_ns()
+        if dirty_bytes() > DIRTY_LIMIT_BYTES:
+            os.sync()
+        return self._clock.monotonic_ns() - start
+
+
+def disk_bytes(pid: int) -> int:
+    """Bytes a process and its ended children have read from and written to disks: proc(5), /proc/PID/io.
+
+    For hosts without an I/O controller on the party's cgroup; 0 when it has ended or may not be read.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("read_bytes:", "write_bytes:")))
+
+
+def dirty_bytes() -> int:
+    """Page cache not yet on the disk, host-wide: Dirty and Writeback of /proc/meminfo."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Dirty:", "Writeback:")))
+
+
+def _metric(reading: Reading) -> dict[str, Any]:
+    return {
+        "name": reading.name,
+        "value": reading.value,
+        "unit": reading.unit,
+        "better": reading.better,
+        "loop": reading.loop,
+        "primary": reading.primary,
+    }

@@ -1,0 +1,42 @@
+"""What tests share. A missing prerequisite fails where CI is set, and skips elsewhere with its reason."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+def need(condition: object, reason: str) -> None:
+    """Go on when the condition holds; else fail in CI, skip elsewhere."""
+    if condition:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(f"missing prerequisite: {reason}")
+    pytest.skip(reason)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Full campaigns run only when asked for by `-m accept`."""
+    if "accept" in (config.option.markexpr or ""):
+        return
+    chosen = [item for item in items if item.get_closest_marker("accept") is None]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB, for tests that fill it."""
+    need(os.geteuid() == 0 and shutil.which("mount"), "mounting a small file system needs root")
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)

@@ -1,0 +1,107 @@
+"""Scenario files: what is refused, and how it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from contend.errors import BadInput, ScenarioError, UnknownName
+from contend.scenario import Interference, builtin_names, find, json_schema, load, parse, to_yaml
+from contend.yamlfile import read_yaml
+
+MINIMAL = "study: interference\nvictims: [ffmpeg]\nneighbours: [stress-cpu]\n"
+
+
+def parsed(text: str, *settings: str) -> Interference:
+    scenario = parse(read_yaml(text, "mine.yaml", ScenarioError), settings)
+    assert isinstance(scenario, Interference)
+    return scenario
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_every_built_in_reads_back_from_what_a_run_keeps(name: str) -> None:
+    scenario = load(name)
+    again = parse(read_yaml(to_yaml(scenario), "scenario.yaml", ScenarioError))
+    assert again == scenario.model_copy(update={"origin": again.origin})
+    jsonschema.validate(read_yaml(find(name), name).data, json_schema())
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("study: interference\nvictims: [a]\nneighbours: [b]\nplacment: same-cpu\n", "mine.yaml, line 4: unknown key 'placment'", "did you mean 'placement'?"),
+        ("study: interference\nvictims: [a]\nneighbours: [b]\nmeasure: {orderr: AAABBB}\n", "mine.yaml, line 4: unknown key 'orderr'", ""),
+        ("study: interfernce\n", "mine.yaml: unknown study 'interfernce'", "did you mean 'interference'?"),
+        ("victims: [a]\n", "mine.yaml: the key 'study' is missing", "known: compare, interference"),
+        ("", "mine.yaml: the key 'study' is missing", ""),
+        (MINIMAL + "measure: {target: 2x}\n", "mine.yaml, line 4: '2x' is not a percentage", "write it like 2% or 0.02"),
+        (MINIMAL + "measure: {budget: soon}\n", "mine.yaml, line 4: 'soon' is not a duration", "write it like 500ms, 2s or 5m"),
+        (MINIMAL + "placement: moon\n", "mine.yaml, line 4: 'placement: moon' is not one of: same-cpu, own-cores, same-host", ""),
+        (MINIMAL + "platform: {kind: bare, cpus: 1}\n", "bare has no size", ""),
+        ("study: interference\nvictims: []\nneighbours: [b]\n", "mine.yaml, line 2", ""),
+        ("study: compare\nvariants: [{name: A, command: x}, {name: A, command: y}]\n", "two variants have the same name", ""),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_line_and_the_next_action(text: str, message: str, hint: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parsed(text)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert caught.value.exit_code == 2
+
+
+def test_block_order_has_no_key() -> None:
+    for key in ("order", "randomise", "randomize", "shuffle", "sequential"):
+        with pytest.raises(ScenarioError, match="unknown key"):
+            parsed(MINIMAL + f"measure: {{{key}: false}}\n")
+
+
+def test_set_reaches_into_lists_by_name_and_leaves_the_file_alone() -> None:
+    text = "study: interference\nvictims: [ffmpeg]\nneighbours: [stress-cpu, {fio: {read: 0}}]\n"
+    scenario = parsed(
+        text,
+        "neighbours.fio.limit.iops=40000",
+        "neighbours.fio.depth=4",
+        "measure.blocks=7",
+        "victims=fio, nginx",
+    )
+    assert scenario.neighbours[1].limit.iops == 40000
+    assert scenario.neighbours[1].parameters == {"read": 0, "depth": 4}
+    assert scenario.measure.blocks == 7
+    assert [v.workload for v in scenario.victims] == ["fio", "nginx"]
+    assert parsed(text).measure.blocks == 15
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "placement",
+        "=x",
+        "a..b=1",
+        "neighbours.nope.depth=1",
+        "neighbours.stress-cpu=1",
+        "title.deeper=1",
+        "a=[1",
+    ],
+)
+def test_a_wrong_set_is_bad_input(setting: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parsed(MINIMAL + "title: x\n", setting)
+    assert caught.value.hint
+
+
+def test_things_that_are_no_scenario(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="is a directory"):
+        load(str(tmp_path))
+    with pytest.raises(ScenarioError, match="there is no file"):
+        load(str(tmp_path / "absent.yaml"))
+    with pytest.raises(UnknownName) as caught:
+        load("noisy-neigbour")
+    assert "noisy-neighbour" in caught.value.hint
+    garbage = tmp_path / "garbage.yaml"
+    garbage.write_bytes(bytes(range(256)) * 4096)
+    with pytest.raises(ScenarioError) as garbled:
+        load(str(garbage))
+    assert garbled.value.hint

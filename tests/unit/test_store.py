@@ -1,0 +1,121 @@
+"""The store's crash guarantees: nothing half-written, nothing finished lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contend.errors import BadInput, HostFailed, UnknownName
+from contend.ledger import Ledger, is_locked, leftovers, read_rows
+from contend.store import RunDirectory, query, views
+
+
+def make_run(parent: Path) -> RunDirectory:
+    run = RunDirectory.create(parent, "my run/é", "20261120-101010")
+    run.write_json("plan.json", {"cells": []})
+    return run
+
+
+def row(trial: int) -> dict[str, object]:
+    metrics = [{"name": "wall", "value": 1.5 + trial, "unit": "s"}]
+    return {
+        "trial": trial,
+        "block": 0,
+        "phase": "counted",
+        "cell": "a",
+        "factors": {"victim": "a"},
+        "metrics": metrics,
+        "evidence": [{"name": "cpu", "value": 1.0, "unit": "s"}],
+    }
+
+
+def test_two_runs_of_one_second_get_two_directories(tmp_path: Path) -> None:
+    first, second = make_run(tmp_path), make_run(tmp_path)
+    assert first.path.name == "my-run-20261120-101010"
+    assert second.path.name == "my-run-20261120-101010-2"
+
+
+@pytest.mark.parametrize("cut", [1, 10, 60])
+def test_a_torn_last_line_is_cut_off_and_earlier_rows_stay(tmp_path: Path, cut: int) -> None:
+    run = make_run(tmp_path)
+    for trial in range(3):
+        run.append(row(trial))
+    run.close()
+    data = run.trials_path.read_bytes()
+    run.trials_path.write_bytes(data[:-cut])
+    again = RunDirectory.open(run.path)
+    assert [r["trial"] for r in again.rows()] == [0, 1]
+    again.append(row(2))
+    assert [r["trial"] for r in again.rows()] == [0, 1, 2]
+    assert [json.loads(line)["trial"] for line in run.trials_path.read_text().splitlines()] == [0, 1, 2]
+
+
+def test_a_full_disk_leaves_whole_rows_and_says_so(tmp_path: Path, full_disk: Path) -> None:
+    run = make_run(full_disk)
+    with pytest.raises(HostFailed) as caught:
+        for trial in range(100_000):
+            run.append(row(trial) | {"padding": "x" * 4000})
+    assert "No space left" in caught.value.message
+    assert caught.value.hint
+    whole = run.rows()
+    assert [r["trial"] for r in whole] == list(range(len(whole)))
+    assert run.trials_path.read_bytes().endswith(b"\n")
+    with pytest.raises(HostFailed):
+        run.write_text("findings.json", "x" * 10_000_000)
+    assert not list(run.path.glob(".*.part")), "no half file is left"
+
+
+def test_sql_sees_rows_and_unnested_metrics(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    for trial in range(4):
+        run.append(row(trial))
+    assert set(views(run)) == {"trials", "metrics", "evidence"}
+    columns, rows = query(run, "select name, avg(value) as mean from metrics group by name")
+    assert (columns, rows) == (["name", "mean"], [("wall", 3.0)])
+    with pytest.raises(BadInput) as caught:
+        query(run, "select nope from nowhere")
+    assert "trials" in caught.value.hint
+
+
+def test_what_is_no_run_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName):
+        RunDirectory.open(tmp_path / "absent")
+    with pytest.raises(BadInput, match="not a run directory"):
+        RunDirectory.open(tmp_path)
+
+
+def test_the_ledger_names_what_still_stands_newest_first(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.ndjson"
+    with Ledger(path) as ledger:
+        ledger.intend("cgroup", "a")
+        ledger.created("cgroup", "a")
+        ledger.intend("netns", "n")
+        ledger.intend("process", "p")
+        ledger.removed("netns", "n")
+        assert is_locked(path)
+        with pytest.raises(HostFailed, match="in use"):
+            Ledger(path)
+    assert not is_locked(path)
+    with path.open("a") as file:
+        file.write('{"event":"intend","kind":"cgroup","na')
+    assert [(r["kind"], r["name"]) for r in leftovers(path)] == [("process", "p"), ("cgroup", "a")]
+
+
+def test_a_row_is_on_the_disk_before_append_returns(tmp_path: Path) -> None:
+    """A process killed right after `append` returned has lost nothing."""
+    code = f"""
+import os, signal
+from pathlib import Path
+from contend.ledger import Ledger
+ledger = Ledger(Path({str(tmp_path / "ledger.ndjson")!r}))
+for number in range(50):
+    ledger.intend("thing", str(number))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -9
+    assert len(list(read_rows(tmp_path / "ledger.ndjson"))) == 50
