@@ -233,14 +233,15 @@ class BareHost:
             if self._group is not None:
                 stack.callback(self._groups.drop, self._group)
             for process, name in self._running:
-                if name:
-                    stack.callback(self._ledger.removed, "process", name)
-                stack.callback(self._kill, process)
+                stack.callback(self._kill, process, name)
             self._running = []
         if self._group is None and (left := procfs.kill_until_gone(self.pids)):
             raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
 
-    def _kill(self, process: LocalProcess) -> None:
+    def _kill(self, process: LocalProcess, name: str) -> None:
         exit_ = process.stop("KILL", 0.0)
-        procfs.kill_until_gone(lambda: procfs.in_session(process.pid))
+        if left := procfs.kill_until_gone(lambda: procfs.in_session(process.pid)):
+            raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
         self._ended.append(exit_)
+        if name:
+            self._ledger.removed("process", name)

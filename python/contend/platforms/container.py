@@ -10,25 +10,24 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
 from contend.platforms import bundles, cgroups, engines, limits, names, network, procfs, state
 from contend.platforms.accounting import read_usage
 from contend.platforms.bare import check_cpus
-from contend.platforms.base import Command, HostSpec, Limit, Usage
+from contend.platforms.base import Command, HostSpec, Usage
 from contend.platforms.execs import ContainerProcess, exec_argv, wrapper
 from contend.platforms.processes import Place, launch
-from contend.platforms.topology import format_cpu_list, parse_cpu_list
-
-_READ_BACK = {  # by controller: the file of v2, then of v1
-    "cpu": (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")),
-    "cpuset": (("cpuset.cpus.effective",), ("cpuset.cpus",)),
-    "memory": (("memory.max",), ("memory.limit_in_bytes",)),
-}
+from contend.platforms.provisioning import (
+    engine_options,
+    memory_bytes,
+    oci_resources,
+    quota_cpus,
+    read_back,
+)
+from contend.platforms.topology import confined, parse_cpu_list
 
 
 class ContainerPlatform:
@@ -61,7 +60,7 @@ class ContainerPlatform:
             raise CannotHonour(
                 f"there is a party '{spec.name}' already", hint="names are unique within a run"
             )
-        check_cpus(spec, self._default_cpus)
+        cpus = check_cpus(spec, self._default_cpus)
         if spec.netns is not None and not network.namespace_path(spec.netns).exists():
             raise CannotHonour(f"there is no network namespace '{spec.netns}'", hint="ip netns list")
         if spec.netns is not None and self._engine.name == "docker":
@@ -71,7 +70,7 @@ class ContainerPlatform:
             v2 = layout.v2.controllers if layout.v2 else frozenset()
             limits.check(spec.limit, layout, v2, spec.directory)
         image = self._image or (self._make_image() if self._engine.name == "docker" else "")
-        host = ContainerHost(self._run_id, self._ledger, self._engine, spec, self._directory, image)
+        host = ContainerHost(self._run_id, self._ledger, self._engine, spec, cpus, self._directory, image)
         self._hosts[spec.name] = host
         host.start()
         return host
@@ -112,13 +111,25 @@ class ContainerPlatform:
     def close(self) -> None:
         """Remove every container. All are tried; the first error is raised."""
         with contextlib.ExitStack() as stack:
-            if self._own_image:
-                stack.callback(self._ledger.removed, "image", self._own_image)
-                stack.callback(engines.remove_image, self._engine.name, self._own_image)
-                self._own_image = ""
+            stack.callback(self._remove_image)
             for host in self._hosts.values():
                 stack.callback(host.close)
             self._hosts = {}
+
+    def _remove_image(self) -> None:
+        if self._own_image:
+            engines.remove_image(self._engine.name, self._own_image)
+            self._ledger.removed("image", self._own_image)
+            self._own_image = ""
+
+
+def works(engine: str) -> str:
+    """Why `engine` does not work here; "" when it does. Starts a container, which takes a second."""
+    try:
+        engines.detect(engine)
+    except CannotHonour as error:
+        return error.message
+    return ""
 
 
 def _bundle_home() -> Path:
@@ -134,10 +145,12 @@ class ContainerHost:
         ledger: Ledger,
         engine: engines.Engine,
         spec: HostSpec,
+        cpus: tuple[int, ...],
         directory: Path | None,
         image: str,
     ) -> None:
         self.spec = spec
+        self._cpus = cpus
         self._run_id, self._ledger, self._engine, self._image = run_id, ledger, engine, image
         self._name = names.container(run_id, spec.name)
         self._bundle = bundles.Bundle(_bundle_home() / self._name)
@@ -161,7 +174,9 @@ class ContainerHost:
             self._ledger.intend(
                 "container", self._name, run=self._run_id, party=self.spec.name, engine=self._engine.name
             )
-            self._create()
+            # Children inherit the affinity, through the engine too; the tool may sit on one CPU.
+            with confined(self._cpus):
+                self._create()
             self._find_groups()
             if "bash" in self._engine.call("exec", self._name, "sh", "-c", "command -v bash || true"):
                 self._shell = "bash"
@@ -190,7 +205,7 @@ class ContainerHost:
                 self._bundle.rootfs,
                 ("sleep", "infinity"),
                 self._mounts(),
-                _oci_resources(limit, spec),
+                oci_resources(limit, spec),
                 cgroup=group,
                 netns=netns,
                 run_id=self._run_id,
@@ -201,7 +216,7 @@ class ContainerHost:
         options = ["--name", self._name, "--label", f"{engines.LABEL_RUN}={self._run_id}"]
         options += ["--label", f"{engines.LABEL_PARTY}={spec.name}", *self._engine.rlimits]
         options += ["--network", "host" if netns is None else f"ns:{netns}"]
-        options += [*_engine_limits(limit, spec), *engines.mount_arguments(self._mounts())]
+        options += [*engine_options(limit, spec), *engines.mount_arguments(self._mounts())]
         root = [self._image] if self._image else ["--rootfs", str(self._bundle.rootfs)]
         self._engine.call("run", "--detach", *options, *root, "sleep", "infinity")
 
@@ -261,7 +276,7 @@ class ContainerHost:
             self._count,
         )
         client = Command(tuple(argv), Path("/"), command.stdout, command.stderr, inside)
-        process = launch(client, Place(), marks)
+        process = launch(client, Place(cpus=self._cpus), marks)
         self._running = [p for p in self._running if p.alive()]
         made = ContainerProcess(process, stamp, self._members, self._sweep)
         self._running.append(made)
@@ -300,20 +315,14 @@ class ContainerHost:
     def honoured(self) -> dict[str, object]:
         """mechanism; cpus: the cpuset; quota_cpus, memory_bytes (None: not capped); limits: files and what
         they read, from the container's own groups."""
-        read: dict[str, str] = {}
-        for controller, files in _READ_BACK.items():
-            group = self._v1.get(controller)
-            folder, wanted = (group, files[1]) if group else (self._v2, files[0])
-            for file in wanted:
-                if folder is not None and (folder / file).exists():
-                    read[file] = (folder / file).read_text(encoding="ascii").strip()
+        read = read_back(self._v2, self._v1)
         cpus = parse_cpu_list(read.get("cpuset.cpus.effective") or read.get("cpuset.cpus") or "")
         return {
             "mechanism": f"container ({self._engine.name})",
             "cpus": list(cpus) or sorted(os.sched_getaffinity(self._init)),
             "cpus_by": "cpuset" if self.spec.cpu_list is not None else "none",
-            "quota_cpus": _quota(read),
-            "memory_bytes": _memory(read),
+            "quota_cpus": quota_cpus(read),
+            "memory_bytes": memory_bytes(read),
             "limits": read,
             "groups": [
                 str(p) for p in dict.fromkeys([*([self._v2] if self._v2 else []), *self._v1.values()])
@@ -327,16 +336,22 @@ class ContainerHost:
             return
         self._closed = True
         with contextlib.ExitStack() as stack:
-            stack.callback(self._ledger.removed, "bundle", str(self._bundle.path))
-            if self._bundle.path.exists():
-                stack.callback(self._bundle.remove)
+            stack.callback(self._remove_bundle)
             for path in self._parents:
                 stack.callback(self._drop_parent, path)
-            stack.callback(self._ledger.removed, "container", self._name)
-            stack.callback(engines.remove_container, self._engine.name, self._name, self._run_id)
+            stack.callback(self._remove_container)
             for process in self._running:
                 stack.callback(process.stop, "KILL", 0.0)
             self._running = []
+
+    def _remove_container(self) -> None:
+        engines.remove_container(self._engine.name, self._name, self._run_id)
+        self._ledger.removed("container", self._name)
+
+    def _remove_bundle(self) -> None:
+        if self._bundle.path.exists():
+            self._bundle.remove()
+        self._ledger.removed("bundle", str(self._bundle.path))
 
     def _drop_parent(self, path: Path) -> None:
         """The engine removes the container's group and leaves the one above; other parties may be in it."""
@@ -344,58 +359,3 @@ class ContainerHost:
             path.rmdir()
         if not path.exists():
             self._ledger.removed("cgroup", str(path))
-
-
-def _quota(read: Mapping[str, str]) -> float | None:
-    if "cpu.max" in read:
-        quota, _, period = read["cpu.max"].partition(" ")
-    else:
-        quota, period = read.get("cpu.cfs_quota_us", "-1"), read.get("cpu.cfs_period_us", "100000")
-    return None if quota in ("max", "-1") else round(int(quota) / int(period), 5)
-
-
-def _memory(read: Mapping[str, str]) -> int | None:
-    text = read.get("memory.max") or read.get("memory.limit_in_bytes") or "max"
-    # v1 says "no limit" as the largest multiple of a page in a signed 64-bit number.
-    return None if text == "max" or int(text) >= 1 << 60 else int(text)
-
-
-def _engine_limits(limit: Limit, spec: HostSpec) -> list[str]:
-    """Options of docker and podman."""
-    options: list[str] = []
-    if limit.cpus is not None:
-        options += ["--cpus", f"{limit.cpus:g}"]
-    if spec.cpu_list is not None:
-        options += ["--cpuset-cpus", format_cpu_list(spec.cpu_list)]
-    if limit.memory_bytes is not None:
-        options += ["--memory", f"{limit.memory_bytes}b"]
-    if limit.iops is not None or limit.bytes_per_s is not None:
-        device = "/dev/" + Path(f"/sys/dev/block/{limits.whole_disk(spec.directory)}").resolve().name
-        for way in ("read", "write"):
-            if limit.iops is not None:
-                options += [f"--device-{way}-iops", f"{device}:{limit.iops}"]
-            if limit.bytes_per_s is not None:
-                options += [f"--device-{way}-bps", f"{device}:{limit.bytes_per_s}"]
-    return options
-
-
-def _oci_resources(limit: Limit, spec: HostSpec) -> dict[str, Any]:
-    """`linux.resources` of the OCI runtime specification."""
-    cpu: dict[str, Any] = {}
-    if limit.cpus is not None:
-        cpu = {"quota": round(limit.cpus * limits.PERIOD_US), "period": limits.PERIOD_US}
-    if spec.cpu_list is not None:
-        cpu["cpus"] = format_cpu_list(spec.cpu_list)
-    found: dict[str, Any] = {"cpu": cpu} if cpu else {}
-    if limit.memory_bytes is not None:
-        found["memory"] = {"limit": limit.memory_bytes}
-    if limit.iops is not None or limit.bytes_per_s is not None:
-        major, minor = map(int, limits.whole_disk(spec.directory).split(":"))
-        rates = {"IOPS": limit.iops, "Bps": limit.bytes_per_s}
-        found["blockIO"] = {
-            f"throttle{way}{unit}Device": [{"major": major, "minor": minor, "rate": rate}]
-            for unit, rate in rates.items()
-            if rate is not None
-            for way in ("Read", "Write")
-        }
-    return found

@@ -30,10 +30,10 @@ class Removed:
     kind: str
     name: str
     was_there: bool
-    error: str = ""  # why it is still there; it stays in the ledger then
+    why: str = ""  # why it is still there; it stays in the ledger then
 
     def to_json(self) -> dict[str, object]:
-        return {"kind": self.kind, "name": self.name, "was_there": self.was_there, "error": self.error}
+        return {"kind": self.kind, "name": self.name, "was_there": self.was_there, "why": self.why}
 
 
 def remove_leftovers(
@@ -42,7 +42,7 @@ def remove_leftovers(
     """Remove what the ledger announced and never recorded as removed, and record it.
 
     `ledger`: the open ledger, for a run that cleans up after its own earlier crash. Raises HostFailed for a
-    run that is alive, unless forced. What cannot be removed is returned with its `error`; the rest is gone.
+    run that is alive, unless forced. What cannot be removed is returned with the reason (`why`); the rest is gone.
     """
     if not ledger_path.exists():
         return []
@@ -58,7 +58,7 @@ def remove_leftovers(
             kind, name = str(row["kind"]), str(row["name"])
             result = _remove(kind, name, row, ledger_path.parent)
             done.append(result)
-            if not result.error:
+            if not result.why:
                 removed(kind, name)
     return done
 
@@ -66,11 +66,11 @@ def remove_leftovers(
 def _remove(kind: str, name: str, row: Row, run_directory: Path) -> Removed:
     remover = _REMOVERS.get(kind)
     if remover is None:
-        return Removed(kind, name, was_there=True, error=f"contend does not know how to remove a {kind}")
+        return Removed(kind, name, was_there=True, why=f"contend does not know how to remove a {kind}")
     try:
         return Removed(kind, name, was_there=remover(name, row, run_directory))
     except (HostFailed, OSError) as error:
-        return Removed(kind, name, was_there=True, error=str(error))
+        return Removed(kind, name, was_there=True, why=str(error))
 
 
 @contextmanager
@@ -221,8 +221,8 @@ class Stray:
 def find_strays(run_id: str | None = None) -> list[Stray]:
     """What earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger.
 
-    Left out are runs that still have a pointer and a ledger (`remove_leftovers` is for them) and every run that
-    a live contend holds open.
+    Left out are runs that still have a pointer and a ledger (`remove_leftovers` is for them), and every run
+    that a live contend holds open.
     """
     spared = live_runs() if run_id is not None else live_runs() | _with_ledger()
 
@@ -285,3 +285,63 @@ def _open_ledgers() -> set[Path]:
                 if path.name == "ledger.ndjson":
                     found.add(path)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `contend destroy` did. `live` are the directories of runs that were left alone."""
+
+    removed: tuple[Removed, ...] = ()
+    failed: tuple[Removed, ...] = ()
+    live: tuple[Path, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "removed": [item.to_json() for item in self.removed],
+            "failed": [item.to_json() for item in self.failed],
+            "live": [str(path) for path in self.live],
+        }
+
+
+def destroy_run(directory: Path, *, force: bool = False) -> Report:
+    """Remove what the run in `directory` left: by its ledger, then by its name, wherever else it is found.
+
+    Raises HostFailed for a run that is alive, unless forced.
+    """
+    ledger = directory / "ledger.ndjson"
+    done = remove_leftovers(ledger, force=force)
+    runs = {str(row["run"]) for row in read_rows(ledger) if row.get("run")}
+    for run_id in sorted(runs):
+        done += [remove_stray(stray) for stray in find_strays(run_id)]
+    report = _report(done)
+    if not report.failed and not is_locked(ledger):
+        for run_id in runs:
+            state.unregister(run_id)
+    return report
+
+
+def destroy_all(*, force: bool = False) -> Report:
+    """Remove what any run of this user left, and what carries contend's name and belongs to no run."""
+    done: list[Removed] = []
+    live: list[Path] = []
+    for pointer in state.pointers():
+        if is_locked(pointer.ledger) and not force:
+            live.append(pointer.directory)
+        elif pointer.ledger.exists():
+            report = destroy_run(pointer.directory, force=force)
+            done += [*report.removed, *report.failed]
+    done += [remove_stray(stray) for stray in find_strays()]
+    report = _report(done, tuple(live))
+    for pointer in state.pointers():  # the directory was deleted; what it left is a stray, and gone now
+        if not report.failed and not pointer.ledger.exists():
+            state.unregister(pointer.run_id)
+    return report
+
+
+def _report(done: list[Removed], live: tuple[Path, ...] = ()) -> Report:
+    return Report(
+        removed=tuple(item for item in done if item.was_there and not item.why),
+        failed=tuple(item for item in done if item.why),
+        live=live,
+    )

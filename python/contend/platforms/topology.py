@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -108,6 +109,17 @@ def permitted() -> tuple[int, ...]:
     thread.start()
     thread.join()
     return tuple(found)
+
+
+@contextmanager
+def confined(cpus: Iterable[int]) -> Iterator[None]:
+    """This thread, and what it starts meanwhile, on `cpus`; then where it was."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _possible() -> tuple[int, ...]:
