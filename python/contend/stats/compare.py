@@ -93,7 +93,8 @@ def unpaired(a: Floats, b: Floats, level: float) -> Estimate:
     centre, low, high = rank_sum.estimate(a, b, level)
     warnings: tuple[str, ...] = (
         f"{len(a)} and {len(b)} values: taken as unpaired. The interval holds only if the runs were "
-        "interleaved in random order; after AAA…BBB order it is too narrow. Name the blocks to use the pairing.",
+        "interleaved in random order; after AAA…BBB order it is too narrow. Name the blocks to "
+        "use the pairing.",
     )
     if not math.isfinite(high):
         warnings += (f"too few values for an interval at level {level:g}",)

@@ -12,7 +12,7 @@ import numpy as np
 from contend.stats.samples import logs
 
 SPIKY_SHARE = 0.15  # above this share of spiky runs, blocks of 8 give narrower intervals than pairs
-SPIKE_SCALES = 4.0  # a spike lies this many robust standard deviations above its group's median
+SPIKE_SCALES = 3.0  # a spike lies this many robust standard deviations above its group's median
 LEAST_SPIKE = 0.01  # and at least this far (log scale): 1 % more cannot spoil a ±2 % target
 _SD_PER_QUARTILE_GAP = 1.4826  # sd of a Gaussian over its median absolute deviation
 
