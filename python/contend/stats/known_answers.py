@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import platform
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,15 @@ from contend.stats.simultaneous import simultaneous
 from contend.stats.stopping import Stopping, simulate
 
 Floats = npt.NDArray[np.float64]
+
+_HEADER = """\
+# Known answers
+
+Experiments whose true answer is known, made up by the five noise generators of `contend.stats.noise`, and how often
+the intervals of `contend.stats` held it. *Held* counts experiments whose 95 % interval held the truth (alarms: that
+claimed a difference that is not there; power: that found the injected 5 %); the bounds are Clopper–Pearson's.
+Widths are of the interval on the log scale. What it means: [method](../concepts/method.md).
+"""
 
 SHIFT = math.log(1.05)
 SIZES = (10, 20, 40)
@@ -98,10 +108,11 @@ def alarms(noise: Noise, pairs: int, experiments: int, seed: int) -> Result:
 
 def sequential(noise: Noise, most: int, experiments: int, seed: int, rule: Stopping | None = None) -> Result:
     """Coverage when the run stops itself at ±2 %, or at `most` blocks."""
+    table = "sequential" if rule is None else f"sequential, first look {rule.first}, then every {rule.step}"
     rule = rule or Stopping(most=most)
     done = simulate(rule, noise, experiments, SHIFT, np.random.default_rng([seed, 4, most]), LEVEL)
     extra = f"{done.mean_blocks:.1f} blocks on average; target reached in {done.reached / experiments:.0%}"
-    return Result("sequential", noise.name, most, done.covered, experiments, None, extra)
+    return Result(table, noise.name, most, done.covered, experiments, None, extra)
 
 
 def blocks_of_8(noise: Noise, blocks: int, experiments: int, seed: int) -> Result:
@@ -191,6 +202,8 @@ def everything(experiments: int, seed: int) -> list[Result]:
         sizes = (30, 40) if measure is power else SIZES
         results += [measure(noise, n, experiments, seed) for noise in GENERATORS for n in sizes]
     results += [sequential(noise, 60, experiments, seed) for noise in GENERATORS]
+    every_block = Stopping(first=6, step=1, most=60)
+    results += [sequential(noise, 60, experiments, seed, every_block) for noise in GENERATORS]
     results += [blocks_of_8(noise, n, experiments, seed) for noise in GENERATORS for n in (3, 5, 10)]
     results += [five_hosts(experiments, seed, pooled) for pooled in (False, True)]
     results += [iterations_as_replicates(experiments, seed, of_runs) for of_runs in (True, False)]
@@ -220,19 +233,44 @@ def markdown(results: Iterable[Result]) -> str:
     return "\n".join(lines).strip() + "\n"
 
 
+def machine() -> dict[str, str]:
+    """What the figures were made on: processor, kernel, versions. No names of hosts or users."""
+    model = platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    return {
+        "processor": model,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Check the estimators on experiments with a known answer.")
     parser.add_argument("--experiments", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=20260101)
+    parser.add_argument("--commit", default="", help="id of the commit under test, for the record")
     parser.add_argument("--json", type=Path, help="write every figure to this file")
     parser.add_argument("--markdown", type=Path, help="write the tables to this file")
     arguments = parser.parse_args()
+    made_by = {
+        "command": f"python -m contend.stats.known_answers --experiments {arguments.experiments} "
+        f"--seed {arguments.seed}",
+        "commit": arguments.commit,
+        **machine(),
+    }
     results = everything(arguments.experiments, arguments.seed)
-    print(markdown(results))
+    text = "\n".join([_HEADER, *(f"- {k}: {v}" for k, v in made_by.items() if v), "", markdown(results)])
+    print(text)
     if arguments.markdown:
-        arguments.markdown.write_text(markdown(results), encoding="utf-8")
+        arguments.markdown.write_text(text, encoding="utf-8")
     if arguments.json:
-        document = {"schema_version": 1, "seed": arguments.seed, "results": [r.to_json() for r in results]}
+        document = {"schema_version": 1, "made_by": made_by, "results": [r.to_json() for r in results]}
         arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
