@@ -182,43 +182,49 @@ fn numbered(path: &Path) -> impl Iterator<Item = i32> + use<> {
 /// Add the descendants of known processes. `/proc/PID/task/TID/children` is the quick way, where the kernel was
 /// built with it (CONFIG_PROC_CHILDREN); else every process is asked for its parent.
 fn descend(processes: &mut Vec<i32>, buffer: &mut Vec<u8>) {
-    let quick = std::fs::exists("/proc/thread-self/children").unwrap_or(false);
-    if quick {
-        let mut at = 0;
-        while at < processes.len() {
-            let directory = format!("/proc/{}/task", processes[at]);
-            for tid in numbered(Path::new(&directory)) {
-                let Ok(file) = ProcFile::open(format!("{directory}/{tid}/children")) else {
-                    continue;
-                };
-                let Ok(text) = file.read(buffer) else { continue };
-                for child in procfs::ids(text) {
-                    if !processes.contains(&child) {
-                        processes.push(child);
-                    }
-                }
-            }
-            at += 1;
-        }
-        return;
+    if std::fs::exists("/proc/thread-self/children").unwrap_or(false) {
+        follow(processes, |pid, children| listed_children(pid, buffer, children));
+    } else {
+        let pairs = parents(buffer);
+        follow(processes, |pid, children| {
+            children.extend(pairs.iter().filter(|(_, parent)| *parent == pid).map(|(child, _)| *child));
+        });
     }
-    let mut pairs = Vec::new();
-    for pid in numbered(Path::new("/proc")) {
-        let Ok(file) = ProcFile::open(format!("/proc/{pid}/stat")) else {
-            continue;
-        };
-        pairs.extend(file.read(buffer).ok().and_then(procfs::parent).map(|parent| (pid, parent)));
-    }
+}
+
+/// Extend a list of processes by the children of each, those of new ones included.
+fn follow(processes: &mut Vec<i32>, mut children_of: impl FnMut(i32, &mut Vec<i32>)) {
+    let mut children = Vec::new();
     let mut at = 0;
-    while at < processes.len() {
-        let parent = processes[at];
-        for (pid, _) in pairs.iter().filter(|(_, of)| *of == parent) {
-            if !processes.contains(pid) {
-                processes.push(*pid);
+    while let Some(&pid) = processes.get(at) {
+        children_of(pid, &mut children);
+        for child in children.drain(..) {
+            if !processes.contains(&child) {
+                processes.push(child);
             }
         }
         at += 1;
     }
+}
+
+/// Children by the lists of a process's threads. What ended meanwhile has none.
+fn listed_children(pid: i32, buffer: &mut Vec<u8>, children: &mut Vec<i32>) {
+    let directory = format!("/proc/{pid}/task");
+    for tid in numbered(Path::new(&directory)) {
+        let Ok(file) = ProcFile::open(format!("{directory}/{tid}/children")) else { continue };
+        let Ok(text) = file.read(buffer) else { continue };
+        children.extend(procfs::ids(text));
+    }
+}
+
+/// Every process with its parent.
+fn parents(buffer: &mut Vec<u8>) -> Vec<(i32, i32)> {
+    let mut pairs = Vec::new();
+    for pid in numbered(Path::new("/proc")) {
+        let Ok(file) = ProcFile::open(format!("/proc/{pid}/stat")) else { continue };
+        pairs.extend(file.read(buffer).ok().and_then(procfs::parent).map(|parent| (pid, parent)));
+    }
+    pairs
 }
 
 /// How many descriptors the watch may keep: a quarter of what this process may open.
@@ -327,4 +333,64 @@ pub fn task_schedstat(pid: i32) -> Result<Sched> {
     let mut text = [0; 96];
     let text = file.read_short(&mut text).map_err(failed)?;
     procfs::schedstat(text).ok_or_else(|| failed(std::io::Error::from(std::io::ErrorKind::InvalidData)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+    use std::time::Duration;
+
+    struct Ended(Child);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn both_ways_find_the_same_descendants() {
+        let script = "sh -c 'sleep 30; :' & sleep 30; :"; // two shells, two sleeps
+        let outer = Ended(Command::new("setsid").args(["sh", "-c", script]).spawn().unwrap());
+        let root = outer.0.id() as i32;
+        let mut buffer = Vec::new();
+        let (mut quick, mut slow) = (vec![root], vec![root]);
+        for _ in 0..100 {
+            (quick, slow) = (vec![root], vec![root]);
+            follow(&mut quick, |pid, children| listed_children(pid, &mut buffer, children));
+            let pairs = parents(&mut buffer);
+            follow(&mut slow, |pid, children| {
+                children.extend(pairs.iter().filter(|(_, parent)| *parent == pid).map(|(child, _)| *child));
+            });
+            if quick.len() == 4 && slow.len() == 4 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        quick.sort_unstable();
+        slow.sort_unstable();
+        for pid in quick.iter().filter(|pid| **pid != root) {
+            // SAFETY: a signal to a process this test started and has not waited for yet.
+            unsafe { libc::kill(*pid, libc::SIGKILL) };
+        }
+        assert_eq!(quick.len(), 4);
+        assert_eq!(quick, slow);
+    }
+
+    #[test]
+    fn counting_starts_at_the_mark_and_goes_on_where_descriptors_are_scarce() {
+        let me = std::process::id() as i32;
+        for max_files in [0, 100] {
+            let watch = TaskWatch::new(None, vec![me], 5_000_000, None).unwrap();
+            lock(&watch.state).max_files = max_files;
+            watch.mark();
+            assert_eq!(lock(&watch.state).totals().cpu_ns, 0);
+            let began = clock::thread_cpu_ns();
+            while clock::thread_cpu_ns() - began < 60_000_000 {}
+            let totals = watch.read();
+            assert!(totals.cpu_ns >= 50_000_000, "{totals:?}");
+            assert_eq!(lock(&watch.state).files > 0, max_files > 0);
+        }
+    }
 }

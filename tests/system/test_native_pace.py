@@ -1,0 +1,154 @@
+"""The open-loop generator as it runs inside a trial: a process of its own, against real servers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend.workloads.generators.pace import main
+
+pytestmark = pytest.mark.system
+
+PACE = (sys.executable, "-m", "contend.workloads.generators.pace")
+
+# Answers at once, except in the first 150 ms of every second since its origin: then when they are over.
+STALLING = """
+import socket, sys, threading, time
+PERIOD, STALL = 1_000_000_000, 150_000_000
+listener = socket.create_server(("127.0.0.1", 0))
+origin = time.monotonic_ns()
+print(listener.getsockname()[1], origin, flush=True)
+def serve(connection):
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while connection.recv(4096):
+        phase = (time.monotonic_ns() - origin) % PERIOD
+        if phase < STALL:
+            time.sleep((STALL - phase) / 1e9)
+        connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok")
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+Launch = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def launch() -> Iterator[Launch]:
+    """Starts servers and ends them; with `port`, waits until they accept."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*argv: str, port: int | None = None) -> subprocess.Popen[str]:
+        assert shutil.which(argv[0]), f"this test needs {argv[0]}"
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        for _ in range(200 if port else 0):
+            try:
+                socket.create_connection(("127.0.0.1", port or 0), timeout=1).close()
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.02)
+        return process
+
+    yield begin
+    for process in started:
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def pace(url: str, *options: str) -> dict[str, Any]:
+    ended = subprocess.run((*PACE, url, *options), capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    result: dict[str, Any] = json.loads(ended.stdout)
+    return result
+
+
+def test_the_p99_of_a_stalling_server_is_the_open_loop_truth(launch: Launch) -> None:
+    server = launch(sys.executable, "-S", "-c", STALLING)
+    assert server.stdout is not None
+    port, origin = map(int, server.stdout.readline().split())
+    result = pace(f"http://127.0.0.1:{port}/", "--rate", "400", "--for", "3s", "--connections", "2")
+    period, stall = 1_000_000_000, 150_000_000
+    phases = [(result["start_ns"] + i * 2_500_000 - origin) % period for i in range(result["due"])]
+    truth = sorted(max(0, stall - phase) for phase in phases)
+    expected = truth[round(len(truth) * 0.99) - 1] / 1e9
+    assert result["ok"] == result["due"] == 1200
+    assert result["latency_s"]["p99"] == pytest.approx(expected, rel=0.05)
+    assert expected > 0.13
+    # Two connections meet a stall with two requests: 0.5 % of all, so a closed loop's p99 hides them.
+    assert result["closed_loop_service_s"]["p99"] < expected / 10
+    assert result["loop"] == "open" and result["generator_lateness_s"]["p50"] < 0.005
+
+
+def test_redis(launch: Launch) -> None:
+    port = free_port()
+    launch("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", port=port)
+    result = pace(f"redis://127.0.0.1:{port}", "--rate", "2000", "--for", "0.5s", "--poisson", "--seed", "3")
+    assert result["ok"] == result["due"] and result["errors"] == 0
+    assert 800 < result["due"] < 1200 and result["arrivals"] == "poisson"
+    said = subprocess.run(("redis-cli", "-p", str(port), "info"), capture_output=True, text=True).stdout
+    stats = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
+    # 1000 keys were set before, and every GET found its key.
+    assert int(stats["total_commands_processed"]) == result["due"] + 1000
+    assert int(stats["keyspace_misses"]) == 0 < int(stats["keyspace_hits"]) < result["due"]
+
+
+def test_nginx_that_closes_kept_connections(launch: Launch, tmp_path: Path) -> None:
+    port = free_port()
+    config = tmp_path / "nginx.conf"
+    config.write_text(
+        f"daemon off; master_process off; pid {tmp_path}/pid; error_log {tmp_path}/error.log; events {{}}\n"
+        "http { access_log off; keepalive_requests 50; server { "
+        f"listen 127.0.0.1:{port}; location / {{ return 200 hello; }} location /no {{ return 503; }} }} }}\n"
+    )
+    launch("nginx", "-c", str(config), port=port)
+    good = pace(f"http://127.0.0.1:{port}/", "--rate", "2000", "--for", "0.5s", "--connections", "4")
+    assert good["ok"] == 1000 and good["errors"] == 0 and good["reconnects"] >= 16
+    bad = pace(f"http://127.0.0.1:{port}/no", "--rate", "100", "--for", "0.2s")
+    assert (bad["ok"], bad["refused"], bad["latency_s"]["p50"]) == (0, 20, None)
+
+
+def test_what_cannot_be_done_says_why(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}/"
+    assert main([url, "--rate", "10", "--for", "1s"]) == 1
+    assert main(["https://127.0.0.1/", "--rate", "10", "--for", "1s"]) == 2
+    assert main([url, "--rate", "-1", "--for", "1s"]) == 2
+    assert main([url, "--rate", "10", "--for", "soon"]) == 2
+    assert main([url, "--rate", "10", "--for", "1s", "--connections", "0"]) == 2
+    messages = capsys.readouterr().err
+    for part in (url, "https://127.0.0.1/", "a rate of -1", "'soon'", "--connections 0", "hint: "):
+        assert part in messages
+
+
+def test_an_interrupt_ends_it_at_once(launch: Launch) -> None:
+    server = launch(sys.executable, "-S", "-c", STALLING)
+    assert server.stdout is not None
+    port = server.stdout.readline().split()[0]
+    process = subprocess.Popen((*PACE, f"http://127.0.0.1:{port}/", "--rate", "50", "--for", "60s"))
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(5) == 130
+
+
+def test_it_imports_nothing_heavy() -> None:
+    code = "import sys, contend.workloads.generators.pace, contend._native; print(*sys.modules)"
+    loaded = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True).stdout.split()
+    assert "contend._native" in loaded
+    assert not {"numpy", "duckdb", "pydantic", "yaml", "rich", "click", "asyncio"} & set(loaded)
