@@ -15,7 +15,7 @@ from contend.workloads.spec import PLACEHOLDERS, Parameter, Scalar, Workload, fi
 Argv = tuple[str, ...]
 
 # Fixed for the whole run, so they may stand in a file that is written once.
-_LASTING = frozenset({"work", "cpus", "cpu_list", "address", "seconds", "step_seconds", "step_ms"})
+_LASTING = frozenset({"port", "work", "cpus", "cpu_list", "address", "seconds"})
 _MARK = re.compile(r"@([a-z_][a-z0-9_]*)@")
 
 
@@ -24,9 +24,11 @@ class Commands:
     """Argument vectors, ready to run. `run` is one command or several, one after the other."""
 
     prepare: tuple[Argv, ...]
+    before: Argv | None
     serve: Argv | None
     run: tuple[Argv, ...]
     neighbour: Argv  # runs until it is stopped; with `serve`, it loads that server
+    directory: str  # where they run, except prepare, which runs in {work}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Instance:
             step_s = float(str(filled["seconds"])) / len(self.workload.run)
             filled.setdefault("step_seconds", f"{step_s:g}")
             filled.setdefault("step_ms", max(1, round(step_s * 1000)))
+            filled.setdefault("step_whole_seconds", max(1, math.ceil(step_s)))
         for name, value in self.parameters.items():
             follows = self.workload.parameters[name].follows_placeholder
             if follows and value == self.workload.parameters[name].default:
@@ -78,9 +81,11 @@ class Instance:
         run = tuple(argv(command) for command in workload.run)
         return Commands(
             prepare=tuple(argv(command) for command in workload.prepare),
+            before=argv(workload.before) if workload.before else None,
             serve=argv(workload.serve.run) if workload.serve else None,
             run=run,
             neighbour=argv(workload.neighbour.run) if workload.neighbour.run else repeated(run),
+            directory=argv(shlex.quote(workload.directory))[0] if workload.directory else str(filled["work"]),
         )
 
     def ready(self, values: Mapping[str, object]) -> tuple[int | None, str | None]:

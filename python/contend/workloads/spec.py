@@ -28,6 +28,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "seconds": "how long one trial should take, in whole or decimal seconds",
     "step_seconds": "its part for one command of `run`: seconds / number of commands",
     "step_ms": "the same in whole milliseconds",
+    "step_whole_seconds": "the same rounded up to whole seconds, for tools that know no others",
     "cpus": "number of CPUs the victim may use",
     "cpu_list": "those CPUs, like 0,2-3",
     "port": "a free TCP port on the loopback address, the same for serve and run",
@@ -41,7 +42,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-Duration = Annotated[int, BeforeValidator(field(parse_duration_ns))]
+Duration = Annotated[int, BeforeValidator(field(parse_duration_ns), json_schema_input_type=float | str)]
 
 
 class Install(Strict):
@@ -216,6 +217,9 @@ class Workload(Strict):
     parameters: dict[str, Parameter] = {}
     files: dict[str, File] = {}  # `@name@` inserts a parameter or placeholder; braces stay
     prepare: tuple[str, ...] = ()
+    before: str | None = None  # run before every trial, outside the measured window: restart a service, clear
+    directory: str = ""  # where commands run; {work} when empty
+    env: dict[str, str] = {}
     serve: Serve | None = None
     run: tuple[str, ...]  # one command, or several run one after the other
     neighbour: Neighbour = Neighbour()
@@ -285,6 +289,10 @@ class Workload(Strict):
             *((("prepare", k), command) for k, command in enumerate(self.prepare)),
             *((("run", k), command) for k, command in enumerate(self.run)),
         ]
+        if self.before:
+            located.append((("before",), self.before))
+        if self.directory:
+            located.append((("directory",), shlex.quote(self.directory)))
         if self.serve:
             located.append((("serve", "run"), self.serve.run))
         if self.neighbour.run:

@@ -1,0 +1,22 @@
+"""`python -m contend.workloads.generators NAME …`: runs one of contend's own load generators in a trial."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+GENERATORS = ("pace",)
+
+
+def main(arguments: list[str]) -> int:
+    """The generator's exit code; 2 for a name that is none."""
+    if not arguments or arguments[0] not in GENERATORS:
+        print(f"error: no such generator\n  hint: known: {', '.join(GENERATORS)}", file=sys.stderr)
+        return 2
+    sys.argv[0] = arguments[0]
+    generator = importlib.import_module(f"contend.workloads.generators.{arguments[0]}")
+    return int(generator.main(arguments[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,310 @@
+"""Every workload of the catalogue, run for real, alone and as a neighbour, without contend's platforms."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from contend.workloads import install
+from contend.workloads.instance import Argv, Instance, resolve
+from contend.workloads.load import catalogue, load
+from contend.workloads.metrics import Reading, read_metrics
+
+pytestmark = pytest.mark.system
+
+NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
+NAMES = sorted(p.stem for p in catalogue().glob("*.yaml"))
+VARIANTS = [
+    ("fio", {"read": 0}),
+    ("fio", {"read": 50, "pattern": "rw", "block": "64k", "engine": "io_uring"}),
+    ("fio", {"engine": "psync"}),
+    ("ffmpeg", {"threads": "default"}),
+    ("nginx", {"page": 65536, "workers": 2}),
+    ("iperf3", {"direction": "down", "streams": 2}),
+    ("sysbench-memory", {"operation": "read", "access": "rnd", "block": "4k"}),
+    ("mpi-prime", {"ranks": 1}),
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a trial runs: prefixes put it into network namespaces; `link` counts the bytes between them."""
+
+    work: Path
+    address: str = "127.0.0.1"
+    server: Argv = ()
+    client: Argv = ()
+    link: Callable[[], int] = lambda: 0
+
+
+def need(name: str) -> None:
+    """The test's workload can run here; in CI it must."""
+    hint = install.hint([load(name)])
+    if load(name).network == "pair" and os.geteuid() != 0:
+        hint = hint or "run as root: it makes network namespaces"
+    if hint and os.environ.get("CI") == "true":
+        pytest.fail(f"{name}: {hint}")
+    if hint:
+        pytest.skip(f"{name}: {hint}")
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    name = request.getfixturevalue("name")
+    need(name)
+    monkeypatch.setenv("PATH", install.search_path())
+    if load(name).network != "pair":
+        yield Place(tmp_path)
+        return
+    ip = str(install.find_command("ip"))
+    left, right = f"ct{os.getpid()}a", f"ct{os.getpid()}b"
+
+    def run(*arguments: str) -> None:
+        subprocess.run([ip, *arguments], check=True, capture_output=True)
+
+    def sent() -> int:
+        text = subprocess.check_output([ip, "-n", left, "-s", "-o", "link", "show", "dev", left], text=True)
+        counts = [int(part.split()[0]) for part in text.split("\\")[3::2]]
+        return sum(counts)
+
+    try:
+        for namespace in (left, right):
+            run("netns", "add", namespace)
+        run("link", "add", left, "netns", left, "type", "veth", "peer", "name", right, "netns", right)
+        for namespace, address in ((left, "10.213.0.1/30"), (right, "10.213.0.2/30")):
+            run("-n", namespace, "address", "add", address, "dev", namespace)
+            run("-n", namespace, "link", "set", namespace, "up")
+            run("-n", namespace, "link", "set", "lo", "up")
+        enter = (ip, "netns", "exec")
+        yield Place(tmp_path, "10.213.0.1", (*enter, left), (*enter, right), sent)
+    finally:
+        for namespace in (left, right):
+            subprocess.run([ip, "netns", "delete", namespace], check=False, capture_output=True)
+
+
+def values(instance: Instance, place: Place) -> dict[str, object]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    out = place.work / "out with space"
+    out.mkdir(exist_ok=True)
+    return {
+        "work": place.work,
+        "out": out,
+        "seconds": f"{instance.workload.trial / 1e9:g}",
+        "cpus": 1,
+        "cpu_list": "0",
+        "port": port,
+        "seed": 11,
+        "address": place.address,
+        "native": NATIVE,
+    }
+
+
+class Party:
+    """A process in a session of its own, with everything it started."""
+
+    def __init__(self, argv: Argv, out: Path, label: str) -> None:
+        self.log = out / f"{label}.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(argv, cwd=out, stdout=log, stderr=log, start_new_session=True)
+
+    def pids(self) -> list[int]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal():
+                fields = stat_fields(int(entry.name))
+                if fields and int(fields[3]) == self.process.pid and fields[0] != "Z":
+                    found.append(int(entry.name))
+        return found
+
+    def cpu_s(self) -> float:
+        """CPU time of the living, and of the dead that one of them has waited for."""
+        ticks = sum(sum(map(int, f[11:15])) for f in map(stat_fields, self.pids()) if f)
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def waited_s(self) -> float:
+        """Time in which a thread of the living was ready and had no CPU (second figure of schedstat)."""
+        total = 0
+        for pid in self.pids():
+            for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                with contextlib.suppress(OSError):
+                    total += int(path.read_text().split()[1])
+        return total / 1e9
+
+    def disk_bytes(self) -> int:
+        total = 0
+        for pid in self.pids():
+            try:
+                lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+            except OSError:
+                continue
+            total += sum(
+                int(line.split()[1]) for line in lines if line.startswith(("read_bytes", "write_bytes"))
+            )
+        return total
+
+    def stop(self) -> None:
+        """The same as a platform: a signal to the group, and after a grace the end for whoever is left."""
+        for signal_ in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self.process.pid, signal_)
+            except ProcessLookupError:
+                break
+            try:
+                self.process.wait(3)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        self.process.wait(3)
+        # MPI's ranks are in process groups of their own: mpirun ends them, or a platform by their cgroup.
+        deadline = time.monotonic() + 3
+        while (left := self.pids()) and time.monotonic() < deadline:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+
+def stat_fields(pid: int) -> list[str]:
+    """/proc/PID/stat from the state on (proc(5): field 3 is index 0); empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def prepare(instance: Instance, place: Place, known: dict[str, object]) -> None:
+    instance.write_files(place.work, known)
+    for argv in instance.commands(known).prepare:
+        done = subprocess.run(argv, cwd=place.work, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (argv, done.stderr)
+
+
+def serve(instance: Instance, place: Place, known: dict[str, object], out: Path) -> Party | None:
+    argv = instance.commands(known).serve
+    if argv is None:
+        return None
+    party = Party((*place.server, *argv), out, "server")
+    port, file = instance.ready(known)
+    deadline = (
+        time.monotonic() + instance.workload.serve.ready.timeout / 1e9 if instance.workload.serve else 0.0
+    )
+    while time.monotonic() < deadline and party.process.poll() is None:
+        # ss, since a connection would use up iperf3's single one, and is not possible from outside the pair.
+        listening = subprocess.check_output([*place.server, "ss", "-Hltn", f"sport = :{port}"], text=True)
+        if listening if port is not None else Path(str(file)).exists():
+            return party
+        time.sleep(0.02)
+    party.stop()
+    raise AssertionError(f"the server does not serve: {party.log.read_text()}")
+
+
+def trial(instance: Instance, place: Place) -> list[Reading]:
+    known = values(instance, place)
+    out = Path(str(known["out"]))
+    prepare(instance, place, known)
+    server = serve(instance, place, known, out)
+    stdout, stderr = [], []
+    before, start = os.times(), time.monotonic()
+    try:
+        for number, argv in enumerate(instance.commands(known).run):
+            stdout.append(out / f"run-{number}.out")
+            stderr.append(out / f"run-{number}.err")
+            with stdout[-1].open("wb") as o, stderr[-1].open("wb") as e:
+                done = subprocess.run((*place.client, *argv), cwd=out, stdout=o, stderr=e, timeout=60)
+            assert done.returncode == 0, (argv, stderr[-1].read_text(), stdout[-1].read_text())
+    finally:
+        if server:
+            server.stop()
+    wall, after = time.monotonic() - start, os.times()
+    user, system = after.children_user - before.children_user, after.children_system - before.children_system
+    builtins = {"wall": wall, "user": user, "system": system, "cpu": user + system, "max_rss": 1.0}
+    return read_metrics(instance.workload, out, stdout, stderr, builtins)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_metric_of_a_trial_is_read_and_positive(name: str, place: Place) -> None:
+    instance = resolve(load(name), {})
+    readings = trial(instance, place)
+    assert [r.name for r in readings] == list(instance.workload.metrics)
+    assert all(r.value > 0 for r in readings), readings
+    assert [r.primary for r in readings] == [True] + [False] * (len(readings) - 1)
+
+
+@pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=str)
+def test_parameters_reach_the_tool(name: str, parameters: dict[str, str | int], place: Place) -> None:
+    readings = trial(resolve(load(name), parameters), place)
+    assert all(r.value > 0 for r in readings), readings
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_neighbour_burns_until_it_is_stopped(name: str, place: Place) -> None:
+    instance = resolve(load(name), {})
+    known = values(instance, place)
+    out = Path(str(known["out"]))
+    prepare(instance, place, known)
+    least = instance.workload.neighbour.burning
+    assert least, f"{name} does not say at which rate it burns"
+    server = serve(instance, place, known, out)
+    load_ = Party((*place.client, *instance.commands(known).neighbour), out, "neighbour")
+    parties = [load_, *([server] if server else [])]
+
+    def used() -> float:
+        if instance.workload.dominant == "disk":
+            return sum(p.disk_bytes() for p in parties)
+        if instance.workload.dominant == "network":
+            return place.link()
+        # What it would use were it alone: other tests may keep it waiting.
+        return sum(p.cpu_s() + p.waited_s() for p in parties)
+
+    try:
+        rate, deadline = 0.0, time.monotonic() + 8
+        while rate < least and time.monotonic() < deadline:
+            first, at = used(), time.monotonic()
+            time.sleep(0.7)
+            rate = (used() - first) / (time.monotonic() - at)
+        assert rate >= least, load_.log.read_text()
+        assert load_.process.poll() is None, "it ended by itself"
+    finally:
+        for party in parties:
+            party.stop()
+    assert not [pid for party in parties for pid in party.pids()]
+
+
+@pytest.mark.parametrize("name", ["ffmpeg"])
+def test_a_single_threaded_ffmpeg_has_one_decoder_and_one_encoder(name: str, place: Place) -> None:
+    """They take turns: what makes its slowdown beside a burner the fair half, and not a sixth."""
+    most = {}
+    for threads in ("single", "default"):
+        instance = resolve(load(name), {"threads": threads})
+        known = values(instance, place)
+        prepare(instance, place, known)
+        party = Party(instance.commands(known).neighbour, Path(str(known["out"])), threads)
+        seen = [0]
+        try:
+            deadline = time.monotonic() + 2
+            while time.monotonic() < deadline and party.process.poll() is None:
+                seen.append(len(list(Path(f"/proc/{party.process.pid}/task").iterdir())))
+                time.sleep(0.01)
+        finally:
+            party.stop()
+        most[threads] = max(seen)
+    assert most["single"] == 2 < most["default"], most
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_latencies_say_whether_their_loop_is_open(name: str) -> None:
+    for metric_name, metric in load(name).metrics.items():
+        if "latency" in metric_name:
+            assert metric.loop in ("open", "closed"), metric_name
