@@ -294,7 +294,8 @@ def _ratio(e: Estimate) -> str:
 
 def _describe_intervals(at: float, together: int) -> str:
     if together > 1:
-        return f"{at:.0%} simultaneous over {together} headline comparisons, exact signed-rank with a common cut by randomisation within blocks"
+        how = "exact signed-rank with a common cut by randomisation within blocks"
+        return f"{at:.0%} simultaneous over {together} headline comparisons, {how}"
     return f"{at:.0%}, exact signed-rank"
 
 

@@ -77,21 +77,19 @@ def compare_runs(
         warnings.append(f"other versions of {', '.join(changed)}")
     earlier = list(aa_sessions(first, second, sessions))
     a, b = _table(first), _table(second)
-    cells = []
-    for cell in planned_cells(first.read_json("plan.json")):
-        if cell.control or cell.id not in a or cell.id not in b:
-            continue
-        for name in a[cell.id]:
-            if name in b[cell.id]:
-                cells.append(
-                    _change(
-                        dict(cell.factors),
-                        a[cell.id][name],
-                        b[cell.id][name],
-                        level,
-                        [s[cell.id][name] for s in earlier if name in s.get(cell.id, {})],
-                    )
-                )
+    cells = [
+        _change(
+            dict(cell.factors),
+            a[cell.id][name],
+            b[cell.id][name],
+            level,
+            [s[cell.id][name] for s in earlier if name in s.get(cell.id, {})],
+        )
+        for cell in planned_cells(first.read_json("plan.json"))
+        if not cell.control and cell.id in a and cell.id in b
+        for name in a[cell.id]
+        if name in b[cell.id]
+    ]
     if not cells:
         raise BadInput(
             f"{first.path.name} and {second.path.name} have no cell in common",

@@ -120,7 +120,8 @@ def summary_line(environment: Mapping[str, Any]) -> str:
     e = environment
     virtual = "virtualised" if str(e["virtualised"]).startswith("yes") else "bare metal"
     cpus = f"{e['cpus']} CPU{'s' if e['cpus'] != 1 else ''}"
-    return f"contend {e['contend']} · {cpus} {e['cpu']} · {e['memory_gib']:.0f} GiB · {e['os']} · kernel {e['kernel']} · {virtual} · cgroup {e['cgroup']}"
+    parts = (f"contend {e['contend']}", f"{cpus} {e['cpu']}", f"{e['memory_gib']:.0f} GiB", e["os"])
+    return " · ".join((*parts, f"kernel {e['kernel']}", virtual, f"cgroup {e['cgroup']}"))
 
 
 def _read(path: str | Path) -> str:

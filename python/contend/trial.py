@@ -197,8 +197,9 @@ class TrialRunner:
                     hint=f"it said: {last_words(neighbour.errors)}",
                 )
             if time.monotonic() > deadline:
+                rates = f"{neighbour.before:.3g} of {neighbour.least:.3g} ({neighbour.resource})"
                 raise TrialFailed(
-                    f"neighbour {label} does not burn: {neighbour.before:.3g} of {neighbour.least:.3g} ({neighbour.resource}) after {BURN_TIMEOUT_S:g} s",
+                    f"neighbour {label} does not burn: {rates} after {BURN_TIMEOUT_S:g} s",
                     hint=f"it said: {last_words(neighbour.errors)}; see `burning` in its workload file",
                 )
 
@@ -268,8 +269,9 @@ class TrialRunner:
         )
         exit_ = seat.host.run(command).wait(BEFORE_TIMEOUT_S)
         if exit_.code != 0:
+            line = " ".join(commands.before)[:120]
             raise TrialFailed(
-                f"preparing a trial of {seat.party.label} failed with exit status {exit_.code}: {' '.join(commands.before)[:120]}",
+                f"preparing a trial of {seat.party.label} failed with exit status {exit_.code}: {line}",
                 hint=f"it said: {last_words(command.stderr, command.stdout)}",
             )
 

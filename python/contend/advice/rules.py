@@ -21,6 +21,9 @@ from contend.units import format_ratio, format_value
 LEAST_SHARE = 0.10
 
 
+Seen = Mapping[str, tuple[float, str]]  # evidence of one cell: {name: (median, unit)}
+
+
 @dataclass(frozen=True)
 class Cause:
     """One explanation: how much of the victim's lost time it accounts for, and how that was seen."""
@@ -144,9 +147,15 @@ def explain(result: CellResult) -> list[Cause]:
 
 
 def _timed(
-    resource: str, share: float, name: str, words: str, now: Mapping[str, tuple[float, str]], before: Mapping[str, tuple[float, str]],
-    suffix: str = "", also: tuple[str, ...] = (),
-) -> Cause:  # fmt: skip
+    resource: str,
+    share: float,
+    name: str,
+    words: str,
+    now: Seen,
+    before: Seen,
+    suffix: str = "",
+    also: tuple[str, ...] = (),
+) -> Cause:
     seen = f"{words} {format_value(_get(now, name), 's')} of {format_value(_get(now, 'wall'), 's')}{suffix}"
     evidence = _pair(name, now, before, words)
     for other in also:
@@ -165,10 +174,9 @@ def _disk(result: CellResult, lost: float) -> Cause | None:
     growth = 1 - _get(before, "disk_await") / _get(now, "disk_await")
     if growth <= 0:
         return None
-    words = (
-        f"a disk request takes {format_value(_get(now, 'disk_await') / 1e3, 's')} instead of {format_value(_get(before, 'disk_await') / 1e3, 's')}"
-        f" at {format_value(_get(now, 'disk_iops'), 'IOPS')} in all ({format_value(_get(before, 'disk_iops'), 'IOPS')} alone)"
-    )
+    takes, took = (format_value(_get(e, "disk_await") / 1e3, "s") for e in (now, before))
+    rate, alone = (format_value(_get(e, "disk_iops"), "IOPS") for e in (now, before))
+    words = f"a disk request takes {takes} instead of {took} at {rate} in all ({alone} alone)"
     evidence = _pair("disk_await", now, before, "time of a request in the disk's queue and service")
     evidence += _pair("disk_iops", now, before, "requests a second of the whole device") + _pair(
         "disk_queue", now, before, "mean requests in the queue"
@@ -202,9 +210,7 @@ def _burning(result: CellResult) -> tuple[Evidence, ...]:
     )
 
 
-def _pair(
-    name: str, now: Mapping[str, tuple[float, str]], before: Mapping[str, tuple[float, str]], what: str
-) -> tuple[Evidence, ...]:
+def _pair(name: str, now: Seen, before: Seen, what: str) -> tuple[Evidence, ...]:
     """The same quantity beside the neighbour and alone."""
     found = []
     for evidence, where in ((now, "beside"), (before, "alone")):
@@ -221,7 +227,7 @@ def _pair(
     return tuple(found)
 
 
-def _get(evidence: Mapping[str, tuple[float, str]], name: str) -> float:
+def _get(evidence: Seen, name: str) -> float:
     return evidence.get(name, (0.0, ""))[0]
 
 
@@ -251,12 +257,14 @@ def _remedy(kind: str, scenario: Interference, result: CellResult) -> tuple[str,
     if kind == "disk queue":
         iops = max(100, round(_get(result.evidence, "disk_iops") / 4, -2))
         return (
-            f"limit {neighbour} with io.max (cgroup v2) or blkio.throttle (v1), here to {format_value(iops, 'IOPS')}; or give it another device",
+            f"limit {neighbour} with io.max (cgroup v2) or blkio.throttle (v1), here to"
+            f" {format_value(iops, 'IOPS')}; or give it another device",
             f"{base} --set neighbours.{_workload_of(neighbour)}.limit.iops={iops:.0f}",
         )
     if scenario.placement != "own-cores":
         return (
-            f"separate them step by step: if {victim} is still slowed on CPUs of its own, a shared cache, memory bandwidth or device remains",
+            f"separate them step by step: if {victim} is still slowed on CPUs of its own,"
+            " a shared cache, memory bandwidth or device remains",
             f"{base} --set placement=own-cores",
         )
     return (

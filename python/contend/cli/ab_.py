@@ -36,7 +36,8 @@ _METRIC = re.compile(
     "metrics",
     multiple=True,
     metavar="SPEC",
-    help="wall, cpu, user, system, max_rss, or NAME[:UNIT[:higher|lower]]=REGEX-or-$.JSONPATH read from the command's output. The first is the headline.",
+    help="wall, cpu, user, system, max_rss, or NAME[:UNIT[:higher|lower]]=REGEX-or-$.JSONPATH read from the"
+    " command's output. The first is the headline.",
 )
 @click.option(
     "--rev",

@@ -52,7 +52,9 @@ def command(
                 name = " ".join(
                     f"{v}" for k, v in c.factors.items() if k in ("victim", "neighbour", "variant")
                 )
-                levels = f"{format_value(c.baseline.estimate.value, c.metric.unit)} → {format_value(c.treatment.estimate.value, c.metric.unit)}"
+                levels = " → ".join(
+                    format_value(at.estimate.value, c.metric.unit) for at in (c.baseline, c.treatment)
+                )
                 e = c.estimate
                 print(
                     f"{name:<34} {c.metric.name:<12} {levels:<26} {format_ratio(e.value, e.low, e.high):<22} {e.verdict}"

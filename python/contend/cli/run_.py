@@ -132,18 +132,18 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
     for cell in plan.cells:
         role = "control" if cell.control else "baseline" if not cell.baseline else ""
         print(f"  {cell.label + (' (control)' if cell.control else ''):<44} {role}")
-    print(
-        f"order of the first block{'' if asked.measure.seed is not None else ' (another seed gives another)'}:"
-    )
+    other = "" if asked.measure.seed is not None else " (another seed gives another)"
+    print(f"order of the first block{other}:")
     print("  " + " · ".join(plan.cell(t.cell).id for t in first))
     pilot_s = sum(estimate_trial_s(plan.cell(t.cell), asked) for t in plan.trials if t.phase == "pilot") / 3
     budget = asked.measure.budget
     blocks = asked.measure.planned_blocks
     whole_ns = (block_s * blocks + pilot_s) * 1e9
     fit = min(blocks, int((budget / 1e9 - pilot_s) / block_s)) if budget else blocks
-    print(f"estimated: {format_duration(block_s * 1e9)} a block, " + (
-        f"{max(0, fit)} blocks in the budget of {format_duration(budget)}" if budget and whole_ns > budget else f"at most {format_duration(whole_ns)} for {blocks} blocks"
-    ))  # fmt: skip
+    within = f"at most {format_duration(whole_ns)} for {blocks} blocks"
+    if budget and whole_ns > budget:
+        within = f"{max(0, fit)} blocks in the budget of {format_duration(budget)}"
+    print(f"estimated: {format_duration(block_s * 1e9)} a block, {within}")
     return 0
 
 

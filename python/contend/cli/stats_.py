@@ -39,9 +39,8 @@ def command(file: Path, baseline: str | None, level: str, as_json: bool) -> int:
         from contend.units import format_ratio
 
         for cell, e in found:
-            print(
-                f"{cell}: {format_ratio(e.value, e.low, e.high)} of the baseline, {e.verdict} (n = {e.n} blocks, {e.level:.0%})"
-            )
+            ratio = format_ratio(e.value, e.low, e.high)
+            print(f"{cell}: {ratio} of the baseline, {e.verdict} (n = {e.n} blocks, {e.level:.0%})")
             print(f"  {e.method}")
             for warning in e.warnings:
                 print(f"  warning: {warning}")
