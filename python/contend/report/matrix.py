@@ -1,0 +1,118 @@
+"""Cells as a table: which rows and columns a study has, and which comparison stands where.
+
+Interference: a row a victim, a column a neighbour. Overhead: a row a victim, a column a platform. Compare: a
+row a metric, a column a variant. Factors that vary beyond these (placement, platform) make one table each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from contend.analysis import Analysis, CellResult, Control, Level, MetricInfo
+
+CONTROL = " (control)"
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """One table. `beside` is the word before a column's name, `baseline` the name of the baseline column."""
+
+    group: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: Mapping[tuple[str, str], CellResult]
+    beside: str
+    baseline: str
+
+    def first(self, row: str) -> CellResult:
+        """Any cell of a row: its metric and baseline level are those of the whole row."""
+        return next(cell for (r, _), cell in self.cells.items() if r == row)
+
+    def level(self, row: str) -> Level:
+        return self.first(row).baseline
+
+    def metric(self, row: str) -> MetricInfo:
+        return self.first(row).metric
+
+
+def is_compare(analysis: Analysis) -> bool:
+    """`contend ab`: the ratio is treatment / baseline as measured, so its direction says nothing of worse."""
+    return analysis.study == "compare"
+
+
+def subject(factors: Mapping[str, str]) -> str:
+    """Whose figure it is: the victim; in a compare study the variant.
+
+    >>> subject({"victim": "ffmpeg", "neighbour": "none (control)"}), subject({"variant": "A (control)"})
+    ('ffmpeg', 'A')
+    """
+    return factors.get("victim") or factors.get("variant", "").removesuffix(CONTROL) or "all"
+
+
+def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
+    """The tables of the headline metrics (in a compare study of every metric), in the order of the cells."""
+    compare = is_compare(analysis)
+    column_key = {"interference": "neighbour", "compare": "variant"}.get(analysis.study, "")
+    cells = [c for c in analysis.cells if compare or c.metric.primary]
+    varying = _varying(cells) - {"victim", column_key}
+    groups: dict[str, dict[tuple[str, str], CellResult]] = {}
+    for cell in cells:
+        extra = ", ".join(f"{k} {cell.factors[k]}" for k in sorted(varying) if k in cell.factors)
+        if column_key in cell.factors:
+            group, column = extra, cell.factors[column_key]
+        else:
+            group, column = "", extra or cell.cell
+        row = cell.metric.name if compare else subject(cell.factors)
+        groups.setdefault(group, {})[row, column] = cell
+    return tuple(
+        Matrix(
+            group,
+            tuple(dict.fromkeys(row for row, _ in table)),
+            tuple(dict.fromkeys(column for _, column in table)),
+            table,
+            "beside" if column_key == "neighbour" else "",
+            baseline_name(analysis),
+        )
+        for group, table in groups.items()
+    )
+
+
+def _varying(cells: list[CellResult]) -> set[str]:
+    seen: dict[str, set[str]] = {}
+    for cell in cells:
+        for key, value in cell.factors.items():
+            seen.setdefault(key, set()).add(value)
+    return {key for key, values in seen.items() if len(values) > 1}
+
+
+def baseline_name(analysis: Analysis) -> str:
+    """What the baseline is called: `alone`, the first variant's name, or `baseline`."""
+    if analysis.study == "interference":
+        return "alone"
+    for control in analysis.controls:
+        if "variant" in control.factors:
+            return control.factors["variant"].removesuffix(CONTROL)
+    return "baseline"
+
+
+def condition(cell: CellResult, analysis: Analysis) -> str:
+    """What the treatment is, in words: `beside stress-cpu`, or the factors that differ.
+
+    Extra factors are named only where the run holds more than one level of them.
+    """
+    for matrix in matrices(analysis):
+        for (_, column), other in matrix.cells.items():
+            if other.cell == cell.cell:
+                words = f"{matrix.beside} {column}".strip()
+                return f"{words}, {matrix.group}" if matrix.group else words
+    return cell.cell
+
+
+def secondary(analysis: Analysis) -> list[CellResult]:
+    """Comparisons of every metric that the main table does not hold."""
+    return [] if is_compare(analysis) else [c for c in analysis.cells if not c.metric.primary]
+
+
+def headline_controls(analysis: Analysis) -> list[Control]:
+    return [c for c in analysis.controls if c.metric.primary or is_compare(analysis)]

@@ -1,0 +1,40 @@
+"""What every report is made from. Reports know nothing of how a run is made; this is all they get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contend.analysis import Analysis
+
+
+@dataclass(frozen=True, slots=True)
+class ReportInput:
+    """One finished run, as values.
+
+    `rows` are the rows of trials.ndjson in the order they were run, `environment` the fingerprint as stored,
+    `scenario_text` the YAML. `series_dir` holds the host's timelines (None or an empty directory: the report
+    says there are none). `command` repeats the run; `run_dir` is its path as the reader should type it.
+    """
+
+    analysis: Analysis
+    environment: Mapping[str, Any]
+    scenario_text: str
+    rows: Sequence[Mapping[str, Any]]
+    series_dir: Path | None
+    command: str
+    run_dir: str
+
+    @property
+    def counted(self) -> list[Mapping[str, Any]]:
+        """Trials that count: the pilot is thrown away."""
+        return [row for row in self.rows if row.get("phase") != "pilot"]
+
+    @property
+    def elapsed_ns(self) -> int:
+        """From the first trial's start to the last one's end, pilot included; 0 without trials."""
+        starts = [int(row["started_ns"]) for row in self.rows if row.get("started_ns") is not None]
+        ends = [int(row["ended_ns"]) for row in self.rows if row.get("ended_ns") is not None]
+        return max(0, max(ends) - min(starts)) if starts and ends else 0

@@ -1,0 +1,212 @@
+"""Live progress on stderr, with an honest estimate of the time left.
+
+The line is redrawn only when something happens, never by a timer: a thread that wakes up four times a second
+would be a neighbour of the very trial it reports on. Without a terminal there is one line a block.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from contend.clock import Clock, SystemClock
+from contend.units import NS_PER_S, format_duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+BAR = 28
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """What is ahead. `cells` are the cell ids of the trials still to run, in their order, pilot included.
+
+    `blocks` counts the counted blocks of the plan. `budget_ns` is the wall time after which the run stops
+    even when trials are left, None without a budget. `resumed` blocks are done already.
+    """
+
+    title: str
+    cells: tuple[str, ...]
+    blocks: int
+    budget_ns: int | None = None
+    resumed: int = 0
+
+
+class Progress(Protocol):
+    """What the orchestrator tells while it runs. Every call returns at once and never raises."""
+
+    def started(self, plan: PlanSummary) -> None: ...
+    def trial(self, cell: str, label: str) -> None:
+        """A trial begins: its cell's id, and words for people like `ffmpeg beside stress-cpu`."""
+
+    def result(self, cell: str, value: str) -> None:
+        """It ended: its headline figure as text, like `2.13 s`, or `failed`."""
+
+    def block(self, number: int) -> None:
+        """Counted block `number` (from 1) begins; 0 is the pilot."""
+
+    def note(self, text: str) -> None:
+        """A line that stays: a failed trial, a flag, the next look at the precision."""
+
+    def finished(self) -> None: ...
+
+
+class TimeLeft:
+    """How long the rest takes: mean duration of the finished trials of each cell, times those still to run.
+
+    Durations reach from one trial's end to the next one's end, so the time between trials (reset, washout,
+    analysis) is in them. Where a budget ends the run first, what is left of the budget is the answer.
+    """
+
+    def __init__(self, plan: PlanSummary, clock: Clock) -> None:
+        self._clock = clock
+        self._left = Counter(plan.cells)
+        self._spent: dict[str, tuple[int, int]] = {}  # cell: trials done, their time
+        self._budget_ns = plan.budget_ns
+        self._began_ns = self._last_ns = clock.monotonic_ns()
+
+    def ended(self, cell: str) -> None:
+        now = self._clock.monotonic_ns()
+        count, spent = self._spent.get(cell, (0, 0))
+        self._spent[cell] = (count + 1, spent + now - self._last_ns)
+        self._last_ns = now
+        if self._left[cell] > 0:
+            self._left[cell] -= 1
+
+    @property
+    def elapsed_ns(self) -> int:
+        return self._clock.monotonic_ns() - self._began_ns
+
+    def left_ns(self) -> int | None:
+        """Nanoseconds; None before there is anything to judge by. An unseen cell counts as the mean cell."""
+        planned: float | None = None
+        if self._spent:
+            means = {cell: spent / count for cell, (count, spent) in self._spent.items()}
+            typical = sum(means.values()) / len(means)
+            in_flight = self._clock.monotonic_ns() - self._last_ns
+            planned = max(
+                0.0, sum(n * means.get(cell, typical) for cell, n in self._left.items()) - in_flight
+            )
+        if self._budget_ns is None:
+            return None if planned is None else round(planned)
+        budget = max(0, self._budget_ns - self.elapsed_ns)
+        return budget if planned is None else min(budget, round(planned))
+
+    def share(self) -> float | None:
+        """Part of the whole time that has gone, 0–1."""
+        left = self.left_ns()
+        if left is None:
+            return None
+        whole = self.elapsed_ns + left
+        return self.elapsed_ns / whole if whole else 1.0
+
+
+class NoProgress:
+    """Says nothing: for `--quiet` and for tests."""
+
+    def started(self, plan: PlanSummary) -> None: ...
+    def trial(self, cell: str, label: str) -> None: ...
+    def result(self, cell: str, value: str) -> None: ...
+    def block(self, number: int) -> None: ...
+    def note(self, text: str) -> None: ...
+    def finished(self) -> None: ...
+
+
+class ConsoleProgress:
+    """The line for people. On a terminal it is redrawn in place; elsewhere each block prints one line."""
+
+    def __init__(self, console: Console, clock: Clock | None = None) -> None:
+        self._console = console
+        self._clock = clock or SystemClock()
+        self._live = console.is_terminal and not console.is_dumb_terminal
+        self._plan = PlanSummary("", (), 0)
+        self._time = TimeLeft(self._plan, self._clock)
+        self._block = 0
+        self._label = ""
+        self._value = ""
+        self._drawn = False
+
+    def started(self, plan: PlanSummary) -> None:
+        self._plan = plan
+        self._time = TimeLeft(plan, self._clock)
+        self._block = plan.resumed
+        if plan.title:
+            self._print(plan.title)
+
+    def trial(self, cell: str, label: str) -> None:
+        self._label = label
+        self._draw()
+
+    def result(self, cell: str, value: str) -> None:
+        self._time.ended(cell)
+        self._value = value
+        self._draw()
+
+    def block(self, number: int) -> None:
+        self._block = number
+        if not self._live:
+            self._print(self.line(bar=False))
+
+    def note(self, text: str) -> None:
+        self._print(f" {text}")
+        self._draw()
+
+    def finished(self) -> None:
+        self._erase()
+
+    # ---- drawing
+
+    def line(self, *, bar: bool) -> str:
+        """The line as text, never wider than the console."""
+        where = f"block {self._block}/{self._plan.blocks}" if self._block else "pilot"
+        left, share = self._time.left_ns(), self._time.share()
+        parts = [where]
+        if share is not None:
+            if bar and self._console.width >= 72:
+                done = round(BAR * share)
+                full, empty = "━─" if self._console.encoding.lower().startswith("utf") else "#-"
+                parts.append(full * done + empty * (BAR - done))
+            parts.append(f"{share * 100:3.0f} %")
+        if left is not None:
+            # Whole seconds: more would promise more than a mean of past trials can.
+            seconds = round(left / NS_PER_S)
+            parts.append(f"{format_duration(seconds * NS_PER_S) if seconds else '0 s'} left")
+        now = "  ".join(x for x in (self._label if bar else "", self._value if bar else "") if x)
+        text = " " + "  ".join([*parts, now] if now else parts)
+        width = self._console.width - 1
+        return text if len(text) <= width else text[: width - 1] + "…"
+
+    def _draw(self) -> None:
+        if not self._live:
+            return
+        self._erase()
+        self._write(self.line(bar=True))
+        self._drawn = True
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._write("\r\x1b[2K")
+            self._drawn = False
+
+    def _print(self, text: str) -> None:
+        self._erase()
+        printable = "".join(c if c.isprintable() else " " for c in text)
+        self._write(printable + "\n")
+
+    def _write(self, text: str) -> None:
+        """Straight to the stream, without markup or wrapping. A closed stderr must not end a run."""
+        try:
+            encoding = self._console.encoding
+            self._console.file.write(text.encode(encoding, "replace").decode(encoding))
+            self._console.file.flush()
+        except (OSError, ValueError):  # the reader went away: the run is what matters
+            self._live = False
+
+
+def console_progress(clock: Clock | None = None) -> ConsoleProgress:
+    """Progress on stderr, as `contend run` shows it."""
+    from rich.console import Console
+
+    return ConsoleProgress(Console(stderr=True, highlight=False), clock)

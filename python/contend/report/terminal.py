@@ -1,0 +1,323 @@
+"""The answer in a terminal: the table, the control, how sure it is, the findings, where the page lies.
+
+Works at 80 columns, without colour and without a terminal; colour only repeats what the text says.
+"""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from typing import TYPE_CHECKING
+
+from contend.analysis import Analysis, CellResult
+from contend.report import words
+from contend.report.matrix import (
+    Matrix,
+    condition,
+    headline_controls,
+    is_compare,
+    matrices,
+    secondary,
+    subject,
+)
+from contend.report.model import ReportInput
+from contend.units import format_value
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+BAR = 12  # columns of the longest bar
+ROW_LABEL = 28  # a row's name is folded beyond this
+COLUMN = 24  # and a column's name beyond this
+_ASCII = str.maketrans(
+    {"·": ".", "█": "#", "→": ">", "±": "+", "≤": "<", "×": "x", "–": "-", "µ": "u", "…": "~", "²": "2"}
+)
+_STYLES = {"worse": "bold red", "better": "green", "none": "dim", "unknown": "yellow"}
+
+
+def render(report: ReportInput, *, width: int = 80, verbose: bool = False) -> str:
+    """The report as plain text of at most `width` columns, without colour.
+
+    Only a single word longer than the width (a path, a verify command) can make a line longer, so that it can
+    still be copied whole.
+    """
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=width, no_color=True, force_terminal=False, legacy_windows=False)
+    show(report, console, verbose=verbose)
+    return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
+
+
+def show(report: ReportInput, console: Console, *, verbose: bool = False) -> None:
+    """Print the report to a rich console. `verbose` adds the metrics beyond each victim's first."""
+    printer = _Printer(report, console)
+    for matrix in matrices(report.analysis):
+        printer.matrix(matrix)
+    printer.certainty()
+    if verbose:
+        printer.secondary()
+    printer.findings(verbose)
+    printer.lost()
+    printer.where(verbose)
+
+
+class _Printer:
+    def __init__(self, report: ReportInput, console: Console) -> None:
+        self.report = report
+        self.analysis: Analysis = report.analysis
+        self.console = console
+        self.ascii = not (console.encoding or "utf-8").lower().startswith("utf")
+
+    # ---- small pieces
+
+    def text(self, words_: str, style: str = "") -> Text:
+        from rich.text import Text
+
+        # An error may quote a tool's escape codes: they must not reach the terminal.
+        printable = "".join(c if c.isprintable() or c == "\n" else " " for c in words_)
+        return Text(printable.translate(_ASCII) if self.ascii else printable, style=style)
+
+    def line(self, words_: str = "", style: str = "", indent: int = 0, hang: int = 0) -> None:
+        """One paragraph, folded at words with a hanging indent. A word longer than the line stays whole."""
+        folded = textwrap.wrap(
+            words_,
+            max(20, self.console.width),
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent + hang),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for part in folded or [""]:
+            self.console.print(self.text(part, style), soft_wrap=True, highlight=False, markup=False)
+
+    def command(self, words_: str, indent: int) -> None:
+        """A command is never folded: it must survive copy and paste."""
+        self.console.print(
+            self.text(" " * indent + words_, "cyan"), soft_wrap=True, highlight=False, markup=False
+        )
+
+    def table(self) -> Table:
+        from rich.table import Table
+
+        return Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
+
+    # ---- the parts, in order
+
+    def matrix(self, matrix: Matrix) -> None:
+        interval = words.level_text(self.analysis)
+        if is_compare(self.analysis):
+            title = (
+                f"{matrix.columns[0]} against {matrix.baseline}" if len(matrix.columns) == 1 else "Variants"
+            )
+            title += f" (ratio to {matrix.baseline}; {interval}; 1.00 = no effect)"
+        else:
+            title = f"Slowdown of each victim ({interval}; 1.00 = no effect)"
+        self.line()
+        self.line(title + (f", {matrix.group}" if matrix.group else ""), "bold", hang=2)
+        for one_line in (True, False):
+            table = self._grid(matrix, one_line)
+            if self._width(table) <= self.console.width - 2:
+                break
+        else:
+            table = self._list(matrix)
+        self._print(table)
+        if words.closed_loop(self.analysis):
+            self.line(
+                f"closed loop ({', '.join(words.closed_loop(self.analysis))}): the generator waits for each "
+                "answer, so read it as throughput, not as what a user waits.",
+                "dim",
+                2,
+                2,
+            )
+
+    def _width(self, table: Table) -> int:
+        return table.__rich_measure__(self.console, self.console.options.update(max_width=10_000)).maximum
+
+    def _print(self, table: Table) -> None:
+        from rich.padding import Padding
+
+        self.console.print(Padding(table, (0, 0, 0, 2)), highlight=False, markup=False)
+
+    def _grid(self, matrix: Matrix, one_line: bool) -> Table:
+        """Rows by columns, two lines a row. With room the interval stands beside its value, else below it."""
+        table = self.table()
+        table.add_column(
+            "metric" if is_compare(self.analysis) else "victim", overflow="fold", max_width=ROW_LABEL
+        )
+        table.add_column(self.text(matrix.baseline), no_wrap=True)
+        for column in matrix.columns:
+            table.add_column(
+                self.text(f"{matrix.beside}\n{column}".strip()), overflow="fold", max_width=COLUMN
+            )
+        most = _most(matrix)
+        for row in matrix.rows:
+            metric = matrix.metric(row)
+            name = self.text(row)
+            if not is_compare(self.analysis):
+                name.append_text(self.text(f"\n  {metric.name}", "dim"))
+            cells = [self._cell(matrix.cells.get((row, column)), one_line, most) for column in matrix.columns]
+            table.add_row(name, self.text(words.level(matrix.level(row))), *cells)
+        return table
+
+    def _cell(self, cell: CellResult | None, one_line: bool, most: float) -> Text:
+        if cell is None:
+            return self.text("")
+        style = _STYLES[words.effect(cell, self.analysis)]
+        value, interval = words.split_ratio(cell.estimate)
+        mark = f" {words.NONE_MARK}" if cell.estimate.verdict == "no detectable effect" else ""
+        if is_compare(self.analysis):
+            return self.text(f"{value} {interval}{mark}\n{words.effect_words(cell, self.analysis)}", style)
+        if one_line:
+            return self.text(f"{value} {interval}{mark}\n{self._bar(cell, most)}", style)
+        return self.text(f"{value}{mark or f' {self._bar(cell, most, BAR // 2)}'}\n{interval}", style)
+
+    def _bar(self, cell: CellResult, most: float, width: int = BAR) -> str:
+        """The time a neighbour adds, against the most that any adds here. Nothing without an effect."""
+        if words.effect(cell, self.analysis) != "worse" or most <= 0:
+            return ""
+        return "█" * max(1, round(width * (cell.estimate.value - 1) / most))
+
+    def _list(self, matrix: Matrix) -> Table:
+        """A line a comparison: for a matrix too wide for the screen, or names too long for columns."""
+        table = self.table()
+        room = max(16, self.console.width - 2 - 26 - BAR - 4)
+        table.add_column("metric" if is_compare(self.analysis) else "victim", overflow="fold", width=room)
+        table.add_column("value", no_wrap=True)
+        table.add_column("", no_wrap=True)
+        most = _most(matrix)
+        for row in matrix.rows:
+            metric = matrix.metric(row)
+            label = row if is_compare(self.analysis) else f"{row} {metric.name}"
+            table.add_row(
+                self.text(label, "bold"), self.text(f"{words.level(matrix.level(row))} {matrix.baseline}"), ""
+            )
+            for column in matrix.columns:
+                cell = matrix.cells.get((row, column))
+                if cell is None:
+                    continue
+                style = _STYLES[words.effect(cell, self.analysis)]
+                table.add_row(
+                    self.text(f"  {matrix.beside} {column}".rstrip()),
+                    self.text(words.ratio(cell.estimate), style),
+                    self.text(self._bar(cell, most), style),
+                )
+        return table
+
+    def certainty(self) -> None:
+        """The control, the smallest effect that could have been seen, and whether the target was reached."""
+        analysis = self.analysis
+        controls = headline_controls(analysis)
+        compare = is_compare(analysis)
+        if any(c.estimate.verdict == "no detectable effect" for c in analysis.cells):
+            self.line(f"{words.NONE_MARK} = no detectable effect", "dim", 2)
+
+        def name(factors: object, metric: str) -> str:
+            return metric if compare else str(factors)
+
+        if controls:
+            parts = [
+                f"{name(subject(c.factors), c.metric.name)} {' '.join(words.split_ratio(c.estimate))}"
+                + (" ALARM" if c.alarm else "")
+                for c in controls
+            ]
+            self.line(
+                "control (A/A)   " + "  ".join(p.replace(" ", "\N{NO-BREAK SPACE}") for p in parts), "", 2, 16
+            )
+            seen = ", ".join(
+                f"{name(subject(c.factors), c.metric.name)} {words.detectable(c)}" for c in controls
+            )
+            self.line(f"smallest effect this run could see (80 % power): {seen}", "", 2, 2)
+        else:
+            self.line("no A/A control: what this run could not have seen is unknown", "yellow", 2, 2)
+        if any(c.alarm for c in controls):
+            self.line(
+                "ALARM: two labels of the same cell differ, so the host was not steady; treat effects of "
+                "that size as noise, and measure again on a quieter host.",
+                "bold red",
+                2,
+                2,
+            )
+        if target := words.target_line(self.report):
+            self.line(target, "", 2, 2)
+
+    def secondary(self) -> None:
+        cells = secondary(self.analysis)
+        if not cells:
+            return
+        self.line()
+        self.line("Other metrics (slowdown; > 1 is worse)", "bold")
+        table = self.table()
+        for title in ("victim", "metric", "condition"):
+            table.add_column(title, overflow="fold", max_width=ROW_LABEL)
+        for title in ("from → to", "slowdown"):
+            table.add_column(self.text(title), overflow="fold")
+        for cell in cells:
+            closed = " (closed loop)" if cell.metric.loop == "closed" else ""
+            table.add_row(
+                self.text(subject(cell.factors)),
+                self.text(cell.metric.name + closed),
+                self.text(condition(cell, self.analysis)),
+                self.text(f"{words.level(cell.baseline)} → {words.level(cell.treatment)}"),
+                self.text(words.ratio(cell.estimate), _STYLES[words.effect(cell, self.analysis)]),
+            )
+        self._print(table)
+
+    def findings(self, verbose: bool) -> None:
+        self.line()
+        if not self.analysis.findings:
+            self.line("Findings: none. No rule found evidence for a cause.", "bold")
+            return
+        self.line("Findings", "bold")
+        for number, finding in enumerate(self.analysis.findings, 1):
+            self.line(f"{number} {finding.sentence}", "bold", 1, 2)
+            seen = [f"{e.what} {format_value(e.value, e.unit)}" for e in finding.evidence]
+            if finding.share is not None:
+                seen.append(f"explains {words.percent(finding.share)} of the effect")
+            if seen:
+                self.line(f"seen: {'; '.join(seen)}", "dim", 3, 2)
+            if verbose:
+                for item in finding.evidence:
+                    self.line(f"{item.what}: {item.where}", "dim", 5, 2)
+            if finding.advice:
+                self.line(f"→ {finding.advice}", "", 3, 2)
+            if finding.verify:
+                self.command(f"verify: {finding.verify}", 5)
+
+    def lost(self) -> None:
+        """What is not in the figures, so that nobody has to guess."""
+        analysis = self.analysis
+        rows = [
+            ("skipped", list(analysis.skipped)),
+            ("failed", list(analysis.failed)),
+            (
+                "flagged, kept",
+                [f"{n} of {analysis.trials} trials: {flag}" for flag, n in analysis.flags.items()],
+            ),
+        ]
+        if not any(items for _, items in rows):
+            return
+        self.line()
+        for title, items in rows:
+            for item in items[:5]:
+                self.line(f"{title}: {item}", "yellow", 1, 2)
+            if len(items) > 5:
+                self.line(f"{title}: and {len(items) - 5} more", "yellow", 1, 2)
+
+    def where(self, verbose: bool) -> None:
+        run = self.report.run_dir.rstrip("/")
+        self.line()
+        self.command(f"{run}   report: {run}/report.html", 0)
+        more = len(secondary(self.analysis))
+        if more and not verbose:
+            some = f"{more} comparisons of other metrics are" if more > 1 else "another metric is"
+            self.line(f"{some} in the report, or here with -v", "dim")
+
+
+def _most(matrix: Matrix) -> float:
+    """The largest excess over 1 in a table: what the longest bar stands for."""
+    return max(
+        (c.estimate.value - 1 for c in matrix.cells.values() if c.estimate.verdict == "higher"), default=0.0
+    )

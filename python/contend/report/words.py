@@ -1,0 +1,164 @@
+"""How reports say a number: the same words in the terminal and on the page."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from contend.analysis import Analysis, CellResult, Control, Level
+from contend.report.matrix import is_compare, subject
+from contend.report.model import ReportInput
+from contend.stats.estimate import Estimate
+from contend.units import NS_PER_S, format_ratio, format_value
+
+NONE_MARK = "·"  # no detectable effect
+
+
+def split_ratio(estimate: Estimate) -> tuple[str, str]:
+    """Value and interval of a ratio, apart: the interval deserves a line of its own where room is scarce.
+
+    >>> split_ratio(Estimate(2.021, 1.981, 2.069, "ratio", 9, 0.95, "HL", "higher"))
+    ('2.02', '[1.98, 2.07]')
+    >>> split_ratio(Estimate(0.99, 0.98, 0.998, "ratio", 9, 0.95, "HL", "lower"))
+    ('0.990', '[0.980, 0.998]')
+    """
+    if not math.isfinite(estimate.value):
+        return "?", "[no figure]"
+    value, _, interval = format_ratio(estimate.value, estimate.low, estimate.high).partition(" ")
+    if estimate.verdict in ("higher", "lower"):
+        # An interval that excludes 1 must not read as if it held it: show the digit that tells.
+        decimals = len(value.partition(".")[2])
+        near = estimate.low if estimate.verdict == "higher" else estimate.high
+        while decimals < 4 and float(f"{near:.{decimals}f}") == 1:
+            decimals += 1
+            value = f"{estimate.value:.{decimals}f}"
+            interval = f"[{estimate.low:.{decimals}f}, {estimate.high:.{decimals}f}]"
+    return value, interval
+
+
+def ratio(estimate: Estimate) -> str:
+    """Value, interval, and the mark of no detectable effect."""
+    mark = f" {NONE_MARK}" if estimate.verdict == "no detectable effect" else ""
+    return " ".join(split_ratio(estimate)) + mark
+
+
+def level(of: Level) -> str:
+    return format_value(of.estimate.value, of.estimate.unit)
+
+
+def effect(cell: CellResult, analysis: Analysis) -> str:
+    """`worse`, `better`, `none` (no detectable effect) or `unknown` (too few blocks, refused)."""
+    verdict = cell.estimate.verdict
+    if verdict == "no detectable effect":
+        return "none"
+    if verdict not in ("higher", "lower"):
+        return "unknown"
+    worse = "lower" if is_compare(analysis) and cell.metric.better == "higher" else "higher"
+    return "worse" if verdict == worse else "better"
+
+
+def effect_words(cell: CellResult, analysis: Analysis) -> str:
+    """The verdict for those who see neither colour nor place: `slower`, `12 % less: better`."""
+    what = effect(cell, analysis)
+    if what == "unknown":
+        return "refused" if cell.estimate.verdict == "refused" else "no verdict"
+    if what == "none":
+        return "no detectable effect"
+    if is_compare(analysis):
+        more = "more" if cell.estimate.value > 1 else "less"
+        return f"{percent(abs(cell.estimate.value - 1))} {more}: {what}"
+    return "slower" if what == "worse" else "faster"
+
+
+def percent(fraction: float) -> str:
+    """Two significant digits.
+
+    >>> percent(0.0191), percent(0.2), percent(1.5), percent(float("inf"))
+    ('1.9 %', '20 %', '150 %', 'any')
+    """
+    if not math.isfinite(fraction) or fraction >= 1e9:
+        return "any"
+    value = fraction * 100
+    return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
+
+
+def detectable(control: Control) -> str:
+    known = math.isfinite(control.detectable) and control.detectable < 1e9
+    return percent(control.detectable) if known else "unknown (too few blocks)"
+
+
+def level_text(analysis: Analysis) -> str:
+    """`95 % interval`, and how many hold together where more than one does."""
+    levels = {c.estimate.level for c in analysis.cells} or {0.95}
+    text = f"{percent(max(levels))} interval"
+    many = analysis.design.simultaneous
+    return f"{text}s, all {many} at once" if many > 1 else text
+
+
+def closed_loop(analysis: Analysis) -> list[str]:
+    """Victim-and-metric names whose load generator waits for each answer: never a user's latency."""
+    closed = [c for c in analysis.cells if c.metric.loop == "closed"]
+    return list(dict.fromkeys(f"{subject(c.factors)} {c.metric.name}" for c in closed))
+
+
+def missed(analysis: Analysis) -> list[str]:
+    """Victim-and-metric names whose target precision was not reached."""
+    return [name for name, reached in analysis.design.target_reached.items() if not reached]
+
+
+def budget_needed(report: ReportInput) -> str:
+    """The `--budget` that should reach the target: half-widths shrink with the root of the number of blocks.
+
+    An empty string where nothing was missed, no interval exists yet to extrapolate from, or the answer would
+    be longer than a day: then the honest advice is a quieter host or a wider target.
+    """
+    analysis = report.analysis
+    target = analysis.design.target
+    names = set(missed(analysis))
+    if not target or not names or not report.elapsed_ns:
+        return ""
+    widths = [
+        c.estimate.relative_half_width
+        for c in analysis.cells
+        if f"{subject(c.factors)} {c.metric.name}" in names
+    ] or [c.estimate.relative_half_width for c in analysis.cells if c.metric.primary]
+    widest = max(widths, default=math.inf)
+    if not math.isfinite(widest):
+        return ""
+    seconds = report.elapsed_ns / NS_PER_S * max(1.0, (widest / target) ** 2)
+    if seconds > 24 * 3600:
+        return ""
+    minutes = math.ceil(seconds / 60)
+    step = 1 if minutes <= 10 else 5 if minutes <= 60 else 30
+    minutes = math.ceil(minutes / step) * step
+    return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
+
+
+def command_with_budget(report: ReportInput) -> str:
+    """The command of this run with the budget that should reach the target; empty where there is none."""
+    budget = budget_needed(report)
+    command, replaced = re.subn(r"--budget[= ]\S+", f"--budget {budget}", report.command)
+    return "" if not budget else command if replaced else f"{command} --budget {budget}"
+
+
+def target_line(report: ReportInput) -> str:
+    """Whether the wanted precision was reached, and what to do where it was not. Empty without a target."""
+    design = report.analysis.design
+    if design.target is None:
+        return ""
+    names = missed(report.analysis)
+    if not names:
+        return f"target ±{percent(design.target)} reached after {design.blocks} blocks"
+    budget = budget_needed(report)
+    few = all(c.estimate.verdict == "too few" for c in report.analysis.cells)
+    advice = (
+        f": --budget {budget}"
+        if budget
+        else ": more blocks are needed, so a larger --budget"
+        if few
+        else ": needs a quieter host or a wider target (--set measure.target=…)"
+    )
+    some = (
+        "not reached" if len(names) == len(design.target_reached) else f"not reached for {', '.join(names)}"
+    )
+    return f"target ±{percent(design.target)} {some} ({design.stopped}){advice}"
