@@ -1,0 +1,171 @@
+"""One self-contained HTML page: the question, the answer, the evidence, what to do, how to check.
+
+Nothing is fetched: style, script, the Vega runtime and the data are in the file, and a content security policy
+in it forbids every request. Charts are compiled from Vega-Lite to Vega here, so that opening the page only has
+to draw them; the runtime is in it once.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from contend.analysis import Analysis, CellResult
+from contend.report import words
+from contend.report.matrix import condition, is_compare, matrices, secondary, subject
+from contend.report.model import ReportInput
+from contend.report.plotkit import VEGA_LITE, Plot
+from contend.report.theme import stylesheet
+from contend.units import format_duration, format_value
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+# Heat map: lower ends of the steps, as ratios of the baseline.
+HEAT = ((2.0, "h5"), (1.5, "h4"), (1.2, "h3"), (1.05, "h2"), (1.0, "h1"))
+HEAT_LEGEND = (
+    ("f2", "below 0.9"), ("f1", "0.9 – 1"), ("h0", "no detectable effect"), ("h1", "1 – 1.05"), ("h2", "1.05 – 1.2"),
+    ("h3", "1.2 – 1.5"), ("h4", "1.5 – 2"), ("h5", "2 and more"),
+)  # fmt: skip
+
+
+def render_html(report: ReportInput) -> str:
+    """The page as text. Names, errors and the scenario are escaped wherever they stand."""
+    from contend.report.plots import all_plots
+
+    plots = all_plots(report)
+    analysis = report.analysis
+    by_role: dict[str, list[Plot]] = {"answer": [], "points": [], "strip": [], "timeline": []}
+    for plot in plots:
+        by_role[plot.role].append(plot)
+    return _environment().get_template("report.html.j2").render(
+        analysis=analysis,
+        design=analysis.design,
+        report=report,
+        compare=is_compare(analysis),
+        matrices=matrices(analysis),
+        secondary=secondary(analysis),
+        plots=by_role,
+        facts=_facts(report),
+        target=words.target_line(report),
+        more=words.command_with_budget(report),
+        closed=words.closed_loop(analysis),
+        machine=list(flatten(report.environment)),
+        heat_legend=HEAT_LEGEND,
+        blocks=_blocks(report),
+        style=stylesheet() + _resource("report.css"),
+        script=_resource("report.js"),
+        vega=_vega_runtime() if plots else "",
+        charts=_script_json({plot.id: _compile(plot) for plot in plots}),
+    )  # fmt: skip
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("contend.report"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.globals.update(
+        words=words,
+        heat=heat,
+        subject=subject,
+        condition=condition,
+        value=format_value,
+        percent=words.percent,
+    )
+    return environment
+
+
+def _resource(name: str) -> str:
+    return (importlib.resources.files("contend.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _vega_runtime() -> str:
+    """`window.vegaEmbed`, as vl-convert bundles it. No closing tag may end the script early.
+
+    Bundling `vega` alone would be a third smaller, but Vega 6 has no default export and the name is null in
+    the bundle; vega-embed draws compiled charts all the same.
+    """
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _compile(plot: Plot) -> dict[str, Any]:
+    import vl_convert
+
+    compiled: dict[str, Any] = vl_convert.vegalite_to_vega(plot.spec, vl_version=VEGA_LITE)
+    return compiled
+
+
+def _script_json(value: object) -> str:
+    """JSON that may stand inside a script element, whatever strings it holds."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def heat(cell: CellResult, analysis: Analysis) -> str:
+    """The heat map's colour of a comparison; no colour without a detectable effect.
+
+    Ratios as measured (`contend ab`) are turned so that red is worse in every study.
+    """
+    effect = words.effect(cell, analysis)
+    if effect in ("none", "unknown"):
+        return "h0"
+    value = cell.estimate.value
+    if is_compare(analysis) and cell.metric.better == "higher" and value > 0:
+        value = 1 / value
+    if effect == "better":
+        return "f2" if value < 0.9 else "f1"
+    return next((name for low, name in HEAT if value >= low), "h1")
+
+
+def _facts(report: ReportInput) -> list[tuple[str, str]]:
+    """The line under the answer: how much was done, where, when."""
+    analysis, design = report.analysis, report.analysis.design
+    when = next((str(row["utc"]) for row in report.rows if row.get("utc")), "")
+    facts = [
+        ("Trials", f"{analysis.trials}, {design.blocks} counted blocks"),
+        ("Took", format_duration(report.elapsed_ns) if report.elapsed_ns else ""),
+        ("Seed", str(design.seed)),
+        ("Machine", ", ".join(str(report.environment[k]) for k in ("cpu", "os") if report.environment.get(k))),
+        ("Began", when[:16].replace("T", " ") + " UTC" if when else ""),
+    ]  # fmt: skip
+    return [(name, text) for name, text in facts if text]
+
+
+def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The fingerprint as lines; nested names joined by dots.
+
+    >>> list(flatten({"cpu": "x", "cgroup": {"version": 2, "controllers": ["cpu", "io"]}, "smt": False}))
+    [('cpu', 'x'), ('cgroup.version', '2'), ('cgroup.controllers', 'cpu, io'), ('smt', 'no')]
+    """
+    for key, item in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(item, Mapping):
+            yield from flatten(item, f"{name}.")
+        elif isinstance(item, list | tuple):
+            yield name, ", ".join(str(x) for x in item) or "none"
+        elif isinstance(item, bool):
+            yield name, "yes" if item else "no"
+        else:
+            yield name, "unknown" if item is None else str(item)
+
+
+def _blocks(report: ReportInput) -> list[tuple[str, float, float]]:
+    """Name, start and end of the pilot and every block, s since the first trial: a way through the timelines
+    for those who cannot drag a brush."""
+    timed = [r for r in report.rows if r.get("started_ns") is not None and r.get("ended_ns") is not None]
+    origin = min((int(r["started_ns"]) for r in timed), default=0)
+    spans: dict[str, tuple[int, int]] = {}
+    for row in timed:
+        name = "pilot" if row.get("phase") == "pilot" else f"block {int(row.get('block', 0)) + 1}"
+        start, end = int(row["started_ns"]), int(row["ended_ns"])
+        known = spans.get(name, (start, end))
+        spans[name] = (min(start, known[0]), max(end, known[1]))
+    return [(name, (a - origin) / 1e9, (b - origin) / 1e9) for name, (a, b) in spans.items()]

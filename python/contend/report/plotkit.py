@@ -1,0 +1,129 @@
+"""What the plots share: the Plot, colours of conditions, rows with their labels, the frame of a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contend.report.matrix import CONTROL, matrices
+from contend.report.model import ReportInput
+from contend.report.theme import series_colours, var
+
+Spec = dict[str, Any]
+VEGA_LITE = "6.4"  # the Vega-Lite that the specs are compiled with; vl-convert ships it
+ROW = 40  # pixels of one row of points or intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One figure. `spec` is Vega-Lite with colours as CSS variables and the width of its container; `legend`
+    maps names to colours; `headers` and `table` say the same in figures; `role` tells where it belongs."""
+
+    id: str
+    role: str  # answer, points, strip, timeline
+    title: str
+    caption: str
+    spec: Spec
+    legend: Mapping[str, str]
+    headers: tuple[str, ...]
+    table: tuple[tuple[str, ...], ...]
+
+
+def condition_colours(report: ReportInput) -> dict[str, str]:
+    """One colour a condition in the whole report: the baseline and its control grey, then the columns."""
+    names = ["alone", "control"]
+    for matrix in matrices(report.analysis):
+        names.extend(matrix.columns)
+    names += [condition_name(row.get("factors", {}), str(row.get("cell", ""))) for row in report.rows]
+    colours = series_colours(names)
+    for matrix in matrices(report.analysis):
+        colours[matrix.baseline] = var("alone")
+    return colours
+
+
+def condition_name(factors: Mapping[str, str], cell: str) -> str:
+    """What gives a trial its colour: its neighbour, else its variant or platform."""
+    name = factors.get("neighbour") or factors.get("variant") or factors.get("platform") or cell
+    if name == "none":
+        return "alone"
+    return "control" if name.endswith(CONTROL) else name
+
+
+def median(values: Sequence[float]) -> float | None:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    if not ordered:
+        return None
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def axis_format(values: Iterable[float]) -> str:
+    """SI prefixes for large numbers, plain digits else."""
+    return "~s" if max(abs(v) for v in values) >= 10_000 else ".6~g"
+
+
+def row_axis(field: str, rows: int) -> Spec:
+    """Rows as numbers from the top; a row's marks stand in its lower part, below its label."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "axis": None,
+        "scale": {"domain": [-0.68, rows - 0.68], "reverse": True, "nice": False, "zero": False},
+    }
+
+
+def row_labels(field: str, rows: int) -> list[Spec]:
+    """A label above each row, with a halo in the page's colour so that grid lines do not cross the words."""
+
+    def layer(**mark: Any) -> Spec:
+        text = {"type": "text", "align": "left", "baseline": "middle", "dy": -16, "fontSize": 12.5}
+        return {
+            "mark": {**text, "limit": {"expr": "width"}, **mark},
+            "encoding": {"x": {"value": 0}, "y": row_axis("y", rows), "text": {"field": field}},
+        }
+
+    halo = layer(color=var("page"), stroke=var("page"), strokeWidth=4, strokeJoin="round")
+    return [halo, layer(color=var("ink"))]
+
+
+def chart(height: int, layers: list[Spec], values: list[dict[str, Any]]) -> Spec:
+    """A layered chart as wide as its container. Plain Vega-Lite: building it through Altair's classes takes
+    about a second a chart, all of it in checks that the tests make once against Vega-Lite's schema."""
+    return {
+        "$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE}.json",
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "padding": {"left": 2, "right": 8, "top": 4, "bottom": 2},
+        "background": "transparent",
+        "data": {"values": values},
+        "layer": layers,
+        "config": CONFIG,
+    }
+
+
+CONFIG: Spec = {
+    "aria": False,  # the page gives each figure a name and a table; a thousand labelled marks help nobody
+    "font": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": var("soft"),
+        "titleColor": var("soft"),
+        "gridColor": var("grid"),
+        "tickColor": var("line"),
+        "domainColor": var("line"),
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelOverlap": True,
+        "titlePadding": 8,
+    },
+    "legend": {
+        "labelColor": var("ink"),
+        "titleColor": var("soft"),
+        "labelFontSize": 12,
+        "orient": "top",
+        "title": None,
+    },
+}

@@ -1,0 +1,338 @@
+"""The plots, as Vega-Lite: one function a plot, with its caption, its legend and its figures as a table.
+
+Rows are named inside the drawing, above each row, so that long names and narrow screens need no margin.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from contend.analysis import CellResult
+from contend.errors import BadInput
+from contend.report import words
+from contend.report.matrix import CONTROL, Matrix, is_compare, matrices, subject
+from contend.report.model import ReportInput
+from contend.report.plotkit import (
+    ROW,
+    VEGA_LITE,
+    Plot,
+    Spec,
+    axis_format,
+    chart,
+    condition_colours,
+    median,
+    row_axis,
+    row_labels,
+)
+from contend.report.theme import resolve, var
+from contend.units import format_value
+
+FOREST_ROWS = 14  # more comparisons than this are in the matrix only
+STATIC_WIDTH = 760  # pixels of a plot saved to a file
+
+TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128)
+
+
+def all_plots(report: ReportInput) -> list[Plot]:
+    """Every plot this run has data for, in the order of the page."""
+    from contend.report.timeline_plots import timeline_plots
+
+    plots = [forest(report)] if report.analysis.cells else []
+    plots += [
+        points(report, matrix, row, f"{table}-{number}")
+        for table, matrix in enumerate(matrices(report.analysis))
+        for number, row in enumerate(matrix.rows)
+    ]
+    return [p for p in plots if p is not None] + timeline_plots(report)
+
+
+# ---- the answer: every comparison with its interval, the largest first
+
+
+def forest(report: ReportInput) -> Plot | None:
+    """Ratios with intervals on a log scale around 1, largest effect first."""
+    analysis = report.analysis
+    named = [
+        (cell, f"{row} {matrix.beside} {column}".replace("  ", " ") if not is_compare(analysis) else row)
+        for matrix in matrices(analysis)
+        for (row, column), cell in matrix.cells.items()
+        if math.isfinite(cell.estimate.value) and cell.estimate.value > 0
+    ]
+    if not named:
+        return None
+    named.sort(key=lambda pair: -abs(math.log(pair[0].estimate.value)))
+    shown = named[:FOREST_ROWS]
+    values = [
+        {
+            "y": number,
+            "label": f"{words.ratio(cell.estimate)}\u2003{label}",
+            "value": cell.estimate.value,
+            **_bounds(cell),
+            "colour": _effect_colour(words.effect(cell, analysis)),
+            "say": f"{label}: {words.ratio(cell.estimate)}, n = {cell.estimate.n}",
+        }
+        for number, (cell, label) in enumerate(shown)
+    ]
+    edges = [c.estimate.value for c, _ in shown] + [edge for c, _ in shown for edge in _bounds(c).values()]
+    domain = [min(0.95, min(edges) * 0.97), max(1.05, max(edges) * 1.03)]
+    what = "ratio" if is_compare(analysis) else "slowdown"
+    x = {
+        "field": "value",
+        "type": "quantitative",
+        "title": f"{what} (log scale, 1 = no effect)",
+        "scale": {"type": "log", "domain": domain, "nice": False},
+        "axis": {"values": [t for t in TICKS if domain[0] <= t <= domain[1]], "format": "~g"},
+    }
+    y = row_axis("y", len(values))
+    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    spec = chart(
+        len(values) * ROW,
+        [
+            {
+                "data": {"values": [{"value": 1}]},
+                "mark": {"type": "rule", "color": var("soft"), "strokeDash": [4, 3]},
+                "encoding": {"x": x},
+            },
+            *_intervals(values, x, y, strokeWidth=5, opacity=0.45),
+            {
+                "mark": {"type": "point", "filled": True, "size": 75, "opacity": 1},
+                "encoding": {"x": x, "y": y, "color": colour, "tooltip": {"field": "say"}},
+            },
+            *row_labels("label", len(values)),
+        ],
+        values,
+    )
+    rest = len(named) - len(shown)
+    caption = (
+        "Points are estimates, bars their intervals: right of the dashed line "
+        + ("more than the baseline." if is_compare(analysis) else "slower, left of it faster.")
+        + " A bar that crosses the line is no detectable effect; a point without a bar had too few blocks."
+        + (f" The {len(shown)} largest of {len(named)}; all are in the table below." if rest > 0 else "")
+    )
+    table = tuple((label, words.ratio(c.estimate), words.effect_words(c, analysis)) for c, label in named)
+    return Plot(
+        "answer", "answer", "Largest effects", caption, spec, {}, ("comparison", what, "verdict"), table
+    )
+
+
+def _bounds(cell: CellResult) -> dict[str, float]:
+    low, high = cell.estimate.low, cell.estimate.high
+    return {"low": low, "high": high} if math.isfinite(high) and low > 0 else {}
+
+
+def _effect_colour(effect: str) -> str:
+    return var({"worse": "bad", "better": "good", "none": "alone", "unknown": "warn"}[effect])
+
+
+# ---- every raw point of one victim, the median and its interval beside them
+
+
+def points(report: ReportInput, matrix: Matrix, row: str, plot_id: str) -> Plot | None:
+    """One victim's trials: a dot a block (jittered upwards and downwards), the cell's median and interval."""
+    metric = matrix.metric(row)
+    rows = _point_rows(report, matrix, row)
+    everything = [value for _, series, *_ in rows for value in series]
+    if not everything:
+        return None
+    jitter = random.Random(row)  # the same page from the same run
+    palette = condition_colours(report)
+    colours = {name: palette[name.removeprefix("beside ") if matrix.beside else name] for name, *_ in rows}
+    dots: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
+    for number, (name, series, blocks, flagged, interval) in enumerate(rows):
+        for position, value in enumerate(series):
+            mark = "flagged" if position in flagged else "clean"
+            dots.append(
+                {
+                    "y": round(number + 0.12 * jitter.uniform(-1, 1), 3),
+                    "value": value,
+                    "colour": colours[name],
+                    "mark": mark,
+                    "say": f"{name}, block {blocks[position] + 1}: {format_value(value, metric.unit)}"
+                    + (" (flagged)" if mark == "flagged" else ""),
+                }
+            )
+        middle = median(series)
+        told = "no result" if middle is None else format_value(middle, metric.unit)
+        text = f"{name}\u2003{told}"
+        summary: dict[str, Any] = {"y": number, "label": text, "value": middle, "colour": colours[name]}
+        if interval is not None:
+            summary |= {"low": interval[0], "high": interval[1]}
+        summaries.append({k: v for k, v in summary.items() if v is not None})
+    zero = max(everything) > 1.5 * min(everything)
+    x = {
+        "field": "value",
+        "type": "quantitative",
+        "title": f"{metric.name}, {metric.unit}",
+        "scale": {"zero": zero, "nice": True},
+        "axis": {"tickCount": 5, "format": axis_format(everything)},
+    }
+    y = row_axis("y", len(rows))
+    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    spec = chart(
+        len(rows) * ROW,
+        [
+            *_intervals(summaries, x, y, strokeWidth=12, opacity=0.22),
+            {
+                "data": {"values": summaries},
+                "transform": [{"filter": "isValid(datum.value)"}],
+                "mark": {"type": "tick", "thickness": 2, "height": 16, "orient": "vertical"},
+                "encoding": {"x": x, "y": y, "color": {"value": var("ink")}},
+            },
+            {
+                "mark": {"type": "point", "size": 26, "strokeWidth": 1.3, "filled": False},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "color": colour,
+                    "shape": {
+                        "field": "mark",
+                        "type": "nominal",
+                        "legend": None,
+                        "scale": {"domain": ["clean", "flagged"], "range": ["circle", "triangle-up"]},
+                    },
+                    "tooltip": {"field": "say"},
+                },
+            },
+            *({**layer, "data": {"values": summaries}} for layer in row_labels("label", len(rows))),
+        ],
+        dots,
+    )
+    better = "less is better" if metric.better == "lower" else "more is better"
+    some_flagged = any(flagged for *_, flagged, _ in rows)
+    caption = (
+        f"Each ring is one trial, the tick their median, the band its interval; {better}. "
+        + ("The axis begins at zero." if zero else "The axis does not begin at zero.")
+        + (" Triangles: trials whose surroundings were flagged; they count." if some_flagged else "")
+    )
+    table = tuple(
+        (name, str(blocks[i] + 1), format_value(v, metric.unit), "flagged" if i in flagged else "")
+        for name, series, blocks, flagged, _ in rows
+        for i, v in enumerate(series)
+    )
+    title = f"{row}: {metric.name}" if row != metric.name else row
+    return Plot(
+        f"points-{plot_id}",
+        "points",
+        title + (f", {matrix.group}" if matrix.group else ""),
+        caption,
+        spec,
+        {},
+        ("cell", "block", metric.name, "note"),
+        table,
+    )
+
+
+def _intervals(values: list[dict[str, Any]], x: Spec, y: Spec, **mark: float) -> list[Spec]:
+    """A band from `low` to `high`; no layer where no row has bounds, since it would have no extent."""
+    bounded = [v for v in values if "low" in v]
+    layer = {
+        "data": {"values": bounded},
+        "mark": {"type": "rule", **mark},
+        "encoding": {
+            "x": {**x, "field": "low"},
+            "x2": {"field": "high"},
+            "y": y,
+            "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
+        },
+    }
+    return [layer] if bounded else []
+
+
+PointRow = tuple[str, Sequence[float], Sequence[int], Sequence[int], tuple[float, float] | None]
+
+
+def _point_rows(report: ReportInput, matrix: Matrix, row: str) -> list[PointRow]:
+    """The baseline, its control, then every treatment."""
+
+    def of(name: str, level: Any) -> PointRow:
+        low, high = level.estimate.low, level.estimate.high
+        known = math.isfinite(low) and math.isfinite(high) and level.estimate.verdict != "too few"
+        return name, level.values, level.blocks, level.flagged, (low, high) if known else None
+
+    # Only the treatment of a comparison carries its points; the control's are in the trials.
+    rows = [of(matrix.baseline, matrix.level(row))]
+    control = _control_values(report, matrix, row)
+    if control:
+        rows.append(("control", [v for _, v in control], [b for b, _ in control], (), None))
+    treated = [(c, matrix.cells[row, c].treatment) for c in matrix.columns if (row, c) in matrix.cells]
+    return rows + [of(f"{matrix.beside} {column}".strip(), level) for column, level in treated]
+
+
+def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple[int, float]]:
+    cell = matrix.first(row)
+    mine = subject(cell.factors) if not is_compare(report.analysis) else matrix.baseline
+    same = {k: v for k, v in cell.factors.items() if k not in ("victim", "neighbour", "variant")}
+    return [
+        (int(trial.get("block", 0)), float(metric["value"]))
+        for trial in report.counted
+        if (factors := trial.get("factors", {}))
+        and any(str(v).endswith(CONTROL) for v in factors.values())
+        and subject(factors) == mine
+        and all(factors.get(k) == v for k, v in same.items())
+        for metric in trial.get("metrics", ())
+        if metric["name"] == cell.metric.name
+    ]
+
+
+def save_plots(report: ReportInput, directory: Path, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
+    """Every plot as files ID.svg and ID.png, light, with its title. Raises BadInput for another format."""
+    import vl_convert
+
+    unknown = set(formats) - {"svg", "png"}
+    if unknown:
+        raise BadInput(f"no plot format is called '{min(unknown)}'", hint="formats are svg and png")
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for plot in all_plots(report):
+        spec = standalone(plot)
+        if "svg" in formats:
+            paths.append(directory / f"{plot.id}.svg")
+            paths[-1].write_text(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE), encoding="utf-8")
+        if "png" in formats:
+            paths.append(directory / f"{plot.id}.png")
+            paths[-1].write_bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2))
+    return paths
+
+
+def standalone(plot: Plot) -> Spec:
+    """The spec with a width, a title, a legend and real colours: what a file of its own needs."""
+    spec: Spec = json.loads(resolve(json.dumps(plot.spec)))
+    spec |= {
+        "width": STATIC_WIDTH,
+        "background": "#ffffff",
+        "padding": 16,
+        "title": {
+            "text": plot.title,
+            "subtitle": textwrap.wrap(plot.caption, 115),
+            "anchor": "start",
+            "offset": 14,
+            "limit": STATIC_WIDTH,
+        },
+    }
+    if plot.legend:
+        spec["layer"].append(_static_legend(plot.legend))
+    return spec
+
+
+def _static_legend(legend: Mapping[str, str]) -> Spec:
+    """An invisible mark that only carries the legend: the page draws its own in HTML, where it can wrap."""
+    names = list(legend)
+    return {
+        "data": {"values": [{"name": name} for name in names]},
+        "mark": {"type": "square", "opacity": 0},
+        "encoding": {
+            "fill": {
+                "field": "name",
+                "type": "nominal",
+                "scale": {"domain": names, "range": [resolve(c) for c in legend.values()]},
+                "legend": {"columns": 6, "symbolOpacity": 1, "symbolType": "square", "title": None},
+            }
+        },
+    }

@@ -1,0 +1,91 @@
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  const status = document.getElementById("status");
+
+  // Colours: system, light, dark. Charts use the same CSS variables, so nothing is drawn again.
+  const themes = ["system", "light", "dark"];
+  const button = document.getElementById("theme");
+  let theme = "system";
+  try { theme = localStorage.getItem("contend-theme") || theme; } catch { /* no storage for local files */ }
+  const applyTheme = () => {
+    if (theme === "system") delete root.dataset.theme; else root.dataset.theme = theme;
+    button.textContent = `Colours: ${theme}`;
+    button.setAttribute("aria-label", `Colours: ${theme}. Change`);
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    theme = themes[(themes.indexOf(theme) + 1) % themes.length];
+    try { localStorage.setItem("contend-theme", theme); } catch { /* the choice lasts for this page */ }
+    applyTheme();
+  });
+  applyTheme();
+
+  // Copy buttons. The clipboard API needs a secure context; a selection works in a local file too.
+  const copy = async (node) => {
+    try {
+      await navigator.clipboard.writeText(node.textContent);
+      return true;
+    } catch {
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      const selection = getSelection();
+      selection.removeAllRanges();
+      selection.addRange(range);
+      return document.execCommand("copy");
+    }
+  };
+  for (const each of document.querySelectorAll("[data-copy]")) {
+    each.addEventListener("click", async () => {
+      const done = await copy(document.getElementById(each.dataset.copy));
+      each.textContent = done ? "Copied" : "Selected";
+      status.textContent = done ? "Command copied" : "Command selected";
+      setTimeout(() => { each.textContent = "Copy"; }, 2000);
+    });
+  }
+
+  // Charts.
+  const specs = JSON.parse(document.getElementById("charts").textContent);
+  const views = new Map();
+  const draw = async (node) => {
+    const { view } = await vegaEmbed(node, specs[node.dataset.chart], {
+      mode: "vega", renderer: "svg", actions: false, defaultStyle: false, hover: true,
+      tooltip: { disableDefaultStyle: true },
+    });
+    views.set(node.dataset.chart, view);
+  };
+
+  // The visible seconds of every timeline: from the brush, or from the list of blocks.
+  const choose = document.getElementById("window-block");
+  let whole = null;
+  let pending = 0;
+  const show = (start, end) => {
+    cancelAnimationFrame(pending);
+    pending = requestAnimationFrame(() => {
+      for (const [id, view] of views) {
+        if (id.startsWith("timeline-")) view.signal("x0", start).signal("x1", end).runAsync();
+      }
+    });
+  };
+  const connect = () => {
+    const strip = views.get("strip");
+    const first = [...views].find(([id]) => id.startsWith("timeline-"));
+    if (!strip || !first || !choose) return;
+    whole = [first[1].signal("x0"), first[1].signal("x1")];
+    strip.addSignalListener("brush", (_, brush) => {
+      const field = Object.values(brush)[0];
+      if (field && field[1] > field[0]) { choose.value = ""; show(field[0], field[1]); } else show(...whole);
+    });
+    choose.addEventListener("change", () => {
+      const range = choose.value ? choose.value.split(",").map(Number) : whole;
+      show(...range);
+      status.textContent = `Timelines show ${choose.selectedOptions[0].textContent}`;
+    });
+  };
+
+  Promise.all([...document.querySelectorAll("[data-chart]")].map(draw)).then(() => {
+    connect();
+    performance.mark("charts-drawn");
+    root.dataset.drawn = "yes";
+  });
+})();
