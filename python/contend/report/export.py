@@ -1,0 +1,218 @@
+"""A run in the formats of others: CSV and Parquet for tables, JUnit for CI, OpenMetrics for monitoring."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from contend.analysis import CellResult, Control
+from contend.errors import HostFailed, UnknownName
+from contend.report import words
+from contend.report.matrix import condition, is_compare, subject
+from contend.report.model import ReportInput
+from contend.stats.estimate import Estimate
+from contend.units import NS_PER_S
+
+FACTORS = ("victim", "neighbour", "placement", "platform", "variant")
+# Column: DuckDB type. Metric columns are empty for a trial that failed, so that no trial is left out.
+COLUMNS: Mapping[str, str] = {
+    "run": "VARCHAR", "trial": "BIGINT", "block": "BIGINT", "phase": "VARCHAR", "cell": "VARCHAR",
+    **dict.fromkeys(FACTORS, "VARCHAR"),
+    "metric": "VARCHAR", "value": "DOUBLE", "unit": "VARCHAR", "better": "VARCHAR", "loop": "VARCHAR",
+    "primary": "BOOLEAN", "status": "VARCHAR", "error": "VARCHAR", "flags": "VARCHAR", "utc": "VARCHAR",
+    "started_ns": "BIGINT", "ended_ns": "BIGINT",
+}  # fmt: skip
+
+
+def export(report: ReportInput, form: str, path: Path, *, fail_above: float = 0.05) -> None:
+    """Write `report` to `path` in one of FORMATS; the file appears whole or not at all.
+
+    `fail_above` is for junit: a comparison fails when its whole interval lies above 1 + `fail_above`.
+    Raises UnknownName for another format, HostFailed when the file cannot be written.
+    """
+    if form not in FORMATS:
+        raise UnknownName("export format", form, FORMATS)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(descriptor)
+        part = Path(name)
+        try:
+            FORMATS[form](report, part, fail_above)
+            part.chmod(0o644)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise HostFailed(
+            f"cannot write {path}: {error.strerror}", hint="choose another place with -o FILE"
+        ) from error
+
+
+# ---- tables
+
+
+def tidy(report: ReportInput) -> Iterator[dict[str, Any]]:
+    """One row a trial and metric, pilot included; a failed trial is one row without a metric."""
+    for row in report.rows:
+        factors = row.get("factors", {})
+        common = {
+            "run": report.analysis.run,
+            **{k: row.get(k) for k in ("trial", "block", "phase", "cell")},
+            **{name: factors.get(name) for name in FACTORS},
+            "status": row.get("status"),
+            "error": row.get("error") or None,
+            "flags": ";".join(row.get("flags", ())) or None,
+            **{k: row.get(k) for k in ("utc", "started_ns", "ended_ns")},
+        }
+        for metric in row.get("metrics") or [{}]:
+            named = {k: metric.get(k) for k in ("value", "unit", "better", "loop", "primary")}
+            yield {**common, "metric": metric.get("name"), **named}
+
+
+def _csv(report: ReportInput, path: Path, _: float) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(COLUMNS), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in tidy(report))
+
+
+def _parquet(report: ReportInput, path: Path, _: float) -> None:
+    """The CSV with its types, through DuckDB: an Arrow library would cost 100 MB for this one table."""
+    import duckdb
+
+    source = path.with_name(path.name + ".csv")
+    try:
+        _csv(report, source, 0)
+        with duckdb.connect() as connection:
+            rows = connection.read_csv(
+                str(source), header=True, dtype=dict(COLUMNS), quotechar='"', escapechar='"'
+            )
+            rows.write_parquet(str(path))
+    finally:
+        source.unlink(missing_ok=True)
+
+
+# ---- junit
+
+
+def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
+    analysis = report.analysis
+    suite = ET.Element("testsuite", name=_xml(f"contend {analysis.run}"))
+    failures = skipped = 0
+    results: list[tuple[str, str, Estimate, bool]] = [
+        (f"{subject(c.factors)} {c.metric.name}", condition(c, analysis), c.estimate, _inverted(c, report))
+        for c in analysis.cells
+    ]
+    results += [
+        (f"{subject(c.factors)} {c.metric.name}", "control", c.estimate, False) for c in analysis.controls
+    ]
+    for who, what, estimate, inverted in results:
+        case = ET.SubElement(
+            suite, "testcase", classname=_xml(f"{analysis.study}.{who}"), name=_xml(f"{who} {what}")
+        )
+        told = words.ratio(estimate)
+        if estimate.verdict in ("too few", "refused"):
+            skipped += 1
+            ET.SubElement(case, "skipped", message=_xml(f"{estimate.verdict}: {told}"))
+        elif _beyond(estimate, fail_above, inverted, control=what == "control"):
+            failures += 1
+            limit = f"worse by more than {words.percent(fail_above)}, beyond its interval"
+            ET.SubElement(case, "failure", message=_xml(f"{told}: {limit}"), type="slowdown")
+        else:
+            ET.SubElement(case, "system-out").text = _xml(told)
+    suite.set("tests", str(len(results)))
+    suite.set("failures", str(failures))
+    suite.set("errors", "0")
+    suite.set("skipped", str(skipped))
+    suite.set("time", f"{report.elapsed_ns / NS_PER_S:.3f}")
+    ET.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _inverted(cell: CellResult, report: ReportInput) -> bool:
+    """In a compare study the ratio is as measured: for throughput less than 1 is worse."""
+    return is_compare(report.analysis) and cell.metric.better == "higher"
+
+
+def _beyond(estimate: Estimate, fail_above: float, inverted: bool, *, control: bool) -> bool:
+    limit = 1 + fail_above
+    slower, faster = estimate.low > limit, estimate.high < 1 / limit
+    return (slower or faster) if control else faster if inverted else slower
+
+
+def _xml(text: str) -> str:
+    """Text that XML 1.0 may hold: control characters of a tool's output become spaces."""
+    allowed = (
+        c if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else " "
+        for c in text
+    )
+    return "".join(allowed)
+
+
+# ---- openmetrics
+
+
+def _openmetrics(report: ReportInput, path: Path, _: float) -> None:
+    """Text exposition, OpenMetrics 1.0: a family a bound, since a gauge has one value."""
+    analysis = report.analysis
+    name = "comparison" if is_compare(analysis) else "slowdown"
+    meaning = (
+        "treatment / baseline" if is_compare(analysis) else "slowdown beside the baseline, above 1 is worse"
+    )
+    lines: list[str] = []
+
+    def family(metric: str, unit: str, about: str, samples: list[tuple[dict[str, str], float]]) -> None:
+        lines.append(f"# TYPE {metric} gauge")
+        if unit:
+            lines.append(f"# UNIT {metric} {unit}")
+        lines.append(f"# HELP {metric} {_escape(about)}")
+        for labels, value in samples:
+            text = ",".join(f'{k}="{_escape(v)}"' for k, v in labels.items())
+            lines.append(f"{metric}{{{text}}} {_number(value)}")
+
+    def labels(item: CellResult | Control) -> dict[str, str]:
+        factors = {re.sub(r"\W", "_", key, flags=re.ASCII): value for key, value in item.factors.items()}
+        return {"run": analysis.run, **factors, "metric": item.metric.name}
+
+    kinds: list[tuple[str, str, tuple[CellResult, ...] | tuple[Control, ...]]] = [
+        (name, meaning, analysis.cells),
+        ("control", "the A/A control: the same cell under two labels", analysis.controls),
+    ]
+    for kind, about, items in kinds:
+        for suffix, said in (("", ""), ("_low", ", lower bound"), ("_high", ", upper bound")):
+            key = suffix.removeprefix("_") or "value"
+            samples = [(labels(i), float(getattr(i.estimate, key))) for i in items]
+            family(f"contend_{kind}{suffix}_ratio", "ratio", about + said, samples)
+    detectable = [(labels(c), c.detectable) for c in analysis.controls]
+    family("contend_detectable_ratio", "ratio", "smallest relative effect seen with 80 % power", detectable)
+    run = {"run": analysis.run}
+    family("contend_trials", "", "trials that were run", [(run, float(analysis.trials))])
+    family("contend_failed_trials", "", "trials without a result", [(run, float(len(analysis.failed)))])
+    path.write_text("\n".join([*lines, "# EOF", ""]), encoding="utf-8")
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return repr(float(value))
+
+
+FORMATS: Mapping[str, Callable[[ReportInput, Path, float], None]] = {
+    "csv": _csv,
+    "parquet": _parquet,
+    "junit": _junit,
+    "openmetrics": _openmetrics,
+}

@@ -1,0 +1,163 @@
+"""JSON Schema of the analysis document: `python -m contend.report.schema > docs/reference/analysis.schema.json`.
+
+Every object is closed, so that a field added to `to_json` without a place here fails the tests.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from contend.analysis import SCHEMA_VERSION
+from contend.stats.estimate import VERDICTS
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+TEXTS: Schema = {"type": "array", "items": TEXT}
+FACTORS: Schema = {"type": "object", "additionalProperties": TEXT}
+
+
+def maybe(schema: Schema, about: str = "") -> Schema:
+    return {"anyOf": [schema, {"type": "null"}], **({"description": about} if about else {})}
+
+
+def closed(about: str, optional: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    return {
+        "type": "object",
+        "description": about,
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def many(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+_ESTIMATE: dict[str, Schema] = {
+    "value": maybe(NUMBER),
+    "low": maybe(NUMBER, "null where the data give no bound"),
+    "high": maybe(NUMBER, "null where the data give no bound"),
+    "unit": TEXT,
+    "n": {**COUNT, "description": "independent units: blocks, runs or hosts, never iterations"},
+    "level": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    "method": TEXT,
+    "verdict": {"enum": list(VERDICTS)},
+    "warnings": TEXTS,
+}
+_QUANTITIES: Schema = {
+    "type": "object",
+    "additionalProperties": closed("A median over the cell's trials.", value=NUMBER, unit=TEXT),
+}
+
+DEFINITIONS: dict[str, Schema] = {
+    "estimate": closed("A value with its interval.", ("warnings",), **_ESTIMATE),
+    "metric": closed(
+        "What was measured.",
+        name=TEXT,
+        unit=TEXT,
+        better={"enum": ["higher", "lower"]},
+        loop={"enum": ["open", "closed", ""]},
+        primary={"type": "boolean"},
+    ),
+    "level": closed(
+        "One cell's own level: the median over its trials, and the trials.",
+        ("warnings",),
+        **_ESTIMATE,
+        values=many(NUMBER),
+        blocks=many(COUNT),
+        flagged={
+            **many(COUNT),
+            "description": "positions in `values` of trials whose surroundings were flagged",
+        },
+    ),
+    "cell": closed(
+        "A treatment against its baseline. The estimate is a slowdown (> 1 is worse); in a compare study it is "
+        "treatment / baseline as measured.",
+        cell=TEXT,
+        factors=FACTORS,
+        metric=ref("metric"),
+        baseline=ref("level"),
+        treatment=ref("level"),
+        estimate=ref("estimate"),
+        evidence=_QUANTITIES,
+        baseline_evidence=_QUANTITIES,
+    ),
+    "control": closed(
+        "The A/A control: the same cell under two labels.",
+        factors=FACTORS,
+        metric=ref("metric"),
+        estimate=ref("estimate"),
+        detectable=maybe(NUMBER, "smallest relative effect seen with 80 % power, 0.02 = 2 %"),
+        alarm={"type": "boolean"},
+    ),
+    "evidence": closed("One observed quantity.", what=TEXT, value=NUMBER, unit=TEXT, where=TEXT),
+    "finding": closed(
+        "What slowed whom.",
+        id=TEXT,
+        kind=TEXT,
+        subject=TEXT,
+        resource=TEXT,
+        sentence=TEXT,
+        share=maybe({"type": "number"}, "part of the effect that the evidence explains"),
+        estimate=ref("estimate"),
+        evidence=many(ref("evidence")),
+        advice=TEXT,
+        verify={**TEXT, "description": "a command line, or empty"},
+    ),
+    "design": closed(
+        "How the numbers were made.",
+        seed={"type": "integer"},
+        blocks=COUNT,
+        kind=TEXT,
+        estimand=TEXT,
+        intervals=TEXT,
+        simultaneous=COUNT,
+        target=maybe(NUMBER, "wanted relative half-width"),
+        target_reached={"type": "object", "additionalProperties": {"type": "boolean"}},
+        stopped=TEXT,
+        spiky=maybe(NUMBER, "share of spiky runs in the pilot"),
+        warmup={"type": "object", "additionalProperties": COUNT},
+    ),
+}
+
+
+def analysis_schema() -> Schema:
+    """The schema as a document of draft 2020-12."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "contend analysis",
+        **closed(
+            "What a run says: findings.json, and what --json prints.",
+            schema_version={"const": SCHEMA_VERSION},
+            run=TEXT,
+            study=TEXT,
+            title=TEXT,
+            answer=TEXT,
+            design=ref("design"),
+            cells=many(ref("cell")),
+            controls=many(ref("control")),
+            findings=many(ref("finding")),
+            skipped=TEXTS,
+            failed=TEXTS,
+            flags={"type": "object", "additionalProperties": COUNT},
+            trials=COUNT,
+        ),
+        "$defs": DEFINITIONS,
+    }
+
+
+def render_schema() -> str:
+    return json.dumps(analysis_schema(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    print(render_schema(), end="")
