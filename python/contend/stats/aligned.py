@@ -4,7 +4,7 @@ Each value has its block's median subtracted, then the arms are compared as in M
 rank test of Hodges & Lehmann, Ann. Math. Stat. 33 (1962) 482; Hollander, Wolfe & Chicken §7.15). Estimate
 and bounds are the shifts at which that test is balanced, or just rejects.
 
-Two short cuts are tempting and both cover too little (91–93 % where 95 % was asked for, blocks of 8): the
+Two short cuts are tempting and both cover too little (91–94 % where 95 % was asked for, blocks of 8): the
 plain Mann–Whitney table, since randomisation moved runs only within blocks and alignment takes a degree of
 freedom from each; and aligning once instead of anew at each candidate shift. So the variance here is the
 exact one of the aligned ranks under permutation within blocks, and every candidate shift is aligned for

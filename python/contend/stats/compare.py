@@ -66,6 +66,22 @@ def compare(
     return unpaired(a, b, level)
 
 
+def compare_unpaired(
+    baseline: Sequence[float], treatment: Sequence[float], *, level: float = 0.95
+) -> Estimate:
+    """Ratio of two samples that share no blocks, such as the trials of two finished runs.
+
+    For runs made at different times add the doubt between runs: `contend.stats.sessions.widen`. Raises BadInput.
+
+    >>> compare_unpaired([1.0, 1.1, 1.2, 1.3], [2.0, 2.1, 2.2, 2.3, 2.4]).verdict
+    'higher'
+    """
+    from contend.stats.samples import check_level, logs
+
+    check_level(level)
+    return unpaired(logs(baseline, "baseline"), logs(treatment, "treatment"), level)
+
+
 def ratio_estimate(
     centre: float, low: float, high: float, n: int, level: float, method: str, warnings: tuple[str, ...] = ()
 ) -> Estimate:

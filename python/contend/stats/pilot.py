@@ -8,24 +8,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from contend.stats.samples import logs
 
+Floats = npt.NDArray[np.float64]
+
 SPIKY_SHARE = 0.15  # above this share of spiky runs, blocks of 8 give narrower intervals than pairs
-SPIKE_SCALES = 3.0  # a spike lies this many robust standard deviations above its group's median
+SPIKE_SCALES = 3.0  # a spike lies this many robust standard deviations from its group's median
 LEAST_SPIKE = 0.01  # and at least this far (log scale): 1 % more cannot spoil a ±2 % target
-_SD_PER_QUARTILE_GAP = 1.4826  # sd of a Gaussian over its median absolute deviation
+_SD_PER_MEDIAN_GAP = 1.4826  # sd of a Gaussian over its median absolute deviation
 
 STEADY_WINDOW = 4
 STEADY_TOLERANCE = 0.02
 
 
 def spiky_share(values_by_group: Mapping[str, Sequence[float]]) -> float:
-    """Share of runs that lie far above their group's median, 0 … 1; a group is one cell's runs of one metric.
+    """Share of runs that lie far from their group's median, 0 … 1; a group is one cell's runs of one metric.
 
-    Far: SPIKE_SCALES robust standard deviations, and LEAST_SPIKE, on the log scale. The spread is pooled
-    over the groups and taken from the values below the medians only, which spikes do not reach. Give times;
-    for rates, whose spikes point down, give 1 / rate. Raises BadInput for values that are not positive.
+    Far: by SPIKE_SCALES robust standard deviations, and by LEAST_SPIKE, on the log scale. The spread is pooled
+    over the groups and taken from the side that the spikes do not reach. The spikes of a time point up and
+    those of a rate down, so both directions are tried and the larger share counts. Raises BadInput for values
+    that are not positive.
 
     >>> quiet = [1.00, 1.01, 0.99, 1.02, 0.98, 1.01]
     >>> spiky_share({"alone": quiet, "beside cpu": [2.00, 2.02, 1.98, 2.8, 2.01, 3.1]})
@@ -35,9 +39,13 @@ def spiky_share(values_by_group: Mapping[str, Sequence[float]]) -> float:
     if not residuals:
         return 0.0
     together = np.concatenate(residuals)
-    below = -together[together < 0]
-    scale = _SD_PER_QUARTILE_GAP * float(np.median(below)) if below.size else 0.0
-    return float(np.mean(together > max(SPIKE_SCALES * scale, LEAST_SPIKE)))
+    return max(_share_above(together), _share_above(-together))
+
+
+def _share_above(residuals: Floats) -> float:
+    below = -residuals[residuals < 0]
+    scale = _SD_PER_MEDIAN_GAP * float(np.median(below)) if below.size else 0.0
+    return float(np.mean(residuals > max(SPIKE_SCALES * scale, LEAST_SPIKE)))
 
 
 def choose_design(share: float) -> str:

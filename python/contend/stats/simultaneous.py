@@ -1,6 +1,6 @@
 """Intervals that hold together over a matrix of comparisons.
 
-With nine 95 % intervals side by side, one in three matrices holds a false one. Here the chance that any
+Of matrices with nine 95 % intervals, up to one in three holds a false one. Here the chance that any
 interval misses is at most 1 - level. Comparisons that share a baseline err together, so Bonferroni's bound
 is wasteful; the joint behaviour is found by re-randomising the runs within blocks (Westfall & Young,
 Resampling-Based Multiple Testing, 1993): residuals, each comparison aligned by its own Hodges–Lehmann

@@ -137,6 +137,7 @@ def test_cells_with_different_levels_are_not_spikes() -> None:
     assert spiky_share({"a": [1.0, 1.0, 1.0]}) == 0
     assert spiky_share({"a": [1.0, 1.0, 1.0, 1.005]}) == 0  # half a per cent is no spike
     assert spiky_share({"a": [1.0, 1.0, 1.0, 1.5]}) == 0.25
+    assert spiky_share({"requests per second": [100.0, 99.9, 100.1, 60.0]}) == 0.25
 
 
 def test_the_design_for_a_share() -> None:

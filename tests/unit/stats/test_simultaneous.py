@@ -126,6 +126,6 @@ def test_nothing_in_nothing_out() -> None:
 
 def test_a_large_matrix_takes_seconds_not_minutes() -> None:
     data = matrix(30, 6, 6)
-    start = time.perf_counter()
+    start = time.process_time()
     simultaneous(data)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
