@@ -1,11 +1,11 @@
 //! The loop that sends each request when it is due and reads the answers.
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 
+use super::connection::{Connection, State};
 use super::poller::{self, Poller, TIMER};
 use super::request::{Config, Outcome, Request, Run};
-use super::target::{Reader, Target};
+use super::target::Target;
 use super::{Answer, Malformed};
 use crate::clock;
 use crate::error::{Error, Result};
@@ -17,28 +17,6 @@ const RETRY_NS: u64 = 5_000_000;
 /// How long the first connection may take before the run gives up.
 const CONNECT_NS: u64 = 5_000_000_000;
 
-#[derive(Debug)]
-enum State {
-    Connecting,
-    Idle { since_ns: u64 },
-    Busy { request: usize, limit_ns: u64 },
-    Down { retry_ns: u64 },
-}
-
-#[derive(Debug)]
-struct Connection {
-    socket: Option<TcpStream>,
-    state: State,
-    reader: Reader,
-    input: Vec<u8>,
-    output: Vec<u8>,
-    written: usize,
-    watched_writable: bool,
-    used: bool,  // has answered before: the server may have closed it as idle just when we sent
-    begun: bool, // a byte of the current answer has come
-    failures: u32,
-}
-
 struct Engine<'a> {
     target: Target,
     config: &'a Config,
@@ -47,7 +25,7 @@ struct Engine<'a> {
     idle: VecDeque<usize>, // the longest idle first
     requests: Vec<Request>,
     next: usize,            // the first request never sent
-    again: VecDeque<usize>, // requests to send once more
+    again: VecDeque<usize>, // requests to send once more, on new connections
     unfinished: usize,
     start_ns: u64,
     check_ns: u64, // no request times out and no connection is due for a retry before this
@@ -83,7 +61,6 @@ pub fn run(
                 done_ns: 0,
                 outcome: Outcome::Unfinished,
                 queued: false,
-                resent: false,
             })
             .collect(),
         next: 0,
@@ -132,18 +109,7 @@ impl Engine<'_> {
     /// Open every connection before the first request is due.
     fn connect_all(&mut self, interrupted: &mut impl FnMut() -> bool) -> io::Result<()> {
         for _ in 0..self.config.connections {
-            self.connections.push(Connection {
-                socket: None,
-                state: State::Down { retry_ns: 0 },
-                reader: self.target.reader(),
-                input: Vec::new(),
-                output: Vec::new(),
-                written: 0,
-                watched_writable: true,
-                used: false,
-                begun: false,
-                failures: 0,
-            });
+            self.connections.push(Connection::new(self.target.reader()));
             self.open(self.connections.len() - 1)?;
         }
         let give_up = clock::monotonic_ns() + CONNECT_NS;
@@ -207,34 +173,33 @@ impl Engine<'_> {
 
     /// Give due requests to idle connections, in the order in which they are due.
     fn dispatch(&mut self) -> io::Result<()> {
-        while let Some(&at) = self.idle.front() {
-            let now = clock::monotonic_ns();
-            let request = match self.again.front() {
-                Some(request) => *request,
-                None if self.next >= self.requests.len() => return Ok(()),
-                None if self.start_ns + self.requests[self.next].intended_ns > now => return Ok(()),
-                None => self.next,
-            };
-            if self.again.pop_front().is_none() {
-                self.next += 1;
+        while let (Some(&at), Some(request)) = (self.idle.front(), self.requests.get_mut(self.next)) {
+            let due_ns = self.start_ns + request.intended_ns;
+            if due_ns > clock::monotonic_ns() {
+                break;
+            }
+            if let State::Idle { since_ns } = self.connections[at].state {
+                request.queued = since_ns > due_ns;
             }
             self.idle.pop_front();
-            let connection = &mut self.connections[at];
-            let entry = &mut self.requests[request];
-            if let State::Idle { since_ns } = connection.state {
-                entry.queued |= since_ns > self.start_ns + entry.intended_ns;
-            }
-            entry.sent_ns = Some(now - self.start_ns);
-            let limit_ns = now + self.config.timeout_ns;
-            connection.state = State::Busy { request, limit_ns };
-            self.check_ns = self.check_ns.min(limit_ns);
-            connection.output.clear();
-            connection.written = 0;
-            connection.begun = false;
-            self.target.request(&mut connection.output);
-            self.write(at)?;
+            self.next += 1;
+            self.send(at, self.next - 1)?;
         }
         Ok(())
+    }
+
+    fn send(&mut self, at: usize, request: usize) -> io::Result<()> {
+        let now = clock::monotonic_ns();
+        self.requests[request].sent_ns = Some(now - self.start_ns);
+        let limit_ns = now + self.config.timeout_ns;
+        self.check_ns = self.check_ns.min(limit_ns);
+        let connection = &mut self.connections[at];
+        connection.state = State::Busy { request, limit_ns };
+        connection.begun = false;
+        connection.output.clear();
+        connection.written = 0;
+        self.target.request(&mut connection.output);
+        self.write(at)
     }
 
     fn open(&mut self, at: usize) -> io::Result<()> {
@@ -272,8 +237,13 @@ impl Engine<'_> {
                 self.poller.modify(socket, at as u64, false)?;
                 connection.watched_writable = false;
                 connection.failures = 0;
-                self.set_idle(at);
-                Ok(())
+                match self.again.pop_front() {
+                    Some(request) => self.send(at, request),
+                    None => {
+                        self.set_idle(at);
+                        Ok(())
+                    }
+                }
             }
         }
     }
@@ -387,14 +357,14 @@ impl Engine<'_> {
 
     /// The connection is of no use any more. A request on it failed, unless the server closed a connection it had
     /// kept open before a byte of the answer came: then it most likely closed it as idle while the request was on its
-    /// way, and clients repeat such a request (RFC 9112, 9.3.1). It keeps its intended time, and is repeated once.
+    /// way, and clients repeat such a request (RFC 9112, 9.3.1). It keeps its intended time, and is repeated once,
+    /// on a new connection.
     fn lost(&mut self, at: usize, why: Option<&str>) -> io::Result<()> {
         let connection = &mut self.connections[at];
         connection.socket = None;
         match connection.state {
             State::Busy { request, .. } => {
-                if connection.used && !connection.begun && !self.requests[request].resent {
-                    self.requests[request].resent = true;
+                if connection.used && !connection.begun {
                     self.again.push_back(request);
                 } else {
                     self.last_error = why.unwrap_or("the server closed the connection").to_owned();

@@ -8,6 +8,7 @@
 //! * [`schedule`]: when requests are due. * [`target`]: what is asked of whom. * [`http`], [`resp`]: the answers.
 //! * [`poller`]: epoll, timer and sockets. * [`request`], [`engine`]: the loop and what it records. * [`summary`]: percentiles and rates.
 
+mod connection;
 pub mod engine;
 pub mod http;
 pub mod poller;

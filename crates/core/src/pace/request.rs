@@ -42,8 +42,6 @@ pub struct Request {
     pub outcome: Outcome,
     /// No connection was free when it was due.
     pub queued: bool,
-    /// Sent a second time, because the server closed the idle connection it was sent on.
-    pub resent: bool,
 }
 
 /// Everything that happened.
