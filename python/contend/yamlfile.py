@@ -184,12 +184,15 @@ def _read_text(path: Path, name: str, error_class: type[BadInput]) -> str:
         raise error_class(
             f"cannot read {name}: {reason}", hint="check the path and its permissions"
         ) from error
-    with os.fdopen(fd, "rb") as file:
+    try:
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode):
             kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
             raise error_class(f"cannot read {name}: it is {kind}", hint="give the path of a YAML file")
-        data = file.read(MAX_BYTES + 1)
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            data = file.read(MAX_BYTES + 1)
+    finally:
+        os.close(fd)
     if len(data) > MAX_BYTES:
         raise error_class(f"{name} is larger than {MAX_BYTES // 1024} KiB", hint="is it the right file?")
     try:

@@ -131,7 +131,12 @@ def _by_path(path: str, text: str) -> float:
 
 
 def _documents(text: str) -> Sequence[Any]:
-    """The JSON document, or the NDJSON ones with the last first."""
+    """The JSON document, or the NDJSON ones with the last first.
+
+    Lines before the first that starts with a bracket are passed over: fio, for one, puts notes there.
+    """
+    begin = re.search(r"^[{\[]", text, re.MULTILINE)
+    text = text[begin.start() :] if begin else text
     try:
         return [json.loads(text)]
     except (ValueError, RecursionError) as whole:

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from contend.errors import WorkloadError, suggest
 from contend.units import parse_duration_ns
@@ -49,7 +49,7 @@ class Install(Strict):
     """What must be there: `command` are programs looked up on PATH, `apt` the Debian packages with them."""
 
     apt: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
+    command: Lines = ()
     note: str = ""
 
     @model_validator(mode="before")
@@ -215,13 +215,15 @@ class Workload(Strict):
     about: str = ""
     install: Install = Install()
     parameters: dict[str, Parameter] = {}
-    files: dict[str, File] = {}  # `@name@` inserts a parameter or placeholder; braces stay
-    prepare: tuple[str, ...] = ()
+    files: dict[
+        str, Annotated[File, WithJsonSchema(_FILE_SCHEMA)]
+    ] = {}  # `@name@` inserts a parameter or placeholder; braces stay
+    prepare: Lines = ()
     before: str | None = None  # run before every trial, outside the measured window: restart a service, clear
     directory: str = ""  # where commands run; {work} when empty
     env: dict[str, str] = {}
     serve: Serve | None = None
-    run: tuple[str, ...]  # one command, or several run one after the other
+    run: Lines  # one command, or several run one after the other
     neighbour: Neighbour = Neighbour()
     stop: Stop = Stop()
     metrics: dict[str, Metric]  # the first is the one shown when there is room for one

@@ -1,0 +1,131 @@
+#!/bin/sh
+# Installs the Debian packages of programs that are missing: `packages.sh demo` what the demo runs, `test` what all
+# tests run. Says what it installs; silent when nothing is missing. NO_APT=1 installs nothing and says what is left
+# out. No service is started meanwhile. Exit status 0 also when something is left out, so that the demo runs
+# with the rest; with `test` and CI=true something missing is a failure.
+set -eu
+
+# package:program[:what is left out without it]
+DEMO='
+ffmpeg:ffmpeg:workload ffmpeg
+fio:fio:workload fio
+nginx-light:nginx:workload nginx
+wrk:wrk:workload nginx
+stress-ng:stress-ng:workloads stress-*
+iproute2:ip:network placement
+'
+TEST="$DEMO"'
+sysbench:sysbench:workloads sysbench-*
+redis-server:redis-server:workload redis
+redis-tools:redis-benchmark:workload redis
+iperf3:iperf3:workload iperf3
+openmpi-bin:mpirun:workloads mpi-*
+libopenmpi-dev:mpicc:workloads mpi-*
+gcc:cc:workloads mpi-*, building contend
+libc6-dev:/usr/include/stdio.h:workloads mpi-*, building contend
+runc:runc:platform container
+podman:podman:platform container
+chromium:chromium:tests of the report page
+hyperfine:hyperfine:benchmarks against hyperfine
+python3-venv:/usr/share/doc/python3-venv:installing contend
+'
+POLICY=/usr/sbin/policy-rc.d
+
+# A normal user's PATH lacks the directories of nginx, ip and runc.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+case "${1:-}" in
+demo) wanted=$DEMO ;;
+test) wanted=$TEST ;;
+*)
+    echo "usage: packages.sh demo|test" >&2
+    exit 2
+    ;;
+esac
+
+present() { # a program on PATH, or a path that exists
+    case "$1" in
+    /*) [ -e "$1" ] ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
+# Lines of $wanted whose program is not there.
+lacking() {
+    printf '%s' "$wanted" | while IFS=: read -r package program without; do
+        [ -n "$package" ] || continue
+        # Any Python that can make an environment will do, Debian's or not.
+        [ "$package" = python3-venv ] && python3 -c 'import ensurepip, venv' 2>/dev/null && continue
+        present "$program" || printf '%s:%s\n' "$package" "$without"
+    done
+}
+
+leave_out() { # $1: why
+    echo "packages: $1; left out:" >&2
+    lacking | sort -u -t: -k2 | while IFS=: read -r package without; do
+        echo "  $without (needs $package)" >&2
+    done
+    echo "  hint: apt-get install $(echo "$missing" | tr '\n' ' ')" >&2
+    if [ "$wanted" = "$TEST" ] && [ "${CI:-}" = true ]; then
+        exit 1
+    fi
+    exit 0
+}
+
+missing=$(lacking | cut -d: -f1 | sort -u)
+[ -n "$missing" ] || exit 0
+[ "${NO_APT:-0}" != 1 ] || leave_out "NO_APT=1"
+command -v apt-get >/dev/null 2>&1 || leave_out "no apt-get on this system"
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+    as_root='sudo -n'
+else
+    leave_out "not root, and sudo wants a password"
+fi
+
+# shellcheck disable=SC2086 # $as_root is zero words or two
+apt() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=900 "$@"
+}
+
+# Debian asks policy-rc.d before a package's script starts a service; 101 means no. One that exists is somebody's
+# decision and stays. It does not keep systemd from starting the service at the next boot: that is the
+# administrator's to decide (systemctl disable nginx redis-server).
+made_policy=
+# shellcheck disable=SC2086,SC2317,SC2329 # as above; called by trap
+tidy() {
+    [ -z "$made_policy" ] || $as_root rm -f "$POLICY"
+    made_policy=
+}
+trap tidy EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+if [ ! -e "$POLICY" ] && [ ! -L "$POLICY" ]; then
+    made_policy=yes
+    # shellcheck disable=SC2016,SC2086
+    $as_root sh -c 'printf "#!/bin/sh\nexit 101\n" >"$1" && chmod 755 "$1"' sh "$POLICY"
+fi
+
+echo "packages: installing $(echo "$missing" | tr '\n' ' ')(no service is started)"
+log=$(mktemp)
+# shellcheck disable=SC2086 # a list
+if ! apt install --simulate --no-install-recommends $missing >"$log" 2>&1; then
+    echo "packages: apt-get update"
+    apt update >"$log" 2>&1 || true # the install below tells whether it mattered
+fi
+# shellcheck disable=SC2086
+if ! apt install -y --no-install-recommends $missing >"$log" 2>&1; then
+    # Lists older than the archive name packages that are gone.
+    apt update >>"$log" 2>&1 || true
+    # shellcheck disable=SC2086
+    if ! apt install -y --no-install-recommends $missing >>"$log" 2>&1; then
+        tail -n 5 "$log" >&2
+        rm -f "$log"
+        missing=$(lacking | cut -d: -f1 | sort -u)
+        leave_out "apt-get failed"
+    fi
+fi
+rm -f "$log"
+missing=$(lacking | cut -d: -f1 | sort -u)
+[ -z "$missing" ] || leave_out "still missing after apt-get"
