@@ -1,0 +1,200 @@
+"""`contend ab` and hyperfine on the same pair of commands under an on/off neighbour: whose verdict holds?
+
+Both get about the same number of runs of a program whose true ratio is known (its number of rounds), on one
+CPU that a neighbour also uses now and then. Repeated; for each repetition: does the 95 % interval hold the true
+ratio, and is the direction that is claimed right? hyperfine runs all of A, then all of B; its interval here is
+Welch's over its exported times (it prints a mean and a deviation, from which a reader would do no better).
+Its own summary line ("B ran 1.05 ± 0.03 times faster") is judged too, at two of its ± on either side.
+
+    python bench/ab_vs_hyperfine.py [--repetitions 20] [--ratio 1.05] [--write docs/results/ab-vs-hyperfine]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from contend.environment import fingerprint
+from contend.stats.quantiles import clopper_pearson, t_quantile
+
+HERE = Path(__file__).parent
+CONTEND = Path(sys.executable).with_name("contend")
+BLOCKS = 30
+
+
+def rounds_for(burn: Path, cpu: int, seconds: float) -> int:
+    """Rounds that take about `seconds` of CPU time when nobody disturbs: from the quickest of 5 runs."""
+    trial = 10_000_000
+    times = []
+    for _ in range(5):
+        before = os.times().children_user
+        subprocess.run(["taskset", "-c", str(cpu), burn, str(trial)], check=True)
+        times.append(max(os.times().children_user - before, 1e-3))
+    return int(trial * seconds / min(times))
+
+
+def by_hyperfine(commands: tuple[str, str], place: Path) -> tuple[float, float, float, float, float]:
+    """Ratio B / A with Welch's 95 % interval on the log scale's delta method, and its own ratio ± deviation."""
+    out = place / "hyperfine.json"
+    runs = str(BLOCKS * 3 // 2)
+    subprocess.run(
+        [
+            "hyperfine",
+            "-N",
+            "--warmup",
+            "3",
+            "--runs",
+            runs,
+            "--export-json",
+            out,
+            "--style",
+            "none",
+            *commands,
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    a, b = (r["times"] for r in json.loads(out.read_text())["results"])
+    means = [statistics.fmean(x) for x in (a, b)]
+    errors = [statistics.variance(x) / len(x) / statistics.fmean(x) ** 2 for x in (a, b)]
+    freedom = sum(errors) ** 2 / sum(e**2 / (len(a) - 1) for e in errors)
+    half = t_quantile(0.975, freedom) * math.sqrt(sum(errors))
+    ratio = means[1] / means[0]
+    deviation = ratio * math.sqrt(sum((statistics.stdev(x) / statistics.fmean(x)) ** 2 for x in (a, b)))
+    return (
+        ratio,
+        ratio * math.exp(-half),
+        ratio * math.exp(half),
+        ratio - 2 * deviation,
+        ratio + 2 * deviation,
+    )
+
+
+def by_contend(commands: tuple[str, str], place: Path, seed: int) -> tuple[float, float, float]:
+    done = subprocess.run(
+        [
+            CONTEND, "ab", "--json", "--runs", place, "--seed", str(seed), "--target", "none",
+            "--blocks", str(BLOCKS), "--metric", "wall", "--", commands[0], "--vs", commands[1],
+        ],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    cell = next(c for c in json.loads(done.stdout)["cells"] if c["metric"]["primary"])
+    estimate = cell["estimate"]
+    return estimate["value"], estimate["low"], estimate["high"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--ratio", type=float, default=1.05)
+    parser.add_argument("--seconds", type=float, default=0.04, help="CPU time of one run of A")
+    parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
+    given = parser.parse_args()
+    if shutil.which("hyperfine") is None:
+        sys.exit("error: hyperfine is not installed\n  hint: apt-get install hyperfine")
+    cpu = max(os.sched_getaffinity(0))
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        burn = place / "burn"
+        subprocess.run(["cc", "-O1", "-o", burn, HERE / "burn.c"], check=True)
+        rounds = rounds_for(burn, cpu, given.seconds)
+        pin = f"taskset -c {cpu} {burn} "
+        commands = (f"{pin}{rounds}", f"{pin}{round(rounds * given.ratio)}")
+        for repetition in range(given.repetitions):
+            # Each tool meets its own hour of the same neighbour: the same seed, started anew.
+            found = {}
+            for tool in ("hyperfine", "contend") if repetition % 2 else ("contend", "hyperfine"):
+                neighbour = subprocess.Popen(
+                    [
+                        sys.executable,
+                        HERE / "neighbour.py",
+                        "--cpu",
+                        str(cpu),
+                        "--seed",
+                        str(repetition),
+                        "--most",
+                        "120",
+                    ]
+                )
+                began = time.monotonic()
+                try:
+                    if tool == "hyperfine":
+                        found["hyperfine"] = by_hyperfine(commands, place)
+                    else:
+                        found["contend"] = by_contend(commands, place, repetition)
+                finally:
+                    neighbour.terminate()
+                    neighbour.wait()
+                found[f"{tool}_s"] = time.monotonic() - began
+            rows.append(found)
+            c, h = found["contend"], found["hyperfine"]
+            print(
+                f"{repetition + 1:3d}  contend {c[0]:.3f} [{c[1]:.3f}, {c[2]:.3f}]"
+                f"   hyperfine {h[0]:.3f} [{h[1]:.3f}, {h[2]:.3f}] own ±2σ [{h[3]:.3f}, {h[4]:.3f}]",
+                flush=True,
+            )
+    report(rows, given)
+
+
+def report(rows: list[dict], given: argparse.Namespace) -> None:
+    true = given.ratio
+    intervals = {
+        "contend ab": [r["contend"][1:3] for r in rows],
+        "hyperfine, Welch": [r["hyperfine"][1:3] for r in rows],
+        "hyperfine, own ± (2σ)": [r["hyperfine"][3:5] for r in rows],
+    }
+    lines = [
+        f"True ratio {true}; {len(rows)} repetitions; {BLOCKS} blocks of A, A, B against {BLOCKS * 3 // 2} runs each.",
+        "",
+        "| verdict | interval holds the truth | says a difference | in the wrong direction | median half-width |",
+        "|---|---|---|---|---|",
+    ]
+    for name, found in intervals.items():
+        hold = sum(low <= true <= high for low, high in found)
+        says = sum(low > 1 or high < 1 for low, high in found)
+        wrong = sum((high < 1 and true >= 1) or (low > 1 and true <= 1) for low, high in found)
+        width = statistics.median((high - low) / 2 for low, high in found)
+        low, high = clopper_pearson(hold, len(found))
+        lines.append(
+            f"| {name} | {hold} of {len(found)} [{low:.0%}, {high:.0%}] | {says} | {wrong} | {width:.1%} |"
+        )
+    print("\n".join(lines))
+    if given.write:
+        machine = {
+            k: v
+            for k, v in fingerprint(["hyperfine"]).items()
+            if k in ("cpu", "cpus", "kernel", "os", "contend", "tools")
+        }
+        commit = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        document = {
+            "commit": commit,
+            "machine": machine,
+            "ratio": true,
+            "blocks": BLOCKS,
+            "repetitions": rows,
+        }
+        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+        where = f"Commit {commit}; {machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}."
+        title = "# `contend ab` and hyperfine under an on/off neighbour"
+        given.write.with_suffix(".md").write_text("\n".join([title, "", where, "", *lines, ""]))
+
+
+if __name__ == "__main__":
+    main()

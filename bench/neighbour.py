@@ -1,0 +1,39 @@
+"""A neighbour that comes and goes: on and off for random times on one CPU, until its parent ends.
+
+Dwell times are geometric with mean `--dwell` seconds. While on it takes `--duty` of the CPU in 10 ms periods.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import time
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cpu", type=int, required=True)
+    parser.add_argument("--dwell", type=float, default=1.0)
+    parser.add_argument("--duty", type=float, default=0.2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--most", type=float, default=3600.0, help="seconds after which it ends in any case")
+    given = parser.parse_args()
+    os.sched_setaffinity(0, {given.cpu})
+    rng, parent = random.Random(given.seed), os.getppid()
+    end, on = time.monotonic() + given.most, False
+    while time.monotonic() < end and os.getppid() == parent:
+        until = time.monotonic() + rng.expovariate(1 / given.dwell)
+        while time.monotonic() < until:
+            if on:
+                spin = time.monotonic() + 0.01 * given.duty
+                while time.monotonic() < spin:
+                    pass
+                time.sleep(0.01 * (1 - given.duty))
+            else:
+                time.sleep(min(0.05, max(0.0, until - time.monotonic())))
+        on = not on
+
+
+if __name__ == "__main__":
+    main()
