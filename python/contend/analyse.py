@@ -13,6 +13,7 @@ from contend.advice.rules import advise
 from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo
 from contend.errors import NoVerdict
 from contend.ledger import read_rows
+from contend.plan import REPEATS
 from contend.scenario import Scenario
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
@@ -66,7 +67,7 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
     pilot: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "pilot"), {})
     target = scenario.measure.target
     primary = [r for r in results if r.metric.primary]
-    complete = _complete_blocks(counted, len(cells) * (4 if plan["design"] == "blocks of 8" else 1))
+    complete = _complete_blocks(counted, len(cells) * REPEATS[plan["design"]])
     design = Design(
         seed=int(plan["seed"]),
         blocks=complete,

@@ -23,6 +23,9 @@ ALONE = "none"
 CONTROL = "none (control)"
 # The pilot goes on beyond `measure.pilot` rounds while a series is not steady, up to this many times as long.
 MOST_PILOT_ROUNDS = 3
+# Trials of each cell in one block. `measure.blocks` counts passes over the cells, so that the larger blocks
+# are proportionally fewer and a design costs no more than the other.
+REPEATS: Mapping[str, int] = {"pairs": 1, "blocks of 8": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,11 @@ class Plan:
     design: Literal["pairs", "blocks of 8"]
     cells: tuple[Cell, ...]
     trials: tuple[Trial, ...]
+
+    @property
+    def repeats(self) -> int:
+        """Trials of each cell in one block."""
+        return REPEATS[self.design]
 
     def cell(self, cell_id: str) -> Cell:
         return next(c for c in self.cells if c.id == cell_id)
@@ -126,8 +134,8 @@ def make_plan(scenario: Scenario, seed: int, design: Literal["pairs", "blocks of
     for block in range(measure.pilot * MOST_PILOT_ROUNDS):
         for cell in shuffled(baselines, f"{seed}/pilot/{block}"):
             add(block, "pilot", cell)
-    repeats = 4 if design == "blocks of 8" else 1
-    for block in range(measure.planned_blocks):
+    repeats = REPEATS[design]
+    for block in range(-(-measure.planned_blocks // repeats)):
         for cell in shuffled(list(cells) * repeats, f"{seed}/{block}"):
             add(block, "counted", cell)
     return Plan(seed, design, cells, tuple(trials))

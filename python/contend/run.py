@@ -31,7 +31,7 @@ from contend.platforms.network import Networks
 from contend.platforms.registry import platform
 from contend.platforms.topology import Placement, Topology, placement
 from contend.report.progress import PlanSummary, Progress
-from contend.scenario import Compare, Interference, Scenario, dump, to_yaml
+from contend.scenario import Compare, Interference, Measure, Scenario, dump, to_yaml
 from contend.scenario import load as load_scenario
 from contend.store import Row, RunDirectory
 from contend.trial import TrialRunner
@@ -295,6 +295,7 @@ class _Execution:
         if self._scenario.measure.design == "auto" and choose_design(share) == "blocks of 8":
             self._progress.note(f"{share:.0%} of the pilot's runs are spikes: blocks of 8 instead of pairs")
             self._plan = make_plan(self._scenario, self._plan.seed, "blocks of 8")
+            self._state.block_s = [s * self._plan.repeats for s in self._state.block_s]
             recorded = self._run.read_json("plan.json")
             self._run.write_json("plan.json", recorded | self._plan.to_json())
 
@@ -317,9 +318,12 @@ class _Execution:
                 self._trial(runner, ledger, trial)
             self._state.block_s.append(time.monotonic() - began)
             probe.drain_to(self._run.series, number)
-            finished = number + 1
-            at_look = finished >= measure.blocks and (finished - measure.blocks) % measure.step == 0
-            if measure.target is not None and at_look and target_reached(self._run, self._scenario):
+            passes = (number + 1) * self._plan.repeats
+            if (
+                measure.target is not None
+                and look_now(passes, self._plan.repeats, measure)
+                and target_reached(self._run, self._scenario)
+            ):
                 self._state.stopped = "target reached"
                 return
         self._state.stopped = "planned blocks done"
@@ -350,6 +354,21 @@ class _Execution:
                 raise TrialFailed(f"{cell.label} failed{times}: {row['error']}", hint=row["hint"])
         self._progress.result(cell.id, _headline(row))
         return row
+
+
+def look_now(passes: int, repeats: int, measure: Measure) -> bool:
+    """Whether the block that has just ended, of `repeats` passes over the cells, reached a planned look.
+
+    >>> from contend.scenario import Measure
+    >>> [n for n in range(1, 31) if look_now(n, 1, Measure())]
+    [15, 20, 25, 30]
+    >>> [n for n in range(4, 33, 4) if look_now(n, 4, Measure())]
+    [16, 20, 28, 32]
+    """
+    if passes < measure.blocks:
+        return False
+    looks, before = ((n - measure.blocks) // measure.step for n in (passes, passes - repeats))
+    return looks > before
 
 
 def _headline(row: Row) -> str:
