@@ -48,10 +48,15 @@ def compare_rows(rows: Sequence[Row], baseline: str, treatment: str, level: floa
         )
         return refused(log_a, log_b, level, reason)
     warnings = _order_warnings(mine, timed)
-    if timed and _nested(mine):
+    if _nested(mine):
         warnings.append(
-            "within each block all values of a cell follow each other: taken as iterations of one run, so "
-            "each run counts once, with its median"
+            "within each block all values of a cell follow each other: taken as iterations of one run, so each "
+            "run counts once, with its median"
+            + (
+                ""
+                if timed
+                else "; if they were runs in random order, add an order or time column that shows it"
+            )
         )
         a, b = _one_per_block(a), _one_per_block(b)
     estimate = compare(
@@ -60,6 +65,8 @@ def compare_rows(rows: Sequence[Row], baseline: str, treatment: str, level: floa
         blocks=([row.block for row in a], [row.block for row in b]),
         level=level,
     )
+    if estimate.verdict == "refused":
+        return estimate  # with its reason; what else is wrong would only distract
     return replace(estimate, warnings=(*estimate.warnings, *warnings))
 
 

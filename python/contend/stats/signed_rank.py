@@ -117,10 +117,18 @@ def p_value(differences: Floats) -> float:
     total = n * (n + 1) / 2
     # #(Walsh ≤ 0) and #(Walsh ≥ 0): the interval excludes 0 exactly when the smaller is at most its cut.
     smaller = min(total - float(ranks[differences > 0].sum()), total - float(ranks[differences < 0].sum()))
+    return float(two_sided(np.array([smaller]), n)[0])
+
+
+def two_sided(smaller: Floats, n: int) -> Floats:
+    """Two-sided p from the smaller of #(Walsh averages ≤ 0) and #(≥ 0), elementwise."""
     if n > EXACT_UP_TO:
         sd = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
-        return min(1.0, 2 * NormalDist().cdf((smaller + 0.5 - total / 2) / sd))
-    return min(1.0, 2 * float(cumulative(n)[math.floor(smaller + 1e-9)]))
+        law = NormalDist(n * (n + 1) / 4 - 0.5, sd)
+        normal: Floats = np.minimum(1.0, 2 * np.array([law.cdf(value) for value in smaller.tolist()]))
+        return normal
+    exact: Floats = np.minimum(1.0, 2 * cumulative(n)[np.floor(smaller + 1e-9).astype(np.intp)])
+    return exact
 
 
 def midranks(values: Floats) -> Floats:

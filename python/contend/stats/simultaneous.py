@@ -217,8 +217,7 @@ def _p_values(d: Floats) -> Floats:
     ranks = np.arange(1, n + 1)
     plus, minus = (signs > 0) @ ranks, (signs < 0) @ ranks
     smaller = np.minimum(total - plus, total - minus)
-    result: Floats = np.minimum(2 * signed_rank.cumulative(n)[smaller], 1.0)
-    return result
+    return signed_rank.two_sided(smaller.astype(np.float64), n)
 
 
 def _shift_and_scale(d: Floats) -> tuple[Floats, Floats]:

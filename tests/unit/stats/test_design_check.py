@@ -105,6 +105,31 @@ def test_iterations_inside_blocks_count_once_a_run(judge: Judge) -> None:
     assert any("iterations" in w for w in estimate.warnings)
 
 
+def test_iterations_count_once_a_run_even_where_no_order_is_given(judge: Judge) -> None:
+    """Two runs of each cell with 100 iterations are two observations, not 200."""
+    rows: list[Row] = [
+        (block, cell, value + i / 1e4)
+        for block in (1, 2)
+        for cell, value in (("a", 1.0), ("b", 1.1))
+        for i in range(100)
+    ]
+    estimate = judge("block,cell,value", rows)
+    assert (estimate.n, estimate.verdict) == (2, "too few")
+    assert any("order or time column" in w for w in estimate.warnings)
+
+
+def test_runs_in_random_order_within_blocks_all_count(judge: Judge) -> None:
+    rng = random.Random(6)
+    rows: list[Row] = []
+    for block in range(4):
+        for cell in rng.sample("aaaabbbb", 8):
+            value = (1.1 if cell == "b" else 1.0) * math.exp(rng.gauss(0, 0.01))
+            rows.append((block, cell, value, len(rows)))
+    estimate = judge(HEADER, rows, baseline="a")
+    assert (estimate.n, estimate.verdict, estimate.warnings) == (4, "higher", ())
+    assert "median-aligned" in estimate.method
+
+
 def test_an_order_that_was_never_randomised_is_flagged(judge: Judge) -> None:
     estimate = judge(HEADER, paired(12, shuffle=False))
     assert estimate.verdict == "higher"

@@ -68,6 +68,12 @@ def test_p_values_are_scipys(n: int) -> None:
     assert signed_rank.p_value(d) == pytest.approx(expected, rel=1e-9)
 
 
+def test_the_p_value_of_a_large_sample_is_the_normal_laws() -> None:
+    d = np.random.default_rng(4).normal(0.1, 1, 400)
+    expected = scipy.stats.wilcoxon(d, method="approx", correction=True).pvalue
+    assert signed_rank.p_value(d) == pytest.approx(expected, rel=1e-6)
+
+
 @given(st.integers(6, 14), st.integers(0, 10**6))
 def test_the_interval_excludes_zero_exactly_when_p_is_small(n: int, seed: int) -> None:
     # Also with ties and zeros: values on a coarse grid.
