@@ -43,6 +43,22 @@ class Strict(BaseModel):
 
 
 Duration = Annotated[int, BeforeValidator(field(parse_duration_ns), json_schema_input_type=float | str)]
+_LINES_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_FILE_SCHEMA = {
+    "anyOf": [{"type": "string"}]
+    + [
+        {
+            "type": "object",
+            "properties": {k: {"type": "string"}},
+            "required": [k],
+            "additionalProperties": False,
+        }
+        for k in ("text", "beside")
+    ]
+}
+Lines = Annotated[
+    tuple[str, ...], WithJsonSchema(_LINES_SCHEMA)
+]  # in a file, one may stand for a list of one
 
 
 class Install(Strict):
@@ -215,9 +231,8 @@ class Workload(Strict):
     about: str = ""
     install: Install = Install()
     parameters: dict[str, Parameter] = {}
-    files: dict[
-        str, Annotated[File, WithJsonSchema(_FILE_SCHEMA)]
-    ] = {}  # `@name@` inserts a parameter or placeholder; braces stay
+    # `@name@` inserts a parameter or placeholder that is the same in every trial; braces stay
+    files: dict[str, Annotated[File, WithJsonSchema(_FILE_SCHEMA)]] = {}
     prepare: Lines = ()
     before: str | None = None  # run before every trial, outside the measured window: restart a service, clear
     directory: str = ""  # where commands run; {work} when empty
