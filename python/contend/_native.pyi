@@ -108,7 +108,8 @@ def pace(
     Returns start_ns, elapsed_s, rate_asked, rate_achieved (answers without error a second), counts (due, sent, ok,
     errors = refused + broken + timed_out, unfinished, queued, reconnects), last_error, and per percentile (p50, p90,
     p99, p99.9, max; None without data) latency_s, closed_loop_service_s (send to answer: hides stalls) and
-    generator_lateness_s (due to sent where a connection was free), and generator_cpu_s. Requests timed out or
+    generator_lateness_s (due to sent where a connection was free), generator_cpu_s, and generator_busy (of one
+    CPU; near 1 the generator was the limit, not the server). Requests timed out or
     unfinished count in latency_s with the time they waited. `keep_requests` adds requests: intended_ns, sent_ns
     (2**64-1: never), done_ns and outcome (0 unfinished, 1 ok, 2 refused, 3 broken, 4 timed out) as bytes of
     little-endian u64. Raises BadInput, HostFailed (nothing listens), KeyboardInterrupt.

@@ -110,6 +110,19 @@ def test_redis(launch: Launch) -> None:
     assert int(stats["keyspace_misses"]) == 0 < int(stats["keyspace_hits"]) < result["due"]
 
 
+def test_more_than_can_be_done_is_said(launch: Launch) -> None:
+    port = free_port()
+    launch("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", port=port)
+    argv = (*PACE, f"redis://127.0.0.1:{port}", "--rate", "1000000", "--for", "0.3s", "--drain", "0s")
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    result = json.loads(ended.stdout)
+    assert result["unfinished"] > 0 and result["ok"] + result["unfinished"] == result["due"] == 300_000
+    assert result["queued"] > 0.9 * result["due"]
+    # What was never answered waited until the end: on average for half the run, counted and not left out.
+    assert result["latency_s"]["p50"] > 0.1 > 0.02 > result["closed_loop_service_s"]["p50"]
+    assert ("warning: the generator used" in ended.stderr) == (result["generator_busy"] > 0.8)
+
+
 def test_nginx_that_closes_kept_connections(launch: Launch, tmp_path: Path) -> None:
     port = free_port()
     config = tmp_path / "nginx.conf"

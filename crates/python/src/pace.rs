@@ -111,6 +111,10 @@ pub fn pace<'py>(
     result.set_item("closed_loop_service_s", percentiles(py, summary.service)?)?;
     result.set_item("generator_lateness_s", percentiles(py, summary.lateness)?)?;
     result.set_item("generator_cpu_s", seconds(run.cpu_ns))?;
+    result.set_item(
+        "generator_busy",
+        run.cpu_ns as f64 / summary.elapsed_ns as f64,
+    )?;
     if keep_requests {
         result.set_item("requests", requests(py, &run)?)?;
     }

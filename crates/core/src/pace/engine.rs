@@ -93,6 +93,7 @@ pub fn run(
     let end = clock::monotonic_ns() - engine.start_ns;
     for request in engine.requests.iter_mut().filter(|r| r.outcome == Outcome::Unfinished) {
         request.done_ns = end.max(request.intended_ns);
+        request.queued |= request.sent_ns.is_none();
     }
     Ok(Run {
         start_ns: engine.start_ns,

@@ -142,8 +142,12 @@ impl Target {
         let Kind::Redis { keys, value, .. } = &self.kind else {
             return Ok(());
         };
-        let failed =
-            |error| Error::system(format!("cannot set keys on {}", self.url), "is the server up?", error);
+        let failed = |error: std::io::Error| {
+            // What a socket's time limit reads as is EAGAIN, which tells a person nothing.
+            let late = error.kind() == std::io::ErrorKind::WouldBlock;
+            let error = if late { std::io::Error::other("no answer in 5 s") } else { error };
+            Error::system(format!("cannot set keys on {}", self.url), "is the server up?", error)
+        };
         let limit = Duration::from_secs(5);
         let mut stream = TcpStream::connect_timeout(&self.address, limit).map_err(failed)?;
         stream.set_read_timeout(Some(limit)).map_err(failed)?;

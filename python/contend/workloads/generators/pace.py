@@ -19,6 +19,8 @@ from contend.errors import BadInput, ContendError
 from contend.units import parse_duration_ns
 
 SCHEMA_VERSION = 1
+# Busier than this share of its one CPU, the generator reads answers late and its latencies are partly its own.
+BUSY = 0.8
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,7 +83,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        text = json.dumps(run(options), indent=1, allow_nan=False) + "\n"
+        result = run(options)
+        if result["generator_busy"] > BUSY:
+            print(
+                f"warning: the generator used {result['generator_busy']:.0%} of a CPU: latencies are partly its own\n"
+                f"  hint: lower --rate {options.rate:g}",
+                file=sys.stderr,
+            )
+        text = json.dumps(result, indent=1, allow_nan=False) + "\n"
         if options.out is None:
             sys.stdout.write(text)
         else:
