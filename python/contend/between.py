@@ -19,7 +19,7 @@ from contend.analyse import Series, latest, planned_cells, tabulate
 from contend.analysis import Level, MetricInfo
 from contend.environment import same_host
 from contend.errors import BadInput, ContendError
-from contend.stats.compare import compare
+from contend.stats.compare import compare_unpaired
 from contend.stats.estimate import Estimate
 from contend.stats.sessions import widen
 from contend.store import RunDirectory
@@ -102,9 +102,8 @@ def _change(
     factors: dict[str, str], a: Series, b: Series, level: float, sessions: Sequence[Series]
 ) -> Change:
     first, second = (b, a) if a.info.better == "higher" else (a, b)
-    # Two runs share no blocks: an unpaired comparison of their trials, whatever their numbers are.
-    blocks = (["first"] * len(first.values), ["first"] * len(second.values))
-    estimate = compare(first.values, second.values, blocks=blocks, level=level)
+    # Two runs share no blocks, whatever their numbers are.
+    estimate = compare_unpaired(first.values, second.values, level=level)
     medians = [math.log(statistics.median(s.values)) for s in sessions]
     return Change(factors, a.info, a.level(level), b.level(level), widen(estimate, medians), len(sessions))
 
@@ -146,7 +145,7 @@ def verdict(comparison: Comparison, fail_above: float) -> int:
     """Exit code of a gate on headline metrics: 4 when one is worse beyond its interval, 5 undecided, else 0."""
     limit = 1 + fail_above
     headline = [c.estimate for c in comparison.cells if c.metric.primary]
-    if any(e.low > limit for e in headline):
+    if any(e.low > limit and e.verdict == "higher" for e in headline):
         return 4
     return 5 if any(e.high > limit for e in headline) else 0
 
