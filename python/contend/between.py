@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,9 @@ def _change(
     first, second = (b, a) if a.info.better == "higher" else (a, b)
     # Two runs share no blocks, whatever their numbers are.
     estimate = compare_unpaired(first.values, second.values, level=level)
+    if estimate.verdict != "too few":
+        # Its warning is about the order of the runs, whose doubt `widen` adds and words.
+        estimate = replace(estimate, warnings=())
     medians = [math.log(statistics.median(s.values)) for s in sessions]
     return Change(factors, a.info, a.level(level), b.level(level), widen(estimate, medians), len(sessions))
 
