@@ -41,11 +41,12 @@ int main(int argc, char **argv)
     double busy = MPI_Wtime() - start;
 
     long primes = 0;
-    double slowest = 0, fastest = 0;
+    double slowest = 0, fastest = 0, elapsed = 0;
     MPI_Reduce(&mine, &primes, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     MPI_Reduce(&busy, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Reduce(&busy, &fastest, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
-    double elapsed = MPI_Wtime() - start;
+    double passed = MPI_Wtime() - start; /* each rank left the barrier at a moment of its own */
+    MPI_Reduce(&passed, &elapsed, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
 
     if (rank == 0)
         printf("{\"limit\": %ld, \"ranks\": %d, \"primes\": %ld, \"elapsed_s\": %.6f, "

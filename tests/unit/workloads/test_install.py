@@ -1,0 +1,37 @@
+"""What is missing on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contend.workloads import install
+from contend.workloads.spec import Workload
+
+
+def workload(command: list[str], apt: list[str], note: str = "") -> Workload:
+    metrics = {"wall": {"builtin": "wall", "unit": "s", "better": "lower"}}
+    needs = {"command": command, "apt": apt, "note": note}
+    fields = {"install": needs, "metrics": metrics, "dominant": "cpu", "trial": 1}
+    return Workload.model_validate({"name": "t", "run": "t"} | fields)
+
+
+def test_missing_commands_name_the_packages_and_what_to_type() -> None:
+    lacking = workload(["sh", "no-such-tool"], ["no-such-package"])
+    assert install.missing(lacking) == ("no-such-tool",)
+    assert install.packages([lacking, workload(["sh"], ["dash"])]) == ("no-such-package",)
+    assert install.hint([lacking]) == "apt-get install no-such-package"
+
+
+def test_what_has_no_package_is_said_plainly() -> None:
+    lacking = workload(["no-such-tool"], [], "it comes with the database")
+    assert install.hint([lacking]) == "put no-such-tool on PATH; it comes with the database"
+
+
+def test_a_program_in_sbin_is_found_by_a_user_without_it_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = [p for p in map(install.find_command, ("ip", "nginx", "runc", "ldconfig")) if p is not None]
+    assert found, "neither of four programs in /usr/sbin or /sbin"
+    assert all(p.parent in (Path("/usr/sbin"), Path("/sbin"), Path("/usr/local/sbin")) for p in found)
+    assert install.find_command("no-such-tool") is None
