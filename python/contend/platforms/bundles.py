@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend.platforms import names, state
+
 ANNOTATION = "contend.run"
 _HOST = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt")
 # What docker and podman leave to a container: the set both document as their default.
@@ -59,12 +61,13 @@ class Bundle:
     def exchange(self) -> Path:
         return self.path / "exchange"
 
-    def make_rootfs(self) -> None:
-        """Mount points, and the host's links from / into /usr."""
+    def make_rootfs(self, run_id: str = "") -> None:
+        """Mount points, and the host's links from / into /usr; `owner` names the run."""
         for name in ("proc", "sys", "dev", "tmp", "run", "var/tmp", "root", "etc", "usr"):
             (self.rootfs / name).mkdir(parents=True, exist_ok=True)
         (self.rootfs / "tmp").chmod(0o1777)
         self.exchange.mkdir(exist_ok=True)
+        (self.path / "owner").write_text(run_id, encoding="utf-8")
         for text in _HOST:
             host, inside = Path(text), self.rootfs / text.lstrip("/")
             if host.is_symlink() and not inside.is_symlink():
@@ -75,6 +78,25 @@ class Bundle:
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=False)
+
+
+def home() -> Path:
+    """Where bundles are made: beside the pointers of this user's runs."""
+    return state.folder().parent / "bundles"
+
+
+def left() -> list[tuple[Path, str]]:
+    """(directory, run id) of every bundle that stands."""
+    if not home().is_dir():
+        return []
+    return [
+        (path, _owner(path)) for path in sorted(home().iterdir()) if path.name.startswith(f"{names.PREFIX}-")
+    ]
+
+
+def _owner(path: Path) -> str:
+    owner = path / "owner"
+    return owner.read_text(encoding="utf-8") if owner.exists() else ""
 
 
 def run_of(config: Path) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
-from contend.platforms import bundles, cgroups, engines, limits, names, network, procfs, state
+from contend.platforms import bundles, cgroups, engines, limits, names, network, procfs
 from contend.platforms.accounting import read_usage
 from contend.platforms.bare import check_cpus
 from contend.platforms.base import Command, HostSpec, Usage
@@ -84,9 +84,9 @@ class ContainerPlatform:
             name = f"{names.PREFIX}-{names.short_hash(self._run_id)}"
             self._ledger.intend("image", name, run=self._run_id, engine=self._engine.name)
             self._own_image = name
-            root = bundles.Bundle(_bundle_home() / f"{names.PREFIX}-{self._run_id}.image")
+            root = bundles.Bundle(bundles.home() / f"{names.PREFIX}-{self._run_id}.image")
             self._ledger.intend("bundle", str(root.path), run=self._run_id)
-            root.make_rootfs()
+            root.make_rootfs(self._run_id)
             packed = io.BytesIO()
             with tarfile.open(fileobj=packed, mode="w") as archive:
                 archive.add(root.rootfs, arcname=".")
@@ -132,10 +132,6 @@ def works(engine: str) -> str:
     return ""
 
 
-def _bundle_home() -> Path:
-    return state.folder().parent / "bundles"
-
-
 class ContainerHost:
     """See `base.Host`. Made by ContainerPlatform.prepare, which calls `start`."""
 
@@ -153,7 +149,7 @@ class ContainerHost:
         self._cpus = cpus
         self._run_id, self._ledger, self._engine, self._image = run_id, ledger, engine, image
         self._name = names.container(run_id, spec.name)
-        self._bundle = bundles.Bundle(_bundle_home() / self._name)
+        self._bundle = bundles.Bundle(bundles.home() / self._name)
         self._visible = list(dict.fromkeys(p.resolve() for p in (directory, spec.directory) if p is not None))
         self._init = 0
         self._v2: Path | None = None
@@ -170,7 +166,7 @@ class ContainerHost:
         """Make the container and read back what it got. Removes it again when that fails."""
         try:
             self._ledger.intend("bundle", str(self._bundle.path), run=self._run_id)
-            self._bundle.make_rootfs()
+            self._bundle.make_rootfs(self._run_id)
             self._ledger.intend(
                 "container", self._name, run=self._run_id, party=self.spec.name, engine=self._engine.name
             )

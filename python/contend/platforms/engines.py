@@ -157,16 +157,21 @@ def _plain(name: str) -> list[Engine]:
 def containers() -> list[tuple[str, str, str]]:
     """(name, engine, run id) of every container of contend's that this user can see."""
     found: list[tuple[str, str, str]] = []
-    for engine in [e for name in ("docker", "podman") for e in _plain(name)]:
-        shape = f'{{{{.Names}}}}\t{{{{.Label "{LABEL_RUN}"}}}}'
-        listed = engine.call("ps", "-a", "--filter", f"label={LABEL_RUN}", "--format", shape, check=False)
-        for line in listed.splitlines():
-            name, _, run = line.partition("\t")
-            found.append((name, engine.name, run))
+    for engine in _plain("podman"):
+        listed = engine.call("ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", "json")
+        rows = json.loads(listed or "[]")
+        found += [(str(row["Names"][0]), engine.name, str(row["Labels"][LABEL_RUN])) for row in rows]
+    for engine in _plain("docker"):
+        if engine.call("info", "--format", "{{.ServerVersion}}", check=False).strip():  # the service answers
+            shape = f'{{{{.Names}}}}\t{{{{.Label "{LABEL_RUN}"}}}}'
+            listed = engine.call("ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", shape)
+            for line in listed.splitlines():
+                name, _, run = line.partition("\t")
+                found.append((name, engine.name, run))
     for engine in [e for name in ("runc", "crun") for e in _plain(name)]:
         if not Path(engine.command[-1]).is_dir():  # nothing was ever started with it
             continue
-        listed = engine.call("list", "--format", "json", check=False).strip()
+        listed = engine.call("list", "--format", "json").strip()
         for row in json.loads(listed or "null") or []:
             config = Path(str(row.get("bundle", ""))) / "config.json"
             run = bundles.run_of(config)

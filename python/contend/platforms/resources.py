@@ -18,7 +18,7 @@ from typing import Any, Literal
 from contend.clock import SystemClock
 from contend.errors import HostFailed
 from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked, leftovers, read_rows
-from contend.platforms import cgroups, engines, groups, names, network, procfs, scope, state
+from contend.platforms import bundles, cgroups, engines, groups, names, network, procfs, scope, state
 
 Row = Mapping[str, Any]
 
@@ -205,7 +205,7 @@ _REMOVERS: dict[str, Callable[[str, Row, Path], bool]] = {
 KINDS = tuple(_REMOVERS)
 
 
-StrayKind = Literal["cgroup", "netns", "container", "process"]
+StrayKind = Literal["cgroup", "netns", "container", "process", "bundle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +233,7 @@ def find_strays(run_id: str | None = None) -> list[Stray]:
     for name, engine, run in engines.containers():
         if wanted(run):
             found.append(Stray("container", name, run, {"engine": engine}))
+    found += [Stray("bundle", str(path), run, {}) for path, run in bundles.left() if wanted(run)]
     for path in cgroups.find(cgroups.read_layout()):
         run = re.sub(r"\.(limits|containers)$", "", path.name.removeprefix(f"{names.PREFIX}."))
         if wanted(run):

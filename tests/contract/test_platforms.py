@@ -1,0 +1,363 @@
+"""One suite over every platform: what the rest of contend may rely on, whatever a party runs on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from contend.errors import CannotHonour, HostFailed
+from contend.ledger import Ledger, leftovers
+from contend.platforms import cgroups, procfs, resources, state
+from contend.platforms.base import Exit, Host, Limit, Platform
+from support import platform_cases as cases
+from support.platform_cases import STUBBORN, shell, spec
+
+pytestmark = pytest.mark.system
+
+BURN = """
+import time, resource
+while time.process_time() < 1.0: pass
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime)
+"""
+
+
+def capped(case: str) -> bool:
+    return case != "bare-affinity"
+
+
+@pytest.fixture(params=cases.CASES)
+def case(request: pytest.FixtureRequest) -> str:
+    name = str(request.param)
+    if lacking := cases.missing(name):
+        message = f"{name} needs {lacking}"
+        if os.environ.get("CI") and not os.environ.get(cases.UNPRIVILEGED):
+            pytest.fail(message)
+        pytest.skip(message)
+    return name
+
+
+@pytest.fixture
+def run_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return f"contract-{os.getpid()}-{time.monotonic_ns() // 1000}"
+
+
+@pytest.fixture
+def platform(case: str, run_id: str, tmp_path: Path) -> Iterator[Platform]:
+    with Ledger(tmp_path / "ledger.ndjson") as ledger:
+        made = cases.make(case, run_id, ledger, tmp_path)
+        try:
+            yield made
+        finally:
+            made.close()
+    assert nothing_left(run_id)
+    assert leftovers(tmp_path / "ledger.ndjson") == []
+
+
+@pytest.fixture
+def host(platform: Platform, tmp_path: Path) -> Host:
+    return platform.prepare(spec("victim", tmp_path))
+
+
+def listed_by_the_engines() -> list[str]:
+    """Every container there is, asked of the engines themselves."""
+    lines: list[str] = []
+    for command in (
+        ("podman", "ps", "-a", "--format", "{{.Names}}"),
+        ("runc", "--root", "/run/contend-oci/runc", "list"),
+    ):
+        if shutil.which(command[0]) and os.geteuid() == 0:
+            lines += subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return lines
+
+
+def nothing_left(run_id: str) -> bool:
+    groups = [p for p in cgroups.find(cgroups.read_layout()) if run_id in p.name]
+    held = [line for line in listed_by_the_engines() if run_id in line]
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if run_id in line]
+    bundles = list((state.folder().parent / "bundles").glob(f"*{run_id}*"))
+    found = [*groups, *held, *mounts, *bundles, *procfs.marked(run_id)]
+    assert not found, found
+    return True
+
+
+def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_runs_a_command_where_and_how_it_was_asked(host: Host, tmp_path: Path, run_id: str) -> None:
+    work = tmp_path / "a directory"
+    work.mkdir()
+    script = 'pwd; echo "$WORD"; echo "$CONTEND_RUN"; echo oops >&2; cat; exit 3'
+    ended = host.run(shell(script, work, WORD="two words\nand a line")).wait(20)
+    assert (work / "out").read_text().splitlines() == [str(work), "two words", "and a line", run_id]
+    assert (work / "err").read_text() == "oops\n"
+    assert ended.code == 3
+    assert not ended.timed_out
+
+
+def test_two_processes_at_once_end_apart(host: Host, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    server = host.run(shell("while :; do sleep 0.05; done", first))
+    client = host.run(shell("while :; do sleep 0.05; done", second))
+    client.stop("TERM", 2.0)
+    assert server.alive()
+    assert not client.alive()
+    assert server.stop().code == -signal.SIGTERM
+
+
+def test_a_shell_that_cannot_find_its_program_says_so(host: Host, tmp_path: Path) -> None:
+    ended = host.run(shell("exec no-such-program-anywhere", tmp_path)).wait(20)
+    assert ended.code == 127
+
+
+def test_death_by_a_signal_is_its_negative_number(host: Host, tmp_path: Path) -> None:
+    assert host.run(shell("kill -KILL $$", tmp_path)).wait(20).code == -signal.SIGKILL
+
+
+def test_stop_sends_the_signal_that_was_named(host: Host, tmp_path: Path) -> None:
+    process = host.run(
+        shell("trap 'echo got INT; exit 5' INT; echo up; while :; do sleep 0.02; done", tmp_path)
+    )
+    assert until(lambda: (tmp_path / "out").read_text() == "up\n")
+    assert process.alive()
+    ended = process.stop("INT", 5.0)
+    assert ended.code == 5
+    assert "got INT" in (tmp_path / "out").read_text()
+    assert process.stop("KILL") == ended == process.wait()
+    assert not process.alive()
+
+
+def test_pid_is_the_command_seen_from_here(host: Host, tmp_path: Path) -> None:
+    process = host.run(shell("while :; do sleep 0.05; done", tmp_path))
+    assert process.pid in host.pids()
+    process.stop("KILL")
+
+
+def test_a_timeout_ends_the_whole_tree(host: Host, tmp_path: Path) -> None:
+    process = host.run(shell(STUBBORN, tmp_path))
+    assert until(lambda: len(host.pids()) >= 4), host.pids()
+    began = time.monotonic()
+    ended = process.wait(0.1)
+    assert time.monotonic() - began < 8
+    assert ended.timed_out
+    assert ended.code == -signal.SIGKILL
+    assert host.pids() == ()
+
+
+def test_times_are_the_commands(host: Host, tmp_path: Path) -> None:
+    ended = host.run(shell("sleep 0.5", tmp_path)).wait(20)
+    assert 0.5e9 <= ended.wall_ns < 0.9e9
+    assert ended.startup_ns < 5e9
+
+
+def burn(host: Host, directory: Path) -> tuple[Exit, float]:
+    """Burn a second of CPU; returns the end and the CPU seconds that the process itself counted."""
+    script = directory / "burn.py"
+    script.write_text(BURN)
+    ended = host.run(shell(f"exec {sys.executable} {script}", directory)).wait(60)
+    assert ended.code == 0, (directory / "err").read_text()
+    return ended, float((directory / "out").read_text())
+
+
+def test_usage_is_what_was_burnt(host: Host, tmp_path: Path) -> None:
+    before = host.usage()
+    ended, used_s = burn(host, tmp_path)
+    after = host.usage()
+    assert after.cpu_ns is not None
+    assert (after.cpu_ns - (before.cpu_ns or 0)) / 1e9 == pytest.approx(used_s, rel=0.10)
+    assert ended.cpu_ns / 1e9 == pytest.approx(used_s, rel=0.10)
+
+
+def test_cpus_are_honoured_and_read_back(platform: Platform, tmp_path: Path) -> None:
+    last = max(os.sched_getaffinity(0))
+    host = platform.prepare(spec("pinned", tmp_path, cpus=(last,)))
+    host.run(shell("grep Cpus_allowed_list /proc/self/status", tmp_path)).wait(20)
+    assert (tmp_path / "out").read_text().split() == ["Cpus_allowed_list:", str(last)]
+    assert host.honoured()["cpus"] == [last]
+
+
+def test_a_party_gets_its_cpus_even_when_the_tool_has_few(case: str, run_id: str, tmp_path: Path) -> None:
+    allowed = os.sched_getaffinity(0)
+    first, last = min(allowed), max(allowed)
+    assert first != last, "this contract needs 2 CPUs"
+    os.sched_setaffinity(0, {first})
+    try:
+        with Ledger(tmp_path / "ledger.ndjson") as ledger:
+            platform = cases.make(case, run_id, ledger, tmp_path)
+            try:
+                host = platform.prepare(spec("wide", tmp_path, cpus=(first, last)))
+                host.run(shell("nproc", tmp_path)).wait(20)
+            finally:
+                platform.close()
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert (tmp_path / "out").read_text() == "2\n"
+
+
+def test_a_cpu_that_is_not_there_is_refused_before_anything_is_made(
+    platform: Platform, tmp_path: Path
+) -> None:
+    with pytest.raises(CannotHonour, match="CPU 4095"):
+        platform.prepare(spec("pinned", tmp_path, cpus=(4095,)))
+    assert leftovers(tmp_path / "ledger.ndjson") == []
+
+
+def test_half_a_cpu_throttles(case: str, platform: Platform, tmp_path: Path) -> None:
+    limited = spec("halved", tmp_path, Limit(cpus=0.5, memory_bytes=256 << 20))
+    if not capped(case):
+        with pytest.raises(CannotHonour) as refused:
+            platform.prepare(limited)
+        assert refused.value.hint
+        assert leftovers(tmp_path / "ledger.ndjson") == []
+        return
+    host = platform.prepare(limited)
+    ended, _ = burn(host, tmp_path)
+    usage = host.usage()
+    assert usage.nr_throttled is not None
+    assert usage.nr_throttled > 0
+    assert ended.wall_ns > 1.7 * ended.cpu_ns  # 2 in theory, less what the first and last periods give
+    limits = {str(value) for value in host.honoured()["limits"].values()}  # type: ignore[attr-defined]
+    assert limits & {"50000 100000", "50000"}
+    assert str(256 << 20) in limits
+
+
+def test_the_baseline_does_not_contain_the_treatment(case: str, platform: Platform, tmp_path: Path) -> None:
+    if not case.startswith("bare"):
+        pytest.skip("containers are the treatment")
+    host = platform.prepare(spec("victim", tmp_path))
+    host.run(shell("cat /proc/self/cgroup", tmp_path)).wait(20)
+    for line in (tmp_path / "out").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        if set(controllers.split(",")) & {"cpu", "cpuset", "memory", "blkio", "io"}:
+            assert "contend." not in group, line
+    if (group := host.cgroup()) is not None:
+        assert (group / "cgroup.controllers").read_text().strip() == ""
+
+
+def test_close_is_idempotent_and_final(platform: Platform, tmp_path: Path, run_id: str) -> None:
+    host = platform.prepare(spec("victim", tmp_path))
+    process = host.run(shell(STUBBORN, tmp_path))
+    assert until(lambda: len(host.pids()) >= 4)
+    host.close()
+    host.close()
+    assert not process.alive()
+    assert procfs.marked(run_id) == set()
+    with pytest.raises(HostFailed, match="closed"):
+        host.run(shell("true", tmp_path))
+    platform.close()
+    platform.close()
+    assert nothing_left(run_id)
+
+
+def hold(case: str, run_id: str, directory: Path) -> subprocess.Popen[str]:
+    """A tool that holds a host with busy children; returns when they are up."""
+    held = subprocess.Popen(
+        [sys.executable, "-m", "support.platform_cases", case, run_id, str(directory)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
+    assert held.stdout is not None
+    said = held.stdout.readline()
+    assert said.startswith("ready"), said
+    assert len(said.split()) >= 5, said
+    return held
+
+
+def test_nothing_is_left_after_kill_9_and_removal(case: str, run_id: str, tmp_path: Path) -> None:
+    held = hold(case, run_id, tmp_path)
+    ledger = tmp_path / "ledger.ndjson"
+    try:
+        with pytest.raises(HostFailed, match="alive"):
+            resources.remove_leftovers(ledger)
+        assert run_id in resources.live_runs()
+        assert [s for s in resources.find_strays(run_id) if s.run_id == run_id] == []
+    finally:
+        held.kill()
+        held.communicate()
+    assert procfs.marked(run_id)  # the grandchildren outlive the tool: that is what removal is for
+    removed = resources.remove_leftovers(ledger)
+    assert removed
+    assert [item for item in removed if item.why] == []
+    assert nothing_left(run_id)
+    assert resources.remove_leftovers(ledger) == []
+
+
+def test_a_run_whose_directory_was_deleted_is_found_by_its_name(
+    case: str, run_id: str, tmp_path: Path
+) -> None:
+    held = hold(case, run_id, tmp_path)
+    held.kill()
+    held.communicate()
+    (tmp_path / "ledger.ndjson").unlink()
+    strays = [stray for stray in resources.find_strays(run_id) if stray.run_id == run_id]
+    assert strays
+    assert [item for item in map(resources.remove_stray, strays) if item.why] == []
+    assert nothing_left(run_id)
+    assert resources.find_strays(run_id) == []
+
+
+def test_destroy_forgets_a_run_that_left_nothing(case: str, run_id: str, tmp_path: Path) -> None:
+    state.register(run_id, tmp_path)
+    held = hold(case, run_id, tmp_path)
+    held.kill()
+    held.communicate()
+    report = resources.destroy_run(tmp_path)
+    assert report.removed
+    assert report.failed == ()
+    assert state.pointers() == []
+    assert nothing_left(run_id)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="this is the test that becomes another user")
+def test_the_contract_holds_for_an_unprivileged_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The affinity cases again as `nobody`, who gets no cgroup. Its one right is to read this checkout."""
+    mine = tmp_path_factory.getbasetemp().parent
+    folder = mine / f"contend-nobody-{os.getpid()}"
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+    rights = ("--inh-caps", "-all,+dac_read_search", "--ambient-caps", "-all,+dac_read_search")
+    done = subprocess.run(
+        [
+            *("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *rights, "--"),
+            *(
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "--basetemp",
+                str(folder / "base"),
+            ),
+            *("-k", "bare-affinity", str(Path(__file__))),
+        ],
+        cwd=Path(__file__).parents[2],
+        env={
+            **os.environ,
+            cases.UNPRIVILEGED: "1",
+            "HOME": str(folder),
+            "XDG_STATE_HOME": str(folder / "state"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+    assert "failed" not in done.stdout

@@ -1,0 +1,67 @@
+"""The platforms under contract, by name. Run as a script it holds a busy host until it is killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from contend.ledger import Ledger
+from contend.platforms.bare import BarePlatform
+from contend.platforms.base import Command, HostSpec, Limit, Platform
+from contend.platforms.container import ContainerPlatform
+
+CASES = ("bare-v2", "bare-v1", "bare-affinity", "container-podman", "container-runc")
+UNPRIVILEGED = "CONTEND_TEST_UNPRIVILEGED"
+
+# Ignores TERM, and so do a busy child and a grandchild in a session of its own.
+STUBBORN = """trap '' TERM
+setsid sh -c 'trap "" TERM; while :; do sleep 0.05; done' &
+(trap '' TERM; while :; do :; done) &
+while :; do sleep 0.05; done"""
+
+
+def make(case: str, run_id: str, ledger: Ledger, directory: Path) -> Platform:
+    kind, _, variant = case.partition("-")
+    if kind == "container":
+        return ContainerPlatform(run_id, ledger, directory=directory, engine=variant)
+    if variant == "affinity":  # an unprivileged user has to find out by itself that it gets no cgroup
+        return BarePlatform(run_id, ledger, cgroups="auto" if os.environ.get(UNPRIVILEGED) else "none")
+    return BarePlatform(run_id, ledger, cgroups="v1" if variant == "v1" else "auto")
+
+
+def missing(case: str) -> str:
+    """What this host lacks for a case; "" when nothing."""
+    kind, _, variant = case.partition("-")
+    if os.geteuid() != 0 and case != "bare-affinity":
+        return "root"
+    if kind == "container" and shutil.which(variant) is None:
+        return variant
+    v1 = Path("/sys/fs/cgroup/cpuacct")
+    return "a cgroup v1 cpuacct hierarchy" if variant == "v1" and not v1.is_dir() else ""
+
+
+def spec(
+    name: str, directory: Path, limit: Limit | None = None, cpus: tuple[int, ...] | None = None
+) -> HostSpec:
+    return HostSpec(name, "victim", cpus, limit or Limit(), directory=directory)
+
+
+def shell(script: str, directory: Path, **env: str) -> Command:
+    return Command(("sh", "-c", script), directory, directory / "out", directory / "err", env)
+
+
+if __name__ == "__main__":
+    case_, run_id_, directory_ = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    with Ledger(directory_ / "ledger.ndjson") as ledger_:
+        ledger_.event("run-start", run=run_id_)
+        platform_ = make(case_, run_id_, ledger_, directory_)
+        host = platform_.prepare(spec("held", directory_))
+        host.run(shell(STUBBORN, directory_))
+        deadline = time.monotonic() + 10
+        while len(host.pids()) < 4 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        print("ready", *host.pids(), flush=True)
+        time.sleep(120)
