@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -48,6 +49,17 @@ def free_port() -> int:
 Launch = Callable[..., subprocess.Popen[str]]
 
 
+def first(process: subprocess.Popen[str]) -> subprocess.Popen[str]:
+    """Let the process run before what else is going on here, as far as we may: a server that waits for a CPU
+    stalls for longer than it was told to. Autogroups (sched(7)) have a weight of their own."""
+    if os.geteuid() == 0:
+        os.setpriority(os.PRIO_PROCESS, process.pid, -20)
+        autogroup = Path(f"/proc/{process.pid}/autogroup")
+        if autogroup.exists():
+            autogroup.write_text("-20")
+    return process
+
+
 @pytest.fixture
 def launch() -> Iterator[Launch]:
     """Starts servers and ends them; with `port`, waits until they accept."""
@@ -55,7 +67,7 @@ def launch() -> Iterator[Launch]:
 
     def begin(*argv: str, port: int | None = None) -> subprocess.Popen[str]:
         assert shutil.which(argv[0]), f"this test needs {argv[0]}"
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        process = first(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True))
         started.append(process)
         for _ in range(200 if port else 0):
             try:
@@ -74,9 +86,13 @@ def launch() -> Iterator[Launch]:
 
 
 def pace(url: str, *options: str) -> dict[str, Any]:
-    ended = subprocess.run((*PACE, url, *options), capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 0, ended.stderr
-    result: dict[str, Any] = json.loads(ended.stdout)
+    argv, pipe = (*PACE, url, *options), subprocess.PIPE
+    with first(
+        subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    ) as process:
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    result: dict[str, Any] = json.loads(stdout)
     return result
 
 

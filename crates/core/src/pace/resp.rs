@@ -1,4 +1,4 @@
-//! Answers of Redis (RESP2, https://redis.io/docs/latest/develop/reference/protocol-spec/).
+//! Answers of Redis (RESP2, <https://redis.io/docs/latest/develop/reference/protocol-spec/>).
 use super::{Answer, Malformed};
 
 /// Arrays nested deeper than this are refused.
