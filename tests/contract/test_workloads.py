@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -308,3 +309,16 @@ def test_latencies_say_whether_their_loop_is_open(name: str) -> None:
     for metric_name, metric in load(name).metrics.items():
         if "latency" in metric_name:
             assert metric.loop in ("open", "closed"), metric_name
+
+
+@pytest.mark.parametrize(("limit", "count"), [(2, 1), (10, 4), (600, 109), (100000, 9592)])
+@pytest.mark.parametrize("name", ["mpi-prime"])
+def test_the_primes_are_counted_right_by_any_number_of_ranks(
+    name: str, limit: int, count: int, place: Place
+) -> None:
+    for ranks in (1, 2, 3):
+        instance = resolve(load(name), {"ranks": ranks, "limit": limit})
+        known = values(instance, place)
+        prepare(instance, place, known)
+        done = subprocess.run(instance.commands(known).run[0], capture_output=True, text=True, timeout=30)
+        assert json.loads(done.stdout)["primes"] == count
