@@ -7,6 +7,7 @@ to draw them; the runtime is in it once.
 
 from __future__ import annotations
 
+import functools
 import importlib.resources
 import json
 from collections.abc import Iterator, Mapping
@@ -84,6 +85,7 @@ def _resource(name: str) -> str:
     return (importlib.resources.files("contend.report") / "templates" / name).read_text(encoding="utf-8")
 
 
+@functools.cache
 def _vega_runtime() -> str:
     """`window.vegaEmbed`, as vl-convert bundles it. No closing tag may end the script early.
 

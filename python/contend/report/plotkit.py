@@ -83,7 +83,7 @@ def row_labels(field: str, rows: int) -> list[Spec]:
             "encoding": {"x": {"value": 0}, "y": row_axis("y", rows), "text": {"field": field}},
         }
 
-    halo = layer(color=var("page"), stroke=var("page"), strokeWidth=4, strokeJoin="round")
+    halo = layer(color=var("page"), stroke=var("page"), strokeWidth=9, strokeJoin="round")
     return [halo, layer(color=var("ink"))]
 
 

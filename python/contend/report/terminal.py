@@ -32,7 +32,7 @@ BAR = 12  # columns of the longest bar
 ROW_LABEL = 28  # a row's name is folded beyond this
 COLUMN = 24  # and a column's name beyond this
 _ASCII = str.maketrans(
-    {"·": ".", "█": "#", "→": ">", "±": "+", "≤": "<", "×": "x", "–": "-", "µ": "u", "…": "~", "²": "2"}
+    {"·": ".", "█": "#", "→": ">", "±": "+/-", "≤": "<=", "×": "x", "–": "-", "µ": "u", "…": "...", "²": "2"}
 )
 _STYLES = {"worse": "bold red", "better": "green", "none": "dim", "unknown": "yellow"}
 
@@ -91,7 +91,8 @@ class _Printer:
             break_on_hyphens=False,
         )
         for part in folded or [""]:
-            self.console.print(self.text(part, style), soft_wrap=True, highlight=False, markup=False)
+            spaced = part.replace("\N{NO-BREAK SPACE}", " ")
+            self.console.print(self.text(spaced, style), soft_wrap=True, highlight=False, markup=False)
 
     def command(self, words_: str, indent: int) -> None:
         """A command is never folded: it must survive copy and paste."""
@@ -223,9 +224,9 @@ class _Printer:
                 + (" ALARM" if c.alarm else "")
                 for c in controls
             ]
-            self.line(
-                "control (A/A)   " + "  ".join(p.replace(" ", "\N{NO-BREAK SPACE}") for p in parts), "", 2, 16
-            )
+            hang = 16 if self.console.width >= 60 else 2
+            unbroken = "  ".join(p.replace(" ", "\N{NO-BREAK SPACE}") for p in parts)
+            self.line(f"control (A/A)   {unbroken}", "", 2, hang)
             seen = ", ".join(
                 f"{name(subject(c.factors), c.metric.name)} {words.detectable(c)}" for c in controls
             )

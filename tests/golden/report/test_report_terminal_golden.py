@@ -1,0 +1,30 @@
+"""The terminal report as people see it. `CONTEND_GOLDEN=write pytest tests/golden` writes the files anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from contend.report.terminal import render
+from support import report_samples as samples
+
+HERE = Path(__file__).parent
+CASES = {
+    "interference": lambda: samples.interference(failing="exit code 1: No such file"),
+    "compare": samples.compare_study,
+    "too-few": samples.too_few,
+    "matrix-8x8": samples.matrix_8x8,
+    "hostile": samples.hostile,
+}
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_terminal_report(name: str, width: int) -> None:
+    text = render(CASES[name](), width=width, verbose=width == 120)
+    golden = HERE / f"{name}-{width}.txt"
+    if os.environ.get("CONTEND_GOLDEN") == "write":
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")

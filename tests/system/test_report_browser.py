@@ -1,0 +1,270 @@
+"""The report page in a real Chromium, offline: drawn, quiet, readable, reachable, printable.
+
+Screenshots go to the test's directory (`--basetemp` keeps them) for a person to look at.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from contend.report.html import render_html
+from contend.report.plots import all_plots
+from support import report_samples as samples
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.system
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+
+# Contrast of every visible text against the first opaque background below it (WCAG 2.1, 1.4.3).
+CONTRAST = """() => {
+  const channels = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const below = (node) => {
+    for (; node; node = node.parentElement) {
+      const colour = channels(getComputedStyle(node).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || node.closest("script, style, .visually-hidden, noscript")) continue;
+    if (!node.getClientRects().length) continue;
+    const style = getComputedStyle(node);
+    const svg = node.closest("svg");
+    const ink = channels(svg ? style.fill : style.color);
+    const paper = below(svg ? svg.parentElement : node);
+    if (svg && String(ink.slice(0, 3)) === String(paper.slice(0, 3))) continue;  // the halo behind a label
+    const [a, b] = [light(ink), light(paper)].sort((x, y) => y - x);
+    found.push([(a + 0.05) / (b + 0.05), node.textContent.trim().slice(0, 40), style.color]);
+  }
+  return found.sort((x, y) => x[0] - y[0]);
+}"""
+
+
+@dataclass
+class Opened:
+    page: Page
+    messages: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not Path(CHROMIUM).exists():
+        reason = "no chromium here: apt-get install chromium"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int]]:
+    """The sample runs as files, each with its number of charts."""
+    directory = tmp_path_factory.mktemp("reports")
+    reports = {
+        "run": samples.interference(directory / "run", failing="exit code 1: No such file"),
+        "matrix": samples.matrix_8x8(directory / "matrix"),
+        "hostile": samples.hostile(directory / "hostile"),
+        "few": samples.too_few(),
+        "compare": samples.compare_study(),
+    }
+    written = {}
+    for name, report in reports.items():
+        path = directory / f"{name}.html"
+        path.write_text(render_html(report), encoding="utf-8")
+        written[name] = path, len(all_plots(report))
+    return written
+
+
+def open_page(browser: Browser, path: Path, **options: Any) -> Opened:
+    context = browser.new_context(offline=True, **{"viewport": {"width": 1200, "height": 900}, **options})
+    opened = Opened(context.new_page())
+    opened.page.on("console", lambda message: opened.messages.append(message.text))
+    opened.page.on("pageerror", lambda error: opened.messages.append(str(error)))
+    opened.page.on("dialog", lambda dialog: (opened.messages.append("dialog"), dialog.dismiss()))
+    opened.page.on("request", lambda request: opened.requests.append(request.url))
+    opened.page.goto(path.as_uri())
+    opened.page.wait_for_selector("html[data-drawn]", timeout=20_000)
+    return opened
+
+
+@pytest.mark.parametrize("name", ["run", "matrix", "hostile", "few", "compare"])
+def test_every_chart_is_drawn_in_silence_and_without_a_request(
+    browser: Browser, pages: dict[str, tuple[Path, int]], name: str
+) -> None:
+    path, charts = pages[name]
+    opened = open_page(browser, path)
+    sizes = opened.page.eval_on_selector_all(
+        ".chart",
+        """nodes => nodes.map(n => { const svg = n.querySelector("svg"); const box = svg.getBoundingClientRect();
+           return [n.id, box.width, box.height, svg.querySelectorAll("path, rect, line, text").length]; })""",
+    )
+    assert len(sizes) == charts
+    assert [s for s in sizes if s[1] < 200 or s[2] < 60 or s[3] < 8] == []
+    assert opened.messages == []
+    assert opened.requests == [path.as_uri()]
+    drawn, paint = opened.page.evaluate(
+        """() => [performance.getEntriesByName("charts-drawn")[0].startTime,
+                  performance.getEntriesByName("first-contentful-paint")[0].startTime]"""
+    )
+    print(
+        f"{name}: first paint {paint:.0f} ms, {charts} charts drawn by {drawn:.0f} ms, {path.stat().st_size} bytes"
+    )
+    assert drawn < 5000, "aim: 1 s on a quiet machine"
+    opened.page.context.close()
+
+
+@pytest.mark.parametrize("name", ["run", "matrix", "hostile", "compare"])
+@pytest.mark.parametrize("width", [320, 390, 700])
+def test_a_narrow_page_never_scrolls_sideways(
+    browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, name: str, width: int
+) -> None:
+    opened = open_page(browser, pages[name][0], viewport={"width": width, "height": 844})
+    opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    too_wide = opened.page.eval_on_selector_all(
+        ".chart svg, .matrix td, .card, .command",
+        "(nodes, width) => nodes.filter(n => n.getBoundingClientRect().right > width + 1 && !n.closest('.scroll'))"
+        ".map(n => n.outerHTML.slice(0, 80))",
+        width,
+    )
+    assert too_wide == []
+    opened.page.screenshot(path=tmp_path / f"{name}-{width}.png", full_page=True)
+    opened.page.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["run", "matrix", "compare"])
+def test_every_text_can_be_read_in_light_and_dark(
+    browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, name: str, scheme: str
+) -> None:
+    opened = open_page(browser, pages[name][0], color_scheme=scheme)
+    opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    found = opened.page.evaluate(CONTRAST)
+    assert len(found) > 100
+    assert [f for f in found if f[0] < 4.5] == []
+    opened.page.screenshot(path=tmp_path / f"{name}-{scheme}.png", full_page=True)
+    opened.page.context.close()
+
+
+def test_the_choice_of_colours_wins_over_the_system(
+    browser: Browser, pages: dict[str, tuple[Path, int]]
+) -> None:
+    opened = open_page(browser, pages["run"][0], color_scheme="dark")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    label = "getComputedStyle(document.querySelector('.chart svg text')).fill"
+    dark = opened.page.evaluate(f"[{paper}, {label}]")
+    opened.page.click("#theme")
+    light = opened.page.evaluate(f"[{paper}, {label}]")
+    assert opened.page.inner_text("#theme") == "Colours: light"
+    assert light[0] == "rgb(255, 255, 255)"
+    assert light[1] != dark[1], "the charts follow"
+    opened.page.click("#theme")
+    assert opened.page.evaluate(f"[{paper}, {label}]") == dark
+    opened.page.context.close()
+
+
+def test_the_keyboard_reaches_everything_that_acts(
+    browser: Browser, pages: dict[str, tuple[Path, int]]
+) -> None:
+    opened = open_page(browser, pages["run"][0])
+    page = opened.page
+    wanted = page.evaluate(
+        "[...document.querySelectorAll('a[href], button, select, summary')].filter(n => n.getClientRects().length).length"
+    )
+    reached: list[str] = []
+    for _ in range(400):
+        page.keyboard.press("Tab")
+        tag = page.evaluate("document.activeElement === document.body ? '' : document.activeElement.tagName")
+        if not tag:
+            break
+        reached.append(tag)
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none", "focus can be seen"
+    acting = [t for t in reached if t in ("A", "BUTTON", "SELECT", "SUMMARY")]
+    assert reached[0] == "A", "the way past the header comes first"
+    assert len(acting) == wanted
+    assert {"A", "BUTTON", "SELECT", "SUMMARY"} <= set(acting)
+    page.context.close()
+
+
+def shown(page: Page) -> list[str]:
+    return page.eval_on_selector_all(
+        "#chart-timeline-cpu svg .role-axis-label text, #chart-timeline-iops svg .role-axis-label text",
+        "nodes => nodes.map(n => n.textContent)",
+    )
+
+
+def test_the_strip_is_a_brush_and_the_list_of_blocks_its_keyboard(
+    browser: Browser, pages: dict[str, tuple[Path, int]]
+) -> None:
+    page = open_page(browser, pages["run"][0]).page
+    whole = shown(page)
+    box = page.locator("#chart-strip svg").bounding_box()
+    assert box is not None
+    page.locator("#chart-strip").scroll_into_view_if_needed()
+    box = page.locator("#chart-strip svg").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 62, steps=5)
+    page.mouse.up()
+    page.wait_for_timeout(300)
+    brushed = shown(page)
+    assert brushed != whole
+    page.select_option("#window-block", label="block 1")
+    page.wait_for_timeout(300)
+    assert shown(page) not in (whole, brushed)
+    assert "block 1" in page.inner_text("#status")
+    page.select_option("#window-block", label="the whole run")
+    page.wait_for_timeout(300)
+    assert shown(page) == whole
+    page.context.close()
+
+
+def test_a_copy_button_copies_its_command(browser: Browser, pages: dict[str, tuple[Path, int]]) -> None:
+    opened = open_page(browser, pages["run"][0], permissions=["clipboard-read", "clipboard-write"])
+    page = opened.page
+    page.click("[data-copy=verify-1]")
+    page.wait_for_function("document.querySelector('[data-copy=verify-1]').textContent === 'Copied'")
+    assert page.evaluate("navigator.clipboard.readText()") == page.inner_text("#verify-1")
+    page.context.close()
+
+
+def test_it_prints_light_and_whole(
+    browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path
+) -> None:
+    page = open_page(browser, pages["run"][0], color_scheme="dark").page
+    page.emulate_media(media="print", color_scheme="dark")
+    page.set_viewport_size({"width": 690, "height": 1000})  # A4 less its margins
+    assert page.evaluate("getComputedStyle(document.querySelector('main')).color") == "rgb(27, 31, 36)"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 690
+    assert not page.locator("nav").is_visible()
+    assert not page.locator(".copy").first.is_visible()
+    page.screenshot(path=tmp_path / "print.png", full_page=True)
+    pdf = page.pdf(path=tmp_path / "report.pdf", format="A4", print_background=True)
+    assert pdf.startswith(b"%PDF")
+    assert 3 <= pdf.count(b"/Type /Page\n") <= 12
+    page.context.close()

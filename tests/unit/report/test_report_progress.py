@@ -1,0 +1,128 @@
+"""The estimate of the time left is a promise; these are its terms."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+from rich.console import Console
+
+from contend.report.progress import ConsoleProgress, PlanSummary, TimeLeft
+
+S = 1_000_000_000
+
+
+class ManualClock:
+    def __init__(self) -> None:
+        self.now_ns = 10 * S
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def utc(self) -> str:
+        return ""
+
+    def sleep(self, seconds: float) -> None:
+        self.now_ns += round(seconds * S)
+
+
+def test_a_fixed_plan_is_within_a_fifth_at_half_way() -> None:
+    rng = random.Random(3)
+    lengths = {"a": 1.0, "b": 2.1, "c": 0.4, "d": 7.0}
+    cells: list[str] = []
+    for _ in range(10):
+        cells += rng.sample(sorted(lengths), 4)
+    clock = ManualClock()
+    time_left = TimeLeft(PlanSummary("", tuple(cells), 10), clock)
+    spent = [lengths[c] * rng.uniform(0.8, 1.25) + 0.3 for c in cells]
+    for cell, seconds in list(zip(cells, spent, strict=True))[:20]:
+        clock.sleep(seconds)
+        time_left.ended(cell)
+    truth = sum(spent[20:])
+    assert time_left.left_ns() == pytest.approx(truth * S, rel=0.2)
+    for cell, seconds in list(zip(cells, spent, strict=True))[20:]:
+        clock.sleep(seconds)
+        time_left.ended(cell)
+    assert time_left.left_ns() == 0
+    assert time_left.share() == 1.0
+
+
+def test_cells_not_seen_yet_count_as_the_mean_cell() -> None:
+    clock = ManualClock()
+    time_left = TimeLeft(PlanSummary("", ("a", "b", "c", "c"), 1), clock)
+    assert time_left.left_ns() is None
+    for cell, seconds in (("a", 1), ("b", 3)):
+        clock.sleep(seconds)
+        time_left.ended(cell)
+    assert time_left.left_ns() == 4 * S
+
+
+def test_the_budget_is_the_answer_where_it_ends_the_run() -> None:
+    clock = ManualClock()
+    time_left = TimeLeft(PlanSummary("", ("a",) * 1000, 1000, budget_ns=60 * S), clock)
+    assert time_left.left_ns() == 60 * S
+    clock.sleep(2)
+    time_left.ended("a")
+    assert time_left.left_ns() == 58 * S
+    clock.sleep(100)
+    assert time_left.left_ns() == 0
+
+
+def test_a_plan_that_ends_before_its_budget_says_so() -> None:
+    clock = ManualClock()
+    time_left = TimeLeft(PlanSummary("", ("a",) * 4, 4, budget_ns=600 * S), clock)
+    clock.sleep(2)
+    time_left.ended("a")
+    assert time_left.left_ns() == 6 * S
+
+
+def test_time_passes_while_a_trial_runs() -> None:
+    clock = ManualClock()
+    time_left = TimeLeft(PlanSummary("", ("a", "a"), 1), clock)
+    clock.sleep(4)
+    time_left.ended("a")
+    clock.sleep(3)
+    assert time_left.left_ns() == 1 * S
+    clock.sleep(9)
+    assert time_left.left_ns() == 0
+
+
+def run(progress: ConsoleProgress, clock: ManualClock) -> None:
+    progress.started(PlanSummary("noisy-neighbour: 1 victim × 1 neighbour", ("v|none", "v|n") * 2, 2))
+    for block in (1, 2):
+        progress.block(block)
+        for cell, label in (("v|none", "v alone"), ("v|n", "v beside n")):
+            progress.trial(cell, label)
+            clock.sleep(2)
+            progress.result(cell, "2.13 s")
+    progress.note("one trial [failed]: \x1b[31mboom")
+    progress.finished()
+
+
+def test_without_a_terminal_there_is_one_line_a_block() -> None:
+    clock, stream = ManualClock(), io.StringIO()
+    run(ConsoleProgress(Console(file=stream, width=100), clock), clock)
+    assert stream.getvalue().splitlines() == [
+        "noisy-neighbour: 1 victim × 1 neighbour",
+        " block 1/2",
+        " block 2/2   50 %  4 s left",
+        " one trial [failed]:  [31mboom",
+    ]
+
+
+def test_on_a_terminal_the_line_is_redrawn_and_leaves_nothing_behind() -> None:
+    clock, stream = ManualClock(), io.StringIO()
+    run(ConsoleProgress(Console(file=stream, width=100, force_terminal=True), clock), clock)
+    text = stream.getvalue()
+    assert "block 2/2  ━━" in text
+    assert "v beside n  2.13 s" in text
+    assert text.endswith("\r\x1b[2K")
+    assert max(len(part) for part in text.split("\r\x1b[2K")) < 110
+
+
+def test_a_reader_that_went_away_does_not_end_the_run() -> None:
+    clock, stream = ManualClock(), io.StringIO()
+    progress = ConsoleProgress(Console(file=stream, width=100, force_terminal=True), clock)
+    stream.close()
+    run(progress, clock)
