@@ -200,7 +200,9 @@ class Groups:
             return None
         for parent in cgroups.parents(v2):
             words = frozenset((parent / "cgroup.controllers").read_text(encoding="ascii").split())
-            leaf_only = parent != v2.root and (parent / "cgroup.procs").read_text(encoding="ascii").strip()
+            # Only the true root, which has no cgroup.type, may have processes beside controlled children.
+            inner = (parent / "cgroup.type").exists()
+            leaf_only = inner and (parent / "cgroup.procs").read_text(encoding="ascii").strip()
             if (
                 words.issuperset(wanted)
                 and words

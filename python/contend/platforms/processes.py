@@ -119,9 +119,18 @@ class LocalProcess:
         self._ended_ns: int | None = None
         self._exit: Exit | None = None
         self._pidfd = os.pidfd_open(pid)
+        # Its only work is the time stamp: whoever waits may come late, and the wall time must not.
+        self._watcher = threading.Thread(target=self._stamp_end, name=f"end of {pid}", daemon=True)
+        self._watcher.start()
+
+    def _stamp_end(self) -> None:
+        poller = select.poll()
+        poller.register(self._pidfd, select.POLLIN)
+        poller.poll()
+        self._ended_ns = time.monotonic_ns()
 
     def wait(self, timeout_s: float | None = None) -> Exit:
-        """See `base.Process`. The end is stamped when it is noticed: wait for what is to be timed."""
+        """See `base.Process`. The end is stamped when it happens, however late this is called."""
         if self._exit is None and not self.ends_within(timeout_s):
             return self._end(signals.SIGTERM, _TIMEOUT_GRACE_S, timed_out=True)
         return self._reap()
@@ -146,9 +155,6 @@ class LocalProcess:
             left_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
             # A signal ends the poll; its handler runs here, so Ctrl-C is an exception and not a lost process.
             if poller.poll(left_ms):
-                with self._lock:
-                    if self._ended_ns is None:
-                        self._ended_ns = time.monotonic_ns()
                 return True
             if deadline is not None and time.monotonic() >= deadline:
                 return False
@@ -160,7 +166,7 @@ class LocalProcess:
         self._signal_group(number)
         if number != signals.SIGKILL:
             self.ends_within(grace_s)
-            if grace_s > 0 and self._ended_ns is not None:
+            if grace_s > 0 and self.ends_within(0):
                 self._group_gone_within(min(grace_s, 0.2))
         self._signal_group(signals.SIGKILL)
         if not self.ends_within(10.0):
@@ -200,7 +206,7 @@ class LocalProcess:
             if self._exit is not None:
                 return self._exit
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-            ended_ns = self._ended_ns = self._ended_ns or time.monotonic_ns()
+            self._watcher.join()
             hook, self.on_exit = self.on_exit, None
             if hook is not None:
                 hook(self.pid)
@@ -208,7 +214,7 @@ class LocalProcess:
                 # One call from C to C: an interrupt cannot come between the reaping and the keeping.
                 self._reaped.extend(map(os.wait4, (self.pid,), (0,)))
             _, status, usage = self._reaped[0]
-            self._exit = _exit(status, usage, ended_ns - self.started_ns)
+            self._exit = _exit(status, usage, (self._ended_ns or time.monotonic_ns()) - self.started_ns)
             os.close(self._pidfd)
             return self._exit
 

@@ -123,6 +123,12 @@ def test_wall_and_cpu_time(tmp_path: Path) -> None:
     assert ended.cpu_ns < 0.1e9
 
 
+def test_wall_time_does_not_depend_on_when_somebody_waits(tmp_path: Path) -> None:
+    process = start(tmp_path, "exit 0")
+    time.sleep(0.5)
+    assert process.wait().wall_ns < 0.4e9
+
+
 def test_stdout_and_stderr_may_be_one_file(tmp_path: Path) -> None:
     both = tmp_path / "both"
     launch(Command(("sh", "-c", "echo a; echo b >&2; echo c"), tmp_path, both, both), Place(), {}).wait(10)
