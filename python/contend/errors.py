@@ -52,7 +52,8 @@ class UnknownName(BadInput):
     """
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"no {what} is called '{name}'", hint=suggest(name, known, f"contend list {what}s"))
+        command = "ls runs" if what == "run" else f"contend list {what}s"
+        super().__init__(f"no {what} is called '{name}'", hint=suggest(name, known, command))
 
 
 class CannotHonour(BadInput):

@@ -7,6 +7,7 @@ as already gone. A torn last line is cut off on opening; no earlier line is ever
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -55,7 +56,9 @@ class Ledger:
         self.event("created", kind=kind, name=name, **detail)
 
     def removed(self, kind: str, name: str) -> None:
-        self.event("removed", kind=kind, name=name)
+        """Record a removal. A full disk does not stop the tear-down it is part of: unrecorded is retried later."""
+        with contextlib.suppress(HostFailed):
+            self.event("removed", kind=kind, name=name)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -88,13 +91,12 @@ def append_line(fd: int, row: dict[str, Any], path: Path) -> None:
 def truncate_torn_line(path: Path) -> None:
     """Cut off a last line that a crash left without its newline. DuckDB refuses a file with one."""
     try:
-        with path.open("rb+") as file:
-            data = file.read()
-            keep = data.rfind(b"\n") + 1
-            if keep != len(data):
-                file.truncate(keep)
+        data = path.read_bytes()
     except FileNotFoundError:
         return
+    keep = data.rfind(b"\n") + 1
+    if keep != len(data):
+        os.truncate(path, keep)
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import random
-import signal
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,7 +21,8 @@ from typing import Any
 from contend.analysis import Analysis
 from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint
-from contend.errors import BadInput, CannotHonour, TrialFailed
+from contend.errors import BadInput, CannotHonour, ContendError, HostFailed, TrialFailed
+from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
 from contend.parties import Parties
 from contend.plan import Plan, Trial, cells_of, make_plan
@@ -29,6 +30,7 @@ from contend.platforms import state
 from contend.platforms.base import Limit, Platform
 from contend.platforms.network import Networks
 from contend.platforms.registry import platform
+from contend.platforms.resources import remove_leftovers
 from contend.platforms.topology import Placement, Topology, placement
 from contend.report.progress import PlanSummary, Progress
 from contend.scenario import Compare, Interference, Measure, Scenario, dump, to_yaml
@@ -84,12 +86,20 @@ def execute(
         scenario.measure.seed if scenario.measure.seed is not None else random.SystemRandom().randrange(10**6)
     )
     plan = make_plan(scenario, seed)
-    run = RunDirectory.create(runs, name, time.strftime("%Y%m%d-%H%M%S"))
-    state.register(run.id, run.path)
-    run.write_text("scenario.yaml", to_yaml(scenario))
-    run.write_json("environment.json", fingerprint(tools_of(plan)) | {"skipped": list(skipped)})
-    run.write_json("plan.json", plan.to_json() | {"scenario": scenario.origin, "command": command})
-    return _Execution(run, scenario, plan, progress, clock or SystemClock(), keep_output).go()
+    # The id names cgroups and containers: it must differ between two runs of one second in two places.
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
+    with Interrupts() as interrupts:
+        run = RunDirectory.create(runs, name, stamp)
+        try:
+            state.register(run.id, run.path)
+            run.write_text("scenario.yaml", to_yaml(scenario))
+            run.write_json("environment.json", fingerprint(tools_of(plan)) | {"skipped": list(skipped)})
+            run.write_json("plan.json", plan.to_json() | {"scenario": scenario.origin, "command": command})
+        except BaseException:  # nothing has been started: a run that never began is no data
+            run.remove()
+            state.unregister(run.id)
+            raise
+        return _Execution(run, scenario, plan, progress, clock or SystemClock(), interrupts, keep_output).go()
 
 
 def resume(
@@ -109,13 +119,16 @@ def resume(
             f"the plan of {run.path} can not be made again: a workload or scenario file has changed",
             hint="start a new run; the old one can still be reported and compared",
         )
-    state.register(run.id, run.path)
-    return _Execution(run, scenario, plan, progress, clock or SystemClock(), keep_output=False).go()
+    scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
+    with Interrupts() as interrupts:
+        return _Execution(run, scenario, plan, progress, clock or SystemClock(), interrupts).go()
 
 
 def check(scenario: Scenario) -> None:
     """Everything that can be wrong before anything is made. Raises BadInput (CannotHonour, WorkloadError …)."""
     cells = cells_of(scenario)
+    if isinstance(scenario, Compare):
+        _check_programs(scenario)
     for cell in cells:
         for party in (cell.victim, *cell.neighbours):
             absent = install.missing(party.instance.workload)
@@ -125,6 +138,17 @@ def check(scenario: Scenario) -> None:
                     hint=f"{install.hint([party.instance.workload])}; or leave it out with --skip-missing",
                 )
     place(scenario)
+
+
+def _check_programs(scenario: Compare) -> None:
+    """Compared commands must be on PATH; one with a slash may still be built by then."""
+    for variant in scenario.variants:
+        program = next(iter(shlex.split(variant.command)), "")
+        if "/" not in program and "PATH" not in variant.env and not install.find_command(program):
+            raise CannotHonour(
+                f"command {variant.name} cannot run: there is no program '{program}' on PATH",
+                hint="install it or give its path; what only a shell knows needs --shell",
+            )
 
 
 def place(scenario: Scenario) -> Placement:
@@ -166,15 +190,14 @@ class _Execution:
         plan: Plan,
         progress: Progress,
         clock: Clock,
-        keep_output: bool,
+        interrupts: Interrupts,
+        keep_output: bool = False,
     ) -> None:
         self._run, self._scenario, self._plan = run, scenario, plan
         self._progress, self._clock, self._keep = progress, clock, keep_output
+        self._interrupts = interrupts
         self._state = _State()
         self._began_ns = clock.monotonic_ns()
-        for row in run.rows():
-            if row["status"] == "ok":
-                self._state.done[int(row["trial"])] = row
 
     # The run as a whole
 
@@ -183,26 +206,53 @@ class _Execution:
 
         interrupted = False
         with Ledger(self._run.ledger_path, self._clock) as ledger:
+            self._recover(ledger)
             ledger.event("run-start", run=self._run.id, pid=os.getpid(), resumed=len(self._state.done))
             try:
-                with _signals_interrupt():
-                    try:
-                        self._in_places(ledger)
-                    except KeyboardInterrupt:
-                        interrupted = True
-                        self._state.stopped = "interrupted"
-                        self._progress.note("interrupted: tearing down; finished trials are kept")
+                self._in_places(ledger)
+            except KeyboardInterrupt:
+                interrupted = True
+                self._state.stopped = "interrupted"
+            except ContendError as error:
+                self._state.stopped = "failed"
+                kept = len(self._run.rows())
+                trials = f"{kept} trial{'s' if kept != 1 else ''}"
+                error.add_note(f"run: {self._run.path} ({trials} kept; contend run --resume goes on)")
+                raise
             finally:
+                self._interrupts.hold()
                 self._progress.finished()
-                ledger.event("run-end", stopped=self._state.stopped, finished=len(self._state.done))
-                # Only when nothing is left behind does `destroy --all` no longer need to know of this run.
-                if not leftovers(self._run.ledger_path):
-                    state.unregister(self._run.id)
+                self._leave(ledger)
+                self._interrupts.release()
         failed = sum(self._state.failures.values())
         analysis = analyse(self._run, self._scenario, stopped=self._state.stopped)
         self._run.write_json("findings.json", analysis.to_json())
         self._run.close()
         return Outcome(self._run, analysis, self._state.stopped, failed, interrupted)
+
+    def _recover(self, ledger: Ledger) -> None:
+        """Remove what an earlier, killed contend left of this run, and take up the rows it finished."""
+        self._run.remove_half_files()
+        left = [item for item in remove_leftovers(self._run.ledger_path, ledger=ledger) if item.why]
+        if left:
+            raise HostFailed(
+                f"cannot remove {left[0].kind} {left[0].name} of the run before: {left[0].why}",
+                hint=f"contend destroy {self._run.path}",
+            )
+        state.register(self._run.id, self._run.path)
+        for row in self._run.rows():
+            if row["status"] == "ok":
+                self._state.done[int(row["trial"])] = row
+
+    def _leave(self, ledger: Ledger) -> None:
+        """After the tear-down: what an interrupt left half made goes too, then the run is no longer pointed at."""
+        self._run.remove_half_files()
+        if leftovers(self._run.ledger_path):
+            remove_leftovers(self._run.ledger_path, ledger=ledger)
+        # Only when nothing is left behind does `destroy --all` no longer need to know of this run.
+        if not leftovers(self._run.ledger_path):
+            state.unregister(self._run.id)
+        ledger.event("run-end", stopped=self._state.stopped, finished=len(self._state.done))
 
     def _in_places(self, ledger: Ledger) -> None:
         from contend.probes.base import Scope
@@ -211,7 +261,8 @@ class _Execution:
         scenario, places = self._scenario, place(self._scenario)
         spec = scenario.platform
         self._progress.started(self._summary())
-        with ExitStack() as stack:
+        # Left in this order: first interrupts are held off, then the stack is unwound, all of it.
+        with ExitStack() as stack, self._interrupts.hold_afterwards():
             stack.enter_context(_own_affinity(places.tool))
             ledger.intend("directory", str(self._run.work))
             self._run.work.mkdir(exist_ok=True)
@@ -347,11 +398,11 @@ class _Execution:
             self._state.failures.pop(cell.id, None)
         else:
             count = self._state.failures[cell.id] = self._state.failures.get(cell.id, 0) + 1
-            self._progress.note(f"{cell.label}: {row['error']}")
             never_worked = all(done["cell"] != cell.id for done in self._state.done.values())
             if never_worked or count >= FAILURES_IN_A_ROW:
-                times = f" {count} times in a row" if count > 1 else ""
-                raise TrialFailed(f"{cell.label} failed{times}: {row['error']}", hint=row["hint"])
+                times = f" failed {count} times in a row" if count > 1 else ""
+                raise TrialFailed(f"{cell.label}{times}: {row['error']}", hint=row["hint"])
+            self._progress.note(f"{cell.label}: {row['error']}")
         self._progress.result(cell.id, _headline(row))
         return row
 
@@ -365,10 +416,10 @@ def look_now(passes: int, repeats: int, measure: Measure) -> bool:
     >>> [n for n in range(4, 33, 4) if look_now(n, 4, Measure())]
     [16, 20, 28, 32]
     """
-    if passes < measure.blocks:
-        return False
-    looks, before = ((n - measure.blocks) // measure.step for n in (passes, passes - repeats))
-    return looks > before
+    from contend.stats.stopping import Stopping
+
+    rule = Stopping(first=measure.blocks, step=measure.step)
+    return any(rule.look_at(n) for n in range(passes - repeats + 1, passes + 1))
 
 
 def _headline(row: Row) -> str:
@@ -378,23 +429,6 @@ def _headline(row: Row) -> str:
 
 def _primary(row: Row) -> float:
     return float(next(m["value"] for m in row["metrics"] if m["primary"]))
-
-
-@contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run as Ctrl-C does; a second one while tearing down is held off."""
-
-    def interrupt(number: int, _frame: object) -> None:
-        for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(other, signal.SIG_IGN)
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    before = {n: signal.signal(n, interrupt) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any
 
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.ledger import append_line, read_rows, truncate_torn_line
+from contend.ledger import append_line, is_locked, read_rows, truncate_torn_line
 
 SCHEMA_VERSION = 1
 Row = dict[str, Any]
@@ -61,12 +61,10 @@ class RunDirectory:
         """An existing run. Raises BadInput when the path is none."""
         directory = Path(path)
         if not directory.exists():
-            siblings = (
-                [p.name for p in directory.parent.iterdir() if p.is_dir()]
-                if directory.parent.is_dir()
-                else []
+            places = (directory.parent, Path("runs"))
+            raise UnknownName(
+                "run", str(path), {str(p.parent) for where in places for p in where.glob("*/plan.json")}
             )
-            raise UnknownName("run", str(path), siblings)
         if not (directory / "plan.json").is_file():
             raise BadInput(
                 f"'{path}' is not a run directory: it has no plan.json",
@@ -104,8 +102,10 @@ class RunDirectory:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(target)
-        except OSError as error:
+        except BaseException as error:
             temporary.unlink(missing_ok=True)
+            if not isinstance(error, OSError):
+                raise
             raise HostFailed(
                 f"cannot write {target}: {error.strerror}", hint="free some space, then --resume"
             ) from error
@@ -132,6 +132,15 @@ class RunDirectory:
 
     def rows(self) -> list[Row]:
         return list(read_rows(self.trials_path))
+
+    def remove_half_files(self) -> None:
+        """Remove what a kill or a full disk left half written, beside the whole files. Only while none is written."""
+        for path in (*self.path.glob(".*.part"), *self.series.glob("*.partial")):
+            path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the directory of a run that never began."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def remove_work(self) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
@@ -161,6 +170,9 @@ def query(run: RunDirectory, sql: str) -> tuple[list[str], list[tuple[Any, ...]]
     """Column names and rows of a query over the run's views (see VIEWS). Raises BadInput for wrong SQL."""
     import duckdb
 
+    if not is_locked(run.ledger_path):  # else the last line is being written just now
+        for path in (run.trials_path, run.ledger_path):
+            truncate_torn_line(path)
     connection = duckdb.connect()
     try:
         for name, text in views(run).items():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
+import os
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TextIO
 
 import click
 
@@ -65,7 +69,16 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: every error becomes one message with its hint and its exit code."""
-    sys.exit(run(arguments))
+    open_streams()
+    code = run(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)  # the reader has seen enough: `contend … | head -1`
+    except OSError as error:
+        _silence(sys.stdout)
+        code = fail(f"cannot write the output: {error.strerror}", "is there space left?", 1)
+    sys.exit(code)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -73,23 +86,59 @@ def run(arguments: list[str] | None = None) -> int:
         result: Any = cli.main(arguments, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except ContendError as error:
-        return fail(error.message, error.hint, error.exit_code)
+        return fail(error.message, error.hint, error.exit_code, getattr(error, "__notes__", []))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return fail("no verb was given", "contend run noisy-neighbour", 2)
     except click.ClickException as error:
-        message = error.format_message()
-        context = getattr(error, "ctx", None)
-        hint = "" if "hint:" in message else f"{context.command_path if context else 'contend'} --help"
-        return fail(message, hint, 2)
+        return _usage(error, sys.argv[1:] if arguments is None else arguments)
     except (click.Abort, KeyboardInterrupt):
-        return fail("interrupted", "", 3)
+        return fail("interrupted", "nothing is left behind; start it again", 3)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has gone; Python would complain once more while closing
+        _silence(sys.stdout)
         return 0
     except OSError as error:
         return fail(str(error), "is there space left, and permission?", 1)
 
 
-def fail(message: str, hint: str, code: int) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    if hint:
-        print(f"  hint: {hint}", file=sys.stderr)
+def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
+    """A mistake on the command line, with the nearest thing that would have been right."""
+    message, hint = error.format_message(), ""
+    if isinstance(error, click.NoSuchOption):
+        message = f"no option is called '{error.option_name}'"
+        hint = f"did you mean '{error.possibilities[0]}'?" if error.possibilities else ""
+    if not hint and "hint:" not in message:
+        hint = " ".join(["contend", *(a for a in arguments[:1] if a in VERBS), "--help"])
+    return fail(message, hint, 2)
+
+
+def open_streams() -> None:
+    """Make the three standard streams usable, whatever contend was started with.
+
+    A closed one becomes /dev/null: else the next file opened would get its number, and a print would go into
+    a run's files. What an encoding cannot hold is replaced, not an error.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as we live
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _silence(stream: TextIO) -> None:
+    """Point a stream that nobody reads at /dev/null, so that Python's last flush does not complain either."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
+
+
+def fail(message: str, hint: str, code: int, notes: Sequence[str] = ()) -> int:
+    lines = [f"error: {message}", *([f"  hint: {hint}"] if hint else []), *(f"  {note}" for note in notes)]
+    with contextlib.suppress(OSError, ValueError):  # nobody listens: the exit code still tells
+        print("\n".join(lines), file=sys.stderr, flush=True)
     return code

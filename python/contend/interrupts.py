@@ -1,0 +1,66 @@
+"""Ctrl-C, SIGTERM and SIGHUP: the first one ends a run in an orderly way, further ones cannot stop its tear-down.
+
+While held, the signals are also blocked, and programs started meanwhile inherit that: a second Ctrl-C reaches
+the whole foreground process group and would otherwise end the `podman rm` that cleans up.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt once, at the first of SIGNALS, unless held. For the main thread.
+
+    A signal that was ignored stays ignored, as `nohup` and a shell's `&` mean it.
+    """
+
+    def __init__(self) -> None:
+        self._held = False
+        self._before: dict[signal.Signals, Handler] = {}
+        self._mask: set[signal.Signals] | None = None
+
+    def __enter__(self) -> Interrupts:
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._interrupt)
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.hold()
+        self.release()
+
+    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
+        if not self._held:
+            # Before raising: a second one must not break the unwinding that this one begins.
+            self._held = True
+            raise KeyboardInterrupt(signal.Signals(number).name)
+
+    def hold(self) -> None:
+        """From here on they are put off. Idempotent."""
+        self._held = True
+        if self._mask is None:
+            self._mask = {signal.Signals(n) for n in signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)}
+
+    def release(self) -> None:
+        """The end: as it was before `__enter__`; what came while held is dropped. Idempotent."""
+        if self._mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+            self._mask = None
+        while self._before:
+            number, handler = self._before.popitem()
+            signal.signal(number, handler)
+
+    @contextmanager
+    def hold_afterwards(self) -> Iterator[None]:
+        """Hold when the block is left, however that happens."""
+        try:
+            yield
+        finally:
+            self.hold()
