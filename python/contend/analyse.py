@@ -19,6 +19,7 @@ from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
 from contend.stats.simultaneous import simultaneous
+from contend.stats.stopping import Stopping
 from contend.store import Row, RunDirectory
 from contend.units import format_ratio
 
@@ -104,8 +105,8 @@ def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
     results, _ = _compare_all(
         planned_cells(plan), tabulate(rows), rows, scenario, int(plan["seed"]), plan["design"]
     )
-    primary = [r for r in results if r.metric.primary]
-    return bool(primary) and all(reached(r.estimate, scenario.measure.target) for r in primary)
+    rule = Stopping(target=scenario.measure.target) if scenario.measure.target is not None else Stopping()
+    return rule.reached(r.estimate for r in results if r.metric.primary)
 
 
 def _reached_by_victim(primary: Sequence[CellResult], target: float) -> dict[str, bool]:
