@@ -1,5 +1,7 @@
 """Scenario files: what is refused, and how it is said."""
 
+# ruff: noqa: E501 - a table of messages reads best on one line each
+
 from __future__ import annotations
 
 from pathlib import Path
