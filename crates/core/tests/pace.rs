@@ -166,3 +166,16 @@ fn the_rate_is_kept_and_the_generator_is_on_time() {
     );
     assert!(result.cpu_ns > 0);
 }
+
+#[test]
+fn the_caller_can_end_it_though_nothing_happens() {
+    let url = serve(|stream| stream.write_all(ANSWER).is_ok());
+    let config =
+        Config { connections: 1, timeout_ns: 1_000_000_000, drain_ns: 0, duration_ns: 60_000_000_000 };
+    let target = Target::parse(&url, Keys::default(), 1).unwrap();
+    let began = monotonic_ns();
+    // Two requests, half a minute apart; no signal ever comes.
+    let result = run(target, &config, &[0, 30_000_000_000], || monotonic_ns() - began > 300_000_000).unwrap();
+    assert!(result.interrupted && result.requests[0].outcome == Outcome::Ok);
+    assert!(monotonic_ns() - began < 10_000_000_000);
+}

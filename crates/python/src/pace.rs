@@ -76,7 +76,9 @@ pub fn pace<'py>(
             duration_ns,
         };
         let run = run(target, &config, &times, || {
-            signalled = Python::attach(|py| py.check_signals()).err();
+            if signalled.is_none() {
+                signalled = Python::attach(|py| py.check_signals()).err();
+            }
             signalled.is_some()
         })?;
         let summary = Summary::of(&run);

@@ -16,6 +16,8 @@ const MAX_ANSWER: usize = 64 << 20;
 const RETRY_NS: u64 = 5_000_000;
 /// How long the first connection may take before the run gives up.
 const CONNECT_NS: u64 = 5_000_000_000;
+/// How often the caller is asked whether to go on. A signal that comes between two waits interrupts neither.
+const ASK_NS: u64 = 200_000_000;
 
 struct Engine<'a> {
     target: Target,
@@ -35,7 +37,7 @@ struct Engine<'a> {
 
 /// Send the requests of `schedule` (nanoseconds after the start, ascending) and wait for the answers.
 ///
-/// `interrupted` is asked whenever a signal arrives; true ends the run early. Raises if not one connection can be
+/// `interrupted` is asked when a signal arrives and five times a second; true ends the run early. Raises if not one connection can be
 /// opened at the start; what goes wrong later is counted in the result.
 pub fn run(
     target: Target,
@@ -117,11 +119,12 @@ impl Engine<'_> {
         let mut room = Vec::new();
         let pending = |engine: &Self| engine.connections.iter().any(|c| matches!(c.state, State::Connecting));
         while pending(self) && clock::monotonic_ns() < give_up {
-            self.poller.wake_at(give_up)?;
-            match self.poller.wait(&mut room)? {
-                None if interrupted() => break,
-                None => {}
-                Some(events) => self.handle(events)?,
+            self.poller.wake_at(give_up.min(clock::monotonic_ns() + ASK_NS))?;
+            if let Some(events) = self.poller.wait(&mut room)? {
+                self.handle(events)?;
+            }
+            if interrupted() {
+                break;
             }
         }
         Ok(())
@@ -130,9 +133,16 @@ impl Engine<'_> {
     /// The run itself; true if it was interrupted.
     fn turn(&mut self, end_ns: u64, interrupted: &mut impl FnMut() -> bool) -> io::Result<bool> {
         let mut room = Vec::new();
+        let mut ask_ns = 0;
         loop {
             self.dispatch()?;
             let now = clock::monotonic_ns();
+            if now >= ask_ns {
+                ask_ns = now + ASK_NS;
+                if interrupted() {
+                    return Ok(true);
+                }
+            }
             if self.unfinished == 0 || now >= end_ns {
                 return Ok(false);
             }
@@ -140,14 +150,13 @@ impl Engine<'_> {
                 self.check(now)?;
                 continue;
             }
-            let mut wake = end_ns.min(self.check_ns);
+            let mut wake = end_ns.min(self.check_ns).min(ask_ns);
             if let (false, Some(request)) = (self.idle.is_empty(), self.requests.get(self.next)) {
                 wake = wake.min(self.start_ns + request.intended_ns);
             }
             self.poller.wake_at(wake.max(1))?;
             match self.poller.wait(&mut room)? {
-                None if interrupted() => return Ok(true),
-                None => {}
+                None => ask_ns = 0,
                 Some(events) => self.handle(events)?,
             }
         }
