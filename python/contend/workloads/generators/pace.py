@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         duration_ns=parse_duration_ns(options.duration),
         connections=options.connections,
         poisson=options.poisson,
-        seed=options.seed,
+        seed=options.seed % 2**64,
         timeout_ns=parse_duration_ns(options.timeout),
         drain_ns=parse_duration_ns(options.drain),
         keys=options.keys,
