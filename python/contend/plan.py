@@ -54,6 +54,8 @@ class Cell:
     @property
     def label(self) -> str:
         beside = " + ".join(n.label for n in self.neighbours)
+        if "variant" in self.factors:
+            return self.victim.label
         return f"{self.victim.label} beside {beside}" if beside else f"{self.victim.label} alone"
 
 

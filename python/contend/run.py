@@ -398,11 +398,12 @@ class _Execution:
             self._state.failures.pop(cell.id, None)
         else:
             count = self._state.failures[cell.id] = self._state.failures.get(cell.id, 0) + 1
+            what = f"{cell.label}: {row['error']}" if cell.neighbours else row["error"]
             never_worked = all(done["cell"] != cell.id for done in self._state.done.values())
             if never_worked or count >= FAILURES_IN_A_ROW:
-                times = f" failed {count} times in a row" if count > 1 else ""
-                raise TrialFailed(f"{cell.label}{times}: {row['error']}", hint=row["hint"])
-            self._progress.note(f"{cell.label}: {row['error']}")
+                times = f" ({count} times in a row)" if count > 1 else ""
+                raise TrialFailed(f"{what}{times}", hint=row["hint"])
+            self._progress.note(what)
         self._progress.result(cell.id, _headline(row))
         return row
 

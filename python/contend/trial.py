@@ -300,7 +300,9 @@ class TrialRunner:
             if exit_.timed_out:
                 raise TrialFailed(
                     f"{seat.party.label} did not end within {timeout:g} s",
-                    hint="a longer trial needs a longer `trial:` in its file",
+                    hint="a longer trial needs a longer `trial:` in its file"
+                    if self._timeout_s is None
+                    else "allow it more time: --timeout, or `timeout:` in the scenario",
                 )
             if exit_.code != 0:
                 ended = f"exit status {exit_.code}" if exit_.code > 0 else f"signal {-exit_.code}"

@@ -98,7 +98,8 @@ def run(arguments: list[str] | None = None) -> int:
         _silence(sys.stdout)
         return 0
     except OSError as error:
-        return fail(str(error), "is there space left, and permission?", 1)
+        where = f"{error.filename}: " if error.filename else ""
+        return fail(f"{where}{error.strerror or error}", "is there space left, and permission?", 1)
 
 
 def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:

@@ -59,7 +59,8 @@ def launch(
             )
         except (OSError, ValueError) as error:
             what = command.argv[0] if command.argv else "(empty command)"
-            raise TrialFailed(f"{what}: {error}", hint=_hint(error)) from error
+            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise TrialFailed(f"{what}: {said}", hint=_hint(error)) from error
     return LocalProcess(pid, started_ns, among=among, sweep=sweep)
 
 
