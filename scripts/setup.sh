@@ -2,25 +2,38 @@
 # Makes .venv with contend and its development tools in it. Idempotent: does nothing when nothing changed.
 set -eu
 cd "$(dirname "$0")/.."
+
+die() {
+    echo "error: $1" >&2
+    echo "  hint: $2" >&2
+    exit 1
+}
+
 python=${PYTHON:-python3}
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
-    echo "error: $("$python" --version) is too old" >&2
-    echo "  hint: contend needs Python 3.11 or newer; name one with PYTHON=python3.12 make setup" >&2
-    exit 1
-}
-command -v cargo >/dev/null || {
-    echo "error: no Rust toolchain (cargo)" >&2
-    echo "  hint: apt-get install cargo (1.85 or newer), or https://rustup.rs" >&2
-    exit 1
-}
+command -v "$python" >/dev/null || die "no $python" "apt-get install python3 python3-venv (3.11 or newer)"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    die "$("$python" --version) is too old" "contend needs Python 3.11 or newer; name one with PYTHON=python3.12 make setup"
+command -v cargo >/dev/null || die "no Rust toolchain (cargo)" "https://rustup.rs, or apt-get install cargo where that is 1.85 or newer"
+cargo --version | awk '{ split($2, v, "."); exit !(v[1] > 1 || v[2] >= 85) }' ||
+    die "$(cargo --version) is too old" "contend needs Rust 1.85 or newer: https://rustup.rs"
+
 stamp=.venv/contend-setup.stamp
-if [ -f "$stamp" ] && [ -z "$(find pyproject.toml Cargo.toml Cargo.lock crates -newer "$stamp" \( -name '*.rs' -o -name '*.toml' -o -name Cargo.lock \) 2>/dev/null | head -1)" ]; then
+changed() { # files that say what to build, newer than the last set-up
+    find pyproject.toml Cargo.toml Cargo.lock crates -newer "$stamp" \
+        \( -name '*.rs' -o -name '*.toml' -o -name Cargo.lock \) 2>/dev/null | head -1
+}
+if [ -f "$stamp" ] && [ -x .venv/bin/contend ] && [ -z "$(changed)" ]; then
     exit 0
 fi
-[ -x .venv/bin/python ] || "$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+
+began=$(date +%s)
+[ -x .venv/bin/python ] || "$python" -m venv .venv ||
+    die "$python cannot make a virtual environment" "apt-get install python3-venv"
+pip() { PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }
 echo "setup: installing Python packages into .venv"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --group dev 'maturin>=1.9,<2'
+pip install --upgrade 'pip>=25.1'
+pip install --group dev 'maturin>=1.9,<2'
 echo "setup: building contend (Rust and Python)"
-PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
+pip install --no-build-isolation --editable .
 touch "$stamp"
+echo "setup: done in $(($(date +%s) - began)) s"
