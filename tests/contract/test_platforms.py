@@ -24,7 +24,8 @@ pytestmark = pytest.mark.system
 
 BURN = """
 import time, resource
-while time.process_time() < 1.0: pass
+import sys
+while time.process_time() < float(sys.argv[1]): pass
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime)
 """
@@ -165,18 +166,18 @@ def test_times_are_the_commands(host: Host, tmp_path: Path) -> None:
     assert ended.startup_ns < 5e9
 
 
-def burn(host: Host, directory: Path) -> tuple[Exit, float]:
-    """Burn a second of CPU; returns the end and the CPU seconds that the process itself counted."""
+def burn(host: Host, directory: Path, cpu_s: float) -> tuple[Exit, float]:
+    """Burn CPU time; returns the end and the CPU seconds that the process itself counted."""
     script = directory / "burn.py"
     script.write_text(BURN)
-    ended = host.run(shell(f"exec {sys.executable} {script}", directory)).wait(60)
+    ended = host.run(shell(f"exec {sys.executable} {script} {cpu_s}", directory)).wait(60)
     assert ended.code == 0, (directory / "err").read_text()
     return ended, float((directory / "out").read_text())
 
 
 def test_usage_is_what_was_burnt(host: Host, tmp_path: Path) -> None:
     before = host.usage()
-    ended, used_s = burn(host, tmp_path)
+    ended, used_s = burn(host, tmp_path, 1.0)
     after = host.usage()
     assert after.cpu_ns is not None
     assert (after.cpu_ns - (before.cpu_ns or 0)) / 1e9 == pytest.approx(used_s, rel=0.10)
@@ -217,8 +218,9 @@ def test_a_cpu_that_is_not_there_is_refused_before_anything_is_made(
     assert leftovers(tmp_path / "ledger.ndjson") == []
 
 
-def test_half_a_cpu_throttles(case: str, platform: Platform, tmp_path: Path) -> None:
-    limited = spec("halved", tmp_path, Limit(cpus=0.5, memory_bytes=256 << 20))
+def test_a_tenth_of_a_cpu_throttles(case: str, platform: Platform, tmp_path: Path) -> None:
+    """A tenth and not a half: on a busy test machine a process may get less than half a CPU without a cap."""
+    limited = spec("capped", tmp_path, Limit(cpus=0.1, memory_bytes=256 << 20))
     if not capped(case):
         with pytest.raises(CannotHonour) as refused:
             platform.prepare(limited)
@@ -226,13 +228,14 @@ def test_half_a_cpu_throttles(case: str, platform: Platform, tmp_path: Path) -> 
         assert leftovers(tmp_path / "ledger.ndjson") == []
         return
     host = platform.prepare(limited)
-    ended, _ = burn(host, tmp_path)
+    ended, _ = burn(host, tmp_path, 0.3)
     usage = host.usage()
     assert usage.nr_throttled is not None
     assert usage.nr_throttled > 0
-    assert ended.wall_ns > 1.7 * ended.cpu_ns  # 2 in theory, less what the first and last periods give
+    assert usage.throttled_ns
+    assert ended.cpu_ns / ended.wall_ns < 0.15
     limits = {str(value) for value in host.honoured()["limits"].values()}  # type: ignore[attr-defined]
-    assert limits & {"50000 100000", "50000"}
+    assert limits & {"10000 100000", "10000"}
     assert str(256 << 20) in limits
 
 
