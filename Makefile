@@ -5,12 +5,14 @@ VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 ## demo: who are my neighbours, and what do they cost me? On this machine, in about three minutes
-demo: setup
+demo:
 	@scripts/packages.sh demo
+	@scripts/setup.sh
 	@$(VENV)/contend run noisy-neighbour --skip-missing
 
 ## setup: a virtual environment in .venv with contend built in it
 setup:
+	@scripts/packages.sh setup
 	@scripts/setup.sh
 
 ## check: format, lint and types of both languages; changes nothing
@@ -22,20 +24,23 @@ check: setup
 	cargo clippy --all-targets --quiet -- -D warnings
 
 ## test: everything that can run here; installs what it needs
-test: setup
+test:
 	@scripts/packages.sh test
+	@scripts/setup.sh
 	$(MAKE) --no-print-directory check
 	cargo test --workspace --exclude contend-python --quiet
 	$(VENV)/pytest -q
 
 ## accept: the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results
-accept: setup
+accept:
 	@scripts/packages.sh test
+	@scripts/setup.sh
 	$(VENV)/pytest -q -m accept --override-ini addopts='--strict-markers -ra' tests/accept
 
 ## bench: our own cost beside the peers', in one run each
-bench: setup
+bench:
 	@scripts/packages.sh test
+	@scripts/setup.sh
 	@for f in bench/*.py; do echo "== $$f"; $(VENV)/python $$f || exit 1; done
 
 ## docs: reference pages and schemas, generated from the code

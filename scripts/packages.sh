@@ -1,12 +1,17 @@
 #!/bin/sh
-# Installs the Debian packages of programs that are missing: `packages.sh demo` what the demo runs, `test` what all
-# tests run. Says what it installs; silent when nothing is missing. NO_APT=1 installs nothing and says what is left
+# Installs the Debian packages of programs that are missing: `packages.sh setup` what building contend needs, `demo`
+# also what the demo runs, `test` what all tests run. Says what it installs; silent when nothing is missing. NO_APT=1 installs nothing and says what is left
 # out. No service is started meanwhile. Exit status 0 also when something is left out, so that the demo runs
 # with the rest; with `test` and CI=true something missing is a failure.
 set -eu
 
 # package:program[:what is left out without it]
-DEMO='
+SETUP='
+python3-venv:/usr/share/doc/python3-venv:installing contend
+gcc:cc:building contend, workloads mpi-*
+libc6-dev:/usr/include/stdio.h:building contend, workloads mpi-*
+'
+DEMO="$SETUP"'
 ffmpeg:ffmpeg:workload ffmpeg
 fio:fio:workload fio
 nginx-light:nginx:workload nginx
@@ -21,13 +26,10 @@ redis-tools:redis-benchmark:workload redis
 iperf3:iperf3:workload iperf3
 openmpi-bin:mpirun:workloads mpi-*
 libopenmpi-dev:mpicc:workloads mpi-*
-gcc:cc:workloads mpi-*, building contend
-libc6-dev:/usr/include/stdio.h:workloads mpi-*, building contend
 runc:runc:platform container
 podman:podman:platform container
 chromium:chromium:tests of the report page
 hyperfine:hyperfine:benchmarks against hyperfine
-python3-venv:/usr/share/doc/python3-venv:installing contend
 '
 POLICY=/usr/sbin/policy-rc.d
 
@@ -35,10 +37,11 @@ POLICY=/usr/sbin/policy-rc.d
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
 case "${1:-}" in
+setup) wanted=$SETUP ;;
 demo) wanted=$DEMO ;;
 test) wanted=$TEST ;;
 *)
-    echo "usage: packages.sh demo|test" >&2
+    echo "usage: packages.sh setup|demo|test" >&2
     exit 2
     ;;
 esac

@@ -37,6 +37,8 @@ def fingerprint(tools: Iterable[str] = ()) -> dict[str, Any]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "virtualised": virtualised(),
         "cgroup": cgroup_layout(),
+        # With autogroups every session is a scheduling group: parties share a CPU by session, not by thread.
+        "autogroup": _read("/proc/sys/kernel/sched_autogroup_enabled") == "1",
         "clock_source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "root": os.geteuid() == 0,
         "boot_id": _read("/proc/sys/kernel/random/boot_id"),

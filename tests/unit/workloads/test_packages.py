@@ -55,7 +55,7 @@ def test_in_ci_a_missing_prerequisite_of_a_test_fails(bin_: Path) -> None:
 
 
 def test_quiet_when_nothing_is_missing(bin_: Path) -> None:
-    for program in ("ffmpeg", "fio", "nginx", "wrk", "stress-ng", "ip"):
+    for program in ("ffmpeg", "fio", "nginx", "wrk", "stress-ng", "ip", "cc"):
         (bin_ / program).symlink_to("/bin/true")
     done = run(bin_, "demo")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -69,7 +69,7 @@ def test_what_it_is_asked_must_be_known(bin_: Path) -> None:
 def test_it_says_what_it_installs_and_keeps_services_from_starting(bin_: Path) -> None:
     apt_get(bin_, f'case "$*" in *" -y "*) for p in fio wrk; do ln -s /bin/true "{bin_}/$p"; done;; esac')
     (bin_ / "ln").symlink_to(str(shutil.which("ln")))
-    for program in ("ffmpeg", "nginx", "stress-ng", "ip"):
+    for program in ("ffmpeg", "nginx", "stress-ng", "ip", "cc"):
         (bin_ / program).symlink_to("/bin/true")
     done = run(bin_, "demo")
     assert done.returncode == 0, done.stderr
