@@ -28,7 +28,7 @@ from contend.parties import Parties
 from contend.plan import Plan, Trial, cells_of, make_plan
 from contend.platforms import state
 from contend.platforms.base import Limit, Platform
-from contend.platforms.network import Networks
+from contend.platforms.network import Networks, check_rights
 from contend.platforms.registry import platform
 from contend.platforms.resources import remove_leftovers
 from contend.platforms.topology import Placement, Topology, placement
@@ -137,6 +137,8 @@ def check(scenario: Scenario) -> None:
                     f"workload '{party.instance.workload.name}' needs {', '.join(absent)}, not found on this host",
                     hint=f"{install.hint([party.instance.workload])}; or leave it out with --skip-missing",
                 )
+            if party.instance.workload.network == "pair":
+                check_rights()
     place(scenario)
 
 
@@ -204,7 +206,7 @@ class _Execution:
     def go(self) -> Outcome:
         from contend.analyse import analyse
 
-        interrupted = False
+        interrupted = never_began = False
         with Ledger(self._run.ledger_path, self._clock) as ledger:
             self._recover(ledger)
             ledger.event("run-start", run=self._run.id, pid=os.getpid(), resumed=len(self._state.done))
@@ -216,6 +218,9 @@ class _Execution:
             except ContendError as error:
                 self._state.stopped = "failed"
                 kept = len(self._run.rows())
+                if isinstance(error, BadInput) and not kept:
+                    never_began = True  # what was asked cannot be done here, found out only by trying
+                    raise
                 trials = f"{kept} trial{'s' if kept != 1 else ''}"
                 error.add_note(f"run: {self._run.path} ({trials} kept; contend run --resume goes on)")
                 raise
@@ -223,6 +228,8 @@ class _Execution:
                 self._interrupts.hold()
                 self._progress.finished()
                 self._leave(ledger)
+                if never_began and not leftovers(self._run.ledger_path):
+                    self._run.remove()
                 self._interrupts.release()
         failed = sum(self._state.failures.values())
         analysis = analyse(self._run, self._scenario, stopped=self._state.stopped)
