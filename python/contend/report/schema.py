@@ -155,6 +155,25 @@ def analysis_schema() -> Schema:
     }
 
 
+def comparison_schema() -> Schema:
+    """The schema of `contend compare --json`."""
+    change = closed(
+        "One cell of both runs, one metric. The estimate is above 1 where the second run is worse.",
+        factors=FACTORS,
+        metric=ref("metric"),
+        baseline=ref("level"),
+        treatment=ref("level"),
+        estimate=ref("estimate"),
+        sessions={**COUNT, "description": "earlier unchanged runs that the doubt between runs was taken from"},
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "contend comparison of two runs",
+        **closed("Two runs.", schema_version={"const": SCHEMA_VERSION}, cells=many(change), warnings=TEXTS),
+        "$defs": {name: DEFINITIONS[name] for name in ("estimate", "metric", "level")},
+    }
+
+
 def render_schema() -> str:
     return json.dumps(analysis_schema(), indent=2) + "\n"
 

@@ -1,0 +1,93 @@
+"""Writes docs/reference from the code: the command line, the catalogue, and the JSON Schemas.
+
+`--check` writes nothing and fails when a page is not what the code says; a test runs that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from contend import cli, scenario
+from contend.report.schema import comparison_schema, render_schema
+from contend.workloads import load
+
+PLACE = Path(__file__).parent.parent / "docs" / "reference"
+
+
+def pages() -> dict[str, str]:
+    """File name and text of every page."""
+    return {
+        "cli.md": command_line(),
+        "workloads.md": catalogue(),
+        "scenario.schema.json": as_json(scenario.json_schema()),
+        "workload.schema.json": as_json(load.schema()),
+        "analysis.schema.json": render_schema(),
+        "comparison.schema.json": as_json(comparison_schema()),
+    }
+
+
+def as_json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def command_line() -> str:
+    parts = ["# Command line", "", "Generated from the code by `make docs`.", ""]
+    for verb in cli.VERBS:
+        command: click.Command = importlib.import_module(f"contend.cli.{verb}_").command
+        with click.Context(
+            command, info_name=f"contend {verb}", max_content_width=100, terminal_width=100
+        ) as context:
+            parts += [f"## contend {verb}", "", "```", command.get_help(context), "```", ""]
+    return "\n".join(parts)
+
+
+def catalogue() -> str:
+    parts = [
+        "# Workloads",
+        "",
+        "Generated from the catalogue by `make docs`. Yours: [a workload is a file](../guides/workloads.md).",
+        "",
+    ]
+    for name in load.names():
+        workload = load.load_file(load.catalogue() / f"{name}.yaml")
+        parts += [f"## {name}", "", f"{workload.title}. {workload.about}".strip(), ""]
+        parts += [
+            f"Dominant resource: {workload.dominant}. Needs: {', '.join(workload.install.apt) or 'nothing'}.",
+            "",
+        ]
+        parts += ["| metric | unit | better | loop |", "|---|---|---|---|"]
+        parts += [f"| {k} | {m.unit} | {m.better} | {m.loop} |" for k, m in workload.metrics.items()]
+        if workload.parameters:
+            parts += ["", "| parameter | default | allowed | |", "|---|---|---|---|"]
+            for key, p in workload.parameters.items():
+                bounds = ", ".join(str(c) for c in p.choices)
+                if not bounds and (p.min is not None or p.max is not None):
+                    bounds = f"{p.min if p.min is not None else ''} … {p.max if p.max is not None else ''}"
+                parts.append(f"| {key} | {p.default} {p.unit} | {bounds} | {p.about} |".replace("  ", " "))
+        parts.append("")
+    return "\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = []
+    for name, text in pages().items():
+        path = PLACE / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+            if not check:
+                path.write_text(text, encoding="utf-8")
+    print(("stale: " if check else "written: ") + (", ".join(stale) or "nothing"))
+    sys.exit(bool(stale) if check else 0)
+
+
+if __name__ == "__main__":
+    main()
