@@ -73,8 +73,8 @@ def row_axis(field: str, rows: int) -> Spec:
     }
 
 
-def row_labels(field: str, rows: int) -> list[Spec]:
-    """A label above each row, with a halo in the page's colour so that grid lines do not cross the words."""
+def row_labels(field: str, rows: int, *, halo: float = 14) -> list[Spec]:
+    """A label above each row; a halo in the page's colour, `halo` pixels, keeps grid lines off the words."""
 
     def layer(**mark: Any) -> Spec:
         text = {"type": "text", "align": "left", "baseline": "middle", "dy": -16, "fontSize": 12.5}
@@ -83,8 +83,8 @@ def row_labels(field: str, rows: int) -> list[Spec]:
             "encoding": {"x": {"value": 0}, "y": row_axis("y", rows), "text": {"field": field}},
         }
 
-    halo = layer(color=var("page"), stroke=var("page"), strokeWidth=9, strokeJoin="round")
-    return [halo, layer(color=var("ink"))]
+    behind = layer(color=var("page"), stroke=var("page"), strokeWidth=halo, strokeJoin="round")
+    return [*([behind] if halo else []), layer(color=var("ink"))]
 
 
 def chart(height: int, layers: list[Spec], values: list[dict[str, Any]]) -> Spec:

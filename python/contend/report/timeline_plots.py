@@ -109,19 +109,9 @@ def _strip(trials: list[dict[str, Any]], colours: Mapping[str, str], end: float)
                 "tooltip": {"field": "say"},
             },
         },
-        {
-            "transform": [{"filter": "datum.mark == 'failed'"}],
-            "mark": {
-                "type": "text",
-                "text": "✕",
-                "fontSize": 14,
-                "fontWeight": "bold",
-                "dy": 8,
-                "color": var("bad"),
-            },
-            "encoding": {"x": {**x, "field": "middle"}, "y": y},
-        },
-        *({**layer, "data": {"values": labels}} for layer in row_labels("label", len(lanes))),
+        _cross(x, y, color=var("page"), stroke=var("page"), strokeWidth=4),
+        _cross(x, y, color=var("bad")),
+        *({**layer, "data": {"values": labels}} for layer in row_labels("label", len(lanes), halo=0)),
     ]
     spec = chart(len(lanes) * 40, layers, values)
     totals: dict[tuple[str, str], list[float]] = {}
@@ -140,6 +130,15 @@ def _strip(trials: list[dict[str, Any]], colours: Mapping[str, str], end: float)
     return Plot(
         "strip", "strip", "Trials", caption, spec, colours, ("lane", "cell", "trials", "mean length"), table
     )
+
+
+def _cross(x: Spec, y: Spec, **look: Any) -> Spec:
+    """A mark on every trial without a result; drawn twice, the first time as its own halo."""
+    return {
+        "transform": [{"filter": "datum.mark == 'failed'"}],
+        "mark": {"type": "text", "text": "✕", "fontSize": 15, "fontWeight": "bold", "dy": 2, **look},
+        "encoding": {"x": {**x, "field": "middle"}, "y": y},
+    }
 
 
 def _say(trial: Mapping[str, Any]) -> str:
