@@ -68,7 +68,7 @@ def catalogue() -> str:
             for key, p in workload.parameters.items():
                 bounds = ", ".join(str(c) for c in p.choices)
                 if not bounds and (p.min is not None or p.max is not None):
-                    bounds = f"{p.min if p.min is not None else ''} … {p.max if p.max is not None else ''}"
+                    bounds = " … ".join("" if x is None else f"{x:g}" for x in (p.min, p.max))
                 parts.append(f"| {key} | {p.default} {p.unit} | {bounds} | {p.about} |".replace("  ", " "))
         parts.append("")
     return "\n".join(parts)
