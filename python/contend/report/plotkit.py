@@ -36,10 +36,8 @@ def condition_colours(report: ReportInput) -> dict[str, str]:
     for matrix in matrices(report.analysis):
         names.extend(matrix.columns)
     names += [condition_name(row.get("factors", {}), str(row.get("cell", ""))) for row in report.rows]
-    colours = series_colours(names)
-    for matrix in matrices(report.analysis):
-        colours[matrix.baseline] = var("alone")
-    return colours
+    baselines = {matrix.baseline: var("alone") for matrix in matrices(report.analysis)}
+    return {**baselines, **{name: c for name, c in series_colours(names).items() if name not in baselines}}
 
 
 def condition_name(factors: Mapping[str, str], cell: str) -> str:

@@ -99,12 +99,12 @@ def forest(report: ReportInput) -> Plot | None:
                 "mark": {"type": "rule", "color": var("soft"), "strokeDash": [4, 3]},
                 "encoding": {"x": x},
             },
+            *row_labels("label", len(values)),
             *_intervals(values, x, y, strokeWidth=5, opacity=0.45),
             {
                 "mark": {"type": "point", "filled": True, "size": 75, "opacity": 1},
                 "encoding": {"x": x, "y": y, "color": colour, "tooltip": {"field": "say"}},
             },
-            *row_labels("label", len(values)),
         ],
         values,
     )
@@ -178,6 +178,7 @@ def points(report: ReportInput, matrix: Matrix, row: str, plot_id: str) -> Plot 
     spec = chart(
         len(rows) * ROW,
         [
+            *({**layer, "data": {"values": summaries}} for layer in row_labels("label", len(rows))),
             *_intervals(summaries, x, y, strokeWidth=12, opacity=0.22),
             {
                 "data": {"values": summaries},
@@ -200,7 +201,6 @@ def points(report: ReportInput, matrix: Matrix, row: str, plot_id: str) -> Plot 
                     "tooltip": {"field": "say"},
                 },
             },
-            *({**layer, "data": {"values": summaries}} for layer in row_labels("label", len(rows))),
         ],
         dots,
     )
@@ -260,17 +260,19 @@ def _point_rows(report: ReportInput, matrix: Matrix, row: str) -> list[PointRow]
     rows = [of(matrix.baseline, matrix.level(row))]
     control = _control_values(report, matrix, row)
     if control:
-        rows.append(("control", [v for _, v in control], [b for b, _ in control], (), None))
+        flagged = [i for i, (_, _, flags) in enumerate(control) if flags]
+        rows.append(("control", [v for _, v, _ in control], [b for b, _, _ in control], flagged, None))
     treated = [(c, matrix.cells[row, c].treatment) for c in matrix.columns if (row, c) in matrix.cells]
     return rows + [of(f"{matrix.beside} {column}".strip(), level) for column, level in treated]
 
 
-def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple[int, float]]:
+def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple[int, float, bool]]:
+    """Block, value and whether it is flagged, of every trial of the row's A/A control."""
     cell = matrix.first(row)
     mine = subject(cell.factors) if not is_compare(report.analysis) else matrix.baseline
     same = {k: v for k, v in cell.factors.items() if k not in ("victim", "neighbour", "variant")}
     return [
-        (int(trial.get("block", 0)), float(metric["value"]))
+        (int(trial.get("block", 0)), float(metric["value"]), bool(trial.get("flags")))
         for trial in report.counted
         if (factors := trial.get("factors", {}))
         and any(str(v).endswith(CONTROL) for v in factors.values())

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 BAR = 28
+SLACK = 20  # trials beyond the announced ones that leave the estimate as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,9 @@ class Progress(Protocol):
     """What the orchestrator tells while it runs. Every call returns at once and never raises."""
 
     def started(self, plan: PlanSummary) -> None: ...
+    def replanned(self, plan: PlanSummary) -> None:
+        """What is ahead has changed, after the pilot for example; what was learnt of durations stays."""
+
     def trial(self, cell: str, label: str) -> None:
         """A trial begins: its cell's id, and words for people like `ffmpeg beside stress-cpu`."""
 
@@ -67,13 +71,17 @@ class TimeLeft:
         self._budget_ns = plan.budget_ns
         self._began_ns = self._last_ns = clock.monotonic_ns()
 
+    def replan(self, plan: PlanSummary) -> None:
+        """Other trials are ahead. The budget still counts from the start."""
+        self._left = Counter(plan.cells)
+        self._budget_ns = plan.budget_ns
+
     def ended(self, cell: str) -> None:
         now = self._clock.monotonic_ns()
         count, spent = self._spent.get(cell, (0, 0))
         self._spent[cell] = (count + 1, spent + now - self._last_ns)
         self._last_ns = now
-        if self._left[cell] > 0:
-            self._left[cell] -= 1
+        self._left[cell] -= 1
 
     @property
     def elapsed_ns(self) -> int:
@@ -82,7 +90,10 @@ class TimeLeft:
     def left_ns(self) -> int | None:
         """Nanoseconds; None before there is anything to judge by. An unseen cell counts as the mean cell."""
         planned: float | None = None
-        if self._spent:
+        # A pilot may take a few rounds more than announced. Many more trials than announced: the plan is not
+        # what it was, so only the budget is known.
+        unannounced = -sum(count for count in self._left.values() if count < 0)
+        if self._spent and unannounced <= SLACK:
             means = {cell: spent / count for cell, (count, spent) in self._spent.items()}
             typical = sum(means.values()) / len(means)
             in_flight = self._clock.monotonic_ns() - self._last_ns
@@ -107,6 +118,7 @@ class NoProgress:
     """Says nothing: for `--quiet` and for tests."""
 
     def started(self, plan: PlanSummary) -> None: ...
+    def replanned(self, plan: PlanSummary) -> None: ...
     def trial(self, cell: str, label: str) -> None: ...
     def result(self, cell: str, value: str) -> None: ...
     def block(self, number: int) -> None: ...
@@ -134,6 +146,10 @@ class ConsoleProgress:
         self._block = plan.resumed
         if plan.title:
             self._print(plan.title)
+
+    def replanned(self, plan: PlanSummary) -> None:
+        self._plan = plan
+        self._time.replan(plan)
 
     def trial(self, cell: str, label: str) -> None:
         self._label = label

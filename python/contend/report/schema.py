@@ -164,7 +164,10 @@ def comparison_schema() -> Schema:
         baseline=ref("level"),
         treatment=ref("level"),
         estimate=ref("estimate"),
-        sessions={**COUNT, "description": "earlier unchanged runs that the doubt between runs was taken from"},
+        sessions={
+            **COUNT,
+            "description": "earlier unchanged runs that the doubt between runs was taken from",
+        },
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

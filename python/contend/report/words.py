@@ -89,8 +89,8 @@ def detectable(control: Control) -> str:
 
 def level_text(analysis: Analysis) -> str:
     """`95 % interval`, and how many hold together where more than one does."""
-    levels = {c.estimate.level for c in analysis.cells} or {0.95}
-    text = f"{percent(max(levels))} interval"
+    levels = [c.estimate.level for c in analysis.cells if c.metric.primary] or [0.95]
+    text = f"{percent(levels[0])} interval"
     many = analysis.design.simultaneous
     return f"{text}s, all {many} at once" if many > 1 else text
 

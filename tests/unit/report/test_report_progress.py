@@ -126,3 +126,18 @@ def test_a_reader_that_went_away_does_not_end_the_run() -> None:
     progress = ConsoleProgress(Console(file=stream, width=100, force_terminal=True), clock)
     stream.close()
     run(progress, clock)
+
+
+def test_a_plan_that_grew_unannounced_gets_no_invented_figure() -> None:
+    clock = ManualClock()
+    time_left = TimeLeft(PlanSummary("", ("a", "a"), 1), clock)
+    for _ in range(3):
+        clock.sleep(1)
+        time_left.ended("a")
+    assert time_left.left_ns() == 0, "a pilot may go on for a few rounds"
+    for _ in range(30):
+        clock.sleep(1)
+        time_left.ended("a")
+    assert time_left.left_ns() is None
+    time_left.replan(PlanSummary("", ("a",) * 5, 1))
+    assert time_left.left_ns() == 5 * S
