@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from contend.plan import Cell, Trial
 from contend.platforms.base import Command, Exit, Host, Process, Usage
 from contend.probes.contamination import flags
 from contend.probes.evidence import Started, difference
+from contend.probes.peak import PeakMemory
 from contend.probes.rundelay import RunDelay
 from contend.probes.snapshot import Snapshot, device_of
 from contend.store import Row
@@ -50,6 +51,7 @@ class Burning:
     during: float = 0.0
     mark: float = 0.0
     mark_ns: int = 0
+    ended: bool = False  # it had gone when the victim was done: it burnt for a part of the window at most
 
     @property
     def resource(self) -> str:
@@ -79,7 +81,7 @@ class Burning:
             "before": self.before,
             "during": self.during,
             "unit": "B/s" if bytes_ else "CPUs",
-            "burning": self.during > self.least * BURN_SHARE_DURING,
+            "burning": self.during > self.least * BURN_SHARE_DURING and not self.ended,
         }
 
 
@@ -154,11 +156,12 @@ class TrialRunner:
                 for process in reversed(neighbour.processes):
                     process.stop("KILL", 2.0)
         row["neighbours"] = [n.to_json() for n in burning]
-        stopped = [n.seat.party.label for n in burning if not n.to_json()["burning"]]
+        stopped = [n for n in burning if not n.to_json()["burning"]]
         if stopped:
+            labels = ", ".join(n.seat.party.label for n in stopped)
             raise TrialFailed(
-                f"neighbour {', '.join(stopped)} stopped burning while the victim ran",
-                hint=f"it said: {last_words(burning[0].errors)}",
+                f"neighbour {labels} {'ended' if stopped[0].ended else 'stopped burning'} while the victim ran",
+                hint=f"it said: {last_words(stopped[0].errors)}",
             )
         return window_ns
 
@@ -240,6 +243,7 @@ class TrialRunner:
             window_s = (after.t_ns - before.t_ns) / 1e9
             for neighbour in burning:
                 neighbour.during = (neighbour.used() - neighbour.mark) / window_s
+                neighbour.ended = not neighbour.processes[-1].alive()
             row |= {"started_ns": before.t_ns, "ended_ns": after.t_ns, "honoured": seat.host.honoured()}
             evidence = difference(
                 before,
@@ -287,15 +291,7 @@ class TrialRunner:
             command = Command(
                 argv, directory, out / f"stdout-{number}", out / f"stderr-{number}", workload.env
             )
-            process = host.run(command)
-            if seat.load is None:
-                watch.follow(process.pid)
-                process.on_exit = watch.at_exit
-            try:
-                exit_ = process.wait(timeout)
-            except BaseException:
-                process.stop(workload.stop.signal, workload.stop.grace / 1e9)
-                raise
+            exit_ = self._step(seat, host, command, watch, timeout)
             exits.append(exit_)
             if exit_.timed_out:
                 raise TrialFailed(
@@ -311,6 +307,26 @@ class TrialRunner:
                     hint=f"it said: {last_words(command.stderr, command.stdout)}",
                 )
         return exits
+
+    def _step(self, seat: Seat, host: Host, command: Command, watch: RunDelay, timeout_s: float) -> Exit:
+        """Run one command to its end, or end it."""
+        workload = seat.party.instance.workload
+        process = host.run(command)
+        peak: PeakMemory | None = None
+        try:
+            if seat.load is None:
+                watch.follow(process.pid)
+                process.on_exit = watch.at_exit
+            if any(m.builtin == "max_rss" for m in workload.metrics.values()):
+                peak = PeakMemory(host.pids if host.cgroup() else lambda: (process.pid,))
+            exit_ = process.wait(timeout_s)
+        except BaseException:
+            process.stop(workload.stop.signal, workload.stop.grace / 1e9)
+            raise
+        finally:
+            if peak is not None:
+                peak.stop()
+        return exit_ if peak is None else replace(exit_, max_rss_bytes=peak.of(exit_))
 
     def _snapshot(self) -> Snapshot:
         return Snapshot.take((self._device,) if self._device else ())
