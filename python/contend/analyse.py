@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from contend.advice.rules import advise
@@ -237,7 +237,12 @@ def _simultaneous(
         return simultaneous(arms, level=at, seed=seed)
     # Bonferroni (Dunn 1961): with several values a block there is no common set of signs to randomise.
     each = 1 - (1 - at) / len(family)
-    return {key: _one(p, each) for key, p in zip(keys, family, strict=True)}
+    together = f"; {len(family)} intervals hold together (Bonferroni)" if len(family) > 1 else ""
+    return {
+        key: replace(found, level=at, method=found.method + together)
+        for key, p in zip(keys, family, strict=True)
+        for found in (_one(p, each),)
+    }
 
 
 def _by_block(p: _Pair, series: Series, blocks: Sequence[int]) -> list[float]:

@@ -174,5 +174,5 @@ def _engines(*, try_them: bool) -> Iterator[Check]:
 
 def reporting() -> list[str]:
     """Python packages of the base install that are not importable: a broken installation."""
-    wanted = ("numpy", "duckdb", "altair", "vl_convert", "jinja2", "jsonpath")
+    wanted = ("numpy", "duckdb", "vl_convert", "jinja2", "jsonpath")
     return [name for name in wanted if importlib.util.find_spec(name) is None]

@@ -13,7 +13,7 @@ import random
 import shlex
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -254,12 +254,12 @@ class _Execution:
     def _leave(self, ledger: Ledger) -> None:
         """After the tear-down: what an interrupt left half made goes too, then the run is no longer pointed at."""
         self._run.remove_half_files()
-        if leftovers(self._run.ledger_path):
-            remove_leftovers(self._run.ledger_path, ledger=ledger)
+        left = remove_leftovers(self._run.ledger_path, ledger=ledger)
         # Only when nothing is left behind does `destroy --all` no longer need to know of this run.
-        if not leftovers(self._run.ledger_path):
+        if not any(item.why for item in left):
             state.unregister(self._run.id)
-        ledger.event("run-end", stopped=self._state.stopped, finished=len(self._state.done))
+        with suppress(HostFailed):  # a full disk; what is written next says so
+            ledger.event("run-end", stopped=self._state.stopped, finished=len(self._state.done))
 
     def _in_places(self, ledger: Ledger) -> None:
         from contend.probes.base import Scope
@@ -356,6 +356,7 @@ class _Execution:
             self._state.block_s = [s * self._plan.repeats for s in self._state.block_s]
             recorded = self._run.read_json("plan.json")
             self._run.write_json("plan.json", recorded | self._plan.to_json())
+        self._progress.replanned(self._summary())
 
     def _blocks(self, runner: TrialRunner, ledger: Ledger, probe: Any) -> None:
         from contend.analyse import target_reached
