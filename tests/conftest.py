@@ -10,14 +10,7 @@ from pathlib import Path
 
 import pytest
 
-
-def need(condition: object, reason: str) -> None:
-    """Go on when the condition holds; else fail in CI, skip elsewhere."""
-    if condition:
-        return
-    if os.environ.get("CI"):
-        pytest.fail(f"missing prerequisite: {reason}")
-    pytest.skip(reason)
+from support.prerequisites import need
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -81,8 +81,10 @@ class HostProbe:
                 self._connection.unregister("rows")
                 partial.replace(target)
             except (OSError, duckdb.Error) as error:
+                full = "No space left on device"
+                reason = full if full in str(error) else str(error).splitlines()[0]
                 raise HostFailed(
-                    f"cannot write {target}: {error}", hint="is the disk full, or the run directory gone?"
+                    f"cannot write {target}: {reason}", hint="free some space, then --resume"
                 ) from error
             written.append(target)
         return tuple(written)
