@@ -20,7 +20,7 @@ from typing import Any
 
 from contend.analysis import Analysis
 from contend.clock import Clock, SystemClock
-from contend.environment import fingerprint
+from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, CannotHonour, ContendError, HostFailed, TrialFailed
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
@@ -268,6 +268,10 @@ class _Execution:
         scenario, places = self._scenario, place(self._scenario)
         spec = scenario.platform
         self._progress.started(self._summary())
+        self._progress.note(summary_line(self._run.read_json("environment.json")))
+        self._progress.note(
+            f"{len(self._plan.cells)} cells a block · {places.summary()} · seed {self._plan.seed}"
+        )
         # Left in this order: first interrupts are held off, then the stack is unwound, all of it.
         with ExitStack() as stack, self._interrupts.hold_afterwards():
             stack.enter_context(_own_affinity(places.tool))

@@ -100,8 +100,8 @@ def format_duration(ns: float) -> str:
 def format_value(value: float, unit: str = "") -> str:
     """A measured value with three significant digits, scaled where the unit is a count or a time in seconds.
 
-    >>> format_value(86123, "IOPS"), format_value(0.00123, "s"), format_value(1.0449, "s")
-    ('86.1 kIOPS', '1.23 ms', '1.04 s')
+    >>> format_value(86123, "IOPS"), format_value(0.00123, "s"), format_value(1.0449, "s"), format_value(8712, "count")
+    ('86.1 kIOPS', '1.23 ms', '1.04 s', '8,712')
     """
     if not math.isfinite(value):
         return "?"
@@ -109,6 +109,8 @@ def format_value(value: float, unit: str = "") -> str:
         return format_duration(value * NS_PER_S) if value else "0 s"
     if unit == "ns":
         return format_duration(value)
+    if unit == "count":
+        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
     prefix = ""
     magnitude = abs(value)
     if unit not in ("%", "ratio", "MiB", "MB/s", "MiB/s", ""):

@@ -57,7 +57,7 @@ def _finding(id_: str, scenario: Interference, result: CellResult, *, alarm: boo
     explained = min(1.0, sum(c.share for c in causes))
     ratio = format_ratio(result.estimate.value, result.estimate.low, result.estimate.high)
     lead = causes[0] if causes else None
-    sentence = f"{victim} is slowed {ratio} beside {neighbour}: "
+    sentence = f"{victim} is slowed {ratio.replace(' ', '× ', 1)} beside {neighbour}: "
     sentence += "; ".join(c.words for c in causes) if causes else "no direct evidence says why"
     sentence += f"; unexplained {1 - explained:.0%}."
     if alarm:

@@ -54,12 +54,15 @@ def render(report: ReportInput, *, width: int = 80, verbose: bool = False) -> st
 def show(report: ReportInput, console: Console, *, verbose: bool = False) -> None:
     """Print the report to a rich console. `verbose` adds the metrics beyond each victim's first."""
     printer = _Printer(report, console)
+    printer.line()
+    printer.line(report.analysis.answer, "bold")
     for matrix in matrices(report.analysis):
         printer.matrix(matrix)
     printer.certainty()
     if verbose:
         printer.secondary()
-    printer.findings(verbose)
+    if not is_compare(report.analysis):
+        printer.findings(verbose)
     printer.lost()
     printer.where(verbose)
 
@@ -269,19 +272,15 @@ class _Printer:
     def findings(self, verbose: bool) -> None:
         self.line()
         if not self.analysis.findings:
-            self.line("Findings: none. No rule found evidence for a cause.", "bold")
+            self.line(f"Findings: {words.no_findings(self.analysis)}", "bold")
             return
         self.line("Findings", "bold")
         for number, finding in enumerate(self.analysis.findings, 1):
             self.line(f"{number} {finding.sentence}", "bold", 1, 2)
-            seen = [f"{e.what} {format_value(e.value, e.unit)}" for e in finding.evidence]
-            if finding.share is not None:
-                seen.append(f"explains {words.percent(finding.share)} of the effect")
-            if seen:
-                self.line(f"seen: {'; '.join(seen)}", "dim", 3, 2)
             if verbose:
                 for item in finding.evidence:
-                    self.line(f"{item.what}: {item.where}", "dim", 5, 2)
+                    seen = format_value(item.value, item.unit)
+                    self.line(f"{item.what}: {seen} ({item.where})", "dim", 5, 2)
             if finding.advice:
                 self.line(f"→ {finding.advice}", "", 3, 2)
             if finding.verify:

@@ -14,6 +14,14 @@ from contend.units import NS_PER_S, format_ratio, format_value
 NONE_MARK = "·"  # no detectable effect
 
 
+def no_findings(analysis: Analysis) -> str:
+    """Why there is none, after `Findings:`."""
+    headline = [cell.estimate.verdict for cell in analysis.cells if cell.metric.primary]
+    if not headline or any(verdict in ("too few", "refused") for verdict in headline):
+        return "none yet: too few blocks for a verdict."
+    return "none: no victim is detectably slowed."
+
+
 def split_ratio(estimate: Estimate) -> tuple[str, str]:
     """Value and interval of a ratio, apart: the interval deserves a line of its own where room is scarce.
 
