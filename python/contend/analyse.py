@@ -90,7 +90,7 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
         design=design,
         cells=tuple(results),
         controls=tuple(controls),
-        findings=advise(scenario, results, controls) if scenario.study == "interference" else (),
+        findings=advise(scenario, results, controls, str(plan.get("command", "contend run SCENARIO"))),
         skipped=tuple(environment.get("skipped", ())),
         failed=tuple(f"trial {r['trial']}, {r['cell']}: {r['error']}" for r in rows if r["status"] != "ok"),
         flags=dict(Counter(_flag_kind(flag) for r in counted for flag in r["flags"]).most_common()),
@@ -289,10 +289,10 @@ def answer(study: str, primary: Sequence[CellResult], blocks: int) -> str:
 
 
 def _compared(result: CellResult) -> str:
-    name, metric = result.factors["variant"], result.metric.name
+    name, metric, ratio = result.factors["variant"], result.metric.name, _ratio(result.estimate)
     if result.estimate.verdict == "no detectable effect":
-        return f"{name}: no detectable difference in {metric} ({_ratio(result.estimate)} of the baseline's)."
-    return f"{name} takes {_ratio(result.estimate)} of the baseline's {metric}."
+        return f"{name}: no detectable difference in {metric} ({ratio} times the baseline's)."
+    return f"The {metric} of {name} is {ratio} times the baseline's."
 
 
 def _ratio(e: Estimate) -> str:

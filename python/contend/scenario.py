@@ -251,6 +251,8 @@ def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
     {'neighbours': [{'fio': {'limit': {'iops': 40000}}}]}
     >>> apply_setting({"measure": {"blocks": 3}}, "measure.blocks=5")
     {'measure': {'blocks': 5}}
+    >>> apply_setting({"victims": "fio, nginx"}, "victims.fio.depth=4")
+    {'victims': [{'fio': {'depth': 4}}, 'nginx']}
     """
     path, equals, text = setting.partition("=")
     keys = path.strip().split(".")
@@ -265,6 +267,8 @@ def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
         raise ScenarioError(
             f"--set '{setting}': the value is not YAML", hint="quote it for the shell"
         ) from error
+    if keys[0] in ("victims", "neighbours") and len(keys) > 1:
+        data = {**data, keys[0]: _workload_list(data.get(keys[0]))}
     changed: dict[str, Any] = _put(data, keys, value, setting)
     return changed
 

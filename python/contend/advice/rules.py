@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from contend.advice.finding import Evidence, Finding
 from contend.analysis import CellResult, Control
-from contend.scenario import Interference, Scenario, builtin_names
+from contend.scenario import Interference, Scenario
 from contend.units import format_ratio, format_value
 
 # A cause below this share of the slowdown is not worth a sentence.
@@ -35,9 +35,11 @@ class Cause:
 
 
 def advise(
-    scenario: Scenario, results: Sequence[CellResult], controls: Sequence[Control]
+    scenario: Scenario, results: Sequence[CellResult], controls: Sequence[Control], repeat: str
 ) -> tuple[Finding, ...]:
     """Findings for every victim whose headline metric is slowed beyond its interval, the largest first.
+
+    `repeat` is the command line that repeats the run; what verifies a finding is that and one thing changed.
 
     A victim whose A/A control raised an alarm gets its finding with the warning in its sentence.
     """
@@ -47,11 +49,13 @@ def advise(
     alarmed = {c.factors["victim"] for c in controls if c.alarm and c.metric.primary}
     findings = []
     for number, result in enumerate(sorted(slowed, key=lambda r: -r.estimate.value), start=1):
-        findings.append(_finding(f"F{number}", scenario, result, alarm=result.factors["victim"] in alarmed))
+        findings.append(
+            _finding(f"F{number}", scenario, result, repeat, alarm=result.factors["victim"] in alarmed)
+        )
     return tuple(findings)
 
 
-def _finding(id_: str, scenario: Interference, result: CellResult, *, alarm: bool) -> Finding:
+def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, *, alarm: bool) -> Finding:
     victim, neighbour = result.factors["victim"], result.factors["neighbour"]
     causes = explain(result)
     explained = min(1.0, sum(c.share for c in causes))
@@ -63,7 +67,7 @@ def _finding(id_: str, scenario: Interference, result: CellResult, *, alarm: boo
     if alarm:
         sentence += " The A/A control of this victim raised an alarm: read with care."
     kind = lead.resource if lead else "unexplained"
-    advice, verify = _remedy(kind, scenario, result)
+    advice, verify = _remedy(kind, scenario, result, repeat)
     evidence = tuple(e for c in causes for e in c.evidence) + _burning(result)
     return Finding(
         id=id_,
@@ -234,9 +238,9 @@ def _get(evidence: Seen, name: str) -> float:
 # What to do, and the command that checks it
 
 
-def _remedy(kind: str, scenario: Interference, result: CellResult) -> tuple[str, str]:
+def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) -> tuple[str, str]:
     victim, neighbour = result.factors["victim"], result.factors["neighbour"]
-    base = command(scenario, victim)
+    base = narrowed(repeat, scenario, victim)
     if kind in ("run queue", "dearer execution") and scenario.placement == "same-cpu":
         return (
             f"give {victim} CPUs of its own (cpuset.cpus, or CPUAffinity= of its unit), or lower {neighbour}'s cpu.weight",
@@ -273,20 +277,12 @@ def _remedy(kind: str, scenario: Interference, result: CellResult) -> tuple[str,
     )
 
 
-def command(scenario: Interference, victim: str) -> str:
-    """`contend run …` that repeats this scenario for one victim only."""
-    parts = [
-        "contend",
-        "run",
-        scenario.origin if scenario.origin in builtin_names() else scenario.origin or "SCENARIO",
-    ]
-    if (
-        len(scenario.victims) > 1
-        and all(r.workload != victim or not r.parameters for r in scenario.victims)
-        and "[" not in victim
-    ):
-        parts += ["--set", f"victims={victim}"]
-    return shlex.join(parts)
+def narrowed(repeat: str, scenario: Interference, victim: str) -> str:
+    """The command that repeats the run, for one victim only where that can be said with one more --set."""
+    plain = all(r.workload != victim or not r.parameters for r in scenario.victims) and "[" not in victim
+    if len(scenario.victims) > 1 and plain and " " not in victim:
+        return f"{repeat} --set victims={shlex.quote(victim)}"
+    return repeat
 
 
 def _workload_of(label: str) -> str:
