@@ -22,7 +22,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._held = False
+        self._held = self._postponed = self._pending = False
         self._before: dict[signal.Signals, Handler] = {}
         self._mask: set[signal.Signals] | None = None
 
@@ -37,10 +37,24 @@ class Interrupts:
         self.release()
 
     def _interrupt(self, number: int, _frame: FrameType | None) -> None:
-        if not self._held:
+        if self._postponed:
+            self._pending = True
+        elif not self._held:
             # Before raising: a second one must not break the unwinding that this one begins.
             self._held = True
             raise KeyboardInterrupt(signal.Signals(number).name)
+
+    @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """Raise only after the block: for foreign code that makes another error, or a half file, of an interrupt."""
+        self._postponed = True
+        try:
+            yield
+        finally:
+            self._postponed = False
+        if self._pending and not self._held:
+            self._held = True
+            raise KeyboardInterrupt
 
     def hold(self) -> None:
         """From here on they are put off. Idempotent."""

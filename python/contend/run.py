@@ -90,16 +90,21 @@ def execute(
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
     with Interrupts() as interrupts:
         run = RunDirectory.create(runs, name, stamp)
+        execution = None
         try:
             state.register(run.id, run.path)
             run.write_text("scenario.yaml", to_yaml(scenario))
             run.write_json("environment.json", fingerprint(tools_of(plan)) | {"skipped": list(skipped)})
             run.write_json("plan.json", plan.to_json() | {"scenario": scenario.origin, "command": command})
-        except BaseException:  # nothing has been started: a run that never began is no data
-            run.remove()
-            state.unregister(run.id)
+            execution = _Execution(
+                run, scenario, plan, progress, clock or SystemClock(), interrupts, keep_output
+            )
+            return execution.go()
+        except BaseException:
+            if execution is None or not execution.began:  # a run that never began is no data
+                run.remove()
+                state.unregister(run.id)
             raise
-        return _Execution(run, scenario, plan, progress, clock or SystemClock(), interrupts, keep_output).go()
 
 
 def resume(
@@ -199,6 +204,7 @@ class _Execution:
         self._progress, self._clock, self._keep = progress, clock, keep_output
         self._interrupts = interrupts
         self._state = _State()
+        self.began = False  # from then on it ends by itself: with rows, a ledger and nothing left
         self._began_ns = clock.monotonic_ns()
 
     # The run as a whole
@@ -208,9 +214,10 @@ class _Execution:
 
         interrupted = never_began = False
         with Ledger(self._run.ledger_path, self._clock) as ledger:
-            self._recover(ledger)
-            ledger.event("run-start", run=self._run.id, pid=os.getpid(), resumed=len(self._state.done))
             try:
+                self.began = True
+                self._recover(ledger)
+                ledger.event("run-start", run=self._run.id, pid=os.getpid(), resumed=len(self._state.done))
                 self._in_places(ledger)
             except KeyboardInterrupt:
                 interrupted = True
@@ -230,7 +237,8 @@ class _Execution:
                 self._leave(ledger)
                 if never_began and not leftovers(self._run.ledger_path):
                     self._run.remove()
-                self._interrupts.release()
+                if not interrupted:
+                    self._interrupts.release()
         failed = sum(self._state.failures.values())
         analysis = analyse(self._run, self._scenario, stopped=self._state.stopped)
         self._run.write_json("findings.json", analysis.to_json())
@@ -380,7 +388,8 @@ class _Execution:
             for trial in todo:
                 self._trial(runner, ledger, trial)
             self._state.block_s.append(time.monotonic() - began)
-            probe.drain_to(self._run.series, number)
+            with self._interrupts.postponed():  # DuckDB answers Ctrl-C with errors of its own
+                probe.drain_to(self._run.series, number)
             passes = (number + 1) * self._plan.repeats
             if (
                 measure.target is not None

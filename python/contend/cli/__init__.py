@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -71,6 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point: every error becomes one message with its hint and its exit code."""
     open_streams()
     code = run(arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more Ctrl-C must not change the exit code now
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -93,13 +95,20 @@ def run(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         return _usage(error, sys.argv[1:] if arguments is None else arguments)
     except (click.Abort, KeyboardInterrupt):
-        return fail("interrupted", "nothing is left behind; start it again", 3)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return fail("interrupted", "nothing is left behind; trials that had finished are kept", 3)
     except BrokenPipeError:
         _silence(sys.stdout)
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return fail(f"{where}{error.strerror or error}", "is there space left, and permission?", 1)
+    except Exception as error:  # a mistake of ours; a user is told so in a user's words
+        if os.environ.get("CONTEND_DEBUG"):
+            raise
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        hint = "please report it with what CONTEND_DEBUG=1 in the environment shows"
+        return fail(f"this is a mistake in contend itself: {what}", hint, 1, getattr(error, "__notes__", []))
 
 
 def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:

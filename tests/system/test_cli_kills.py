@@ -1,0 +1,144 @@
+"""kill -9 at any moment, and Ctrl-C at several: nothing is left, nothing finished is lost or run again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command_line import Home, check_files, rows, wait_for
+from support.kills import duration, fresh_seed, kill_and_recover, moments, whole_lines
+
+pytestmark = pytest.mark.system
+
+
+def test_killed_at_random_moments_it_loses_nothing(tmp_path: Path) -> None:
+    """Four moments here; fifty in tests/accept."""
+    seed = fresh_seed()
+    whole_s = duration(Home(tmp_path / "undisturbed"), "bare")
+    for number, moment in enumerate(moments(seed, 4, whole_s)):
+        life = kill_and_recover(Home(tmp_path / f"{number}"), "bare", moment)
+        assert life.recovered, f"CONTEND_TEST_SEED={seed}: {life}"
+
+
+# Ctrl-C
+
+LONG = """\
+study: interference
+victims: [tiny]
+neighbours: [burner]
+measure: {target: null, blocks: 400, pilot: 1, seed: 7}
+"""
+
+
+def start(home: Home, **options: Any) -> Any:
+    (home.path / "long.yaml").write_text(LONG, encoding="utf-8")
+    return home.start("run", "long.yaml", **options)
+
+
+def ended(home: Home, process: Any) -> tuple[str, str]:
+    """It ends soon, with exit code 3 and the way to go on, and leaves nothing."""
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 3, err
+    assert "Traceback" not in out + err
+    home.nothing_left()
+    return out, err
+
+
+def finish(home: Home) -> None:
+    """Resume with what is left of a shorter plan's blocks: here the run is resumed for a moment, then ended."""
+    run = home.the_run()
+    before = whole_lines(run / "trials.ndjson")
+    with home.start("run", "--resume", str(run)) as process:
+        wait_for(lambda: len(whole_lines(run / "trials.ndjson")) > len(before) + 2, "resumed trial")
+        process.send_signal(signal.SIGINT)
+        ended(home, process)
+    check_files(run)
+    assert whole_lines(run / "trials.ndjson")[: len(before)] == before, "finished rows are never touched"
+    finished = [row["trial"] for row in rows(run) if row["status"] == "ok"]
+    assert len(finished) == len(set(finished)), "no finished trial is run again"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_an_interrupt_keeps_what_is_finished(contend: Home, number: signal.Signals) -> None:
+    with start(contend) as process:
+        wait_for(lambda: len(list(contend.runs.glob("*/series/*"))) >= 4, "finished block")
+        process.send_signal(number)
+        _, err = ended(contend, process)
+    assert "incomplete: interrupted" in err
+    assert "contend run --resume runs/long-" in err
+    check_files(contend.the_run())
+    assert (contend.the_run() / "report.html").exists()
+    finish(contend)
+
+
+def test_a_second_ctrl_c_does_not_stop_the_tear_down(contend: Home) -> None:
+    with start(contend) as process:
+        wait_for(lambda: len(list(contend.runs.glob("*/series/*"))) >= 4, "finished block")
+        for _ in range(20):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.005)
+            if process.poll() is not None:
+                break
+        process.communicate(timeout=60)
+    contend.nothing_left()
+    assert process.returncode == 3
+    check_files(contend.the_run())
+
+
+def test_ctrl_c_while_preparing(contend: Home) -> None:
+    contend.workload(
+        "slowly",
+        "name: slowly\nprepare: sleep 100\nrun: 'true'\n"
+        "metrics: {wall: {builtin: wall, unit: s, better: lower}}\ndominant: cpu\ntrial: 100ms\n",
+    )
+    with contend.start("run", contend.scenario(victim="slowly")) as process:
+        wait_for(lambda: list(contend.runs.glob("*/work/*/prepare-0.out")), "preparation")
+        process.send_signal(signal.SIGINT)
+        _, err = ended(contend, process)
+    assert "contend run --resume" in err
+    assert rows(contend.the_run()) == []
+
+
+def test_ctrl_c_at_any_moment_of_the_start(contend: Home) -> None:
+    """From the first instruction on: either nothing was made, or what was made is gone again."""
+    for delay_ms in (0, 100, 200, 300, 400, 600, 800):
+        with start(contend) as process:
+            time.sleep(delay_ms / 1000)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        # Before Python has set its handler, Ctrl-C ends any Python program by the signal itself.
+        assert process.returncode in (3, 1, -signal.SIGINT), process.returncode
+        contend.nothing_left()
+        for run in contend.run_directories():
+            check_files(run)
+
+
+def test_what_nohup_ignores_stays_ignored(contend: Home) -> None:
+    path = contend.path / contend.scenario(blocks=2)
+    process = contend.start("run", path.name, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    with process:
+        wait_for(lambda: list(contend.runs.glob("*/work/trials")), "first trial")
+        process.send_signal(signal.SIGHUP)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+
+
+def test_destroy_leaves_nothing_of_a_killed_run(contend: Home) -> None:
+    with start(contend, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: len(list(contend.runs.glob("*/series/*"))) >= 4, "finished block")
+        process.kill()
+        process.wait()
+    run = contend.the_run()
+    with (run / "trials.ndjson").open("a") as file:
+        file.write('{"trial": 99, "half a li')  # as a crash in a write leaves it
+    said = contend("destroy", str(run)).fine()
+    assert "removed" in said.out
+    contend.nothing_left()
+    assert contend("sql", str(run), "select count(*) as n from trials", "--csv").fine().out.startswith("n\n")
+    assert "nothing was left behind" in contend("destroy", str(run)).fine().out
+    finish(contend)
