@@ -176,7 +176,9 @@ class ConsoleProgress:
 
     def line(self, *, bar: bool) -> str:
         """The line as text, never wider than the console."""
-        where = f"block {self._block}/{self._plan.blocks}" if self._block else "pilot"
+        where = f"block {self._block}" if self._block else "pilot"
+        if self._block and self._plan.budget_ns is None:  # with a budget, it is the time that ends the run
+            where += f"/{self._plan.blocks}"
         left, share = self._time.left_ns(), self._time.share()
         parts = [where]
         if share is not None:
