@@ -7,6 +7,7 @@ for the order of trials: it is always randomised within blocks, from a seed that
 from __future__ import annotations
 
 import importlib.resources
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -240,7 +241,13 @@ def parse(file: YamlFile, settings: tuple[str, ...] = ()) -> Scenario:
     if study not in STUDIES:
         what = f"unknown study '{study}'" if study else "the key 'study' is missing"
         raise ScenarioError(f"{name}: {what}", hint=suggest(study, STUDIES))
-    scenario = validate(STUDIES[study], file, ScenarioError)
+    try:
+        scenario = validate(STUDIES[study], file, ScenarioError)
+    except ScenarioError as error:
+        # With --set, the lines are of a text that nobody has seen.
+        message = re.sub(r", line \d+: ", ": ", error.message, count=1) if settings else error.message
+        hint = error.hint or "`contend validate --schema scenario` prints every key and what it may be"
+        raise ScenarioError(message, hint=hint) from error
     return scenario.model_copy(update={"origin": name})
 
 

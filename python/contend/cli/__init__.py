@@ -56,12 +56,17 @@ class Lazy(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
 
-@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Lazy,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    subcommand_metavar="VERB [ARGUMENTS]...",
+)
 @click.version_option(__version__, prog_name="contend")
 def cli() -> None:
     """Measures, explains and predicts what workloads on shared machines contend for.
 
     Start with `contend run noisy-neighbour`, or compare two commands of yours: `contend ab -- CMD_A --vs CMD_B`.
+    `contend VERB --help` explains a verb; `contend doctor` says what this host can run.
 
     Exit codes: 0 done, 1 failed, 2 bad input, 3 incomplete (resumable), 4 a threshold was crossed,
     5 a verdict was asked for and the data cannot give it.

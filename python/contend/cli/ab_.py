@@ -62,15 +62,22 @@ _METRIC = re.compile(
 @click.option("--shell", is_flag=True, help="Run each command by sh -c.")
 @click.option(
     "--target",
+    metavar="PERCENT",
     default="2%",
     show_default=True,
     help="Stop when the interval is this narrow (half-width); 'none' runs exactly --blocks.",
 )
-@click.option("--blocks", default=15, show_default=True, help="Counted blocks before the first look.")
-@click.option("--most", default=60, show_default=True, help="Counted blocks at most.")
+@click.option(
+    "--blocks", default=15, metavar="N", show_default=True, help="Counted blocks before the first look."
+)
+@click.option("--most", default=60, metavar="N", show_default=True, help="Counted blocks at most.")
 @click.option("--budget", metavar="TIME", help="Wall time the run may take, like 5m.")
-@click.option("--timeout", default="1h", show_default=True, help="Longest time one trial may take.")
-@click.option("--seed", type=int, help="Seed of the order of trials (default: random, recorded).")
+@click.option(
+    "--timeout", default="1h", metavar="TIME", show_default=True, help="Longest time one trial may take."
+)
+@click.option(
+    "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
+)
 @click.option("--dry-run", is_flag=True, help="Print cells and order; make nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every metric and control.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; progress goes to stderr.")
@@ -205,6 +212,8 @@ def parse_metric(text: str) -> tuple[str, Metric]:
     >>> name, metric.unit, metric.better, metric.pattern
     ('rps', '1/s', 'higher', 'Requests/sec: +([0-9.]+)')
     """
+    from pydantic import ValidationError
+
     from contend.workloads.spec import Metric
 
     if text in BUILTIN:
@@ -223,9 +232,12 @@ def parse_metric(text: str) -> tuple[str, Metric]:
         return match["name"], Metric.model_validate(
             {"from": "stdout", "unit": match["unit"] or "", "better": better, **reader}
         )
-    except ValueError as error:
-        first = str(error).splitlines()[2].strip() if len(str(error).splitlines()) > 2 else str(error)
-        raise BadInput(f"--metric '{text}': {first}", hint="a pattern has exactly one (group)") from error
+    except ValidationError as error:
+        first = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise BadInput(
+            f"--metric '{text}': {first}",
+            hint="a pattern has one (group) around the figure; a path begins with $",
+        ) from error
 
 
 def command_line(words: tuple[str, ...], **options: Any) -> str:

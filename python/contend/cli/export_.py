@@ -30,6 +30,7 @@ SUFFIX = {"csv": "csv", "parquet": "parquet", "junit": "xml", "openmetrics": "tx
 )
 @click.option(
     "--fail-above",
+    metavar="PERCENT",
     default="5%",
     show_default=True,
     help="junit: a slowdown whose interval lies above this is a failure.",

@@ -24,14 +24,22 @@ from contend.errors import BadInput
     help="Change a value of the scenario, like placement=own-cores.",
 )
 @click.option(
-    "--budget", metavar="TIME", help="Wall time the run may take, like 5m; what precision that gave is said."
+    "--budget",
+    metavar="TIME",
+    help="Wall time the run may take, like 5m. The report says how precise that was.",
 )
-@click.option("--seed", type=int, help="Seed of the order of trials (default: random, recorded).")
+@click.option(
+    "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
+)
 @click.option("--dry-run", is_flag=True, help="Print cells, order and estimated time; make nothing.")
 @click.option("--resume", "resume_run", metavar="RUN", help="Go on with an interrupted run.")
 @click.option("--skip-missing", is_flag=True, help="Leave out workloads whose programs are not installed.")
-@click.option("--keep-output", is_flag=True, help="Keep the raw output of every trial while the run lasts.")
-@click.option("--name", help="Name of the run directory (default: the scenario's).")
+@click.option(
+    "--keep-output",
+    is_flag=True,
+    help="Keep what the tools write in RUN/work until the run ends, to look at.",
+)
+@click.option("--name", metavar="NAME", help="Name of the run directory (default: the scenario's).")
 @click.option("-v", "--verbose", is_flag=True, help="Show every metric and control.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; progress goes to stderr.")
 @runs_option
@@ -56,7 +64,7 @@ def command(
       contend run noisy-neighbour
       contend run noisy-neighbour --set placement=own-cores --budget 10m
       contend run mine.yaml --dry-run
-      contend run --resume runs/noisy-neighbour-20261120-184210
+      contend run --resume runs/noisy-neighbour-20261120-184210-7f3a
     """
     from contend import run as orchestrator
     from contend.scenario import load

@@ -15,7 +15,7 @@ from contend.units import parse_fraction
 @click.command("stats", short_help="Compare measurements from a CSV file.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--baseline", metavar="CELL", help="The cell to compare with (default: the first in the file).")
-@click.option("--level", default="95%", show_default=True, help="Level of the interval.")
+@click.option("--level", metavar="PERCENT", default="95%", show_default=True, help="Level of the interval.")
 @click.option(
     "--json",
     "as_json",

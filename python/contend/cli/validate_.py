@@ -10,7 +10,7 @@ import click
 
 
 @click.command("validate", short_help="Check a scenario or workload file.")
-@click.argument("file")
+@click.argument("file", required=False)
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario first."
 )
@@ -18,9 +18,9 @@ import click
 @click.option(
     "--schema",
     type=click.Choice(["scenario", "workload"]),
-    help="Print the JSON Schema for editors instead; FILE is then '-'.",
+    help="Print the JSON Schema for editors instead; takes no FILE.",
 )
-def command(file: str, settings: tuple[str, ...], show: bool, schema: str | None) -> int:
+def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str | None) -> int:
     """Check FILE: a scenario (it has a `study`) or a workload (it has a `run`), a built-in's name or a path."""
     from contend import scenario as scenarios
     from contend.errors import BadInput
@@ -33,6 +33,10 @@ def command(file: str, settings: tuple[str, ...], show: bool, schema: str | None
         )
         print()
         return 0
+    if file is None:
+        raise BadInput(
+            "no FILE was named", hint="contend validate mine.yaml, or: contend validate noisy-neighbour"
+        )
     if _is_workload(file):
         from contend.workloads.load import load as load_workload
 
