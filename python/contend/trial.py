@@ -201,9 +201,12 @@ class TrialRunner:
                 )
             if time.monotonic() > deadline:
                 rates = f"{neighbour.before:.3g} of {neighbour.least:.3g} ({neighbour.resource})"
+                busy = neighbour.before > 0.1 * neighbour.least
                 raise TrialFailed(
                     f"neighbour {label} does not burn: {rates} after {BURN_TIMEOUT_S:g} s",
-                    hint=f"it said: {last_words(neighbour.errors)}; see `burning` in its workload file",
+                    hint="it gets only a part of what it wants: is this host busy with other work?"
+                    if busy
+                    else f"it said: {last_words(neighbour.errors)}; see `burning` in its workload file",
                 )
 
     # The victim
