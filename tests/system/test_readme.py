@@ -1,0 +1,61 @@
+"""The README's commands, run. What takes minutes there is cut short here; nothing else is changed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from support.command_line import Home
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line
+    for block in re.findall(r"^```\n(.*?)^```", README, re.S | re.M)
+    for line in block.splitlines()
+    if line.startswith("contend ")
+]
+# Commands of a reader's own project: their options are checked by reading them, their programs are not ours.
+NOT_OURS = ("./bench", "mysvc")
+
+
+def cut_short(words: list[str]) -> list[str]:
+    if words[0] == "run":
+        return [*words, "--dry-run"]
+    if words[0] == "ab":
+        return ["ab", "--target", "none", "--blocks", "6", *words[1:]]
+    return words
+
+
+def test_there_is_a_command_for_each_question() -> None:
+    verbs = {shlex.split(command)[1] for command in COMMANDS}
+    assert verbs >= {"run", "ab", "compare", "stats", "sql", "export"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, Path]) -> None:
+    _, run = shared_run
+    (contend.path / "measurements.csv").write_text(
+        "block,cell,value\n"
+        + "".join(f"{b},{c},{v + b / 100}\n" for b in range(12) for c, v in (("old", 1.0), ("new", 1.2)))
+    )
+    words = [re.sub(r"^runs/[A-Z]+$", str(run), word) for word in shlex.split(command)[1:]]
+    if any(theirs in command for theirs in NOT_OURS):
+        words = [*words[:1], "--dry-run", *words[1:]]
+        contend(*words, cwd=contend.path).fine()
+        return
+    # The same run twice: whether it changed by 5 % is decided, or the intervals of a run of a moment are too wide.
+    codes = (0, 5) if words[0] == "compare" else (0,)
+    said = contend(*cut_short(words), cwd=contend.path, timeout=180).no_traceback()
+    assert said.code in codes, said
+    assert said.out.strip(), said
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    root = Path(__file__).parents[2]
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert len(links) > 8
+    for link in links:
+        assert link.startswith("http") or (root / link).exists(), link
