@@ -150,6 +150,15 @@ class _Pair:
     treatment: Series
 
     @property
+    def key(self) -> tuple[str, str]:
+        return self.cell.id, self.treatment.info.name
+
+    @property
+    def has_no_ratio(self) -> bool:
+        """Zero or below: a ratio needs values above 0."""
+        return min(*self.baseline.values, *self.treatment.values, math.inf) <= 0
+
+    @property
     def inverted(self) -> bool:
         """A slowdown is > 1 when worse: baseline / treatment where higher is better, except in `compare`."""
         return self.treatment.info.better == "higher" and "variant" not in self.cell.factors
@@ -219,30 +228,34 @@ def _families(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
 
 
 def _one(p: _Pair, at: float) -> Estimate:
-    return compare(
-        p.scaled(p.baseline), p.scaled(p.treatment), blocks=(p.baseline.blocks, p.treatment.blocks), level=at
-    )
+    if p.has_no_ratio:
+        return _no_ratio(p, at)
+    blocks = (p.baseline.blocks, p.treatment.blocks)
+    return compare(p.scaled(p.baseline), p.scaled(p.treatment), blocks=blocks, level=at)
+
+
+def _no_ratio(p: _Pair, at: float) -> Estimate:
+    why = f"a {p.treatment.info.name} of 0 has no ratio"
+    n = min(len(p.baseline.values), len(p.treatment.values))
+    return Estimate(math.nan, 0.0, math.inf, "ratio", n, at, "none", "refused", (why,))
 
 
 def _simultaneous(
     family: Sequence[_Pair], at: float, seed: int, design: str
 ) -> dict[tuple[str, str], Estimate]:
-    keys = [(p.cell.id, p.treatment.info.name) for p in family]
-    if design == "pairs" and len(family) > 1:
-        blocks = sorted({b for p in family for b in (*p.baseline.blocks, *p.treatment.blocks)})
-        arms = {
-            key: (_by_block(p, p.baseline, blocks), _by_block(p, p.treatment, blocks))
-            for key, p in zip(keys, family, strict=True)
-        }
-        return simultaneous(arms, level=at, seed=seed)
+    found = {p.key: _no_ratio(p, at) for p in family if p.has_no_ratio}
+    able = [p for p in family if not p.has_no_ratio]
+    if design == "pairs" and len(able) > 1:
+        blocks = sorted({b for p in able for b in (*p.baseline.blocks, *p.treatment.blocks)})
+        arms = {p.key: (_by_block(p, p.baseline, blocks), _by_block(p, p.treatment, blocks)) for p in able}
+        return found | simultaneous(arms, level=at, seed=seed)
     # Bonferroni (Dunn 1961): with several values a block there is no common set of signs to randomise.
-    each = 1 - (1 - at) / len(family)
-    together = f"; {len(family)} intervals hold together (Bonferroni)" if len(family) > 1 else ""
-    return {
-        key: replace(found, level=at, method=found.method + together)
-        for key, p in zip(keys, family, strict=True)
-        for found in (_one(p, each),)
-    }
+    each = 1 - (1 - at) / max(1, len(able))
+    together = f"; {len(able)} intervals hold together (Bonferroni)" if len(able) > 1 else ""
+    for p in able:
+        estimate = _one(p, each)
+        found[p.key] = replace(estimate, level=at, method=estimate.method + together)
+    return found
 
 
 def _by_block(p: _Pair, series: Series, blocks: Sequence[int]) -> list[float]:

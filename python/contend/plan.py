@@ -237,5 +237,4 @@ def escape(command: str) -> str:
 COMMAND_METRICS: Mapping[str, Metric] = {
     "wall": Metric(builtin="wall", unit="s", better="lower"),
     "cpu": Metric(builtin="cpu", unit="s", better="lower"),
-    "max_rss": Metric(builtin="max_rss", unit="MiB", better="lower", scale=1 / 2**20),
 }

@@ -33,6 +33,7 @@ from contend.platforms.registry import platform
 from contend.platforms.resources import remove_leftovers
 from contend.platforms.topology import Placement, Topology, placement
 from contend.report.progress import PlanSummary, Progress
+from contend.revisions import check_revisions
 from contend.scenario import Compare, Interference, Measure, Scenario, dump, to_yaml
 from contend.scenario import load as load_scenario
 from contend.store import Row, RunDirectory
@@ -134,6 +135,7 @@ def check(scenario: Scenario) -> None:
     cells = cells_of(scenario)
     if isinstance(scenario, Compare):
         _check_programs(scenario)
+        check_revisions(scenario)
     for cell in cells:
         for party in (cell.victim, *cell.neighbours):
             absent = install.missing(party.instance.workload)

@@ -197,3 +197,19 @@ def test_a_finding_of_an_alarmed_victim_says_so(tmp_path: Path) -> None:
     found = Made(tmp_path, 15, {"ffmpeg|stress-cpu": 2.0, "ffmpeg|none (control)": 1.2}, EVIDENCE).analyse()
     assert [c.alarm for c in found.controls if c.factors["victim"] == "ffmpeg"] == [True]
     assert "raised an alarm" in found.findings[0].sentence
+
+
+def test_a_metric_of_zero_has_no_ratio_and_spoils_no_other(tmp_path: Path) -> None:
+    made = Made(tmp_path, 10, {"ffmpeg|stress-cpu": 2.0}, {})
+    rows = made.run.rows()
+    made.run.close()
+    made.run.trials_path.unlink()
+    for row in rows:
+        row["metrics"].append(
+            {"name": "errors", "value": 0.0, "unit": "count", "better": "lower", "loop": "", "primary": False}
+        )
+        made.run.append(row)
+    found = {(c.cell, c.metric.name): c.estimate for c in made.analyse().cells}
+    assert found["ffmpeg|stress-cpu", "wall"].verdict == "higher"
+    assert found["ffmpeg|stress-cpu", "errors"].verdict == "refused"
+    assert "0 has no ratio" in found["ffmpeg|stress-cpu", "errors"].warnings[0]

@@ -37,7 +37,7 @@ _METRIC = re.compile(
     multiple=True,
     metavar="SPEC",
     help="wall, cpu, user, system, max_rss, or NAME[:UNIT[:higher|lower]]=REGEX-or-$.JSONPATH read from the"
-    " command's output. The first is the headline.",
+    " command's output. The first is the headline. max_rss is an upper bound for commands below 60 ms.",
 )
 @click.option(
     "--rev",

@@ -38,10 +38,14 @@ class PeakMemory:
         self._thread.join()
 
     def of(self, ended: Exit) -> int:
-        """Peak in bytes, after `stop`: the kernel's own figure where it is more than the tool's own memory."""
+        """Peak in bytes, after `stop`: the kernel's own figure where it is more than the tool's own memory.
+
+        A command that ended too soon to be looked at leaves only that figure, which is then an upper bound.
+        """
+        seen = ended.wall_ns > 3 * INTERVAL_S * 1e9 and self._peak_bytes > 0
         # Twice: the tool's own memory was not exactly this when it forked.
-        trusted = ended.max_rss_bytes if ended.max_rss_bytes > 2 * self._floor_bytes else 0
-        return max(trusted, self._peak_bytes)
+        trusted = ended.max_rss_bytes > 2 * self._floor_bytes or not seen
+        return max(ended.max_rss_bytes if trusted else 0, self._peak_bytes)
 
     def _watch(self) -> None:
         while True:

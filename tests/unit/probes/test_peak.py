@@ -15,7 +15,7 @@ CODE = "import time; x = bytearray({size}); x[::4096] = b'x' * len(x[::4096]); {
 
 
 def ended(max_rss_bytes: int) -> Exit:
-    return Exit(0, 1, 1, 1, max_rss_bytes, 0, 0)
+    return Exit(0, 10**9, 1, 1, max_rss_bytes, 0, 0)
 
 
 @pytest.mark.parametrize("free", ["", "del x; "], ids=["at its end", "freed before its end"])
