@@ -96,6 +96,14 @@ class Plan:
         if block:
             yield tuple(block)
 
+    def workloads(self) -> dict[str, Any]:
+        """The definition of every workload in the plan: what was run, readable without its file."""
+        parties = {p.label: p for c in self.cells for p in (c.victim, *c.neighbours)}
+        return {
+            label: p.instance.workload.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            for label, p in parties.items()
+        }
+
     def to_json(self) -> dict[str, Any]:
         return {
             "schema_version": 1,
@@ -111,6 +119,7 @@ class Plan:
                 }
                 for c in self.cells
             ],
+            "workloads": self.workloads(),
             "columns": ["index", "block", "phase", "cell", "seed"],
             "trials": [[t.index, t.block, t.phase, t.cell, t.seed] for t in self.trials],
         }

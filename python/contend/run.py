@@ -8,6 +8,7 @@ on disk before the next trial begins, so an end at any moment loses at most the 
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shlex
@@ -120,7 +121,8 @@ def resume(
     check(scenario)
     recorded = run.read_json("plan.json")
     plan = make_plan(scenario, int(recorded["seed"]), recorded["design"])
-    if plan.to_json()["trials"][: len(recorded["trials"])] != recorded["trials"]:
+    again = json.loads(json.dumps(plan.to_json()))
+    if again["trials"] != recorded["trials"] or again["workloads"] != recorded["workloads"]:
         raise BadInput(
             f"the plan of {run.path} can not be made again: a workload or scenario file has changed",
             hint="start a new run; the old one can still be reported and compared",
@@ -311,6 +313,7 @@ class _Execution:
                 self._clock,
                 timeout_s=timeout,
                 tool_cpus=places.tool,
+                washout_ns=scenario.measure.washout,
                 keep_output=self._keep,
             )
             probe = HostProbe()

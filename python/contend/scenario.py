@@ -130,6 +130,9 @@ class Measure(Strict):
         3, ge=1, le=50
     )  # rounds thrown away: warm-up, spikes, and the estimate of the time left
     trial: Duration | None = None  # length of a trial, where the workload can choose
+    washout: Duration = (
+        0  # least pause after a neighbour, for what it leaves behind: heat, burst credit, write debt
+    )
 
     @property
     def planned_blocks(self) -> int:
@@ -329,7 +332,7 @@ def dump(scenario: Scenario) -> dict[str, Any]:
     )
     data = {"study": scenario.study, **{k: v for k, v in data.items() if k != "study"}}
     measure = data.get("measure", {})
-    for key in ("budget", "trial"):
+    for key in ("budget", "trial", "washout"):
         if key in measure:
             measure[key] = f"{measure[key] / 1e9:.9g}s"
     if "timeout" in data:

@@ -96,10 +96,12 @@ class TrialRunner:
         *,
         timeout_s: float | None,
         tool_cpus: tuple[int, ...] | None,
+        washout_ns: int = 0,
         keep_output: bool = False,
     ) -> None:
         self._parties, self._directory, self._clock = parties, directory, clock
-        self._timeout_s, self._keep, self._tool_cpus = timeout_s, keep_output, tool_cpus
+        self._timeout_s, self._keep = timeout_s, keep_output
+        self._tool_cpus, self._washout_ns = tool_cpus, washout_ns
         self._device = device_of(directory)
 
     def run(self, trial: Trial, cell: Cell) -> Row:
@@ -359,10 +361,13 @@ class TrialRunner:
         return read_metrics(workload, out, stdout, stderr, builtins)
 
     def _washout(self) -> int:
-        """Wait until what a neighbour leaves behind is gone: here dirty pages, which later writes would pay for."""
+        """Wait until what a neighbour leaves behind is gone: dirty pages, which later writes would pay for, and for
+        what cannot be seen here (heat, burst credit) as long as the scenario says. Returns how long that took, in ns.
+        """
         start = self._clock.monotonic_ns()
         if dirty_bytes() > DIRTY_LIMIT_BYTES:
             os.sync()
+        self._clock.sleep((self._washout_ns - (self._clock.monotonic_ns() - start)) / 1e9)
         return self._clock.monotonic_ns() - start
 
 
