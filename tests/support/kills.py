@@ -19,14 +19,17 @@ from pathlib import Path
 
 from support.command_line import Home, check_files, rows
 
-# The least run that has every phase; a few seconds.
+# Short runs that have every phase. Blocks: as many as make the trials most of the run's life.
+BLOCKS = {"bare": 8, "container podman": 8, "container runc": 8, "network pair": 3}
 SCENARIOS = {
     "bare": "victims: [tiny]\nneighbours: [burner]\n",
     "container podman": "victims: [tiny]\nneighbours: [burner]\nplatform: {kind: container, engine: podman}\n",
     "container runc": "victims: [tiny]\nneighbours: [burner]\nplatform: {kind: container, engine: runc}\n",
     "network pair": "victims: [iperf3]\nneighbours: [burner]\n",
 }
-MEASURE = "study: interference\nmeasure: {target: null, blocks: 3, pilot: 1, seed: 7}\n"
+MEASURE = (
+    "study: interference\nmeasure: {{target: null, blocks: {blocks}, pilot: 1, seed: 7, design: pairs}}\n"
+)
 
 
 @dataclass
@@ -50,7 +53,7 @@ class Life:
 
 def write_scenario(home: Home, name: str) -> str:
     path = home.path / f"{name.replace(' ', '-')}.yaml"
-    path.write_text(MEASURE + SCENARIOS[name], encoding="utf-8")
+    path.write_text(MEASURE.format(blocks=BLOCKS[name]) + SCENARIOS[name], encoding="utf-8")
     return path.name
 
 
