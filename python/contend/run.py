@@ -102,10 +102,12 @@ def execute(
                 run, scenario, plan, progress, clock or SystemClock(), interrupts, keep_output
             )
             return execution.go()
-        except BaseException:
+        except BaseException as error:
             if execution is None or not execution.began:  # a run that never began is no data
                 run.remove()
                 state.unregister(run.id)
+                if isinstance(error, HostFailed):
+                    error.hint = "free some space, or choose another place with --runs DIR"
             raise
 
 

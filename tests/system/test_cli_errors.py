@@ -262,12 +262,16 @@ def test_a_run_whose_plan_has_changed_is_not_resumed(contend: Home) -> None:
 
 
 def test_a_full_disk(contend: Home, full_disk: Path) -> None:
-    result = contend("run", contend.scenario(blocks=4000), "--runs", str(full_disk), timeout=300)
+    result = contend("run", contend.scenario(blocks=3000), "--runs", str(full_disk), timeout=300)
     result.error(1, "No space left on device", "free some space")
     (run,) = full_disk.iterdir()
     check_files(run)
     assert len(rows(run)) > 3
     contend.nothing_left()
+    shutil.rmtree(run)
+    never_began = contend("run", contend.scenario(blocks=9000), "--runs", str(full_disk))
+    never_began.error(1, "No space left on device", "--runs DIR")
+    assert list(full_disk.iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
