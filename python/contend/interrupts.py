@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
+from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
@@ -23,6 +24,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._held = self._postponed = self._pending = False
+        self.raised = False  # what fails after that may fail of it
         self._before: dict[signal.Signals, Handler] = {}
         self._mask: set[signal.Signals] | None = None
 
@@ -36,13 +38,11 @@ class Interrupts:
         self.hold()
         self.release()
 
-    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if self._postponed:
             self._pending = True
         elif not self._held:
-            # Before raising: a second one must not break the unwinding that this one begins.
-            self._held = True
-            raise KeyboardInterrupt(signal.Signals(number).name)
+            self._raise()
 
     @contextmanager
     def postponed(self) -> Iterator[None]:
@@ -53,8 +53,13 @@ class Interrupts:
         finally:
             self._postponed = False
         if self._pending and not self._held:
-            self._held = True
-            raise KeyboardInterrupt
+            self._raise()
+
+    def _raise(self) -> NoReturn:
+        # Held before raising: a second one must not break the unwinding that this one begins.
+        self.hold()
+        self.raised = True
+        raise KeyboardInterrupt
 
     def hold(self) -> None:
         """From here on they are put off. Idempotent."""

@@ -229,14 +229,13 @@ class _Execution:
                 interrupted = True
                 self._state.stopped = "interrupted"
             except ContendError as error:
-                self._state.stopped = "failed"
-                kept = len(self._run.rows())
-                if isinstance(error, BadInput) and not kept:
-                    never_began = True  # what was asked cannot be done here, found out only by trying
+                if self._interrupts.raised:
+                    # Ctrl-C met the programs it was talking to as well, and their end was noticed first.
+                    interrupted, self._state.stopped = True, "interrupted"
+                    self._progress.note(f"interrupted, and then: {error.message}")
+                else:
+                    never_began = self._failed(error)
                     raise
-                trials = f"{kept} trial{'s' if kept != 1 else ''}"
-                error.add_note(f"run: {self._run.path} ({trials} kept; contend run --resume goes on)")
-                raise
             finally:
                 self._interrupts.hold()
                 self._progress.finished()
@@ -250,6 +249,16 @@ class _Execution:
         self._run.write_json("findings.json", analysis.to_json())
         self._run.close()
         return Outcome(self._run, analysis, self._state.stopped, failed, interrupted)
+
+    def _failed(self, error: ContendError) -> bool:
+        """Say with the error where the run is; True when there is none: what was asked cannot be done here."""
+        self._state.stopped = "failed"
+        kept = len(self._run.rows())
+        if isinstance(error, BadInput) and not kept:
+            return True
+        trials = f"{kept} trial{'s' if kept != 1 else ''}"
+        error.add_note(f"run: {self._run.path} ({trials} kept; contend run --resume goes on)")
+        return False
 
     def _recover(self, ledger: Ledger) -> None:
         """Remove what an earlier, killed contend left of this run, and take up the rows it finished."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
+import shutil
 import signal
 import subprocess
 import time
@@ -11,7 +15,8 @@ from typing import Any
 import pytest
 
 from support.command_line import Home, check_files, rows, wait_for
-from support.kills import duration, fresh_seed, kill_and_recover, moments, whole_lines
+from support.kills import duration, fresh_seed, kill_and_recover, moments, whole_lines, write_scenario
+from support.prerequisites import need
 
 pytestmark = pytest.mark.system
 
@@ -89,6 +94,25 @@ def test_a_second_ctrl_c_does_not_stop_the_tear_down(contend: Home) -> None:
     contend.nothing_left()
     assert process.returncode == 3
     check_files(contend.the_run())
+
+
+@pytest.mark.parametrize("name", ["container podman", "container runc", "network pair"])
+def test_ctrl_c_of_a_terminal_meets_the_programs_too(contend: Home, name: str) -> None:
+    """A terminal signals the whole foreground group: `podman` and `ip` die of it, and it is an interrupt still."""
+    need(os.geteuid() == 0, "network namespaces and containers need root")
+    need(shutil.which(name.split()[-1]) or name == "network pair", name)
+    chance = random.Random(fresh_seed())
+    with contend.start("run", write_scenario(contend, name)) as process:
+        wait_for(lambda: list(contend.runs.glob("*/ledger.ndjson")), "ledger")
+        time.sleep(chance.random() * 3)
+        for _ in range(3):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
+            time.sleep(chance.random() * 0.1)
+        _, err = process.communicate(timeout=60)
+    contend.nothing_left()
+    assert process.returncode == 3, err
+    assert "Traceback" not in err
 
 
 def test_ctrl_c_while_preparing(contend: Home) -> None:
