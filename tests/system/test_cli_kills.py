@@ -167,3 +167,19 @@ def test_destroy_leaves_nothing_of_a_killed_run(contend: Home) -> None:
     assert contend("sql", str(run), "select count(*) as n from trials", "--csv").fine().out.startswith("n\n")
     assert "nothing was left behind" in contend("destroy", str(run)).fine().out
     finish(contend)
+
+
+def test_two_runs_at_once_do_not_meet(contend: Home) -> None:
+    """The same scenario, started in the same second in two places: each removes its own things only."""
+    scenario = contend.scenario(blocks=2)
+    both = [contend.start("run", scenario, "--runs", place) for place in ("here", "there")]
+    for process in both:
+        with process:
+            _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    ids = [path.name for place in ("here", "there") for path in (contend.path / place).iterdir()]
+    assert len(set(ids)) == 2
+    for place in ("here", "there"):
+        (run,) = (contend.path / place).iterdir()
+        check_files(run)
+        assert all(row["status"] == "ok" for row in rows(run))
