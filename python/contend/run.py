@@ -228,11 +228,11 @@ class _Execution:
             except KeyboardInterrupt:
                 interrupted = True
                 self._state.stopped = "interrupted"
-            except ContendError as error:
+            except (ContendError, OSError) as error:
                 if self._interrupts.raised:
                     # Ctrl-C met the programs it was talking to as well, and their end was noticed first.
                     interrupted, self._state.stopped = True, "interrupted"
-                    self._progress.note(f"interrupted, and then: {error.message}")
+                    self._progress.note(f"interrupted, and then: {error}")
                 else:
                     never_began = self._failed(error)
                     raise
@@ -250,7 +250,7 @@ class _Execution:
         self._run.close()
         return Outcome(self._run, analysis, self._state.stopped, failed, interrupted)
 
-    def _failed(self, error: ContendError) -> bool:
+    def _failed(self, error: Exception) -> bool:
         """Say with the error where the run is; True when there is none: what was asked cannot be done here."""
         self._state.stopped = "failed"
         kept = len(self._run.rows())

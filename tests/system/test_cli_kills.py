@@ -183,3 +183,28 @@ def test_two_runs_at_once_do_not_meet(contend: Home) -> None:
         (run,) = (contend.path / place).iterdir()
         check_files(run)
         assert all(row["status"] == "ok" for row in rows(run))
+
+
+def test_a_run_that_is_destroyed_while_it_goes_on_ends_in_order(contend: Home) -> None:
+    with start(contend) as process:
+        wait_for(lambda: len(list(contend.runs.glob("*/series/*"))) >= 4, "finished block")
+        run = contend.the_run()
+        assert "removed" in contend("destroy", str(run), "--force").fine().out
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert "Traceback" not in err
+    assert err.count("error: ") == 1
+    assert "contend run --resume" in err
+    contend.nothing_left()
+    finish(contend)
+
+
+def test_a_run_directory_that_is_deleted_meanwhile(contend: Home) -> None:
+    with start(contend) as process:
+        wait_for(lambda: len(list(contend.runs.glob("*/series/*"))) >= 4, "finished block")
+        groups = [p.name for p in Path("/sys/fs/cgroup").glob(f"**/contend.{contend.the_run().name}")]
+        shutil.rmtree(contend.the_run(), ignore_errors=True)
+        _, err = process.communicate(timeout=90)
+    assert process.returncode == 1, err
+    assert "Traceback" not in err
+    assert not [p for name in groups for p in Path("/sys/fs/cgroup").glob(f"**/{name}")]

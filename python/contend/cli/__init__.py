@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import io
 import os
@@ -29,6 +30,16 @@ VERBS = {
     "validate": "Check a scenario or workload file without running it.",
     "doctor": "Say what this host can run, and the fix for what it cannot.",
     "destroy": "Remove what runs left on this host; run directories stay.",
+}
+
+
+_HINTS = {
+    errno.ENOSPC: "free some space, then try again",
+    errno.EDQUOT: "free some of this user's space, then try again",
+    errno.ENOENT: "did something remove it meanwhile?",
+    errno.EACCES: "this user may not do that",
+    errno.EPERM: "this user may not do that; contend doctor says what needs which right",
+    errno.EMFILE: "raise the limit of open files: ulimit -n 4096",
 }
 
 
@@ -107,7 +118,8 @@ def run(arguments: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return fail(f"{where}{error.strerror or error}", "is there space left, and permission?", 1)
+        hint = _HINTS.get(error.errno or 0, "is it still there, and may this user use it?")
+        return fail(f"{where}{error.strerror or error}", hint, 1, getattr(error, "__notes__", []))
     except Exception as error:  # a mistake of ours; a user is told so in a user's words
         if os.environ.get("CONTEND_DEBUG"):
             raise

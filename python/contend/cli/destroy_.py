@@ -42,9 +42,9 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
         if not report.removed and not report.live:
             print("nothing was left behind")
     if report.failed:
-        for item in report.failed:
-            print(f"error: could not remove {item.kind} {item.name}: {item.why}", file=sys.stderr)
-        raise ContendError(
-            f"{len(report.failed)} things could not be removed", hint="are you the user who made them?"
-        )
+        first, *others = (f"{item.kind} {item.name}: {item.why}" for item in report.failed)
+        error = ContendError(f"could not remove {first}", hint="are you the user who made it?")
+        for other in others:
+            error.add_note(f"nor {other}")
+        raise error
     return 0

@@ -6,9 +6,11 @@ mark. A run whose ledger is locked is alive and is left alone unless that is for
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -164,8 +166,23 @@ def _directory(name: str, row: Row, run_directory: Path) -> bool:
         return False
     if mounted := [m for m in _mounts() if m.is_relative_to(path.resolve())]:
         raise HostFailed(f"{mounted[0]} is still mounted", hint=f"umount {mounted[0]}")
-    shutil.rmtree(path)
+    _remove_tree(path)
     return True
+
+
+def _remove_tree(path: Path) -> None:
+    """rmtree beside a run that was forced to end and may be making and removing files below at this moment."""
+    for attempt in range(20):
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            pass  # somebody else was quicker: look again
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or attempt == 19:
+                raise
+        if not path.exists():
+            return
+        time.sleep(0.02)
 
 
 def _file(name: str, row: Row, run_directory: Path) -> bool:
