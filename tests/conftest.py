@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.command_line import Home
 from support.prerequisites import need
 
 
@@ -33,3 +34,11 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.fixture
+def contend(tmp_path: Path) -> Iterator[Home]:
+    """A home for one test. Afterwards nothing of its runs may be on this host any more."""
+    home = Home(tmp_path)
+    yield home
+    home.nothing_left()

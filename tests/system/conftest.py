@@ -10,14 +10,6 @@ import pytest
 from support.command_line import Home
 
 
-@pytest.fixture
-def contend(tmp_path: Path) -> Iterator[Home]:
-    """A home for one test. Afterwards nothing of its runs may be on this host any more."""
-    home = Home(tmp_path)
-    yield home
-    home.nothing_left()
-
-
 @pytest.fixture(scope="session")
 def shared_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, Path]]:
     """One finished run of a moment, for tests that only read."""
