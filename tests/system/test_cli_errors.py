@@ -239,7 +239,7 @@ def test_a_run_whose_plan_has_changed_is_not_resumed(contend: Home) -> None:
 
 
 def test_a_full_disk(contend: Home, full_disk: Path) -> None:
-    result = contend("run", contend.scenario(blocks=3000), "--runs", str(full_disk), timeout=300)
+    result = contend("run", contend.scenario(blocks=2000), "--runs", str(full_disk), timeout=300)
     result.error(1, "No space left on device", "free some space")
     (run,) = full_disk.iterdir()
     check_files(run)

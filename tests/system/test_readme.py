@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,9 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
         + "".join(f"{b},{c},{v + b / 100}\n" for b in range(12) for c, v in (("old", 1.0), ("new", 1.2)))
     )
     words = [re.sub(r"^runs/[A-Z]+$", str(run), word) for word in shlex.split(command)[1:]]
+    if "--rev" in words:
+        for line in ("init -q -b main", "-c user.name=a -c user.email=a@b commit -q --allow-empty -m first"):
+            subprocess.run(["git", *line.split()], cwd=contend.path, check=True)
     if any(theirs in command for theirs in NOT_OURS):
         words = [*words[:1], "--dry-run", *words[1:]]
         contend(*words, cwd=contend.path).fine()

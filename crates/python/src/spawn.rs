@@ -335,7 +335,16 @@ unsafe fn child(
         // Handlers go back to the default (exec would do that) and so do ignored signals (exec would not):
         // the interpreter ignores SIGPIPE, and a tool that inherits that spins on a closed pipe.
         for signal in 1..65 {
-            libc::signal(signal, libc::SIG_DFL); // KILL, STOP and libc's own two are refused, rightly
+            // By the system call: libc's function refuses the two it keeps to itself, and one who started us may have
+            // left them ignored. All zeros is SIG_DFL; KILL and STOP are refused, rightly.
+            let default = [0u64; 4];
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null::<u64>(),
+                8usize,
+            );
         }
         if libc::setsid() < 0 {
             fail(SETSID, false);
