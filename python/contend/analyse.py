@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -202,19 +202,9 @@ def _compare_all(
         )
         for p in treated
     ]
-    controls = []
-    for p in pairs:
-        if p.cell.control:
-            estimate = _one(p, at)
-            controls.append(
-                Control(
-                    p.cell.factors,
-                    p.treatment.info,
-                    estimate,
-                    estimate.detectable,
-                    estimate.verdict in ("higher", "lower"),
-                )
-            )
+    controls = [
+        c for family in _families([p for p in pairs if p.cell.control]) for c in _controls(family, at)
+    ]
     return results, controls
 
 
@@ -225,6 +215,19 @@ def _families(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
         key = "headline" if p.treatment.info.primary else p.cell.baseline
         families.setdefault(key, []).append(p)
     return list(families.values())
+
+
+def _controls(family: Sequence[_Pair], at: float) -> Iterator[Control]:
+    """Controls of one family. Each shows its own interval; the alarm is the family's.
+
+    With an alarm for every interval that excludes 1, one run in seven with three victims would raise one for nothing:
+    so an alarm needs the interval at the level that Bonferroni gives each to exclude 1.
+    """
+    each = 1 - (1 - at) / max(1, len(family))
+    for p in family:
+        estimate = _one(p, at)
+        alarm = _one(p, each).verdict in ("higher", "lower")
+        yield Control(p.cell.factors, p.treatment.info, estimate, estimate.detectable, alarm)
 
 
 def _one(p: _Pair, at: float) -> Estimate:

@@ -92,7 +92,9 @@ class CellResult:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The A/A control: the same cell under two labels. `alarm` when its interval excludes 1."""
+    """The A/A control: the same cell under two labels. `alarm` when it differs from 1 beyond what one of the run's
+    controls would in 5 % of runs (Bonferroni over its family), so not at every interval that just excludes 1.
+    """
 
     factors: Mapping[str, str]
     metric: MetricInfo

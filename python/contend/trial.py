@@ -19,13 +19,13 @@ from contend.clock import Clock
 from contend.errors import TrialFailed
 from contend.parties import Parties, Seat, add_exits, clear, last_words, wait_ready
 from contend.plan import Cell, Trial
-from contend.platforms.base import Command, Exit, Host, Process, Usage
+from contend.platforms.base import Command, Exit, Host, Process
 from contend.probes.contamination import flags
-from contend.probes.evidence import Started, difference
 from contend.probes.peak import PeakMemory
 from contend.probes.rundelay import RunDelay
-from contend.probes.snapshot import Snapshot, device_of
+from contend.probes.snapshot import device_of
 from contend.store import Row
+from contend.window import Window
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import Reading, read_metrics
 
@@ -231,36 +231,30 @@ class TrialRunner:
         try:
             seats = [n.seat for n in burning]
             others = [s.host for s in seats] + [s.load for s in (seat, *seats) if s.load is not None]
-            watch = RunDelay(seat.host.cgroup(), cpus=self._tool_cpus)
-            if server is not None:
-                watch.follow(server.pid)
-            for neighbour in burning:
-                neighbour.mark = neighbour.used()
-            usage_before, others_before = seat.host.usage(), [h.usage() for h in others]
-            own_cpu_ns = time.process_time_ns()
-            before = self._snapshot()
-            try:
-                exits = self._steps(seat, commands, out, watch)
-            finally:
-                seen = watch.stop()
-            after = self._snapshot()
-            usage_after = seat.host.usage()
-            window_s = (after.t_ns - before.t_ns) / 1e9
-            for neighbour in burning:
-                neighbour.during = (neighbour.used() - neighbour.mark) / window_s
-                neighbour.ended = not neighbour.processes[-1].alive()
-            row |= {"started_ns": before.t_ns, "ended_ns": after.t_ns, "honoured": seat.host.honoured()}
-            evidence = difference(
-                before,
-                after,
-                usage_before,
-                usage_after,
-                None if server is not None else add_exits(exits),
-                seen,
+            window = Window(
+                seat.host,
+                others,
                 seat.cpu_list,
                 device=self._device,
-                others=self._started(others, others_before, own_cpu_ns),
+                tool_cpus=self._tool_cpus,
+                server_pid=server.pid if server is not None else None,
             )
+            for neighbour in burning:
+                neighbour.mark, neighbour.mark_ns = neighbour.used(), time.monotonic_ns()
+            row["started_ns"] = time.monotonic_ns()
+            exits = self._steps(seat, commands, out, window)
+            row["ended_ns"] = time.monotonic_ns()
+            for neighbour in burning:
+                spent_s = (time.monotonic_ns() - neighbour.mark_ns) / 1e9
+                neighbour.during = (neighbour.used() - neighbour.mark) / spent_s
+                neighbour.ended = not neighbour.processes[-1].alive()
+            row["honoured"] = seat.host.honoured()
+            step = workload.headline_step
+            mine = exits if step is None else [exits[step]]
+            evidence = window.evidence(None if server is not None else add_exits(mine))
+            measured_s = seat.party.instance.measured_s(seat.values)
+            if measured_s is not None:
+                evidence["measured"] = (measured_s, "s")
         finally:
             if server is not None:
                 server.stop(workload.stop.signal, workload.stop.grace / 1e9)
@@ -268,7 +262,7 @@ class TrialRunner:
         row["metrics"] = [_metric(r) for r in readings]
         row["evidence"] = [{"name": k, "value": v, "unit": u} for k, (v, u) in evidence.items()]
         row["flags"] = list(flags(evidence, len(seat.cpu_list)))
-        return after.t_ns - before.t_ns
+        return int(row["ended_ns"]) - int(row["started_ns"])
 
     def _before(self, seat: Seat, commands: Commands, out: Path) -> None:
         assert commands.before is not None
@@ -284,19 +278,27 @@ class TrialRunner:
                 hint=f"it said: {last_words(command.stderr, command.stdout)}",
             )
 
-    def _steps(self, seat: Seat, commands: Commands, out: Path, watch: RunDelay) -> list[Exit]:
+    def _steps(self, seat: Seat, commands: Commands, out: Path, window: Window) -> list[Exit]:
         host = seat.load if seat.load is not None else seat.host
         workload = seat.party.instance.workload
         timeout = (
             self._timeout_s if self._timeout_s is not None else 30 + 20 * float(str(seat.values["seconds"]))
         )
         exits: list[Exit] = []
+        step = workload.headline_step
+        first, last = (0, len(commands.run) - 1) if step is None else (step, step)
         for number, argv in enumerate(commands.run):
+            if number == first:
+                window.open()
             directory = Path(commands.directory)
             command = Command(
                 argv, directory, out / f"stdout-{number}", out / f"stderr-{number}", workload.env
             )
-            exit_ = self._step(seat, host, command, watch, timeout)
+            try:
+                exit_ = self._step(seat, host, command, window.watch, timeout)
+            finally:
+                if number == last:
+                    window.close()
             exits.append(exit_)
             if exit_.timed_out:
                 raise TrialFailed(
@@ -313,13 +315,15 @@ class TrialRunner:
                 )
         return exits
 
-    def _step(self, seat: Seat, host: Host, command: Command, watch: RunDelay, timeout_s: float) -> Exit:
+    def _step(
+        self, seat: Seat, host: Host, command: Command, watch: RunDelay | None, timeout_s: float
+    ) -> Exit:
         """Run one command to its end, or end it."""
         workload = seat.party.instance.workload
         process = host.run(command)
         peak: PeakMemory | None = None
         try:
-            if seat.load is None:
+            if seat.load is None and watch is not None:
                 watch.follow(process.pid)
                 process.on_exit = watch.at_exit
             if any(m.builtin == "max_rss" for m in workload.metrics.values()):
@@ -332,19 +336,6 @@ class TrialRunner:
             if peak is not None:
                 peak.stop()
         return exit_ if peak is None else replace(exit_, max_rss_bytes=peak.of(exit_))
-
-    def _snapshot(self) -> Snapshot:
-        return Snapshot.take((self._device,) if self._device else ())
-
-    def _started(self, hosts: list[Host], before: list[Usage], own_before_ns: int) -> list[Started] | None:
-        """CPU time of everybody else we started, and of ourselves; None where one of them cannot be told."""
-        found = [Started(time.process_time_ns() - own_before_ns, self._tool_cpus)]
-        for host, earlier in zip(hosts, before, strict=True):
-            now = host.usage()
-            if now.cpu_ns is None or earlier.cpu_ns is None:
-                return None
-            found.append(Started(now.cpu_ns - earlier.cpu_ns, host.spec.cpu_list))
-        return found
 
     def _read(self, seat: Seat, out: Path, exits: list[Exit]) -> list[Reading]:
         workload = seat.party.instance.workload

@@ -86,22 +86,23 @@ def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, 
 def explain(result: CellResult) -> list[Cause]:
     """Causes with their shares, largest first; shares are capped so that they never sum to more than one.
 
-    Both kinds of victim are brought to one scale, the part of its time that the victim lost: for fixed work
-    1 - alone/beside of its duration, for a fixed window 1 - beside/alone of its rate.
+    Everything is per unit of work. A victim that is slowed S times needs S·M for what took it M alone, where M is
+    the time its metric counts over (the whole run of fixed work, or the stated length of a timed one). Of a waiting
+    time that was w alone and is w' in a window of W' now, S·M·w'/W' - w·M/W of those S·M - M are explained.
     """
-    lost = 1 - 1 / result.estimate.value
-    if lost <= 0:
-        return []
+    slowdown = result.estimate.value
     now, before = result.evidence, result.baseline_evidence
-    wall = _get(now, "wall")
-    if not wall:
+    wall, base_wall = _get(now, "wall"), _get(before, "wall")
+    if slowdown <= 1 or not wall or not base_wall:
         return []
     found: list[Cause] = []
+    # Work is done while the metric counts only; outside of it (a tool's start and end) nobody is waited for much.
+    counted, base_counted = _get(now, "measured") or wall, _get(before, "measured") or base_wall
 
     def share_of_time(name: str) -> float:
-        """Growth of a waiting time per second of the window, from alone to beside."""
-        base_wall = _get(before, "wall") or wall
-        return _get(now, name) / wall - _get(before, name) / base_wall
+        """Part of the time lost that the growth of this one, per unit of work, explains."""
+        grown = slowdown * _get(now, name) / counted - _get(before, name) / base_counted
+        return grown / (slowdown - 1)
 
     throttled = share_of_time("throttled")
     waited = max(
@@ -109,7 +110,7 @@ def explain(result: CellResult) -> list[Cause]:
     ) - max(0.0, throttled)
     if throttled > 0:
         found.append(
-            _timed("throttling", throttled / lost, "throttled", "was throttled by its CPU quota", now, before)
+            _timed("throttling", throttled, "throttled", "was throttled by its CPU quota", now, before)
         )
     if waited > 0:
         name = "own_psi_cpu" if "own_psi_cpu" in now else "run_delay"
@@ -117,7 +118,7 @@ def explain(result: CellResult) -> list[Cause]:
         found.append(
             _timed(
                 "run queue",
-                waited / lost,
+                waited,
                 name,
                 "waited for the CPU",
                 now,
@@ -128,24 +129,19 @@ def explain(result: CellResult) -> list[Cause]:
         )
     steal = share_of_time("steal")
     if steal > 0:
-        found.append(
-            _timed("hypervisor", steal / lost, "steal", "its CPU was taken by the hypervisor", now, before)
-        )
-    disk = _disk(result, lost)
+        found.append(_timed("hypervisor", steal, "steal", "its CPU was taken by the hypervisor", now, before))
+    disk = _disk(result)
     if disk is not None:
         found.append(disk)
-    if result.metric.unit == "s" and "cpu" in now and "cpu" in before:
-        dearer = (_get(now, "cpu") - _get(before, "cpu")) / wall
-        if dearer > 0:
-            grown = _get(now, "cpu") / max(_get(before, "cpu"), 1e-9) - 1
-            words = f"the same work took {grown:.0%} more CPU time, which no counter here can attribute"
+    if "cpu" in now and "cpu" in before:
+        dearer = share_of_time("cpu")
+        if dearer > 0 and _get(before, "cpu") > 0:
+            per_unit = slowdown * _get(now, "cpu") * base_counted / (_get(before, "cpu") * counted)
+            words = (
+                f"the same work took {per_unit - 1:.0%} more CPU time, which no counter here can attribute"
+            )
             found.append(
-                Cause(
-                    "dearer execution",
-                    dearer / lost,
-                    words,
-                    _pair("cpu", now, before, "CPU time of the victim"),
-                )
+                Cause("dearer execution", dearer, words, _pair("cpu", now, before, "CPU time of the victim"))
             )
     return _capped(found)
 
@@ -168,14 +164,15 @@ def _timed(
     return Cause(resource, share, seen, evidence)
 
 
-def _disk(result: CellResult, lost: float) -> Cause | None:
+def _disk(result: CellResult) -> Cause | None:
     """The disk's queue: requests wait longer in it than alone. Busy time is no evidence on a device with many queues."""
     now, before = result.evidence, result.baseline_evidence
     if not _get(now, "disk_await") or not _get(before, "disk_await") or _get(before, "disk_iops") < 1:
         return None
     if not (_get(before, "own_io") > 0 or _uses_disk(result)):
         return None
-    growth = 1 - _get(before, "disk_await") / _get(now, "disk_await")
+    # A victim whose requests each take longer by this factor does so much less with the same number in flight.
+    growth = (_get(now, "disk_await") / _get(before, "disk_await") - 1) / (result.estimate.value - 1)
     if growth <= 0:
         return None
     takes, took = (format_value(_get(e, "disk_await") / 1e3, "s") for e in (now, before))
@@ -185,7 +182,7 @@ def _disk(result: CellResult, lost: float) -> Cause | None:
     evidence += _pair("disk_iops", now, before, "requests a second of the whole device") + _pair(
         "disk_queue", now, before, "mean requests in the queue"
     )
-    return Cause("disk queue", growth / lost, words, evidence)
+    return Cause("disk queue", growth, words, evidence)
 
 
 def _uses_disk(result: CellResult) -> bool:

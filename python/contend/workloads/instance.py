@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contend.errors import UnknownName, WorkloadError, suggest
-from contend.workloads.spec import PLACEHOLDERS, Parameter, Scalar, Workload, fill
+from contend.workloads.spec import PLACEHOLDERS, Parameter, Scalar, Workload, fill, placeholders
 
 Argv = tuple[str, ...]
 
@@ -87,6 +87,16 @@ class Instance:
             neighbour=argv(workload.neighbour.run) if workload.neighbour.run else repeated(run),
             directory=argv(shlex.quote(workload.directory))[0] if workload.directory else str(filled["work"]),
         )
+
+    def measured_s(self, values: Mapping[str, object]) -> float | None:
+        """For how long the headline metric counts, where the command is told; None where it runs to its own end."""
+        step = self.workload.headline_step
+        told = placeholders(self.workload.run[step if step is not None else 0])
+        filled = self.values(values)
+        for name in ("step_seconds", "step_ms", "step_whole_seconds", "seconds"):
+            if name in told:
+                return float(str(filled[name])) / (1000 if name == "step_ms" else 1)
+        return None
 
     def ready(self, values: Mapping[str, object]) -> tuple[int | None, str | None]:
         """(TCP port, file) that tell when the server serves; one of them is None."""

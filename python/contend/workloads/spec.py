@@ -325,6 +325,12 @@ class Workload(Strict):
         """Name of the metric shown when there is room for one."""
         return next(iter(self.metrics))
 
+    @property
+    def headline_step(self) -> int | None:
+        """Which command of `run` (from 0) the headline metric is read from; None where the file does not say."""
+        stream, _, step = self.metrics[self.primary].source.partition(":")
+        return int(step) - 1 if stream in ("stdout", "stderr") and step else None
+
 
 def _check_source(loc: tuple[str, ...], source: str, steps: int) -> None:
     """`stdout:k` must name a step that there is; a file must stay below {out}."""
