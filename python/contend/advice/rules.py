@@ -256,10 +256,11 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
     if kind == "hypervisor":
         return "the hypervisor runs others on these CPUs: ask for dedicated ones or another host", ""
     if kind == "disk queue":
-        iops = max(100, round(_get(result.evidence, "disk_iops") / 4, -2))
+        # The victim then gets what the device has left: C / (C - C/10) = 1.11 of its time alone.
+        iops = max(100, round(_get(result.evidence, "disk_iops") / 10, -2))
         return (
             f"limit {neighbour} with io.max (cgroup v2) or blkio.throttle (v1), here to"
-            f" {format_value(iops, 'IOPS')}; or give it another device",
+            f" {format_value(iops, 'IOPS')}, which should leave about 1.1; or give it another device",
             f"{base} --set neighbours.{_workload_of(neighbour)}.limit.iops={iops:.0f}",
         )
     if scenario.placement != "own-cores":
