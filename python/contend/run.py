@@ -11,36 +11,33 @@ from __future__ import annotations
 import json
 import os
 import random
-import shlex
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from contend.analysis import Analysis
+from contend.checks import check, place, tools_of
 from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint, summary_line
-from contend.errors import BadInput, CannotHonour, ContendError, HostFailed, TrialFailed
+from contend.errors import BadInput, ContendError, HostFailed, TrialFailed
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
 from contend.parties import Parties
-from contend.plan import Plan, Trial, cells_of, make_plan
+from contend.plan import Plan, Trial, make_plan
 from contend.platforms import state
 from contend.platforms.base import Limit, Platform
-from contend.platforms.network import Networks, check_rights
+from contend.platforms.network import Networks
 from contend.platforms.registry import platform
 from contend.platforms.resources import remove_leftovers
-from contend.platforms.topology import Placement, Topology, placement
+from contend.platforms.topology import confined
 from contend.report.progress import PlanSummary, Progress
-from contend.revisions import check_revisions
-from contend.scenario import Compare, Interference, Measure, Scenario, dump, to_yaml
+from contend.scenario import Compare, Measure, Scenario, to_yaml
 from contend.scenario import load as load_scenario
 from contend.store import Row, RunDirectory
 from contend.trial import TrialRunner
 from contend.units import format_value
-from contend.workloads import install
 
 # Kept back from the budget for tear-down, analysis and the report.
 RESERVE_S = 4.0
@@ -132,67 +129,6 @@ def resume(
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
     with Interrupts() as interrupts:
         return _Execution(run, scenario, plan, progress, clock or SystemClock(), interrupts).go()
-
-
-def check(scenario: Scenario) -> None:
-    """Everything that can be wrong before anything is made. Raises BadInput (CannotHonour, WorkloadError …)."""
-    cells = cells_of(scenario)
-    if isinstance(scenario, Compare):
-        _check_programs(scenario)
-        check_revisions(scenario)
-    for cell in cells:
-        for party in (cell.victim, *cell.neighbours):
-            absent = install.missing(party.instance.workload)
-            if absent:
-                raise CannotHonour(
-                    f"workload '{party.instance.workload.name}' needs {', '.join(absent)}, not found on this host",
-                    hint=f"{install.hint([party.instance.workload])}; or leave it out with --skip-missing",
-                )
-            if party.instance.workload.network == "pair":
-                check_rights()
-    place(scenario)
-
-
-def _check_programs(scenario: Compare) -> None:
-    """Compared commands must be on PATH; one with a slash may still be built by then."""
-    for variant in scenario.variants:
-        program = next(iter(shlex.split(variant.command)), "")
-        if "/" not in program and "PATH" not in variant.env and not install.find_command(program):
-            raise CannotHonour(
-                f"command {variant.name} cannot run: there is no program '{program}' on PATH",
-                hint="install it or give its path; what only a shell knows needs --shell",
-            )
-
-
-def place(scenario: Scenario) -> Placement:
-    kind = scenario.placement if isinstance(scenario, Interference) else "same-host"
-    return placement(kind, Topology.read())
-
-
-def without_missing(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario less the workloads whose programs are not here, and what was left out, in words."""
-    if not isinstance(scenario, Interference):
-        return scenario, ()
-    left_out: list[str] = []
-    changes: dict[str, Any] = {}
-    for key in ("victims", "neighbours"):
-        kept = []
-        for ref in getattr(scenario, key):
-            single = scenario.model_copy(update={"victims": (ref,), "neighbours": (ref,)})
-            try:
-                check(single)
-                kept.append(ref)
-            except CannotHonour as error:
-                left_out.append(f"{key[:-1]} {ref.workload}: {error.message} ({error.hint.split(';')[0]})")
-        if not kept:
-            raise CannotHonour(f"none of the {key} can run here", hint="; ".join(left_out))
-        changes[key] = tuple(kept)
-    return scenario.model_copy(update=changes), tuple(left_out)
-
-
-def tools_of(plan: Plan) -> set[str]:
-    parties = {p.label: p for c in plan.cells for p in (c.victim, *c.neighbours)}
-    return {tool for p in parties.values() for tool in p.instance.workload.install.command}
 
 
 class _Execution:
@@ -297,7 +233,8 @@ class _Execution:
         )
         # Left in this order: first interrupts are held off, then the stack is unwound, all of it.
         with ExitStack() as stack, self._interrupts.hold_afterwards():
-            stack.enter_context(_own_affinity(places.tool))
+            # Off the victim's CPUs, where there are others.
+            stack.enter_context(confined(places.all if places.tool is None else places.tool))
             ledger.intend("directory", str(self._run.work))
             self._run.work.mkdir(exist_ok=True)
             stack.callback(self._clear_work, ledger)
@@ -469,18 +406,4 @@ def _primary(row: Row) -> float:
     return float(next(m["value"] for m in row["metrics"] if m["primary"]))
 
 
-@contextmanager
-def _own_affinity(cpus: tuple[int, ...] | None) -> Iterator[None]:
-    """Keep the tool itself off the victim's CPUs while the run goes on."""
-    if cpus is None:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-__all__ = ["Outcome", "Progress", "check", "dump", "execute", "place", "resume", "without_missing"]
+__all__ = ["Outcome", "execute", "resume"]

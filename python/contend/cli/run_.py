@@ -66,6 +66,7 @@ def command(
       contend run mine.yaml --dry-run
       contend run --resume runs/noisy-neighbour-20261120-184210-7f3a
     """
+    from contend import checks
     from contend import run as orchestrator
     from contend.scenario import load
     from contend.store import RunDirectory
@@ -95,7 +96,7 @@ def command(
     asked = load(scenario, settings)
     left_out: tuple[str, ...] = ()
     if skip_missing:
-        asked, left_out = orchestrator.without_missing(asked)
+        asked, left_out = checks.without_missing(asked)
     if dry_run:
         return _dry_run(asked, left_out, as_json)
     outcome = orchestrator.execute(
@@ -120,17 +121,17 @@ def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list
 
 def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
     """Print what would run. Everything is checked as a run would; nothing is made."""
-    from contend import run as orchestrator
+    from contend import checks
     from contend.plan import make_plan
     from contend.units import format_duration
 
-    orchestrator.check(asked)
+    checks.check(asked)
     plan = make_plan(asked, asked.measure.seed if asked.measure.seed is not None else 0)
     if as_json:
         json.dump(plan.to_json(), sys.stdout, indent=1)
         print()
         return 0
-    places = orchestrator.place(asked)
+    places = checks.place(asked)
     first = next(iter(plan.rounds("counted")))
     block_s = sum(estimate_trial_s(plan.cell(t.cell), asked) for t in first)
     print(asked.title or asked.origin)

@@ -1,0 +1,109 @@
+"""Whether a scenario can run here: everything that can be known before anything is made."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from typing import Any
+
+from contend.errors import CannotHonour, ScenarioError
+from contend.plan import Plan, cells_of
+from contend.platforms.network import check_rights
+from contend.platforms.topology import Placement, Topology, placement
+from contend.scenario import Compare, Interference, Scenario
+from contend.workloads import install
+
+
+def check(scenario: Scenario) -> None:
+    """Everything that can be wrong before anything is made. Raises BadInput (CannotHonour, WorkloadError …)."""
+    cells = cells_of(scenario)
+    if isinstance(scenario, Compare):
+        _check_programs(scenario)
+        _check_revisions(scenario)
+    for cell in cells:
+        for party in (cell.victim, *cell.neighbours):
+            absent = install.missing(party.instance.workload)
+            if absent:
+                raise CannotHonour(
+                    f"workload '{party.instance.workload.name}' needs {', '.join(absent)}, not found on this host",
+                    hint=f"{install.hint([party.instance.workload])}; or leave it out with --skip-missing",
+                )
+            if party.instance.workload.network == "pair":
+                check_rights()
+    place(scenario)
+
+
+def _check_programs(scenario: Compare) -> None:
+    """Compared commands must be on PATH; one with a slash may still be built by then."""
+    for variant in scenario.variants:
+        program = next(iter(shlex.split(variant.command)), "")
+        if "/" not in program and "PATH" not in variant.env and not install.find_command(program):
+            raise CannotHonour(
+                f"command {variant.name} cannot run: there is no program '{program}' on PATH",
+                hint="install it or give its path; what only a shell knows needs --shell",
+            )
+
+
+def place(scenario: Scenario) -> Placement:
+    kind = scenario.placement if isinstance(scenario, Interference) else "same-host"
+    return placement(kind, Topology.read())
+
+
+def without_missing(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario less the workloads whose programs are not here, and what was left out, in words."""
+    if not isinstance(scenario, Interference):
+        return scenario, ()
+    left_out: list[str] = []
+    changes: dict[str, Any] = {}
+    for key in ("victims", "neighbours"):
+        kept = []
+        for ref in getattr(scenario, key):
+            single = scenario.model_copy(update={"victims": (ref,), "neighbours": (ref,)})
+            try:
+                check(single)
+                kept.append(ref)
+            except CannotHonour as error:
+                left_out.append(f"{key[:-1]} {ref.workload}: {error.message} ({error.hint.split(';')[0]})")
+        if not kept:
+            raise CannotHonour(f"none of the {key} can run here", hint="; ".join(left_out))
+        changes[key] = tuple(kept)
+    return scenario.model_copy(update=changes), tuple(left_out)
+
+
+def tools_of(plan: Plan) -> set[str]:
+    parties = {p.label: p for c in plan.cells for p in (c.victim, *c.neighbours)}
+    return {tool for p in parties.values() for tool in p.instance.workload.install.command}
+
+
+def _check_revisions(scenario: Compare) -> None:
+    """Raises ScenarioError for a revision that the variant's repository does not have, CannotHonour without git."""
+    for variant in scenario.variants:
+        if not variant.rev:
+            continue
+        try:
+            done = subprocess.run(
+                [
+                    "git",
+                    "-C",
+                    variant.directory,
+                    "rev-parse",
+                    "--verify",
+                    "--quiet",
+                    f"{variant.rev}^{{commit}}",
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise CannotHonour("comparing revisions needs git", hint="apt-get install git") from error
+        if done.returncode != 0:
+            where = f"the repository at {variant.directory}"
+            raise ScenarioError(
+                f"'{variant.rev}' is no commit in {where}"
+                if not done.stderr
+                else f"{variant.directory} is in no git repository",
+                hint="git log --oneline -5 shows the latest; a tag or branch will do"
+                if not done.stderr
+                else "run it inside the repository",
+            )
