@@ -105,7 +105,7 @@ def test_findings_name_what_was_waited_for_and_leave_the_rest_unexplained(tmp_pa
     assert cpu.verify.endswith("--set placement=own-cores")
     dearer = by_pair["ffmpeg", "stress-memory"]
     assert dearer.resource == "dearer execution"
-    assert "31% more CPU time" in dearer.sentence
+    assert "31 % more CPU time" in dearer.sentence
     assert "bandwidth" not in dearer.sentence, "memory bandwidth is not named without positive evidence"
     disk = by_pair["fio", "stress-memory"]
     assert disk.resource == "disk queue"
@@ -113,7 +113,7 @@ def test_findings_name_what_was_waited_for_and_leave_the_rest_unexplained(tmp_pa
     unknown = by_pair["fio", "stress-cpu"]
     assert unknown.resource == "unexplained"
     assert unknown.share is None
-    assert "unexplained 100%" in unknown.sentence
+    assert "unexplained 100 %" in unknown.sentence
     assert [f.estimate.value for f in found.findings] == sorted(
         (f.estimate.value for f in found.findings), reverse=True
     )

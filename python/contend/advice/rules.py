@@ -63,7 +63,7 @@ def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, 
     lead = causes[0] if causes else None
     sentence = f"{victim} is slowed {ratio.replace(' ', '× ', 1)} beside {neighbour}: "
     sentence += "; ".join(c.words for c in causes) if causes else "no direct evidence says why"
-    sentence += f"; unexplained {1 - explained:.0%}."
+    sentence += f"; unexplained {percent(1 - explained)}."
     if alarm:
         sentence += " The A/A control of this victim raised an alarm: read with care."
     kind = lead.resource if lead else "unexplained"
@@ -137,9 +137,7 @@ def explain(result: CellResult) -> list[Cause]:
         dearer = share_of_time("cpu")
         if dearer > 0 and _get(before, "cpu") > 0:
             per_unit = slowdown * _get(now, "cpu") * base_counted / (_get(before, "cpu") * counted)
-            words = (
-                f"the same work took {per_unit - 1:.0%} more CPU time, which no counter here can attribute"
-            )
+            words = f"the same work took {percent(per_unit - 1)} more CPU time, which no counter here can attribute"
             found.append(
                 Cause("dearer execution", dearer, words, _pair("cpu", now, before, "CPU time of the victim"))
             )
@@ -198,7 +196,9 @@ def _capped(causes: list[Cause]) -> list[Cause]:
         left -= share
         if share >= LEAST_SHARE:
             kept.append(
-                Cause(cause.resource, share, f"{cause.words} ({share:.0%} of the slowdown)", cause.evidence)
+                Cause(
+                    cause.resource, share, f"{cause.words} ({percent(share)} of the slowdown)", cause.evidence
+                )
             )
     return sorted(kept, key=lambda c: -c.share)
 
@@ -217,15 +217,16 @@ def _pair(name: str, now: Seen, before: Seen, what: str) -> tuple[Evidence, ...]
     for evidence, where in ((now, "beside"), (before, "alone")):
         if name in evidence:
             value, unit = evidence[name]
-            found.append(
-                Evidence(
-                    f"{what}, {where}",
-                    value,
-                    unit,
-                    f"median over the cell's trials; select * from evidence where name = '{name}'",
-                )
-            )
+            found.append(Evidence(f"{what}, {where}", value, unit, f"evidence {name}, median of the cell"))
     return tuple(found)
+
+
+def percent(share: float) -> str:
+    """
+    >>> percent(0.987)
+    '99 %'
+    """
+    return f"{share * 100:.0f} %"
 
 
 def _get(evidence: Seen, name: str) -> float:
