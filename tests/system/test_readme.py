@@ -14,7 +14,8 @@ from support.command_line import Home
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
     line
-    for block in re.findall(r"^```\n(.*?)^```", README, re.S | re.M)
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", README, re.S | re.M)
+    if not language
     for line in block.splitlines()
     if line.startswith("contend ")
 ]
