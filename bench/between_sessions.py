@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument(
         "--write", type=Path, help="write PATH.json, PATH.md and the trials as PATH/session-N.csv"
     )
+    parser.add_argument("--note", default="", help="what a reader should know of these runs")
     given = parser.parse_args()
     reports = [load_report(RunDirectory.open(path)) for path in given.runs]
     levels: dict[str, list[float]] = {}
@@ -88,7 +89,7 @@ def main() -> None:
             ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
         )
         where = f"Commit {asked.stdout.strip()}; {machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}."
-        lines[2:2] = [where, ""]
+        lines[2:2] = [where, "", *([given.note, ""] if given.note else [])]
         given.write.mkdir(parents=True, exist_ok=True)
         for number, report in enumerate(reports, 1):
             export(report, "csv", given.write / f"session-{number}.csv")
