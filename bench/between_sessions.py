@@ -88,13 +88,14 @@ def main() -> None:
         asked = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
         )
-        where = f"Commit {asked.stdout.strip()}; {machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}."
+        host = f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}"
+        where = f"Analysed at commit {asked.stdout.strip()}; {host}."
         lines[2:2] = [where, "", *([given.note, ""] if given.note else [])]
         given.write.mkdir(parents=True, exist_ok=True)
         for number, report in enumerate(reports, 1):
             export(report, "csv", given.write / f"session-{number}.csv")
         document = {
-            "commit": asked.stdout.strip(),
+            "analysed_at": asked.stdout.strip(),
             "machine": machine,
             "began": began,
             "levels": levels,
