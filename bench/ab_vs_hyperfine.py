@@ -1,7 +1,9 @@
 """`contend ab` and hyperfine on the same pair of commands under an on/off neighbour: whose verdict holds?
 
-Both get about the same number of runs of a program whose true ratio is known (its number of rounds), on one
-CPU that a neighbour also uses now and then. Repeated; for each repetition: does the 95 % interval hold the true
+Both get about the same number of runs of a program whose true ratio is known, on one CPU that a neighbour also uses
+now and then. Both time whole processes, so the ratio of whole processes is what is made to be 1.05: B has 5 % more
+rounds, and the rounds that 5 % of a process's start and end take. Before and after, with no neighbour, A and B are
+run in turn and the ratio of their times is printed with its interval: the truth, measured. Repeated; for each repetition: does the 95 % interval hold the true
 ratio, and is the direction that is claimed right? hyperfine runs all of A, then all of B; its interval here is
 Welch's over its exported times (it prints a mean and a deviation, from which a reader would do no better).
 Its own summary line ("B ran 1.05 ± 0.03 times faster") is judged too, at two of its ± on either side.
@@ -23,23 +25,48 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 from contend.environment import fingerprint
 from contend.stats.quantiles import clopper_pearson, t_quantile
+from contend.stats.signed_rank import intervals
 
 HERE = Path(__file__).parent
 CONTEND = Path(sys.executable).with_name("contend")
 BLOCKS = 30
 
 
-def rounds_for(burn: Path, cpu: int, seconds: float) -> int:
-    """Rounds that take about `seconds` of CPU time when nobody disturbs: from the quickest of 5 runs."""
+def timed(argv: list[str]) -> float:
+    """Seconds from before a process is made to after it is reaped: what both tools time."""
+    began = time.perf_counter()
+    pid = os.posix_spawnp(argv[0], argv, os.environ)
+    _, status = os.waitpid(pid, 0)
+    took = time.perf_counter() - began
+    if status:
+        sys.exit(f"error: {' '.join(argv)} failed with status {status}")
+    return took
+
+
+def rounds_for(pin: list[str], seconds: float, ratio: float) -> tuple[int, int, float]:
+    """Rounds of A and of B, and the seconds of a process without any, each from medians of undisturbed runs."""
     trial = 10_000_000
-    times = []
-    for _ in range(5):
-        before = os.times().children_user
-        subprocess.run(["taskset", "-c", str(cpu), burn, str(trial)], check=True)
-        times.append(max(os.times().children_user - before, 1e-3))
-    return int(trial * seconds / min(times))
+    start = statistics.median(timed([*pin, "0"]) for _ in range(200))
+    full = statistics.median(timed([*pin, str(trial)]) for _ in range(50))
+    a_round = (full - start) / trial
+    a = round(seconds / a_round)
+    return a, round(ratio * a + (ratio - 1) * start / a_round), start
+
+
+def quiet_ratios(a: list[str], b: list[str], pairs: int) -> list[float]:
+    """B / A of runs in turn, the first of each pair alternating, with no neighbour."""
+    ratios = []
+    for pair in range(pairs):
+        if pair % 2:
+            time_b, time_a = timed(b), timed(a)
+        else:
+            time_a, time_b = timed(a), timed(b)
+        ratios.append(time_b / time_a)
+    return ratios
 
 
 def by_hyperfine(commands: tuple[str, str], place: Path) -> tuple[float, float, float, float, float]:
@@ -102,6 +129,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--ratio", type=float, default=1.05)
     parser.add_argument("--seconds", type=float, default=0.04, help="CPU time of one run of A")
+    parser.add_argument("--pairs", type=int, default=300, help="quiet pairs, before and again after")
     parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
     if shutil.which("hyperfine") is None:
@@ -112,9 +140,11 @@ def main() -> None:
         place = Path(name)
         burn = place / "burn"
         subprocess.run(["cc", "-O1", "-o", burn, HERE / "burn.c"], check=True)
-        rounds = rounds_for(burn, cpu, given.seconds)
-        pin = f"taskset -c {cpu} {burn} "
-        commands = (f"{pin}{rounds}", f"{pin}{round(rounds * given.ratio)}")
+        pin = ["taskset", "-c", str(cpu), str(burn)]
+        *rounds, start = rounds_for(pin, given.seconds, given.ratio)
+        a, b = ([*pin, str(n)] for n in rounds)
+        commands = (" ".join(a), " ".join(b))
+        quiet = quiet_ratios(a, b, given.pairs)
         for repetition in range(given.repetitions):
             # Each tool meets its own hour of the same neighbour: the same seed, started anew.
             found = {}
@@ -148,30 +178,37 @@ def main() -> None:
                 f"   hyperfine {h[0]:.3f} [{h[1]:.3f}, {h[2]:.3f}] own ±2σ [{h[3]:.3f}, {h[4]:.3f}]",
                 flush=True,
             )
-    report(rows, given)
+        quiet += quiet_ratios(a, b, given.pairs)
+    report(rows, quiet, start, given)
 
 
-def report(rows: list[dict], given: argparse.Namespace) -> None:
+def report(rows: list[dict], quiet: list[float], start: float, given: argparse.Namespace) -> None:
     true = given.ratio
-    intervals = {
+    estimate, low, high = (math.exp(x[0]) for x in intervals(np.log([quiet])))
+    verdicts = {
         "contend ab": [r["contend"][1:3] for r in rows],
         "hyperfine, Welch": [r["hyperfine"][1:3] for r in rows],
         "hyperfine, own ± (2σ)": [r["hyperfine"][3:5] for r in rows],
     }
     lines = [
-        f"True ratio {true}; {len(rows)} repetitions; {BLOCKS} blocks of A, A, B against {BLOCKS * 3 // 2} runs each.",
+        f"True ratio of whole processes {true}; {len(rows)} repetitions; {BLOCKS} blocks of A, A, B against"
+        f" {BLOCKS * 3 // 2} runs each.",
+        "",
+        f"Measured with no neighbour: {estimate:.4f} [{low:.4f}, {high:.4f}] (Hodges–Lehmann, {len(quiet)} pairs, half"
+        f" before and half after). A process without rounds takes {start * 1e3:.2f} ms of A's {given.seconds * 1e3:.0f} ms"
+        " beside its rounds.",
         "",
         "| verdict | interval holds the truth | says a difference | in the wrong direction | median half-width |",
         "|---|---|---|---|---|",
     ]
-    for name, found in intervals.items():
-        hold = sum(low <= true <= high for low, high in found)
-        says = sum(low > 1 or high < 1 for low, high in found)
-        wrong = sum((high < 1 and true >= 1) or (low > 1 and true <= 1) for low, high in found)
-        width = statistics.median((high - low) / 2 for low, high in found)
-        low, high = clopper_pearson(hold, len(found))
+    for name, found in verdicts.items():
+        hold = sum(at <= true <= to for at, to in found)
+        says = sum(at > 1 or to < 1 for at, to in found)
+        wrong = sum((to < 1 and true >= 1) or (at > 1 and true <= 1) for at, to in found)
+        width = statistics.median((to - at) / 2 for at, to in found)
+        least, most = clopper_pearson(hold, len(found))
         lines.append(
-            f"| {name} | {hold} of {len(found)} [{low:.0%}, {high:.0%}] | {says} | {wrong} | {width:.1%} |"
+            f"| {name} | {hold} of {len(found)} [{least:.0%}, {most:.0%}] | {says} | {wrong} | {width:.1%} |"
         )
     print("\n".join(lines))
     if given.write:
@@ -187,6 +224,7 @@ def report(rows: list[dict], given: argparse.Namespace) -> None:
             "commit": commit,
             "machine": machine,
             "ratio": true,
+            "quiet": {"ratio": estimate, "low": low, "high": high, "pairs": len(quiet), "start_s": start},
             "blocks": BLOCKS,
             "repetitions": rows,
         }
