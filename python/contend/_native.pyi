@@ -26,6 +26,9 @@ def spawn(
     an empty argv or `cpus`, a negative or absurd CPU, or a NUL byte.
     """
 
+def wait_end(pidfd: int) -> int:
+    """Wait until the process of a pidfd has ended; CLOCK_MONOTONIC of that in nanoseconds. OSError for a bad one."""
+
 class HostSampler:
     """Samples the host's counters in a thread of its own, every `interval_ms` at absolute deadlines.
 

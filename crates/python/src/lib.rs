@@ -10,6 +10,7 @@ mod tasks;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(spawn::spawn, module)?)?;
+    module.add_function(wrap_pyfunction!(spawn::wait_end, module)?)?;
     module.add_class::<host::HostSampler>()?;
     module.add_class::<tasks::TaskWatch>()?;
     module.add_function(wrap_pyfunction!(tasks::task_schedstat, module)?)?;

@@ -125,10 +125,7 @@ class LocalProcess:
         self._watcher.start()
 
     def _stamp_end(self) -> None:
-        poller = select.poll()
-        poller.register(self._pidfd, select.POLLIN)
-        poller.poll()
-        self._ended_ns = time.monotonic_ns()
+        self._ended_ns = _native.wait_end(self._pidfd)
 
     def wait(self, timeout_s: float | None = None) -> Exit:
         """See `base.Process`. The end is stamped when it happens, however late this is called."""
