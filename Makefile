@@ -3,6 +3,8 @@
 SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# As scripts/setup.sh built it.
+FEATURES = $(addprefix --features contend-probe/,$(shell cat .venv/contend-setup.stamp))
 
 ## demo: who are my neighbours, and what do they cost me? On this machine, in about three minutes
 demo:
@@ -21,14 +23,14 @@ check: setup
 	$(VENV)/ruff check python tests bench
 	$(VENV)/mypy
 	cargo fmt --check
-	cargo clippy --all-targets --quiet -- -D warnings
+	cargo clippy --all-targets --quiet $(FEATURES) -- -D warnings
 
 ## test: everything that can run here; installs what it needs
 test:
 	@scripts/packages.sh test
 	@scripts/setup.sh
 	$(MAKE) --no-print-directory check
-	cargo test --workspace --exclude contend-python --quiet
+	cargo test --workspace --exclude contend-python --quiet $(FEATURES)
 	$(VENV)/pytest -q
 
 ## accept: the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results

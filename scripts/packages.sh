@@ -1,17 +1,23 @@
 #!/bin/sh
-# Installs the Debian packages of programs that are missing: `packages.sh setup` what building contend needs, `demo`
-# also what the demo runs, `test` what all tests run. Says what it installs; silent when nothing is missing. NO_APT=1 installs nothing and says what is left
-# out. No service is started meanwhile. Exit status 0 also when something is left out, so that the demo runs
-# with the rest; with `test` and CI=true something missing is a failure.
+# Installs the Debian packages of programs that are missing: `packages.sh setup` what building all of contend needs,
+# `demo` what building it without BPF and the demo need, `test` what all tests run. Says what it installs; silent when
+# nothing is missing. NO_APT=1 installs nothing and says what is left out. No service is started meanwhile. Exit status
+# 0 also when something is left out, so that the demo runs with the rest; with `test` and CI=true something missing is
+# a failure.
 set -eu
 
 # package:program[:what is left out without it]
-SETUP='
+BASE='
 python3-venv:/usr/share/doc/python3-venv:installing contend
 gcc:cc:building contend, workloads mpi-*
 libc6-dev:/usr/include/stdio.h:building contend, workloads mpi-*
 '
-DEMO="$SETUP"'
+SETUP="$BASE"'
+clang:clang:probes by BPF
+libelf-dev:/usr/include/libelf.h:probes by BPF
+zlib1g-dev:/usr/include/zlib.h:probes by BPF
+'
+DEMO="$BASE"'
 ffmpeg:ffmpeg:workload ffmpeg
 fio:fio:workload fio
 nginx-light:nginx:workload nginx
@@ -19,7 +25,7 @@ wrk:wrk:workload nginx
 stress-ng:stress-ng:workloads stress-*
 iproute2:ip:network placement
 '
-TEST="$DEMO"'
+TEST="$DEMO$SETUP"'
 sysbench:sysbench:workloads sysbench-*
 redis-server:redis-server:workload redis
 redis-tools:redis-benchmark:workload redis

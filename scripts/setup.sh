@@ -20,9 +20,16 @@ cargo --version | awk '{ split($2, v, "."); exit !(v[1] > 1 || v[2] >= 85) }' ||
 stamp=.venv/contend-setup.stamp
 changed() { # files that say what to build, newer than the last set-up
     find pyproject.toml Cargo.toml Cargo.lock crates -newer "$stamp" \
-        \( -name '*.rs' -o -name '*.toml' -o -name Cargo.lock \) 2>/dev/null | head -1
+        \( -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name Cargo.lock \) 2>/dev/null | head -1
 }
-if [ -f "$stamp" ] && [ -x .venv/bin/contend ] && [ -z "$(changed)" ]; then
+# BPF programs are built where their compiler and the two libraries of their loader are; where not, the probe has the
+# kernel's other sources, and `contend doctor` says so.
+features=
+if command -v clang >/dev/null && [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]; then
+    features=bpf
+fi
+if [ -f "$stamp" ] && [ -x .venv/bin/contend ] && [ -x .venv/bin/contend-probe ] &&
+    [ "$(cat "$stamp")" = "$features" ] && [ -z "$(changed)" ]; then
     exit 0
 fi
 
@@ -35,5 +42,8 @@ pip install --upgrade 'pip>=25.1'
 pip install --group dev 'maturin>=1.9,<2'
 echo "setup: building contend (Rust and Python)"
 pip install --no-build-isolation --editable .
-touch "$stamp"
+echo "setup: building contend-probe${features:+ with BPF}"
+pip install --no-build-isolation --force-reinstall --no-deps ./crates/probe \
+    ${features:+--config-settings=build-args="--features $features"}
+echo "$features" >"$stamp"
 echo "setup: done in $(($(date +%s) - began)) s"

@@ -29,33 +29,6 @@ def spawn(
 def wait_end(pidfd: int) -> int:
     """Wait until the process of a pidfd has ended; CLOCK_MONOTONIC of that in nanoseconds. OSError for a bad one."""
 
-class HostSampler:
-    """Samples the host's counters in a thread of its own, every `interval_ms` at absolute deadlines.
-
-    `cpus` confines the thread, so that it stays off the CPUs of what is measured. Nothing runs before `start`.
-    Raises BadInput (interval below 1 ms) or HostFailed (no /proc, no such CPU), both by contend.errors.
-    """
-
-    def __init__(self, interval_ms: float, cpus: Sequence[int] | None = None) -> None: ...
-    def start(self) -> None:
-        """Start sampling, the first sample at once. Starting twice changes nothing."""
-
-    def drain(self) -> dict[str, dict[str, bytes | list[str]]]:
-        """The rows since the last drain: tables host, cpu, disk and net, each {column: values}.
-
-        Values are bytes of little-endian u64 (numpy: `np.frombuffer(values, "<u8")`). Every table has t_ns
-        (CLOCK_MONOTONIC) and lateness_ns. Counters are cumulative since boot; a name's ending is its unit
-        (_ns, _bytes), no ending a count. Of `device` (disk) and `interface` (net), the values are positions in
-        the list of names in `device_names`, `interface_names`. What this kernel lacks (PSI) is no column.
-        """
-
-    def stop(self) -> None:
-        """Stop the thread; rows not drained stay. Idempotent."""
-
-    def cost(self) -> dict[str, int | str]:
-        """cpu_ns (of the sampling), samples, late_max_ns, dropped (samples beyond 64 MiB that nobody drained),
-        errors and last_error (reads that failed)."""
-
 class TaskWatch:
     """Follows the run delay and CPU time of one party's tasks, by /proc/TID/schedstat every `interval_ms`.
 

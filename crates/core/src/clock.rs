@@ -3,7 +3,7 @@ use std::io;
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec; both clocks used here exist on every Linux, so the call cannot fail.
+    // SAFETY: `time` is a valid timespec; the clocks used here exist on every Linux, so the call cannot fail.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -16,6 +16,11 @@ pub fn monotonic_ns() -> u64 {
 /// CPU time used by the calling thread, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time used by this process, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// Nanoseconds of one USER_HZ tick, the unit of `/proc/stat`.

@@ -1,20 +1,15 @@
-//! Samples the host's counters in a thread of its own.
+//! Samples the host's counters.
 //!
 //! Every counter is cumulative, as the kernel keeps it: a sample lost or late costs resolution, never a sum. The
 //! resolution is the kernel's: CPU times of `/proc/stat` come in ticks of USER_HZ (10 ms), disk times in
 //! milliseconds, pressure in microseconds.
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::procfile::ProcFile;
 use crate::procfs::{self, DiskCounters};
-use crate::table::Table;
-use crate::ticker::{Ticker, lock};
-
-/// Values kept until the next drain (64 MiB); samples beyond are dropped and counted.
-const MAX_VALUES: usize = 8 << 20;
+use crate::table::{Rows, Table};
 
 const CPU_COLUMNS: [&str; 11] = [
     "t_ns",
@@ -62,29 +57,12 @@ const PRESSURES: [(&str, &str, &str); 3] = [
     ("memory", "psi_memory_some_ns", "psi_memory_full_ns"),
 ];
 
-/// What the sampler itself used and missed since it was started.
-#[derive(Debug, Clone, Default)]
-pub struct Cost {
-    /// CPU time of the sampling itself.
-    pub cpu_ns: u64,
-    /// Samples taken.
-    pub samples: u64,
-    /// The latest a sample ever was.
-    pub late_max_ns: u64,
-    /// Samples dropped because nobody drained the buffer.
-    pub dropped: u64,
-    /// Reads that failed, and how the last one did.
-    pub errors: u64,
-    /// The last failure, for people.
-    pub last_error: String,
-}
-
 /// The tables `host`, `cpu`, `disk` and `net`.
-pub type Tables = [(&'static str, Table); 4];
+type Tables = [(&'static str, Table); 4];
 
 /// Open files and the rows read from them.
 #[derive(Debug)]
-struct Reader {
+pub struct HostReader {
     stat: ProcFile,
     pressures: Vec<(ProcFile, bool, bool)>, // file, has `some`, has `full`
     disks: Option<ProcFile>,
@@ -95,11 +73,15 @@ struct Reader {
     buffer: Vec<u8>,
     row: Vec<u64>,
     tables: Tables,
-    cost: Cost,
 }
 
-impl Reader {
-    fn open() -> std::io::Result<Self> {
+impl HostReader {
+    /// Opens the files; nothing is read yet.
+    pub fn open() -> Result<Self> {
+        Self::opened().map_err(|e| Error::system("cannot read the host's counters", "is /proc mounted?", e))
+    }
+
+    fn opened() -> std::io::Result<Self> {
         let mut columns = vec![
             "t_ns",
             "lateness_ns",
@@ -135,32 +117,26 @@ impl Reader {
             buffer,
             row: Vec::new(),
             tables: [
-                ("host", Table::new(&columns, None)),
-                ("cpu", Table::new(&CPU_COLUMNS, None)),
-                ("disk", Table::new(&DISK_COLUMNS, Some("device"))),
-                ("net", Table::new(&NET_COLUMNS, Some("interface"))),
+                ("host", Table::new(&columns, &[])),
+                ("cpu", Table::new(&CPU_COLUMNS, &[])),
+                ("disk", Table::new(&DISK_COLUMNS, &["device"])),
+                ("net", Table::new(&NET_COLUMNS, &["interface"])),
             ],
-            cost: Cost::default(),
         })
     }
 
-    fn sample(&mut self, late: u64) {
-        let before = clock::thread_cpu_ns();
-        let held: usize = self.tables.iter().map(|(_, table)| table.rows() * table.columns.len()).sum();
-        if held > MAX_VALUES {
-            self.cost.dropped += 1;
-        } else {
-            self.cost.samples += 1;
-            self.cost.late_max_ns = self.cost.late_max_ns.max(late);
-            if let Err(error) = self.read(clock::monotonic_ns(), late) {
-                self.cost.errors += 1;
-                self.cost.last_error = error.to_string();
-            }
-        }
-        self.cost.cpu_ns += clock::thread_cpu_ns() - before;
+    /// Values held until the next drain.
+    pub fn held(&self) -> usize {
+        self.tables.iter().map(|(_, table)| table.held()).sum()
     }
 
-    fn read(&mut self, t: u64, late: u64) -> std::io::Result<()> {
+    /// The rows since the last drain.
+    pub fn drain(&mut self) -> [(&'static str, Rows); 4] {
+        self.tables.each_mut().map(|(name, table)| (*name, table.take()))
+    }
+
+    /// One row a table and device, of the time `t` (CLOCK_MONOTONIC), taken `late` nanoseconds after its deadline.
+    pub fn sample(&mut self, t: u64, late: u64) -> std::io::Result<()> {
         let [(_, host), (_, cpu), (_, disk), (_, net)] = &mut self.tables;
         let text = self.stat.read(&mut self.buffer)?;
         let counters = procfs::stat(text, self.tick_ns, |which, c| {
@@ -185,7 +161,7 @@ impl Reader {
                 if c == DiskCounters::default() || !whole(&mut self.known, name) {
                     return;
                 }
-                let device = disk.label(name);
+                let device = disk.label(0, name);
                 disk.push(&[
                     t,
                     late,
@@ -204,7 +180,7 @@ impl Reader {
         }
         if let Some(file) = &self.net {
             procfs::interfaces(file.read(&mut self.buffer)?, |name, c| {
-                let interface = net.label(name);
+                let interface = net.label(0, name);
                 net.push(&[
                     t,
                     late,
@@ -235,87 +211,29 @@ fn whole(known: &mut Vec<(String, bool)>, name: &str) -> bool {
     is
 }
 
-/// A thread that samples the host at absolute deadlines; see the module for what and how precisely.
-#[derive(Debug)]
-pub struct HostSampler {
-    interval_ns: u64,
-    cpus: Option<Vec<usize>>,
-    reader: Arc<Mutex<Reader>>,
-    ticker: Option<Ticker>,
-}
-
-impl HostSampler {
-    /// Opens the files; nothing is sampled before `start`. `cpus` confines the thread.
-    pub fn new(interval_ns: u64, cpus: Option<Vec<usize>>) -> Result<Self> {
-        let opened = Reader::open();
-        let reader =
-            opened.map_err(|e| Error::system("cannot read the host's counters", "is /proc mounted?", e))?;
-        Ok(Self { interval_ns, cpus, reader: Arc::new(Mutex::new(reader)), ticker: None })
-    }
-
-    /// Start sampling, the first sample at once. Starting twice changes nothing.
-    pub fn start(&mut self) -> Result<()> {
-        if self.ticker.is_none() {
-            let reader = Arc::clone(&self.reader);
-            let tick = move |late| lock(&reader).sample(late);
-            self.ticker = Some(Ticker::start("contend-host", self.interval_ns, self.cpus.clone(), tick)?);
-        }
-        Ok(())
-    }
-
-    /// The rows since the last drain.
-    pub fn drain(&self) -> Tables {
-        let mut reader = lock(&self.reader);
-        reader.tables.each_mut().map(|(name, table)| (*name, table.take()))
-    }
-
-    /// Stop sampling; rows not drained yet stay. Idempotent.
-    pub fn stop(&mut self) {
-        self.ticker = None;
-    }
-
-    /// What the sampler itself used and missed.
-    pub fn cost(&self) -> Cost {
-        lock(&self.reader).cost.clone()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn samples_this_host() {
-        let mut sampler = HostSampler::new(5_000_000, None).unwrap();
-        sampler.start().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        sampler.stop();
-        let [(_, host), (_, cpu), (_, disk), (_, net)] = sampler.drain();
-        let cost = sampler.cost();
-        assert!(cost.samples >= 5 && cost.errors == 0, "{cost:?}");
-        assert_eq!(host.rows() as u64, cost.samples);
-        let online =
-            std::fs::read_to_string("/proc/stat").unwrap().lines().filter(|l| l.starts_with("cpu")).count()
-                - 1;
-        assert_eq!(cpu.rows(), host.rows() * online);
+        let mut reader = HostReader::open().unwrap();
+        for _ in 0..5 {
+            reader.sample(clock::monotonic_ns(), 0).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(reader.held() > 0);
+        let [(_, host), (_, cpu), (_, disk), (_, net)] = reader.drain();
+        assert_eq!(host.len(), 5);
+        let stat = std::fs::read_to_string("/proc/stat").unwrap();
+        let online = stat.lines().filter(|l| l.starts_with("cpu")).count() - 1;
+        assert_eq!(cpu.len(), 5 * online);
         let increasing = |values: &[u64]| values.windows(2).all(|w| w[0] <= w[1]);
         for column in ["t_ns", "context_switches", "interrupts", "forks"] {
             assert!(increasing(host.column(column).unwrap()), "{column}");
         }
-        assert!(disk.labels.unwrap().1.iter().all(|name| Path::new("/sys/block").join(name).exists()));
-        assert!(net.labels.unwrap().1.contains(&"lo".to_owned()));
-        assert_eq!(sampler.drain()[0].1.rows(), 0);
-    }
-
-    #[test]
-    fn a_buffer_nobody_drains_is_bounded() {
-        let mut reader = Reader::open().unwrap();
-        let host = &mut reader.tables[0].1;
-        let row = vec![0; host.columns.len()];
-        while host.rows() * host.columns.len() <= MAX_VALUES {
-            host.push(&row);
-        }
-        reader.sample(0);
-        assert_eq!((reader.cost.samples, reader.cost.dropped), (0, 1));
+        assert!(disk.names[0].1.iter().all(|name| Path::new("/sys/block").join(name).exists()));
+        assert!(net.names[0].1.contains(&"lo".to_owned()));
+        assert_eq!((reader.drain()[0].1.len(), reader.held()), (0, 0));
     }
 }

@@ -1,23 +1,41 @@
-//! Columnar rows of unsigned 64-bit integers, and the names an index column stands for.
+//! Columnar rows of unsigned 64-bit integers, and the names that some columns stand for.
+use std::collections::HashMap;
 
-/// One table: named columns of equal length. A column named like `labels.0` holds positions in `labels.1`.
+/// One table: named columns of equal length. The values of a labelled column are positions in its list of names.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
+    columns: Vec<&'static str>,
+    values: Vec<Vec<u64>>,
+    labels: Vec<Labels>,
+}
+
+/// The names a column points into; grows, never reordered.
+#[derive(Debug, Clone, Default)]
+struct Labels {
+    column: &'static str,
+    names: Vec<String>,
+    positions: HashMap<String, u64>,
+    taken: usize,
+}
+
+/// The rows of a table since the last take.
+#[derive(Debug, Clone, Default)]
+pub struct Rows {
     /// Column names, in order.
     pub columns: Vec<&'static str>,
     /// One vector a column.
     pub values: Vec<Vec<u64>>,
-    /// The index column's name and the strings it points into; grows, never reordered.
-    pub labels: Option<(&'static str, Vec<String>)>,
+    /// Of each labelled column: the names that came since the last take. Positions count from the first take on.
+    pub names: Vec<(&'static str, Vec<String>)>,
 }
 
 impl Table {
-    /// An empty table.
-    pub fn new(columns: &[&'static str], labels: Option<&'static str>) -> Self {
+    /// An empty table; `labelled` are those of its columns that hold positions of names.
+    pub fn new(columns: &[&'static str], labelled: &[&'static str]) -> Self {
         Self {
             columns: columns.to_vec(),
             values: vec![Vec::new(); columns.len()],
-            labels: labels.map(|name| (name, Vec::new())),
+            labels: labelled.iter().map(|column| Labels { column, ..Labels::default() }).collect(),
         }
     }
 
@@ -29,16 +47,18 @@ impl Table {
         }
     }
 
-    /// Position of a label, remembered if new.
-    pub fn label(&mut self, name: &str) -> u64 {
-        let Some((_, labels)) = &mut self.labels else {
+    /// Position of a name in the list of the `which`th labelled column, remembered if new.
+    pub fn label(&mut self, which: usize, name: &str) -> u64 {
+        let Some(labels) = self.labels.get_mut(which) else {
             return 0;
         };
-        let found = labels.iter().position(|known| known == name);
-        found.unwrap_or_else(|| {
-            labels.push(name.to_owned());
-            labels.len() - 1
-        }) as u64
+        if let Some(position) = labels.positions.get(name) {
+            return *position;
+        }
+        let position = labels.names.len() as u64;
+        labels.names.push(name.to_owned());
+        labels.positions.insert(name.to_owned(), position);
+        position
     }
 
     /// Number of rows.
@@ -46,14 +66,39 @@ impl Table {
         self.values.first().map_or(0, Vec::len)
     }
 
-    /// The rows so far; this table goes on empty, with the same columns and labels.
-    pub fn take(&mut self) -> Self {
+    /// Number of values held.
+    pub fn held(&self) -> usize {
+        self.rows() * self.columns.len()
+    }
+
+    /// The rows so far; this table goes on empty, with the same columns and names.
+    pub fn take(&mut self) -> Rows {
         let empty = self.values.iter().map(|column| Vec::with_capacity(column.len())).collect();
-        Self {
+        Rows {
             columns: self.columns.clone(),
             values: std::mem::replace(&mut self.values, empty),
-            labels: self.labels.clone(),
+            names: self.labels.iter_mut().map(Labels::fresh).collect(),
         }
+    }
+}
+
+impl Labels {
+    fn fresh(&mut self) -> (&'static str, Vec<String>) {
+        let new = self.names[self.taken..].to_vec();
+        self.taken = self.names.len();
+        (self.column, new)
+    }
+}
+
+impl Rows {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.values.first().map_or(0, Vec::len)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// One column by name.
@@ -68,13 +113,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_keep_their_positions_across_a_take() {
-        let mut table = Table::new(&["device", "reads"], Some("device"));
-        let (a, b) = (table.label("vda"), table.label("vdb"));
+    fn names_keep_their_positions_across_a_take_and_are_handed_out_once() {
+        let mut table = Table::new(&["device", "reads"], &["device"]);
+        let (a, b) = (table.label(0, "vda"), table.label(0, "vdb"));
         table.push(&[a, 1]);
         let first = table.take();
-        assert_eq!((first.rows(), table.rows()), (1, 0));
-        assert_eq!((table.label("vdb"), b), (1, 1));
+        assert_eq!((first.len(), table.rows()), (1, 0));
+        assert_eq!(first.names, [("device", vec!["vda".to_owned(), "vdb".to_owned()])]);
+        assert_eq!((table.label(0, "vdb"), b, table.label(0, "vdc")), (1, 1, 2));
+        assert_eq!(table.take().names, [("device", vec!["vdc".to_owned()])]);
         assert_eq!(first.column("reads"), Some(&[1][..]));
     }
 }

@@ -1,8 +1,8 @@
 //! Python binding of `contend-core`. Thin on purpose: what it exposes is documented in `_native.pyi`.
 use pyo3::prelude::*;
 
+mod columns;
 mod errors;
-mod host;
 mod pace;
 mod spawn;
 mod tasks;
@@ -11,7 +11,6 @@ mod tasks;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(spawn::spawn, module)?)?;
     module.add_function(wrap_pyfunction!(spawn::wait_end, module)?)?;
-    module.add_class::<host::HostSampler>()?;
     module.add_class::<tasks::TaskWatch>()?;
     module.add_function(wrap_pyfunction!(tasks::task_schedstat, module)?)?;
     module.add_function(wrap_pyfunction!(pace::pace, module)?)?;

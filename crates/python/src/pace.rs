@@ -6,8 +6,8 @@ use contend_core::pace::{Arrivals, Config, Run, Summary, Target, run, schedule::
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::columns::column;
 use crate::errors::raise;
-use crate::host::column;
 
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9

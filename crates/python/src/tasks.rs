@@ -7,8 +7,8 @@ use contend_core::ticker::lock;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::columns::interval_ns;
 use crate::errors::raise;
-use crate::host::interval_ns;
 
 /// See `_native.pyi`.
 #[pyclass(frozen, module = "contend._native")]

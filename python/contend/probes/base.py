@@ -29,12 +29,14 @@ class Scope:
 class Cost:
     """What a probe itself used and missed since its start.
 
-    cpu_ns is its own CPU time, `late_max_ns` the latest a sample ever was, `dropped` counts samples that no
-    room was left for, `errors` reads that failed (`last_error` says how the last one did).
+    cpu_ns is its own CPU time, bpf_ns that of its BPF programs on whatever CPU they ran, `late_max_ns` the latest a
+    sample ever was, `dropped` counts samples that no room was left for, `errors` reads that failed (`last_error` says
+    how the last one did).
     """
 
     cpu_ns: int
     samples: int
+    bpf_ns: int = 0
     late_max_ns: int = 0
     dropped: int = 0
     errors: int = 0

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from contend.errors import HostFailed
 from contend.probes.base import Cost, Scope
+from contend.probes.client import Drained, ProbeProcess
 
 if TYPE_CHECKING:
     import duckdb
 
-    from contend._native import HostSampler
     from contend.probes.base import Table
 
 
 class HostProbe:
-    """Samples /proc every `interval_ms` in a native thread (tables host, cpu, disk, net; see `HostSampler`).
+    """The host's counters every `interval_ms`, by contend-probe (tables host, cpu, disk, net).
+
+    Counters are cumulative since boot, unsigned 64-bit; a name's ending is its unit (_ns, _bytes), no ending a count.
+    Every table has t_ns (CLOCK_MONOTONIC) and lateness_ns.
 
     >>> probe = HostProbe(interval_ms=5)
     >>> probe.start(Scope())
@@ -30,32 +33,36 @@ class HostProbe:
 
     def __init__(self, interval_ms: float = 100.0) -> None:
         self.interval_ms = interval_ms
-        self._sampler: HostSampler | None = None
+        self._probe: ProbeProcess | None = None
+        self._cost = Cost(cpu_ns=0, samples=0)
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def start(self, scope: Scope) -> None:
         """Begin sampling. Raises BadInput or HostFailed."""
-        if self._sampler is None:
+        if self._probe is None:
             import duckdb
-
-            from contend._native import HostSampler
 
             # One thread: a worker pool would put load on the victim's CPUs to write a few kilobytes. Opened
             # here, before the first trial, because opening costs ten times what a drain does.
             self._connection = duckdb.connect(config={"threads": 1})
-            sampler = HostSampler(self.interval_ms, scope.cpus)
-            sampler.start()
-            self._sampler = sampler
+            self._probe = ProbeProcess({"interval_ms": self.interval_ms, "host": True, "cpus": scope.cpus})
+
+    @property
+    def pid(self) -> int | None:
+        """Of contend-probe; None before `start`."""
+        return None if self._probe is None else self._probe.pid
 
     def stop(self) -> Mapping[str, Table]:
-        """End sampling; the rows since the last drain. `drain_to` still writes them, if called instead."""
-        if self._sampler is not None:
-            self._sampler.stop()
-        return self.drain()
+        """End sampling; the rows since the last drain."""
+        return {} if self._probe is None else self._keep(self._probe.stop())
 
-    def drain(self) -> dict[str, Table]:
+    def drain(self) -> Mapping[str, Table]:
         """The rows since the last drain, by table; no tables before `start`."""
-        return {} if self._sampler is None else {k: _table(v) for k, v in self._sampler.drain().items()}
+        return {} if self._probe is None else self._keep(self._probe.drain())
+
+    def _keep(self, drained: Drained) -> Mapping[str, Table]:
+        self._cost = drained.cost
+        return drained.tables
 
     def drain_to(self, directory: Path, index: int) -> tuple[Path, ...]:
         """Write the rows since the last drain as `directory/TABLE-INDEX.parquet`; the files written.
@@ -90,19 +97,5 @@ class HostProbe:
         return tuple(written)
 
     def cost(self) -> Cost:
-        """CPU time and lateness of the sampling thread (not of writing files)."""
-        if self._sampler is None:
-            return Cost(cpu_ns=0, samples=0)
-        return Cost(**self._sampler.cost())  # type: ignore[arg-type]
-
-
-def _table(columns: Mapping[str, bytes | list[str]]) -> Table:
-    import numpy as np
-
-    numbers = {k: np.frombuffer(v, dtype="<u8") for k, v in columns.items() if isinstance(v, bytes)}
-    table: dict[str, np.ndarray[Any, np.dtype[Any]]] = dict(numbers)
-    for key, names in columns.items():
-        if not isinstance(names, bytes):
-            column = key.removesuffix("_names")
-            table[column] = np.array(names, dtype=object)[numbers[column].astype(np.intp)]
-    return table
+        """What the probe itself used and missed, as of the last drain (not of writing files)."""
+        return self._cost

@@ -1,0 +1,54 @@
+//! What the probe is asked to record: one JSON document, its second argument.
+use serde::Deserialize;
+
+use contend_core::{Error, Result};
+
+/// Below it, sampling would disturb what it measures.
+const SHORTEST_INTERVAL_MS: f64 = 1.0;
+
+/// See `python/contend/probes/client.py`, which writes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Milliseconds between two samples.
+    pub interval_ms: f64,
+    /// CPUs the probe keeps to; all where it is null.
+    #[serde(default)]
+    pub cpus: Option<Vec<usize>>,
+    /// Record the host's counters: tables host, cpu, disk, net.
+    #[serde(default)]
+    pub host: bool,
+}
+
+impl Config {
+    /// Parse and check.
+    pub fn parse(text: &str) -> Result<Self> {
+        let config: Self = serde_json::from_str(text)
+            .map_err(|e| Error::invalid(format!("the probe's configuration: {e}"), "give one JSON object"))?;
+        if !config.interval_ms.is_finite() || config.interval_ms < SHORTEST_INTERVAL_MS {
+            return Err(Error::invalid(
+                format!("an interval of {} ms is below 1 ms", config.interval_ms),
+                "sampling faster than every millisecond would disturb what it measures",
+            ));
+        }
+        Ok(config)
+    }
+
+    /// The interval in nanoseconds.
+    pub fn interval_ns(&self) -> u64 {
+        (self.interval_ms * 1e6) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_is_wrong() {
+        let config = Config::parse(r#"{"interval_ms": 100, "host": true}"#).unwrap();
+        assert_eq!((config.interval_ns(), config.cpus, config.host), (100_000_000, None, true));
+        assert!(Config::parse(r#"{"interval_ms": 0.5}"#).unwrap_err().to_string().contains("0.5 ms"));
+        assert!(Config::parse(r#"{"interval_ms": 1, "hots": 1}"#).unwrap_err().to_string().contains("hots"));
+    }
+}

@@ -1,0 +1,102 @@
+//! `contend-probe`: records a host while something runs there. Started by contend, and the only part of it that needs
+//! privileges; it serves until its stdin ends.
+//!
+//!     contend-probe serve '{"interval_ms": 1000, "host": true}'
+//!     contend-probe check            what it may do here, as JSON
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use contend_core::{Error, Result, clock};
+
+#[cfg(feature = "bpf")]
+mod bpf;
+mod config;
+mod sampler;
+mod serve;
+mod wire;
+
+use config::Config;
+use sampler::Sampler;
+
+const USAGE: &str = "usage: contend-probe serve CONFIG-JSON | contend-probe check | contend-probe --version";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let done = match arguments.as_slice() {
+        ["serve", config] => serve(config, &mut out),
+        ["check"] => wire::line(&mut out, &check()),
+        ["--version"] => writeln!(out, "contend-probe {}", env!("CARGO_PKG_VERSION")),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Nobody reads any more: contend has ended, and so does its probe.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("contend-probe: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What this build may do on this machine, as this user.
+#[derive(serde::Serialize)]
+struct Check {
+    probe: &'static str,
+    /// Null where BPF works, else why it does not.
+    no_bpf: Option<String>,
+}
+
+fn check() -> Check {
+    #[cfg(feature = "bpf")]
+    let no_bpf = bpf::check().err();
+    #[cfg(not(feature = "bpf"))]
+    let no_bpf = Some("built without it (clang, libelf and zlib were missing)".to_owned());
+    Check { probe: env!("CARGO_PKG_VERSION"), no_bpf }
+}
+
+/// Samplers as configured, and what is worse than it could be, for people.
+struct Opened {
+    samplers: Vec<Box<dyn Sampler>>,
+    notes: Vec<String>,
+}
+
+fn open(config: &Config) -> Result<Opened> {
+    if let Some(cpus) = &config.cpus {
+        clock::pin_current_thread(cpus).map_err(|e| {
+            Error::system(format!("cannot keep the probe to CPUs {cpus:?}"), "name CPUs of this host", e)
+        })?;
+    }
+    clock::exact_timers();
+    let mut samplers: Vec<Box<dyn Sampler>> = Vec::new();
+    if config.host {
+        samplers.push(Box::new(sampler::Host::open()?));
+    }
+    Ok(Opened { samplers, notes: Vec::new() })
+}
+
+fn serve(config: &str, out: &mut impl Write) -> io::Result<()> {
+    let opened = Config::parse(config).and_then(|config| Ok((open(&config)?, config.interval_ns())));
+    let (Opened { mut samplers, notes }, interval_ns) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            let bad_input = matches!(error, Error::Invalid { .. });
+            let refusal =
+                wire::Refusal { error: error.to_string(), hint: error.hint().to_owned(), bad_input };
+            return wire::line(out, &refusal);
+        }
+    };
+    let hello = wire::Hello {
+        probe: env!("CARGO_PKG_VERSION"),
+        clock: "CLOCK_MONOTONIC",
+        sources: samplers.iter().map(|s| (s.name(), s.source())).collect(),
+        notes,
+    };
+    wire::line(out, &hello)?;
+    serve::serve(&mut samplers, interval_ns, out)
+}
