@@ -28,12 +28,15 @@ _PATIENCE_S = 5.0
 
 
 def program() -> Path | None:
-    """The contend-probe that belongs to this Python, or the one on PATH; None where there is none.
+    """The contend-probe named by CONTEND_PROBE, that of this Python, or the one on PATH; None where there is none.
 
     >>> found = program()
     >>> found is None or found.name == "contend-probe"
     True
     """
+    named = os.environ.get("CONTEND_PROBE")
+    if named:
+        return Path(named)
     beside = Path(sys.executable).with_name("contend-probe")
     if os.access(beside, os.X_OK):
         return beside
