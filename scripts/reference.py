@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from contend import cli, scenario
-from contend.report.schema import comparison_schema, render_schema
+from contend.report.schema import alibi_schema, comparison_schema, render_schema
 from contend.workloads import load
 
 PLACE = Path(__file__).parent.parent / "docs" / "reference"
@@ -29,6 +29,7 @@ def pages() -> dict[str, str]:
         "workload.schema.json": as_json(load.schema()),
         "analysis.schema.json": render_schema(),
         "comparison.schema.json": as_json(comparison_schema()),
+        "alibi.schema.json": as_json(alibi_schema()),
     }
 
 

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from contend.analysis import SCHEMA_VERSION
+from contend.contention.alibi import verdict as alibi
 from contend.stats.estimate import VERDICTS
 
 Schema = dict[str, Any]
@@ -174,6 +175,46 @@ def comparison_schema() -> Schema:
         "title": "contend comparison of two runs",
         **closed("Two runs.", schema_version={"const": SCHEMA_VERSION}, cells=many(change), warnings=TEXTS),
         "$defs": {name: DEFINITIONS[name] for name in ("estimate", "metric", "level")},
+    }
+
+
+_SATURATION: Schema = closed(
+    "One resource that was at its limit during a part of the phase.",
+    resource={"enum": list(alibi.RESOURCES)},
+    subject=TEXT,
+    share={**NUMBER, "description": "part of the phase, 0–1"},
+    waited={
+        **NUMBER,
+        "description": "part of the phase in which something waited for it: the order of the list",
+    },
+    ranges={
+        **many({**many({"type": "integer"}), "minItems": 2, "maxItems": 2}),
+        "description": "start and end, ns of CLOCK_MONOTONIC",
+    },
+    evidence=many(ref("evidence")),
+    cause={**TEXT, "description": "the resource whose shortage explains this one, or empty"},
+)
+
+
+def alibi_schema() -> Schema:
+    """The schema of the hardware's alibi of one phase."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "contend alibi",
+        **closed(
+            "Which resource was saturated during one phase, or that none was.",
+            schema_version={"const": alibi.SCHEMA_VERSION},
+            verdict={"enum": list(alibi.VERDICTS)},
+            subject=TEXT,
+            saturated=many(ref("saturation")),
+            idle={"type": "object", "additionalProperties": NUMBER, "description": "unused part, 0–1"},
+            unknown={**TEXTS, "description": "what could not be judged, and why"},
+            notes=TEXTS,
+            start_ns={"type": "integer"},
+            end_ns={"type": "integer"},
+            text=TEXT,
+        ),
+        "$defs": {"saturation": _SATURATION, "evidence": DEFINITIONS["evidence"]},
     }
 
 

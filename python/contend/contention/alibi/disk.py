@@ -1,0 +1,135 @@
+"""Disks, by their queues: how long a request takes now against how long it takes on this device when it is alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from contend.contention.alibi import limits
+from contend.contention.alibi.grid import Grid, by_key
+from contend.contention.alibi.recording import Recording
+from contend.contention.alibi.track import Judged, Measure, Track, mean
+
+if TYPE_CHECKING:
+    from contend.contention.alibi.grid import Array, Floats
+
+
+@dataclass(frozen=True)
+class _Requests:
+    """Of one kind (read or write), by bin: how many ended, how long they took in all (ns), their bytes."""
+
+    count: Floats
+    took_ns: Floats
+    bytes: Floats
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """What a request takes on a lightly loaded device, and how large it was."""
+
+    ns: float
+    bytes: float
+
+
+def judge_disks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
+    """Devices with a queue. whole: the recording's own bins, in which unloaded times are looked for."""
+    table, found = recording.get("disk"), Judged()
+    if table is None:
+        return Judged(unknown=["disks: no disk table"], blind=True)
+    host = recording.get("host") or {}
+    stalled = (
+        grid.grown(host["t_ns"], host["psi_io_some_ns"]) / grid.widths if "psi_io_some_ns" in host else None
+    )
+    busiest = 0.0
+    for device, rows in by_key(table["device"]):
+        own = {name: values[rows] for name, values in table.items()}
+        busy = np.minimum(grid.grown(own["t_ns"], own["busy_ns"]) / grid.widths, 1.0)
+        busiest = max(busiest, np.nan_to_num(mean(grid, busy)))
+        track = _device(str(device), own, grid, whole, busy, stalled)
+        if track is not None:
+            found.tracks.append(track)
+    found.idle["disk"] = round(1 - busiest, 4)
+    if stalled is not None and not found.tracks:
+        share = mean(grid, stalled)
+        if share >= 0.5:
+            found.notes.append(
+                f"tasks waited for disk requests {share:.0%} of the time, without a queue: the time of one request after"
+                " the other, not the device's capacity"
+            )
+    return found
+
+
+def _device(
+    name: str, own: Mapping[str, Array], grid: Grid, whole: Grid, busy: Floats, stalled: Floats | None
+) -> Track | None:
+    now = [_requests(own, grid, kind) for kind in ("read", "write")]
+    took = np.add(now[0].took_ns, now[1].took_ns)
+    depth = took / grid.widths
+    count = np.add(now[0].count, now[1].count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        takes = took / count
+    alone = _expected(own, whole, now)
+    deep = (depth >= limits.DISK_DEPTH) & (count >= 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slower = takes / alone
+    compared = ~np.isnan(slower)
+    saturated = deep & np.where(compared, slower >= limits.DISK_SLOWER, depth >= limits.DISK_DEEP)
+    if not saturated.any():
+        return None
+    # Of a request's time all but the unloaded part is waiting, while there are requests.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        waiting = np.where(compared, 1 - 1 / slower, 1 - 1 / depth) * np.minimum(busy, 1.0)
+    waited = np.fmax(waiting, np.nan_to_num(stalled)) if stalled is not None else waiting
+    rate = np.add(now[0].bytes, now[1].bytes) / grid.widths * 1e9
+    measures = [
+        Measure("requests in flight, mean", depth, "requests", "table disk, read_ns + write_ns"),
+        Measure("time of a request", takes / 1e6, "ms", "table disk, read_ns + write_ns a request"),
+        Measure("time of a request alone, in this recording", alone / 1e6, "ms", "table disk, lightly loaded bins"),
+        Measure("requests a second", count / grid.widths * 1e9, "IOPS", "table disk, reads + writes"),
+        Measure("bytes a second", rate, "B/s", "table disk, read_bytes + write_bytes"),
+    ]  # fmt: skip
+    if stalled is not None:
+        measures.append(
+            Measure("time in which some task waited for I/O", stalled, "fraction", "table host, psi_io_some_ns")
+        )  # fmt: skip
+    return Track("disk", name, saturated, waited, tuple(measures))
+
+
+def _requests(own: Mapping[str, Array], grid: Grid, kind: str) -> _Requests:
+    return _Requests(
+        *(grid.grown(own["t_ns"], own[column]) for column in (f"{kind}s", f"{kind}_ns", f"{kind}_bytes"))
+    )
+
+
+def _expected(own: Mapping[str, Array], whole: Grid, now: list[_Requests]) -> Floats:
+    """By bin, what its mix of requests would take on the unloaded device, ns; NaN where that was never seen.
+
+    A request larger than those seen alone is allowed time in proportion to its size.
+    """
+    total, known = np.zeros_like(now[0].count), np.zeros_like(now[0].count)
+    for kind, requests in zip(("read", "write"), now, strict=True):
+        alone = _alone(own, whole, kind)
+        if alone is None:
+            continue
+        with np.errstate(invalid="ignore", divide="ignore"):
+            larger = np.maximum(np.nan_to_num(requests.bytes / requests.count) / max(alone.bytes, 1.0), 1.0)
+        total += np.nan_to_num(requests.count * alone.ns * larger)
+        known += np.nan_to_num(requests.count)
+    count = sum(np.nan_to_num(r.count) for r in now)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        expected: Floats = np.where((known > 0) & (known >= 0.5 * count), total / known, np.nan)
+    return expected
+
+
+def _alone(own: Mapping[str, Array], whole: Grid, kind: str) -> _Alone | None:
+    both = [_requests(own, whole, k) for k in ("read", "write")]
+    depth = sum(r.took_ns for r in both) / whole.widths
+    this = both[0] if kind == "read" else both[1]
+    light = (depth <= limits.DISK_LIGHT) & (this.count > 0)
+    count = float(this.count[light].sum()) if light.any() else 0.0
+    if count < limits.DISK_LIGHT_REQUESTS:
+        return None
+    return _Alone(float(this.took_ns[light].sum()) / count, float(this.bytes[light].sum()) / count)

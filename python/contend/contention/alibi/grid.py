@@ -1,0 +1,119 @@
+"""Time cut into bins, and counters as what happened in each bin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+    Flags = np.ndarray[Any, np.dtype[np.bool_]]
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """n bins between n + 1 sample times `edges` (ns, increasing)."""
+
+    edges: Array
+
+    @property
+    def bins(self) -> int:
+        return len(self.edges) - 1
+
+    @property
+    def widths(self) -> Floats:
+        """Of the bins, in ns."""
+        return np.diff(self.edges).astype(np.float64)
+
+    def grown(self, t: Array, values: Array) -> Floats:
+        """Growth of a cumulative counter in each bin; NaN where it was not read at both ends, or was reset.
+
+        t, values: of equal length, t increasing.
+        """
+        if not len(t):
+            return np.full(self.bins, np.nan)
+        at = np.searchsorted(t, self.edges, "right") - 1
+        known = at >= 0
+        # The sample must be of this edge: a device that vanished keeps its last value, and grows no more.
+        stale = self.edges - t[np.maximum(at, 0)] > self.widths.max() / 2
+        read = np.where(known & ~stale, values[np.maximum(at, 0)].astype(np.float64), np.nan)
+        grown: Floats = np.diff(read)
+        return np.where(grown < 0, np.nan, grown)
+
+    def summed(self, t: Array, values: Array) -> Floats:
+        """Sum in each bin of values that are changes already, each up to its time t."""
+        which, inside = self._which(t)
+        return np.bincount(which[inside], values[inside].astype(np.float64), self.bins).astype(np.float64)
+
+    def mean(self, t: Array, values: Array) -> Floats:
+        """Mean of a gauge over the samples in each bin; NaN in a bin without one."""
+        which, inside = self._which(t)
+        n = np.bincount(which[inside], minlength=self.bins)
+        total = np.bincount(which[inside], values[inside].astype(np.float64), self.bins)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean: Floats = total / n
+        return mean
+
+    def _which(self, t: Array) -> tuple[Array, Flags]:
+        """The bin of each time, and whether it is in one. A sample belongs to the bin that it ends."""
+        which = np.searchsorted(self.edges, t, "left") - 1
+        return which, (which >= 0) & (which < self.bins)
+
+
+def make_grid(times: Array, start_ns: int, end_ns: int, least_ns: int) -> Grid | None:
+    """Bins of at least `least_ns` between the samples that cover [start_ns, end_ns]; None with fewer than two samples.
+
+    The bin that holds the phase's start, and the one that holds its end, belong to it only if most of it does.
+
+    >>> make_grid(np.arange(0, 3_000, 100), 250, 2_600, 500).edges.tolist()
+    [200, 700, 1200, 1700, 2200, 2600]
+    """
+    t = np.unique(times).astype(np.int64)
+    if len(t) < 2:
+        return None
+    first, last = _nearest(t, start_ns), _nearest(t, end_ns)
+    if first == last:  # shorter than an interval: the interval that holds it
+        first = max(0, min(int(np.searchsorted(t, start_ns, "right")) - 1, len(t) - 2))
+        last = first + 1
+    edges = [int(t[first])]
+    for at in t[first + 1 : last + 1]:
+        if at - edges[-1] >= least_ns:
+            edges.append(int(at))
+    if edges[-1] != t[last]:
+        # The rest is a bin of its own if it is most of one, else part of the last.
+        if len(edges) > 1 and t[last] - edges[-1] < 0.6 * least_ns:
+            edges[-1] = int(t[last])
+        else:
+            edges.append(int(t[last]))
+    return Grid(np.array(edges, dtype=np.int64))
+
+
+def _nearest(t: Array, at_ns: int) -> int:
+    return int(np.argmin(np.abs(t - at_ns)))
+
+
+def by_key(keys: Array) -> Iterator[tuple[Any, Array]]:
+    """Each distinct key and the positions of its rows, in order."""
+    if not len(keys):
+        return
+    names, inverse = np.unique(keys, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    bounds = np.searchsorted(inverse[order], np.arange(len(names) + 1))
+    for number, name in enumerate(names):
+        yield name, order[bounds[number] : bounds[number + 1]]
+
+
+def ranges(grid: Grid, saturated: Flags) -> tuple[tuple[int, int], ...]:
+    """Runs of saturated bins as (start_ns, end_ns).
+
+    >>> ranges(Grid(np.array([0, 5, 10, 15, 20])), np.array([True, True, False, True]))
+    ((0, 10), (15, 20))
+    """
+    change = np.diff(np.concatenate(([0], saturated.astype(np.int8), [0])))
+    starts, ends = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
+    return tuple((int(grid.edges[a]), int(grid.edges[b])) for a, b in zip(starts, ends, strict=True))

@@ -1,0 +1,143 @@
+"""The series that a verdict is taken from, whichever way they come: Parquet files of a run, or tables in memory.
+
+Of the big tables (a row a process and sample) only what can matter is kept: threads and processes that used half a
+CPU or more, and cgroups that were throttled, stalled or near their limit. A day of samples then fits in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contend.contention.alibi import limits
+from contend.errors import BadInput
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from contend.contention.alibi.grid import Array
+    from contend.probes.base import Table
+
+# Names, not numbers, by table; every other column is a number.
+_NAMES = {"device", "interface", "kind", "name", "cgroup"}
+# What is read of a table: all of it, or a query over it. {table} is the view, columns are as recorded.
+_QUERIES = {
+    "host": "SELECT * FROM host ORDER BY t_ns",
+    "cpu": "SELECT * FROM cpu ORDER BY t_ns",
+    "disk": "SELECT * FROM disk ORDER BY t_ns",
+    "net": "SELECT * FROM net ORDER BY t_ns",
+    "qdisc": "SELECT * FROM qdisc ORDER BY t_ns",
+    "busy": """
+        SELECT t_ns, interval_ns, pid, start_ns, name, cgroup, threads, busiest_tid, busiest_thread_ns,
+               user_ns::DOUBLE + system_ns AS cpu_ns
+        FROM process_use
+        WHERE interval_ns > 0 AND (2 * busiest_thread_ns >= interval_ns OR 2 * (user_ns + system_ns) >= interval_ns)
+        ORDER BY t_ns
+    """,
+    "delays": "SELECT t_ns, sum(run_delay_ns) AS run_delay_ns FROM process_use GROUP BY t_ns ORDER BY t_ns",
+    "cgroups": f"""
+        SELECT * FROM cgroup_use
+        WHERE throttled_periods > 0 OR throttled_ns > 0 OR psi_memory_some_ns > 0
+              OR (memory_limit_bytes > 0 AND memory_bytes >= {limits.AT_LIMIT} * memory_limit_bytes)
+        ORDER BY t_ns
+    """,
+}
+_SOURCE = {"busy": "process_use", "delays": "process_use", "cgroups": "cgroup_use"}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was recorded, by table; a table that was not recorded is absent, one without rows of note is empty.
+
+    Tables: host, cpu, disk, net and qdisc as the probe writes them; busy (rows of process_use with half a CPU or
+    more), delays (run delay of all processes by sample), cgroups (rows of cgroup_use that say something).
+    link_bytes_per_s: speed of interfaces where it is known.
+    """
+
+    tables: Mapping[str, Mapping[str, Array]]
+    link_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of_directory(cls, directory: Path, link_bytes_per_s: Mapping[str, float] | None = None) -> Recording:
+        """The series of a run: files TABLE-NUMBER.parquet. Raises BadInput for files that cannot be read."""
+        found = sorted({path.name.rsplit("-", 1)[0] for path in directory.glob("*-*.parquet")})
+
+        def prepare(connection: duckdb.DuckDBPyConnection) -> None:
+            for table in found:
+                files = sorted(str(path) for path in directory.glob(f"{table}-*.parquet"))
+                connection.read_parquet(files, union_by_name=True).create_view(table)
+
+        return cls(_read(prepare, found, str(directory)), link_bytes_per_s or {})
+
+    @classmethod
+    def of_tables(
+        cls, tables: Mapping[str, Table], link_bytes_per_s: Mapping[str, float] | None = None
+    ) -> Recording:
+        """Tables as ProbeProcess hands them out (all drains put together).
+
+        >>> from contend.probes.client import ProbeProcess
+        >>> recording = Recording.of_tables(ProbeProcess({"interval_ms": 5, "host": True}).stop().tables)
+        >>> "cpu" in recording.tables, "busy" in recording.tables
+        (True, False)
+        """
+
+        def prepare(connection: duckdb.DuckDBPyConnection) -> None:
+            for name, table in tables.items():
+                connection.register(name, dict(table))
+
+        return cls(_read(prepare, sorted(tables), "the tables"), link_bytes_per_s or {})
+
+    def get(self, table: str) -> Mapping[str, Array] | None:
+        return self.tables.get(table)
+
+    @property
+    def times(self) -> Array:
+        """The sample times, ns; empty without samples of the host."""
+        import numpy as np
+
+        for name in ("host", "cpu", "disk"):
+            table = self.tables.get(name)
+            if table is not None and len(table["t_ns"]):
+                return np.unique(table["t_ns"])
+        return np.array([], dtype=np.int64)
+
+
+def _read(prepare: Any, present: list[str], where: str) -> dict[str, dict[str, Array]]:
+    import duckdb
+
+    # One thread: this may run beside the next trial.
+    with duckdb.connect(config={"threads": 1}) as connection:
+        try:
+            prepare(connection)
+            return {
+                name: _columns(connection, query)
+                for name, query in _QUERIES.items()
+                if _SOURCE.get(name, name) in present
+            }
+        except duckdb.Error as error:
+            raise BadInput(
+                f"cannot read the series of {where}: {str(error).splitlines()[0]}",
+                hint="were they written by this version of contend? `contend sql` shows their columns",
+            ) from error
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Array]:
+    """A query's columns: times and ids as integers, other numbers as floats (NaN where not recorded), names."""
+    import numpy as np
+
+    relation = connection.sql(query)
+    kinds = {"t_ns": "BIGINT", "start_ns": "BIGINT"}
+    shown = ", ".join(
+        f'"{column}"' if column in _NAMES else f'"{column}"::{kinds.get(column, "DOUBLE")} AS "{column}"'
+        for column in relation.columns
+    )
+    found: dict[str, Array] = {}
+    for column, values in relation.project(shown).fetchnumpy().items():
+        if isinstance(values, np.ma.MaskedArray):
+            values = values.filled(
+                "" if values.dtype == object else np.nan if values.dtype.kind == "f" else 0
+            )
+        found[column] = values
+    return found

@@ -1,0 +1,48 @@
+"""Cgroups that their CPU quota keeps from CPUs they could have had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from contend.contention.alibi import limits
+from contend.contention.alibi.grid import Grid, by_key
+from contend.contention.alibi.recording import Recording
+from contend.contention.alibi.track import Judged, Measure, Track
+
+if TYPE_CHECKING:
+    from contend.contention.alibi.grid import Floats
+
+
+def judge_throttling(recording: Recording, grid: Grid) -> tuple[Judged, Floats]:
+    """Throttled cgroups, and the share of each bin in which the most throttled one was kept waiting."""
+    table, found, most = recording.get("cgroups"), Judged(), np.zeros(grid.bins)
+    if table is None:
+        found.unknown.append("throttling by a CPU quota: no cgroup table")
+        return found, most
+    for cgroup, rows in by_key(table["cgroup"]):
+        t = table["t_ns"][rows]
+        # The kernel adds up the CPUs that it keeps a group from: more than a bin fits into one.
+        kept = grid.summed(t, table["throttled_ns"][rows]) / grid.widths
+        hit, periods = (
+            grid.summed(t, table["throttled_periods"][rows]),
+            grid.summed(t, table["periods"][rows]),
+        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(periods > 0, hit / periods, np.minimum(kept, 1.0))
+        waited = np.minimum(kept, share)
+        saturated = waited >= limits.THROTTLED
+        if saturated.any():
+            most = np.maximum(most, waited)
+            measures = (
+                Measure("CPU time it was kept from, CPUs", kept, "CPUs", "table cgroup_use, throttled_ns"),
+                Measure(
+                    "periods in which it met its quota",
+                    share,
+                    "fraction",
+                    "table cgroup_use, throttled_periods of periods",
+                ),
+            )
+            found.tracks.append(Track("throttling", f"cgroup {cgroup}", saturated, waited, measures))
+    return found, most

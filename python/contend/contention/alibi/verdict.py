@@ -1,0 +1,85 @@
+"""The verdict on one phase, as plain values. Its JSON Schema is docs/reference/alibi.schema.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from contend.advice.finding import Evidence
+
+SCHEMA_VERSION = 1
+# In the order in which equal waiting is decided.
+RESOURCES = ("memory", "throttling", "steal", "disk", "network", "cpu", "thread")
+VERDICTS = (*RESOURCES, "idle", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """One resource that was at its limit during a part of a phase.
+
+    share: part of the phase (0–1) in which it was. waited: part of the phase in which something waited for it, the
+    currency by which several are ranked; of a busy thread, the time it was busy, for nobody counts who waits for it.
+    ranges: when, as (start_ns, end_ns) of CLOCK_MONOTONIC, to the width of a bin. cause: the resource whose shortage
+    explains this one (a disk that is busy swapping), or "".
+    """
+
+    resource: str  # one of RESOURCES
+    subject: str  # CPUs, a thread, a device, an interface, a cgroup
+    share: float
+    waited: float
+    ranges: tuple[tuple[int, int], ...]
+    evidence: tuple[Evidence, ...]
+    cause: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "resource": self.resource,
+            "subject": self.subject,
+            "share": self.share,
+            "waited": self.waited,
+            "ranges": [list(r) for r in self.ranges],
+            "evidence": [e.to_json() for e in self.evidence],
+            "cause": self.cause,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Alibi:
+    """What the hardware did during one phase.
+
+    verdict: one of VERDICTS. "idle": nothing was at its limit for a part of the phase that matters, so the software
+    is to be looked at. "unknown": nothing was seen at its limit, but what could not be judged may have been.
+    idle: unused part (0–1) by resource. unknown: what could not be judged and why. notes: what a reader should know
+    beside it. start_ns, end_ns: the phase, CLOCK_MONOTONIC.
+    """
+
+    verdict: str
+    subject: str
+    saturated: tuple[Saturation, ...]
+    idle: Mapping[str, float]
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...]
+    start_ns: int
+    end_ns: int
+
+    @property
+    def text(self) -> str:
+        """One paragraph for people."""
+        from contend.contention.alibi.words import paragraph
+
+        return paragraph(self)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "verdict": self.verdict,
+            "subject": self.subject,
+            "saturated": [s.to_json() for s in self.saturated],
+            "idle": dict(self.idle),
+            "unknown": list(self.unknown),
+            "notes": list(self.notes),
+            "start_ns": self.start_ns,
+            "end_ns": self.end_ns,
+            "text": self.text,
+        }

@@ -1,0 +1,97 @@
+"""The verdict as a paragraph for people: what was at its limit, with figures, or what was idle; what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from contend.advice.finding import Evidence
+from contend.contention.alibi import limits
+from contend.contention.alibi.verdict import Alibi, Saturation
+from contend.units import format_value
+
+_LIMIT = {
+    "cpu": "the CPU is the limit: {subject} without time left, and tasks wait",
+    "memory": "memory is the limit: {subject}",
+    "disk": "the disk {subject} is the limit: requests queue",
+    "network": "the network is the limit: {subject}",
+    "steal": "the hypervisor is the limit: it keeps {subject} for others",
+    "throttling": "a CPU quota is the limit: {subject} is throttled",
+    "thread": "one thread is the limit: {subject}",
+}
+_CALM = {
+    "cpu": "no core saturated",
+    "thread": "no thread saturated",
+    "disk": "no disk queue",
+    "memory": "no stall for memory",
+    "network": "no network queue",
+    "steal": "nothing stolen",
+    "throttling": "nothing throttled",
+}
+
+
+def paragraph(alibi: Alibi) -> str:
+    """One paragraph, most important first."""
+    parts = []
+    if alibi.verdict == "idle":
+        parts.append(f"Hardware idle, look at the software: {_calm(alibi)}.")
+    elif alibi.verdict == "unknown":
+        parts.append(f"Not known: {_joined(alibi.unknown)}.")
+    else:
+        main = next(s for s in alibi.saturated if (s.resource, s.subject) == (alibi.verdict, alibi.subject))
+        sentence = _LIMIT[main.resource].format(subject=main.subject)
+        parts.append(f"{sentence[0].upper()}{sentence[1:]}, {_share(main)} of the phase{_figures(main)}.")
+    others = [s for s in alibi.saturated if (s.resource, s.subject) != (alibi.verdict, alibi.subject)]
+    parts += [_other(s) for s in others[:3]]
+    if len(others) > 3:
+        parts.append(f"And {len(others) - 3} more.")
+    if alibi.verdict not in ("idle",) and alibi.idle:
+        parts.append(f"Unused: {_idle(alibi)}.")
+    parts += [f"{note[0].upper()}{note[1:]}." for note in alibi.notes]
+    if alibi.unknown and alibi.verdict != "unknown":
+        parts.append(f"Not judged: {_joined(alibi.unknown)}.")
+    return " ".join(parts)
+
+
+def _calm(alibi: Alibi) -> str:
+    """The CPU's use and the resources that were judged and met no limit that matters."""
+    met = {s.resource for s in alibi.saturated if s.share >= limits.MAIN_SHARE}
+    used = f"CPU {_percent(1 - alibi.idle['cpu'])} busy, " if "cpu" in alibi.idle else ""
+    missing = " ".join(alibi.unknown)
+    doubt = {"network": "network", "throttling": "throttling", "thread": "one thread", "memory": "memory:"}
+    calm = [
+        words
+        for resource, words in _CALM.items()
+        if resource not in met and not (resource in doubt and doubt[resource] in missing)
+    ]
+    return used + ", ".join(calm)
+
+
+def _other(s: Saturation) -> str:
+    because = f" because of {s.cause}" if s.cause else ""
+    return f"Also {s.resource} ({s.subject}), {_share(s)} of the phase{because}."
+
+
+def _figures(s: Saturation) -> str:
+    return "".join(f"; {_shown(e)}" for e in s.evidence[:3])
+
+
+def _shown(e: Evidence) -> str:
+    if e.unit == "fraction":
+        return f"{e.what} {_percent(e.value)}"
+    return f"{e.what} {format_value(e.value, e.unit)}"
+
+
+def _share(s: Saturation) -> str:
+    return _percent(s.share)
+
+
+def _idle(alibi: Alibi) -> str:
+    return ", ".join(f"{resource} {_percent(share)}" for resource, share in alibi.idle.items())
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def _joined(items: Sequence[str]) -> str:
+    return "; ".join(items)
