@@ -13,6 +13,11 @@ pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// Nanoseconds of CLOCK_BOOTTIME, the clock of processes' start times: it goes on while the host is suspended.
+pub fn boottime_ns() -> u64 {
+    read(libc::CLOCK_BOOTTIME)
+}
+
 /// CPU time used by the calling thread, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)

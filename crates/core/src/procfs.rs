@@ -82,11 +82,11 @@ pub struct Sched {
     pub timeslices: u64,
 }
 
-fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty())
 }
 
-fn number(word: &[u8]) -> Option<u64> {
+pub(crate) fn number(word: &[u8]) -> Option<u64> {
     if word.is_empty() {
         return None;
     }

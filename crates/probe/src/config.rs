@@ -3,6 +3,8 @@ use serde::Deserialize;
 
 use contend_core::{Error, Result};
 
+use crate::processes::Choice;
+
 /// Below it, sampling would disturb what it measures.
 const SHORTEST_INTERVAL_MS: f64 = 1.0;
 
@@ -18,6 +20,12 @@ pub struct Config {
     /// Record the host's counters: tables host, cpu, disk, net.
     #[serde(default)]
     pub host: bool,
+    /// Record what every process did: tables process, process_use.
+    #[serde(default)]
+    pub processes: bool,
+    /// Where figures of processes come from.
+    #[serde(default)]
+    pub source: Choice,
 }
 
 impl Config {

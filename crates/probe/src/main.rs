@@ -10,7 +10,9 @@ use contend_core::{Error, Result, clock};
 
 #[cfg(feature = "bpf")]
 mod bpf;
+mod cgroups;
 mod config;
+mod processes;
 mod sampler;
 mod serve;
 mod wire;
@@ -77,7 +79,13 @@ fn open(config: &Config) -> Result<Opened> {
     if config.host {
         samplers.push(Box::new(sampler::Host::open()?));
     }
-    Ok(Opened { samplers, notes: Vec::new() })
+    let mut notes = Vec::new();
+    if config.processes {
+        let (sampler, said) = processes::Processes::open(config.source)?;
+        samplers.push(Box::new(sampler));
+        notes.extend(said);
+    }
+    Ok(Opened { samplers, notes })
 }
 
 fn serve(config: &str, out: &mut impl Write) -> io::Result<()> {
