@@ -87,7 +87,8 @@ def test_a_busy_neighbour_on_the_same_cpu_takes_half(run: Finished) -> None:
     estimate = cell["estimate"]
     assert estimate["verdict"] == "higher"
     assert estimate["low"] < 2.6, estimate
-    assert estimate["high"] > 1.6, estimate
+    # Two on a quiet machine; strangers on the same CPU slow the baseline too.
+    assert estimate["high"] > 1.3, estimate
     assert estimate["low"] <= estimate["value"] <= estimate["high"]
     (control,) = (c for c in run.analysis["controls"] if c["metric"]["primary"])
     assert control["estimate"]["high"] > 0.8
