@@ -41,9 +41,9 @@ accept:
 
 ## bench: our own cost beside the peers', in one run each
 bench:
-	@scripts/packages.sh test
+	@scripts/packages.sh bench
 	@scripts/setup.sh
-	@for f in start_up orchestration sampler_cost ab_vs_hyperfine; do \
+	@for f in start_up process_start orchestration sampler_cost process_sampling ab_vs_hyperfine; do \
 		echo "== $$f"; $(VENV)/python bench/$$f.py || exit 1; \
 	done
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs the Debian packages of programs that are missing: `packages.sh setup` what building all of contend needs,
-# `demo` what building it without BPF and the demo need, `test` what all tests run. Says what it installs; silent when
-# nothing is missing. NO_APT=1 installs nothing and says what is left out. No service is started meanwhile. Exit status
-# 0 also when something is left out, so that the demo runs with the rest; with `test` and CI=true something missing is
-# a failure.
+# `demo` what building it without BPF and the demo need, `test` what all tests run, `bench` the peers too. Says what it
+# installs; silent when nothing is missing. NO_APT=1 installs nothing and says what is left out. No service is started
+# meanwhile. Exit status 0 also when something is left out, so that the demo runs with the rest; with `test` and
+# CI=true something missing is a failure.
 set -eu
 
 # package:program[:what is left out without it]
@@ -35,7 +35,12 @@ libopenmpi-dev:mpicc:workloads mpi-*
 runc:runc:platform container
 podman:podman:platform container
 chromium:chromium:tests of the report page
+sysstat:pidstat:cross-checks with pidstat
+'
+# atop brings a service that records from the next boot on: not for those who only run tests.
+BENCH="$TEST"'
 hyperfine:hyperfine:benchmarks against hyperfine
+atop:atop:benchmarks against atop
 '
 POLICY=/usr/sbin/policy-rc.d
 
@@ -46,8 +51,9 @@ case "${1:-}" in
 setup) wanted=$SETUP ;;
 demo) wanted=$DEMO ;;
 test) wanted=$TEST ;;
+bench) wanted=$BENCH ;;
 *)
-    echo "usage: packages.sh setup|demo|test" >&2
+    echo "usage: packages.sh setup|demo|test|bench" >&2
     exit 2
     ;;
 esac

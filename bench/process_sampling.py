@@ -1,0 +1,194 @@
+"""What one sample of the host and all its processes costs: ours beside atop, pidstat and psutil, in one run.
+
+    python bench/process_sampling.py [--processes 200 1000 3000] [--rounds 3] [--write docs/results/process-sampling]
+
+Around them sleep as many processes as asked, of which ten in a hundred wake ten times a second. Every tool records CPU,
+memory, I/O and switches of all processes; ours and atop also their run delay. A command is run for a few samples and
+for ten more, at one a second, and its own CPU time (of all its processes, by wait4) and the size of its file are the
+differences divided by ten, so that start-up does not count. Rounds alternate between the tools. `contend sample` is
+the whole command: the probe, the reader, and the writing of Parquet; `contend-probe` is the probe alone, for which
+also the CPU time of its BPF programs is in its own (they run in its own reads), but for the few at a process's end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from contend.environment import fingerprint
+from contend.probes.client import ProbeProcess
+
+HERE = Path(__file__).parent
+CONTEND = Path(sys.executable).with_name("contend")
+FEW, MORE = 3, 13
+
+Measure = Callable[[Path], tuple[float, float]]  # CPU ms a sample, bytes a sample (0: writes no file)
+
+
+@contextlib.contextmanager
+def sleepers(binary: Path, processes: int) -> Iterator[None]:
+    party = subprocess.Popen(
+        (binary, str(processes), str(processes // 10)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert party.stdin is not None
+    assert party.stdout is not None
+    try:
+        if party.stdout.readline() != b"ready\n":
+            sys.exit(f"error: could not start {processes} processes\n  hint: ulimit -u")
+        time.sleep(0.5)
+        yield
+    finally:
+        party.stdin.close()
+        party.wait()
+        party.stdout.close()
+
+
+def spent(argv: list[str], out: Path) -> tuple[float, int]:
+    """CPU ms of a command with all it started, and the bytes below `out` after it."""
+    pid = os.posix_spawnp(
+        argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+    )
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        sys.exit(f"error: {' '.join(argv)} failed with status {os.waitstatus_to_exitcode(status)}")
+    files = [out] if out.is_file() else [p for p in out.rglob("*.parquet") if p.is_file()]
+    return (usage.ru_utime + usage.ru_stime) * 1e3, sum(p.stat().st_size for p in files)
+
+
+def command(argv: Callable[[Path, int], list[str]]) -> Measure:
+    def measure(place: Path) -> tuple[float, float]:
+        (little, small), (much, large) = (
+            spent(argv(place / f"{samples}", samples), place / f"{samples}") for samples in (FEW, MORE)
+        )
+        return (much - little) / (MORE - FEW), (large - small) / (MORE - FEW)
+
+    return measure
+
+
+def probe(source: str) -> Measure:
+    """The probe alone: ten samples a second, drained once at the end."""
+
+    def measure(place: Path) -> tuple[float, float]:
+        config = {"interval_ms": 100, "host": True, "processes": True, "cgroups": True, "source": source}
+        process = ProbeProcess(config)
+        time.sleep(1)
+        before = process.drain().cost  # what opening cost, and the first sight of every process
+        time.sleep(3)
+        after = process.drain().cost
+        process.stop()
+        return (after.cpu_ns - before.cpu_ns) / (after.samples - before.samples) / 1e6, 0
+
+    return measure
+
+
+def by_psutil(place: Path) -> tuple[float, float]:
+    import psutil  # type: ignore[import-untyped,unused-ignore]
+
+    wanted = ["pid", "name", "cpu_times", "memory_info", "io_counters", "num_ctx_switches", "num_threads"]
+
+    def sample() -> None:
+        psutil.cpu_times(percpu=True), psutil.virtual_memory(), psutil.disk_io_counters(perdisk=True)
+        for process in psutil.process_iter(wanted):
+            assert process.info
+
+    sample()
+    began = time.thread_time_ns()
+    for _ in range(5):
+        sample()
+    return (time.thread_time_ns() - began) / 5e6, 0
+
+
+def measures() -> dict[str, Measure]:
+    found: dict[str, Measure] = {
+        "contend-probe, best source": probe("auto"),
+        "contend-probe, taskstats": probe("taskstats"),
+        "contend-probe, /proc": probe("proc"),
+        "contend sample": command(
+            lambda out, n: [
+                str(CONTEND), "sample", "--quiet", "-i", "1s", "--for", f"{n - 1}s", "-o", str(out),
+            ]
+        ),
+    }  # fmt: skip
+    if shutil.which("atop"):
+        found["atop"] = command(lambda out, n: ["atop", "-w", str(out), "1", str(n)])
+    if shutil.which("pidstat"):
+        found["pidstat"] = command(lambda out, n: ["pidstat", "-u", "-r", "-d", "-w", "-p", "ALL", "1", str(n)])
+    if importlib.util.find_spec("psutil"):
+        found["psutil"] = by_psutil
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--processes", type=int, nargs="+", default=[200, 1000, 3000])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
+    given = parser.parse_args()
+    results: dict[int, dict[str, list[tuple[float, float]]]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        binary = Path(name) / "sleepers"
+        subprocess.run(["cc", "-O1", "-o", binary, HERE / "sleepers.c"], check=True)
+        for processes in given.processes:
+            tools = measures()
+            results[processes] = {tool: [] for tool in tools}
+            for number in range(given.rounds):
+                with sleepers(binary, processes):
+                    for tool, measure in tools.items():
+                        place = Path(name) / f"{processes}-{number}-{tool.replace('/', '').replace(' ', '-')}"
+                        place.mkdir()
+                        results[processes][tool].append(measure(place))
+                        shutil.rmtree(place)
+            print(f"{processes} processes: done", file=sys.stderr)
+    report(results, given)
+
+
+def report(results: dict[int, dict[str, list[tuple[float, float]]]], given: argparse.Namespace) -> None:
+    header = [f"{n} processes" for n in results]
+    lines = [
+        f"| CPU ms a sample, median of {given.rounds} (least–most) | {' | '.join(header)} |",
+        f"|---|{'---:|' * len(header)}",
+    ]
+    tools = list(next(iter(results.values())))
+    for tool in tools:
+        cells = []
+        for found in results.values():
+            values = [ms for ms, _ in found[tool]]
+            cells.append(f"{statistics.median(values):.1f} ({min(values):.1f}–{max(values):.1f})")
+        lines.append(f"| {tool} | {' | '.join(cells)} |")
+    lines += ["", f"| kB a sample | {' | '.join(header)} |", f"|---|{'---:|' * len(header)}"]
+    for tool in tools:
+        sizes = [statistics.median(size for _, size in found[tool]) / 1e3 for found in results.values()]
+        if any(sizes):
+            lines.append(f"| {tool} | {' | '.join(f'{size:.1f}' for size in sizes)} |")
+    print("\n".join(lines))
+    if given.write:
+        machine = {
+            k: v
+            for k, v in fingerprint(["atop", "pidstat"]).items()
+            if k in ("cpu", "cpus", "kernel", "os", "contend", "tools")
+        }
+        commit = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        document = {"commit": commit, "machine": machine, "results": results}
+        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+        where = f"Commit {commit}; {machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}."
+        title = "# What one sample of all processes costs"
+        given.write.with_suffix(".md").write_text("\n".join([title, "", where, "", *lines, ""]))
+
+
+if __name__ == "__main__":
+    main()
