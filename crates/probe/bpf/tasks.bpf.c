@@ -1,24 +1,179 @@
-/* Every thread of the host, one record each, for whoever reads the iterator. */
+/* What every process has used: by the task iterator for those there are, by a ring buffer for those that ended.
+ * User space (src/processes/bpf.rs) adds up; the layout of the records is the same there. */
 #include "kernel.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-struct record {
+/* Bytes of a page, for the resident set; set before loading. */
+const volatile __u64 page_bytes = 4096;
+
+/* A task, or what the ended threads of a process used together. */
+struct used {
+    __u64 utime_ns; /* sampled at the tick, unlike exec_ns */
+    __u64 stime_ns;
+    __u64 exec_ns;
+    __u64 voluntary;
+    __u64 involuntary;
+    __u64 minor_faults;
+    __u64 major_faults;
+    __u64 read_bytes;
+    __u64 write_bytes;
+};
+
+struct thread {
     __u32 tgid;
     __u32 tid;
-    __u64 cpu_ns;
+    __u64 run_delay_ns;
+    struct used used;
 };
+
+/* Follows the record of a leader. */
+struct process {
+    __u64 start_ns;
+    __u64 cgroup;
+    __u64 rss_bytes;
+    struct used ended;
+    __u32 ppid;
+    __u32 threads;
+    char name[COMM_LENGTH];
+};
+
+struct leader {
+    struct thread thread;
+    struct process process;
+};
+
+/* In the ring: a thread is no more, and of a leader's process all that there was. */
+struct end {
+    __u64 start_ns;
+    __u64 run_delay_ns;
+    __u32 tgid;
+    __u32 tid;
+};
+
+struct end_of_process {
+    struct end end;
+    struct process process;
+    __u32 status;
+    __u32 unused;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 22);
+} ends SEC(".maps");
+
+/* Ends that the ring had no room for. */
+__u64 lost;
+
+static __always_inline void fill_thread(struct thread *to, struct task_struct *task) {
+    to->tgid = task->tgid;
+    to->tid = task->pid;
+    to->run_delay_ns = task->sched_info.run_delay;
+    to->used.utime_ns = task->utime;
+    to->used.stime_ns = task->stime;
+    to->used.exec_ns = task->se.sum_exec_runtime;
+    to->used.voluntary = task->nvcsw;
+    to->used.involuntary = task->nivcsw;
+    to->used.minor_faults = task->min_flt;
+    to->used.major_faults = task->maj_flt;
+    to->used.read_bytes = 0;
+    to->used.write_bytes = 0;
+    if (bpf_core_field_exists(task->ioac.read_bytes)) { /* CONFIG_TASK_IO_ACCOUNTING */
+        to->used.read_bytes = task->ioac.read_bytes;
+        to->used.write_bytes = task->ioac.write_bytes;
+    }
+}
+
+/* Resident pages: of files, anonymous and shared memory, as get_mm_rss() adds them up. */
+static __always_inline __s64 resident(struct mm_struct *mm) {
+    if (bpf_core_type_exists(struct mm_rss_stat)) {
+        struct mm_struct___before_6_2 *old = (void *)mm;
+        return BPF_CORE_READ(old, rss_stat.count[MM_FILEPAGES].counter) +
+               BPF_CORE_READ(old, rss_stat.count[MM_ANONPAGES].counter) +
+               BPF_CORE_READ(old, rss_stat.count[MM_SHMEMPAGES].counter);
+    }
+    return mm->rss_stat[MM_FILEPAGES].count + mm->rss_stat[MM_ANONPAGES].count +
+           mm->rss_stat[MM_SHMEMPAGES].count;
+}
+
+static __always_inline void fill_process(struct process *to, struct task_struct *task) {
+    struct signal_struct *signal = task->signal;
+    struct mm_struct *mm = task->mm;
+    to->start_ns = task->start_boottime;
+    to->cgroup = cgroup_of(task);
+    to->rss_bytes = 0;
+    if (mm) {
+        __s64 pages = resident(mm);
+        if (pages > 0)
+            to->rss_bytes = pages * page_bytes;
+    }
+    to->ended.utime_ns = signal->utime;
+    to->ended.stime_ns = signal->stime;
+    to->ended.exec_ns = signal->sum_sched_runtime;
+    to->ended.voluntary = signal->nvcsw;
+    to->ended.involuntary = signal->nivcsw;
+    to->ended.minor_faults = signal->min_flt;
+    to->ended.major_faults = signal->maj_flt;
+    to->ended.read_bytes = 0;
+    to->ended.write_bytes = 0;
+    if (bpf_core_field_exists(signal->ioac.read_bytes)) {
+        to->ended.read_bytes = signal->ioac.read_bytes;
+        to->ended.write_bytes = signal->ioac.write_bytes;
+    }
+    to->ppid = task->real_parent->tgid;
+    to->threads = signal->nr_threads;
+    bpf_probe_read_kernel(to->name, COMM_LENGTH, task->comm);
+}
 
 SEC("iter/task")
 int tasks(struct bpf_iter__task *ctx) {
     struct task_struct *task = ctx->task;
+    struct leader record;
     if (!task)
         return 0;
-    struct record record = {
-        .tgid = task->tgid,
-        .tid = task->pid,
-        .cpu_ns = task->se.sum_exec_runtime,
-    };
-    bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+    fill_thread(&record.thread, task);
+    if (task->pid == task->tgid) {
+        fill_process(&record.process, task);
+        bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+    } else {
+        bpf_seq_write(ctx->meta->seq, &record.thread, sizeof(record.thread));
+    }
+    return 0; /* a record the buffer has no room for comes again with the next read */
+}
+
+/* After the last switch away from a task and after it was reaped, so that its figures are final; but also a grace
+ * period of RCU later (kernel/exit.c, delayed_put_task_struct). sched_process_exit would come before a task gives its
+ * memory back, and before its last slice is accounted. */
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(task_freed, struct task_struct *task) {
+    struct end *end;
+    if (task->pid != task->tgid) {
+        end = bpf_ringbuf_reserve(&ends, sizeof(*end), 0);
+        if (!end) {
+            __sync_fetch_and_add(&lost, 1);
+            return 0;
+        }
+        end->start_ns = task->group_leader->start_boottime;
+        end->run_delay_ns = task->sched_info.run_delay;
+        end->tgid = task->tgid;
+        end->tid = task->pid;
+        bpf_ringbuf_submit(end, BPF_RB_NO_WAKEUP);
+        return 0;
+    }
+    struct end_of_process *last = bpf_ringbuf_reserve(&ends, sizeof(*last), 0);
+    if (!last) {
+        __sync_fetch_and_add(&lost, 1);
+        return 0;
+    }
+    last->end.start_ns = task->start_boottime;
+    last->end.run_delay_ns = task->sched_info.run_delay;
+    last->end.tgid = task->tgid;
+    last->end.tid = task->pid;
+    fill_process(&last->process, task);
+    /* As wait() tells it (wait_task_zombie). */
+    last->status = task->signal->flags & SIGNAL_GROUP_EXIT ? task->signal->group_exit_code : task->exit_code;
+    last->unused = 0;
+    bpf_ringbuf_submit(last, BPF_RB_NO_WAKEUP);
     return 0;
 }
