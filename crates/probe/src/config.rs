@@ -26,6 +26,30 @@ pub struct Config {
     /// Where figures of processes come from.
     #[serde(default)]
     pub source: Choice,
+    /// Who waits for whom: tables blame, blame_total. Needs BPF.
+    #[serde(default)]
+    pub blame: Option<BlameConfig>,
+}
+
+/// What `blame` asks for.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlameConfig {
+    /// What a group is.
+    pub by: BlameBy,
+    /// Disk requests too.
+    #[serde(default)]
+    pub disk: bool,
+}
+
+/// What the tasks that wait and run are put together by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BlameBy {
+    /// Their cgroup in the v2 hierarchy.
+    Cgroup,
+    /// Their process.
+    Process,
 }
 
 impl Config {

@@ -9,9 +9,13 @@ use std::process::ExitCode;
 use contend_core::{Error, Result, clock};
 
 #[cfg(feature = "bpf")]
+mod blame;
+#[cfg(feature = "bpf")]
 mod bpf;
 mod cgroups;
 mod config;
+#[cfg(feature = "bpf")]
+mod names;
 mod processes;
 mod sampler;
 mod serve;
@@ -85,7 +89,24 @@ fn open(config: &Config) -> Result<Opened> {
         samplers.push(Box::new(sampler));
         notes.extend(said);
     }
+    if let Some(blame) = &config.blame {
+        samplers.push(open_blame(blame)?);
+    }
     Ok(Opened { samplers, notes })
+}
+
+#[cfg(feature = "bpf")]
+fn open_blame(config: &config::BlameConfig) -> Result<Box<dyn Sampler>> {
+    Ok(Box::new(blame::Blame::open(config)?))
+}
+
+#[cfg(not(feature = "bpf"))]
+fn open_blame(_: &config::BlameConfig) -> Result<Box<dyn Sampler>> {
+    Err(Error::system(
+        "who waits for whom cannot be seen",
+        "build contend-probe with clang, libelf and zlib",
+        io::Error::other("built without BPF"),
+    ))
 }
 
 fn serve(config: &str, out: &mut impl Write) -> io::Result<()> {

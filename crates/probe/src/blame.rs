@@ -1,0 +1,194 @@
+//! Who ran while a task waited for its CPU, and whose requests were ahead of a disk request: tables blame, blame_total.
+//!
+//! The arithmetic is in `bpf/blame.bpf.c`; here its sums are read every tick and the groups get their names. The waits
+//! of a victim are the sum of its row, and a CPU row's sum is what the kernel itself adds to its tasks' run delay.
+use std::collections::HashMap;
+use std::io;
+use std::mem::MaybeUninit;
+
+use contend_core::table::{Rows, Table};
+use contend_core::{Error, Result};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, OpenObject, btf};
+
+use crate::config::{BlameBy, BlameConfig};
+use crate::names::Names;
+use crate::sampler::{Sampler, Tick};
+
+mod skel {
+    #![allow(missing_docs, clippy::all, clippy::pedantic, clippy::unwrap_used, clippy::expect_used)]
+    include!(concat!(env!("OUT_DIR"), "/blame.skel.rs"));
+}
+
+/// Pairs read by one system call.
+const BATCH: u32 = 1024;
+const NOT_KEPT: &str = "(not kept apart)";
+const CPU: usize = 0;
+const DISK: usize = 1;
+const RESOURCES: [&str; 2] = ["cpu", "disk"];
+
+/// The sampler. Its programs run until it is dropped.
+pub struct Blame {
+    skel: skel::BlameSkel<'static>,
+    names: Names,
+    pairs: Table,
+    totals: Table,
+    lost: [(u64, u64); 2],
+    dropped: u64,
+}
+
+/// One pair's sum since the last tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Charge {
+    victim: u64,
+    culprit: u64,
+    wait_ns: u64,
+    waits: u64,
+}
+
+impl Blame {
+    /// Load and attach. Fails where BPF may not be used, or the kernel says too little of itself.
+    pub fn open(config: &BlameConfig) -> Result<Self> {
+        let skel = load(config).map_err(|error| {
+            Error::system(
+                "the programs that watch the run queues cannot be loaded",
+                "they need root, or CAP_BPF and CAP_PERFMON, and a kernel with BTF: contend-probe check",
+                io::Error::other(error.to_string()),
+            )
+        })?;
+        Ok(Self {
+            skel,
+            names: Names::open(config.by),
+            pairs: Table::new(
+                &["t_ns", "resource", "victim", "culprit", "wait_ns", "waits"],
+                &["resource", "victim", "culprit"],
+            ),
+            totals: Table::new(&["t_ns", "resource", "victim", "wait_ns", "waits"], &["resource", "victim"]),
+            lost: [(0, 0); 2],
+            dropped: 0,
+        })
+    }
+
+    /// The rows of one resource.
+    fn add(&mut self, t_ns: u64, which: usize, charges: &[Charge]) {
+        let resource = (self.pairs.label(0, RESOURCES[which]), self.totals.label(0, RESOURCES[which]));
+        let mut totals: Vec<(u64, u64, u64)> = Vec::new();
+        let mut at: HashMap<u64, usize> = HashMap::new();
+        for charge in charges {
+            let victim = self.names.of(charge.victim, &self.skel.maps.names);
+            let culprit = self.names.of(charge.culprit, &self.skel.maps.names);
+            let (victim, culprit) = (self.pairs.label(1, &victim), self.pairs.label(2, &culprit));
+            self.pairs.push(&[t_ns, resource.0, victim, culprit, charge.wait_ns, charge.waits]);
+            let place = *at.entry(charge.victim).or_insert_with(|| {
+                totals.push((charge.victim, 0, 0));
+                totals.len() - 1
+            });
+            totals[place].1 += charge.wait_ns;
+            totals[place].2 += charge.waits;
+        }
+        for (victim, wait_ns, waits) in totals {
+            let victim = self.names.of(victim, &self.skel.maps.names);
+            let victim = self.totals.label(1, &victim);
+            self.totals.push(&[t_ns, resource.1, victim, wait_ns, waits]);
+        }
+    }
+
+    /// Waits that no pair had room for, since the last tick: kept in the totals, of nobody.
+    fn add_lost(&mut self, t_ns: u64) {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else { return };
+        let now = [(bss.lost_ns[CPU], bss.lost_waits[CPU]), (bss.lost_ns[DISK], bss.lost_waits[DISK])];
+        for which in [CPU, DISK] {
+            let (ns, waits) = (now[which].0 - self.lost[which].0, now[which].1 - self.lost[which].1);
+            if ns > 0 {
+                let row =
+                    [t_ns, self.totals.label(0, RESOURCES[which]), self.totals.label(1, NOT_KEPT), ns, waits];
+                self.totals.push(&row);
+                self.dropped += waits;
+            }
+        }
+        self.lost = now;
+    }
+}
+
+impl Sampler for Blame {
+    fn name(&self) -> &'static str {
+        "blame"
+    }
+
+    fn source(&self) -> String {
+        "BPF: sched_switch, sched_migrate_task".to_owned()
+    }
+
+    fn sample(&mut self, tick: Tick) -> io::Result<()> {
+        let cpu = take(&self.skel.maps.cpu_pairs)?;
+        let disk = take(&self.skel.maps.disk_pairs)?;
+        self.names.next_tick();
+        self.add(tick.t_ns, CPU, &cpu);
+        self.add(tick.t_ns, DISK, &disk);
+        self.add_lost(tick.t_ns);
+        self.names.forget_ended(&self.skel.maps.names)
+    }
+
+    fn held(&self) -> usize {
+        self.pairs.held() + self.totals.held()
+    }
+
+    fn drain(&mut self) -> Vec<(&'static str, Rows)> {
+        vec![("blame", self.pairs.take()), ("blame_total", self.totals.take())]
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+fn load(config: &BlameConfig) -> std::result::Result<skel::BlameSkel<'static>, libbpf_rs::Error> {
+    libbpf_rs::set_print(None);
+    // Lives as long as the program: it is loaded once.
+    let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = skel::BlameSkelBuilder::default().open(object)?;
+    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+        constants.by_cgroup = config.by == BlameBy::Cgroup;
+    }
+    open.maps.cpus.set_max_entries(libbpf_rs::num_possible_cpus()?.try_into().unwrap_or(1))?;
+    open.progs.removed.set_autoload(config.by == BlameBy::Cgroup);
+    let starts = traced("block_io_start");
+    open.progs.io_started.set_autoload(config.disk && starts);
+    open.progs.io_inserted.set_autoload(config.disk && !starts);
+    open.progs.io_issued.set_autoload(config.disk && !starts);
+    open.progs.io_completed.set_autoload(config.disk);
+    open.progs.io_merged.set_autoload(config.disk);
+    let mut skel = open.load()?;
+    skel.attach()?;
+    Ok(skel)
+}
+
+/// Whether the kernel has the tracepoint, with its types.
+fn traced(name: &str) -> bool {
+    btf::Btf::from_vmlinux().ok().is_some_and(|kernel| {
+        kernel.type_by_name::<btf::types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+    })
+}
+
+/// Every pair of the map, which is empty then but for what came meanwhile.
+fn take(map: &impl MapCore) -> io::Result<Vec<Charge>> {
+    let mut found = Vec::new();
+    for entry in map.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY).map_err(io::Error::other)? {
+        let (key, value) = entry;
+        let (key, value) = (words(&key), words(&value));
+        found.push(Charge { victim: key[0], culprit: key[1], wait_ns: value[0], waits: value[1] });
+    }
+    Ok(found)
+}
+
+/// Two native words of 64 bits.
+fn words(bytes: &[u8]) -> [u64; 2] {
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        if let Some(bytes) = bytes.get(8 * at..8 * at + 8) {
+            word.copy_from_slice(bytes);
+        }
+        u64::from_ne_bytes(word)
+    };
+    [word(0), word(1)]
+}

@@ -1,0 +1,213 @@
+//! What the groups that BPF programs count are called: a cgroup's path, a process's name and number.
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{MapCore, MapFlags};
+
+use crate::config::BlameBy;
+
+/// What is no group, by the numbers that bpf/blame.bpf.c gives it.
+const SPECIAL: [(u64, &str); 6] = [
+    (0, "(idle)"),
+    (u64::MAX, "(earlier)"),
+    (u64::MAX - 1, "(before migration)"),
+    (u64::MAX - 2, "(own quota)"),
+    (u64::MAX - 3, "(others)"),
+    (u64::MAX - 4, "(writeback)"),
+];
+/// Names held; beyond it those not met for the longest are forgotten.
+const HELD: usize = 16_384;
+/// The kernel's kind of a handle that is a kernfs node's number (FILEID_KERNFS, include/linux/exportfs.h).
+const HANDLE_KERNFS: i32 = 0xfe;
+/// The programs stamp a process's start in units of 2^20 ns.
+const START_SHIFT: u32 = 20;
+
+/// Names by number, kept; asked of the kernel when first met, and again later: a process changes its name by exec.
+pub struct Names {
+    by: BlameBy,
+    tick_ns: u64,
+    cgroups: Option<(OwnedFd, PathBuf)>,
+    known: HashMap<u64, Known>,
+    tick: u64,
+}
+
+struct Known {
+    name: String,
+    /// When it was first met, when it is to be asked again, when it was last met; in ticks.
+    first: u64,
+    again: u64,
+    met: u64,
+}
+
+impl Names {
+    /// For groups of that kind.
+    pub fn open(by: BlameBy) -> Self {
+        // SAFETY: reads a constant of the system.
+        let hertz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+        Self {
+            by,
+            tick_ns: 1_000_000_000 / u64::try_from(hertz).unwrap_or(100).max(1),
+            cgroups: (by == BlameBy::Cgroup).then(mounted).flatten(),
+            known: HashMap::new(),
+            tick: 0,
+        }
+    }
+
+    /// A tick begins.
+    pub fn next_tick(&mut self) {
+        self.tick += 1;
+    }
+
+    /// The group's name. `ended` holds those that BPF programs kept of groups that are gone.
+    pub fn of(&mut self, id: u64, ended: &impl MapCore) -> String {
+        if let Some((_, name)) = SPECIAL.iter().find(|(special, _)| *special == id) {
+            return (*name).to_owned();
+        }
+        let tick = self.tick;
+        if let Some(known) = self.known.get_mut(&id) {
+            known.met = tick;
+            if tick < known.again {
+                return known.name.clone();
+            }
+        }
+        let found = self.ask(id).or_else(|| kept(id, self.by, ended));
+        let known = self.known.entry(id).or_insert_with(|| Known {
+            name: unknown(id, self.by),
+            first: tick,
+            again: tick,
+            met: tick,
+        });
+        if let Some(found) = found {
+            known.name = found;
+        }
+        // After 1, 2, 4, 8 … ticks.
+        known.again = tick + (tick - known.first).max(1);
+        known.name.clone()
+    }
+
+    /// A tick ends: whoever ended during it has been named.
+    pub fn forget_ended(&mut self, ended: &impl MapCore) -> io::Result<()> {
+        let ids: Vec<Vec<u8>> = ended.keys().collect();
+        for id in ids {
+            match ended.delete(&id) {
+                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                    return Err(io::Error::other(error.to_string()));
+                }
+                _ => {}
+            }
+        }
+        if self.known.len() > HELD {
+            let mut met: Vec<u64> = self.known.values().map(|known| known.met).collect();
+            met.sort_unstable();
+            let oldest = met[met.len() / 2];
+            self.known.retain(|_, known| known.met > oldest);
+        }
+        Ok(())
+    }
+
+    fn ask(&self, id: u64) -> Option<String> {
+        match self.by {
+            BlameBy::Process => self.process(id),
+            BlameBy::Cgroup => self.cgroup(id),
+        }
+    }
+
+    /// Of a process that still runs, and is the one that began then.
+    fn process(&self, id: u64) -> Option<String> {
+        let pid = id >> 32;
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let (name, began) = name_and_start(&stat)?;
+        let stamp = id as u32;
+        let early = ((began * self.tick_ns) >> START_SHIFT) as u32;
+        let late = (((began + 1) * self.tick_ns) >> START_SHIFT) as u32;
+        (stamp.wrapping_sub(early) <= late.wrapping_sub(early)).then(|| format!("{name}:{pid}"))
+    }
+
+    /// Its directory, opened by number (open_by_handle_at(2)), below where the hierarchy is mounted.
+    fn cgroup(&self, id: u64) -> Option<String> {
+        #[repr(C)]
+        struct Handle {
+            bytes: u32,
+            kind: i32,
+            id: [u8; 8],
+        }
+        let (mount, root) = self.cgroups.as_ref()?;
+        let mut handle = Handle { bytes: 8, kind: HANDLE_KERNFS, id: id.to_ne_bytes() };
+        // SAFETY: a file_handle as the call wants it, with room for as many bytes as it says.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_open_by_handle_at,
+                mount.as_raw_fd(),
+                std::ptr::from_mut(&mut handle),
+                libc::O_PATH | libc::O_CLOEXEC,
+            )
+        };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: just opened, and nobody else's.
+        let directory = unsafe { OwnedFd::from_raw_fd(i32::try_from(fd).ok()?) };
+        let path = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()?;
+        Some(format!("/{}", path.strip_prefix(root).ok()?.to_string_lossy()))
+    }
+}
+
+/// As a BPF program kept it when the group ended.
+fn kept(id: u64, by: BlameBy, ended: &impl MapCore) -> Option<String> {
+    let text = ended.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+    let text = String::from_utf8_lossy(text.split(|byte| *byte == 0).next()?).into_owned();
+    Some(match by {
+        BlameBy::Process => format!("{text}:{}", id >> 32),
+        BlameBy::Cgroup => text,
+    })
+}
+
+fn unknown(id: u64, by: BlameBy) -> String {
+    match by {
+        BlameBy::Process => format!("(ended):{}", id >> 32),
+        BlameBy::Cgroup => format!("(removed cgroup {id})"),
+    }
+}
+
+/// Second and 22nd field of /proc/PID/stat; a name may hold spaces and brackets.
+fn name_and_start(stat: &[u8]) -> Option<(String, u64)> {
+    let open = stat.iter().position(|byte| *byte == b'(')?;
+    let close = stat.iter().rposition(|byte| *byte == b')')?;
+    let name = String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned();
+    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
+    Some((name, rest.split_ascii_whitespace().nth(19)?.parse().ok()?))
+}
+
+/// Where the v2 hierarchy is, from /proc/self/mountinfo.
+fn mounted() -> Option<(OwnedFd, PathBuf)> {
+    let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line =
+        text.lines().find(|line| line.split(" - ").nth(1).is_some_and(|of| of.starts_with("cgroup2 ")))?;
+    let path = PathBuf::from(line.split(' ').nth(4)?);
+    Some((open_directory(&path)?, path))
+}
+
+fn open_directory(path: &Path) -> Option<OwnedFd> {
+    let name = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: a string that ends with a zero.
+    let fd = unsafe { libc::open(name.as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+    // SAFETY: just opened, and nobody else's.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_may_be_called_anything() {
+        let stat = b"12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21";
+        assert_eq!(name_and_start(stat), Some(("a) b (c)".to_owned(), 4711)));
+        assert_eq!(name_and_start(b"12 (cut"), None);
+    }
+}
