@@ -46,6 +46,37 @@ struct Charge {
     waits: u64,
 }
 
+/// A group's sum since the last tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Total {
+    victim: u64,
+    wait_ns: u64,
+    waits: u64,
+    used_ns: u64,
+}
+
+/// One row a group that waited or used anything, in the order they are met.
+fn totals(charges: &[Charge], used: &[Charge]) -> Vec<Total> {
+    let mut totals: Vec<Total> = Vec::new();
+    let mut places: HashMap<u64, usize> = HashMap::new();
+    let mut place = |victim: u64, totals: &mut Vec<Total>| {
+        *places.entry(victim).or_insert_with(|| {
+            totals.push(Total { victim, wait_ns: 0, waits: 0, used_ns: 0 });
+            totals.len() - 1
+        })
+    };
+    for charge in charges {
+        let at = place(charge.victim, &mut totals);
+        totals[at].wait_ns += charge.wait_ns;
+        totals[at].waits += charge.waits;
+    }
+    for charge in used {
+        let at = place(charge.victim, &mut totals);
+        totals[at].used_ns += charge.wait_ns;
+    }
+    totals
+}
+
 impl Blame {
     /// Load and attach. Fails where BPF may not be used, or the kernel says too little of itself.
     pub fn open(config: &BlameConfig) -> Result<Self> {
@@ -63,33 +94,29 @@ impl Blame {
                 &["t_ns", "resource", "victim", "culprit", "wait_ns", "waits"],
                 &["resource", "victim", "culprit"],
             ),
-            totals: Table::new(&["t_ns", "resource", "victim", "wait_ns", "waits"], &["resource", "victim"]),
+            totals: Table::new(
+                &["t_ns", "resource", "victim", "wait_ns", "waits", "used_ns"],
+                &["resource", "victim"],
+            ),
             lost: [(0, 0); 2],
             dropped: 0,
         })
     }
 
-    /// The rows of one resource.
-    fn add(&mut self, t_ns: u64, which: usize, charges: &[Charge]) {
+    /// The rows of one resource. `used` has no culprits: what each group had itself.
+    fn add(&mut self, t_ns: u64, which: usize, charges: &[Charge], used: &[Charge]) {
+        let ended = &self.skel.maps.names;
         let resource = (self.pairs.label(0, RESOURCES[which]), self.totals.label(0, RESOURCES[which]));
-        let mut totals: Vec<(u64, u64, u64)> = Vec::new();
-        let mut at: HashMap<u64, usize> = HashMap::new();
         for charge in charges {
-            let victim = self.names.of(charge.victim, &self.skel.maps.names);
-            let culprit = self.names.of(charge.culprit, &self.skel.maps.names);
+            let victim = self.names.of(charge.victim, ended);
+            let culprit = self.names.of(charge.culprit, ended);
             let (victim, culprit) = (self.pairs.label(1, &victim), self.pairs.label(2, &culprit));
             self.pairs.push(&[t_ns, resource.0, victim, culprit, charge.wait_ns, charge.waits]);
-            let place = *at.entry(charge.victim).or_insert_with(|| {
-                totals.push((charge.victim, 0, 0));
-                totals.len() - 1
-            });
-            totals[place].1 += charge.wait_ns;
-            totals[place].2 += charge.waits;
         }
-        for (victim, wait_ns, waits) in totals {
-            let victim = self.names.of(victim, &self.skel.maps.names);
+        for total in totals(charges, used) {
+            let victim = self.names.of(total.victim, ended);
             let victim = self.totals.label(1, &victim);
-            self.totals.push(&[t_ns, resource.1, victim, wait_ns, waits]);
+            self.totals.push(&[t_ns, resource.1, victim, total.wait_ns, total.waits, total.used_ns]);
         }
     }
 
@@ -120,11 +147,13 @@ impl Sampler for Blame {
     }
 
     fn sample(&mut self, tick: Tick) -> io::Result<()> {
-        let cpu = take(&self.skel.maps.cpu_pairs)?;
-        let disk = take(&self.skel.maps.disk_pairs)?;
+        let charges = [take(&self.skel.maps.cpu_pairs)?, take(&self.skel.maps.disk_pairs)?];
+        let used = take(&self.skel.maps.used)?;
         self.names.next_tick();
-        self.add(tick.t_ns, CPU, &cpu);
-        self.add(tick.t_ns, DISK, &disk);
+        for which in [CPU, DISK] {
+            let used: Vec<Charge> = used.iter().filter(|u| u.culprit == which as u64).copied().collect();
+            self.add(tick.t_ns, which, &charges[which], &used);
+        }
         self.add_lost(tick.t_ns);
         self.names.forget_ended(&self.skel.maps.names)
     }
@@ -191,4 +220,26 @@ fn words(bytes: &[u8]) -> [u64; 2] {
         u64::from_ne_bytes(word)
     };
     [word(0), word(1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn charge(victim: u64, culprit: u64, wait_ns: u64, waits: u64) -> Charge {
+        Charge { victim, culprit, wait_ns, waits }
+    }
+
+    #[test]
+    fn a_total_is_the_sum_of_its_row() {
+        let charges = [charge(7, 8, 100, 1), charge(9, 7, 5, 1), charge(7, 7, 30, 0)];
+        let used = [charge(8, 0, 400, 0), charge(7, 0, 60, 0)];
+        let total = |victim, wait_ns, waits, used_ns| Total { victim, wait_ns, waits, used_ns };
+        assert_eq!(totals(&charges, &used), [total(7, 130, 1, 60), total(9, 5, 1, 0), total(8, 0, 0, 400)]);
+    }
+
+    #[test]
+    fn words_of_a_short_value_are_zero() {
+        assert_eq!(words(&[1, 0, 0, 0, 0, 0, 0, 0]), [1, 0]);
+    }
 }

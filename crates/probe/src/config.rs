@@ -34,6 +34,7 @@ pub struct Config {
 /// What `blame` asks for.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "a build without BPF refuses it unread"))]
 pub struct BlameConfig {
     /// What a group is.
     pub by: BlameBy,

@@ -1,0 +1,187 @@
+/* Groups, what they are charged with and what they were called: for blame.bpf.c. */
+#ifndef CONTEND_BLAME_H
+#define CONTEND_BLAME_H
+
+#include "kernel.h"
+
+/* Groups that are none. Ids of cgroups and processes never come near. */
+#define IDLE 0ULL
+#define EARLIER (~0ULL)           /* ran before the ring begins */
+#define BEFORE_MIGRATION (~1ULL)  /* waited on a CPU that is not known any more */
+#define OWN_QUOTA (~2ULL)         /* held off by the bandwidth limit of its own cgroup */
+#define OTHERS (~3ULL)            /* no room to keep them apart */
+#define WRITEBACK (~4ULL)         /* the kernel, writing what others dirtied */
+
+#define PAIRS 16384
+#define NAMES 4096
+#define NAME_LENGTH 184
+
+/* What this file reads of the kernel; libbpf takes what follows three underscores for a comment of ours. */
+struct sched_info {
+    unsigned long pcount;
+    unsigned long long run_delay;
+    unsigned long long last_queued;
+} __reloc;
+
+struct kernfs_node {
+    __u64 id;
+} __reloc;
+
+struct cgroup_root {
+    int hierarchy_id;
+} __reloc;
+
+struct cgroup {
+    struct kernfs_node *kn;
+    struct cgroup_root *root;
+} __reloc;
+
+struct css_set {
+    struct cgroup *dfl_cgrp;
+} __reloc;
+
+struct rq;
+
+struct cfs_rq {
+    struct rq *rq;
+    int throttle_count;
+} __reloc;
+
+struct sched_entity___blame {
+    struct cfs_rq *cfs_rq;
+} __reloc;
+
+struct thread_info {
+    __u32 cpu;
+} __reloc;
+
+struct task_struct___blame {
+    struct thread_info thread_info;
+    unsigned int __state;
+    unsigned int flags;
+    int on_rq;
+    int pid;
+    int tgid;
+    __u64 start_boottime;
+    struct task_struct___blame *group_leader;
+    struct sched_entity___blame se;
+    struct sched_info sched_info;
+    struct css_set *cgroups;
+    char comm[16];
+} __reloc;
+
+/* Since Linux 6.18 a task is throttled, before it was the queue it stands in. */
+struct task_struct___throttled {
+    bool throttled;
+} __reloc;
+
+/* On x86 before Linux 5.16. */
+struct task_struct___cpu {
+    unsigned int cpu;
+} __reloc;
+
+struct rq {
+    __u64 clock;
+    struct task_struct___blame *curr;
+} __reloc;
+
+const volatile bool by_cgroup = false;
+
+struct pair {
+    __u64 victim;
+    __u64 culprit;
+};
+
+struct charge {
+    __u64 wait_ns;
+    __u64 waits;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, PAIRS);
+    __type(key, struct pair);
+    __type(value, struct charge);
+} cpu_pairs SEC(".maps"), disk_pairs SEC(".maps");
+
+/* What each group had of a resource itself: CPU time, its requests' own service. The culprit is 0 for CPU, 1 disk. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, PAIRS);
+    __type(key, struct pair);
+    __type(value, struct charge);
+} used SEC(".maps");
+
+/* Waits that no pair had room for: CPU and disk. */
+__u64 lost_ns[2];
+__u64 lost_waits[2];
+
+static __always_inline void charge(void *pairs, int disk, __u64 victim, __u64 culprit, __u64 ns, __u64 waits) {
+    struct pair pair = {.victim = victim, .culprit = culprit};
+    struct charge first = {.wait_ns = ns, .waits = waits}, *known;
+
+    known = bpf_map_lookup_elem(pairs, &pair);
+    if (!known) {
+        if (!bpf_map_update_elem(pairs, &pair, &first, BPF_NOEXIST))
+            return;
+        known = bpf_map_lookup_elem(pairs, &pair); /* another CPU was quicker, or there is no room */
+        if (!known) {
+            __sync_fetch_and_add(&lost_ns[disk], ns);
+            __sync_fetch_and_add(&lost_waits[disk], waits);
+            return;
+        }
+    }
+    __sync_fetch_and_add(&known->wait_ns, ns);
+    if (waits)
+        __sync_fetch_and_add(&known->waits, waits);
+}
+
+/* Without a place for the group its use is not known; the waits, which matter more, are counted where they are lost. */
+static __always_inline void add_used(int disk, __u64 group, __u64 ns) {
+    struct pair key = {.victim = group, .culprit = disk};
+    struct charge first = {.wait_ns = ns}, *known = bpf_map_lookup_elem(&used, &key);
+
+    if (known)
+        __sync_fetch_and_add(&known->wait_ns, ns);
+    else
+        bpf_map_update_elem(&used, &key, &first, BPF_NOEXIST);
+}
+
+static __always_inline __u64 cgroup_id(const struct cgroup *cgroup) {
+    return cgroup->kn->id;
+}
+
+/* A process is its number and when it began, in units of about a millisecond: numbers are used again. */
+static __always_inline __u64 group_of(const struct task_struct___blame *task) {
+    if (!task->pid)
+        return IDLE;
+    if (by_cgroup)
+        return cgroup_id(task->cgroups->dfl_cgrp);
+    return ((__u64)task->tgid << 32) | (__u32)(task->group_leader->start_boottime >> 20);
+}
+
+/* What groups that ended were called. */
+struct name {
+    char text[NAME_LENGTH];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, NAMES);
+    __type(key, __u64);
+    __type(value, struct name);
+} names SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct name);
+} scratch SEC(".maps");
+
+static __always_inline struct name *blank(void) {
+    __u32 zero = 0;
+    return bpf_map_lookup_elem(&scratch, &zero);
+}
+
+#endif
