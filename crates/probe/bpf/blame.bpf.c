@@ -16,7 +16,6 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define SLICES 512 /* of a CPU: more would reach further back, and take longer under the run queue's lock */
 #define TASKS 65536
-#define TASK_DEAD 0x80
 #define TASK_ON_RQ_MIGRATING 2 /* kernel/sched/sched.h */
 
 /* The slices of a CPU, oldest first from newest + 1 on; each begins where the one before it ends. */
@@ -101,7 +100,7 @@ static __always_inline void attribute(struct cpu *cpu, __u64 victim, __u64 from,
         charge(&cpu_pairs, 0, victim, EARLIER, wait.to - from, wait.waits);
 }
 
-static __always_inline bool throttled(const struct task_struct___blame *task) {
+static __always_inline bool throttled(const struct task_struct *task) {
     const struct task_struct___throttled *new = (const void *)task;
 
     if (bpf_core_field_exists(new->throttled))
@@ -113,11 +112,11 @@ static __always_inline bool throttled(const struct task_struct___blame *task) {
 
 /* The run queue of a task's CPU. Every task has one by way of its cfs_rq, an idle one too; the per-CPU variable itself
  * has an address for us only in kernels with CONFIG_KALLSYMS_ALL. */
-static __always_inline const struct rq *queue_of(const struct task_struct___blame *task) {
+static __always_inline const struct rq *queue_of(const struct task_struct *task) {
     return task->se.cfs_rq->rq;
 }
 
-static __always_inline __u32 cpu_of(const struct task_struct___blame *task) {
+static __always_inline __u32 cpu_of(const struct task_struct *task) {
     const struct task_struct___cpu *old = (const void *)task;
 
     if (bpf_core_field_exists(old->cpu))
@@ -126,7 +125,7 @@ static __always_inline __u32 cpu_of(const struct task_struct___blame *task) {
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(switched, bool preempt, struct task_struct___blame *prev, struct task_struct___blame *next) {
+int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struct *next) {
     __u32 number = bpf_get_smp_processor_id();
     struct cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
     __u64 now = queue_of(prev)->clock;
@@ -177,7 +176,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct___blame *prev, struct ta
 /* A waiting task changes its CPU. It has been taken off the old run queue, whose lock is held, and what it waited there
  * is in run_delay already (move_queued_task and detach_task in kernel/sched). One that sleeps is not on_rq. */
 SEC("tp_btf/sched_migrate_task")
-int BPF_PROG(migrated, struct task_struct___blame *task, int to) {
+int BPF_PROG(migrated, struct task_struct *task, int to) {
     struct seen *of = &seen[(__u32)task->pid % TASKS];
     bool known = of->pid == (__u32)task->pid, fresh = !known && !task->sched_info.pcount;
     __u64 total = task->sched_info.run_delay, before = known ? of->run_delay : 0;

@@ -16,60 +16,6 @@
 #define NAMES 4096
 #define NAME_LENGTH 184
 
-/* What this file reads of the kernel; libbpf takes what follows three underscores for a comment of ours. */
-struct sched_info {
-    unsigned long pcount;
-    unsigned long long run_delay;
-    unsigned long long last_queued;
-} __reloc;
-
-struct kernfs_node {
-    __u64 id;
-} __reloc;
-
-struct cgroup_root {
-    int hierarchy_id;
-} __reloc;
-
-struct cgroup {
-    struct kernfs_node *kn;
-    struct cgroup_root *root;
-} __reloc;
-
-struct css_set {
-    struct cgroup *dfl_cgrp;
-} __reloc;
-
-struct rq;
-
-struct cfs_rq {
-    struct rq *rq;
-    int throttle_count;
-} __reloc;
-
-struct sched_entity___blame {
-    struct cfs_rq *cfs_rq;
-} __reloc;
-
-struct thread_info {
-    __u32 cpu;
-} __reloc;
-
-struct task_struct___blame {
-    struct thread_info thread_info;
-    unsigned int __state;
-    unsigned int flags;
-    int on_rq;
-    int pid;
-    int tgid;
-    __u64 start_boottime;
-    struct task_struct___blame *group_leader;
-    struct sched_entity___blame se;
-    struct sched_info sched_info;
-    struct css_set *cgroups;
-    char comm[16];
-} __reloc;
-
 /* Since Linux 6.18 a task is throttled, before it was the queue it stands in. */
 struct task_struct___throttled {
     bool throttled;
@@ -78,11 +24,6 @@ struct task_struct___throttled {
 /* On x86 before Linux 5.16. */
 struct task_struct___cpu {
     unsigned int cpu;
-} __reloc;
-
-struct rq {
-    __u64 clock;
-    struct task_struct___blame *curr;
 } __reloc;
 
 const volatile bool by_cgroup = false;
@@ -152,7 +93,7 @@ static __always_inline __u64 cgroup_id(const struct cgroup *cgroup) {
 }
 
 /* A process is its number and when it began, in units of about a millisecond: numbers are used again. */
-static __always_inline __u64 group_of(const struct task_struct___blame *task) {
+static __always_inline __u64 group_of(const struct task_struct *task) {
     if (!task->pid)
         return IDLE;
     if (by_cgroup)

@@ -107,7 +107,7 @@ static __always_inline void leave(struct device *device, __u64 group) {
 
 /* Whose request it is: the cgroup its data are accounted to, else who submits it, here and now. */
 static __always_inline __u64 submitter(const struct request *request) {
-    const struct task_struct___blame *task = (const void *)bpf_get_current_task_btf();
+    const struct task_struct *task = (const void *)bpf_get_current_task_btf();
     const struct bio *bio = request->bio;
 
     if (by_cgroup && bio && bpf_core_field_exists(bio->bi_blkg)) {

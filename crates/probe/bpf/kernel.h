@@ -55,8 +55,13 @@ struct kernfs_node {
     __u64 id;
 } __reloc;
 
+struct cgroup_root {
+    int hierarchy_id; /* 0: the v2 hierarchy */
+} __reloc;
+
 struct cgroup {
     struct kernfs_node *kn;
+    struct cgroup_root *root;
 } __reloc;
 
 struct css_set {
@@ -92,6 +97,7 @@ struct rq {
 
 struct cfs_rq {
     struct rq *rq; /* with CONFIG_FAIR_GROUP_SCHED */
+    int throttle_count; /* with CONFIG_CFS_BANDWIDTH */
 } __reloc;
 
 struct sched_entity {
@@ -107,7 +113,13 @@ struct sched_info {
     unsigned long long last_queued;
 } __reloc;
 
+struct thread_info {
+    __u32 cpu; /* on x86 since 5.16 */
+} __reloc;
+
 struct task_struct {
+    struct thread_info thread_info; /* with CONFIG_THREAD_INFO_IN_TASK */
+    int on_rq;
     unsigned int __state;
     unsigned int flags;
     int on_cpu;
