@@ -45,8 +45,9 @@ struct leader {
 
 /* In the ring: a thread is no more, and of a leader's process all that there was. */
 struct end {
-    __u64 start_ns;
+    __u64 start_ns; /* of the process */
     __u64 run_delay_ns;
+    __u64 exec_ns;
     __u32 tgid;
     __u32 tid;
 };
@@ -126,6 +127,14 @@ static __always_inline void fill_process(struct process *to, struct task_struct 
     bpf_probe_read_kernel(to->name, COMM_LENGTH, task->comm);
 }
 
+static __always_inline void fill_end(struct end *to, struct task_struct *task) {
+    to->start_ns = task->group_leader->start_boottime;
+    to->run_delay_ns = task->sched_info.run_delay;
+    to->exec_ns = task->se.sum_exec_runtime;
+    to->tgid = task->tgid;
+    to->tid = task->pid;
+}
+
 SEC("iter/task")
 int tasks(struct bpf_iter__task *ctx) {
     struct task_struct *task = ctx->task;
@@ -147,17 +156,13 @@ int tasks(struct bpf_iter__task *ctx) {
  * memory back, and before its last slice is accounted. */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(task_freed, struct task_struct *task) {
-    struct end *end;
     if (task->pid != task->tgid) {
-        end = bpf_ringbuf_reserve(&ends, sizeof(*end), 0);
+        struct end *end = bpf_ringbuf_reserve(&ends, sizeof(*end), 0);
         if (!end) {
             __sync_fetch_and_add(&lost, 1);
             return 0;
         }
-        end->start_ns = task->group_leader->start_boottime;
-        end->run_delay_ns = task->sched_info.run_delay;
-        end->tgid = task->tgid;
-        end->tid = task->pid;
+        fill_end(end, task);
         bpf_ringbuf_submit(end, BPF_RB_NO_WAKEUP);
         return 0;
     }
@@ -166,10 +171,7 @@ int BPF_PROG(task_freed, struct task_struct *task) {
         __sync_fetch_and_add(&lost, 1);
         return 0;
     }
-    last->end.start_ns = task->start_boottime;
-    last->end.run_delay_ns = task->sched_info.run_delay;
-    last->end.tgid = task->tgid;
-    last->end.tid = task->pid;
+    fill_end(&last->end, task);
     fill_process(&last->process, task);
     /* As wait() tells it (wait_task_zombie). */
     last->status = task->signal->flags & SIGNAL_GROUP_EXIT ? task->signal->group_exit_code : task->exit_code;

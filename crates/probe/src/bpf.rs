@@ -1,26 +1,81 @@
-//! Loading of the BPF programs. Only with the feature `bpf`.
-use std::io::Read;
+//! What all BPF programs need: whether they may run here, why not, and what they cost. Only with the feature `bpf`.
+use std::fs;
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::OpenObject;
 
-mod tasks_skel {
-    #![allow(missing_docs, clippy::all, clippy::pedantic, clippy::unwrap_used, clippy::expect_used)]
-    include!(concat!(env!("OUT_DIR"), "/tasks.skel.rs"));
+use crate::processes::Bpf;
+
+/// Load the smallest programs and run one once: whether this kernel lets this process use BPF.
+pub fn check() -> Result<(), String> {
+    let mut source = Bpf::open().map_err(|error| why(&error))?;
+    let mut any = false;
+    source.each(&mut |_| any = true).map_err(|error| error.to_string())?;
+    if any { Ok(()) } else { Err("the task iterator yields nothing".to_owned()) }
 }
 
-/// Load the smallest program and run it once: whether this kernel lets this process use BPF.
-pub fn check() -> Result<(), String> {
-    libbpf_rs::set_print(None); // its own words go to stderr; the error below says enough
-    let tried = || -> Result<usize, Box<dyn std::error::Error>> {
-        let mut object = MaybeUninit::uninit();
-        let skel = tasks_skel::TasksSkelBuilder::default().open(&mut object)?.load()?;
-        let link = skel.progs.tasks.attach()?;
-        Ok(libbpf_rs::Iter::new(&link)?.read_to_end(&mut Vec::new())?)
-    };
-    match tried() {
-        Ok(0) => Err("the task iterator yields nothing".to_owned()),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.to_string()),
+/// Where a skeleton keeps its object. It lives as long as the probe, which loads each skeleton once.
+pub fn room() -> &'static mut MaybeUninit<OpenObject> {
+    libbpf_rs::set_print(None); // its own words go to stderr; the error says enough
+    Box::leak(Box::new(MaybeUninit::uninit()))
+}
+
+/// Why BPF cannot be used, for people.
+///
+/// RLIMIT_MEMLOCK is not among the reasons: libbpf raises it where the kernel still counts BPF's memory by it.
+pub fn why(error: &libbpf_rs::Error) -> String {
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return "this kernel does not describe its types (no /sys/kernel/btf/vmlinux)".to_owned();
     }
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+        let lockdown = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+        if lockdown.contains("[confidentiality]") {
+            return "the kernel is locked down (confidentiality): BPF may not read its memory".to_owned();
+        }
+        return "BPF is not permitted: it needs root, or CAP_BPF and CAP_PERFMON".to_owned();
+    }
+    format!("BPF cannot be loaded: {error:#}")
+}
+
+/// Wait until what the kernel defers to after a grace period of RCU has been done: of tasks that ended, to let us know
+/// of their end. Takes some milliseconds, of no CPU time.
+pub fn wait_for_grace_period() {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1; // synchronize_rcu() (kernel/sched/membarrier.c)
+    // Its own wait may end just before the deferred work of the same grace period begins on another CPU.
+    for _ in 0..2 {
+        // SAFETY: plain numbers. Where it is refused (nohz_full), the ends come one sample late or not at all.
+        unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    }
+}
+
+/// Keeps the kernel counting the run time of BPF programs, which costs each run two reads of the clock.
+#[derive(Debug)]
+pub struct Counting(#[allow(dead_code)] OwnedFd);
+
+impl Counting {
+    /// From now on, until dropped.
+    pub fn start() -> io::Result<Self> {
+        // SAFETY: plain numbers in, a descriptor of our own or an error out.
+        let fd =
+            unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: this descriptor is open and belongs to nobody else.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+}
+
+/// How long a program has run, all CPUs together; 0 where nobody counts.
+pub fn run_ns(program: BorrowedFd<'_>) -> u64 {
+    let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of_val(&info) as u32;
+    // SAFETY: the info is a plain structure of the length given; its pointers are null, so nothing else is written.
+    let done = unsafe {
+        libbpf_rs::libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut length)
+    };
+    if done == 0 { info.run_time_ns } else { 0 }
 }

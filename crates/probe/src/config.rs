@@ -26,6 +26,9 @@ pub struct Config {
     /// Where figures of processes come from.
     #[serde(default)]
     pub source: Choice,
+    /// Have the kernel count the run time of BPF programs, for the cost: it costs a little itself.
+    #[serde(default)]
+    pub bpf_stats: bool,
     /// Who waits for whom: tables blame, blame_total. Needs BPF.
     #[serde(default)]
     pub blame: Option<BlameConfig>,

@@ -70,6 +70,8 @@ fn check() -> Check {
 struct Opened {
     samplers: Vec<Box<dyn Sampler>>,
     notes: Vec<String>,
+    #[cfg(feature = "bpf")]
+    _counting: Option<bpf::Counting>,
 }
 
 fn open(config: &Config) -> Result<Opened> {
@@ -92,7 +94,18 @@ fn open(config: &Config) -> Result<Opened> {
     if let Some(blame) = &config.blame {
         samplers.push(open_blame(blame)?);
     }
-    Ok(Opened { samplers, notes })
+    #[cfg(feature = "bpf")]
+    let counting = config.bpf_stats.then(bpf::Counting::start).and_then(|counting| {
+        counting
+            .map_err(|error| notes.push(format!("the run time of BPF programs is not counted: {error}")))
+            .ok()
+    });
+    Ok(Opened {
+        samplers,
+        notes,
+        #[cfg(feature = "bpf")]
+        _counting: counting,
+    })
 }
 
 #[cfg(feature = "bpf")]
@@ -111,7 +124,7 @@ fn open_blame(_: &config::BlameConfig) -> Result<Box<dyn Sampler>> {
 
 fn serve(config: &str, out: &mut impl Write) -> io::Result<()> {
     let opened = Config::parse(config).and_then(|config| Ok((open(&config)?, config.interval_ns())));
-    let (Opened { mut samplers, notes }, interval_ns) = match opened {
+    let (mut opened, interval_ns) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             let bad_input = matches!(error, Error::Invalid { .. });
@@ -123,9 +136,9 @@ fn serve(config: &str, out: &mut impl Write) -> io::Result<()> {
     let hello = wire::Hello {
         probe: env!("CARGO_PKG_VERSION"),
         clock: "CLOCK_MONOTONIC",
-        sources: samplers.iter().map(|s| (s.name(), s.source())).collect(),
-        notes,
+        sources: opened.samplers.iter().map(|s| (s.name(), s.source())).collect(),
+        notes: std::mem::take(&mut opened.notes),
     };
     wire::line(out, &hello)?;
-    serve::serve(&mut samplers, interval_ns, out)
+    serve::serve(&mut opened.samplers, interval_ns, out)
 }

@@ -25,6 +25,9 @@ pub trait Sampler {
     /// Take one sample. An error is counted and said; the next tick tries again.
     fn sample(&mut self, tick: Tick) -> io::Result<()>;
 
+    /// The last sample comes next: wait, for some milliseconds at most, for what the kernel has yet to hand in.
+    fn settle(&mut self) {}
+
     /// Values held until the next drain.
     fn held(&self) -> usize;
 

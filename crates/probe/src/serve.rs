@@ -80,6 +80,7 @@ pub fn serve(samplers: &mut [Box<dyn Sampler>], interval_ns: u64, out: &mut impl
             }
             Told::Drain => drain(samplers, &mut cost, out)?,
             Told::Stop => {
+                samplers.iter_mut().for_each(|sampler| sampler.settle());
                 take(samplers, 0, &mut cost);
                 return drain(samplers, &mut cost, out);
             }

@@ -8,6 +8,8 @@ use serde::Deserialize;
 use crate::cgroups::Groups;
 use crate::sampler::{Sampler, Tick};
 
+#[cfg(feature = "bpf")]
+mod bpf;
 mod cputime;
 mod kept;
 mod living;
@@ -15,7 +17,11 @@ mod numbered;
 mod proc;
 mod source;
 mod tables;
+#[cfg(feature = "bpf")]
+mod threads;
 
+#[cfg(feature = "bpf")]
+pub use bpf::Bpf;
 pub use source::Counters;
 use source::Source;
 use tables::{Span, Tables};
@@ -58,7 +64,8 @@ impl Processes {
 type Open = fn(&mut Vec<String>) -> std::result::Result<Box<dyn Source>, String>;
 
 /// Best first.
-const SOURCES: &[(Choice, &str, Open)] = &[(Choice::Proc, "/proc", open_proc)];
+const SOURCES: &[(Choice, &str, Open)] =
+    &[(Choice::Bpf, "BPF", open_bpf), (Choice::Proc, "/proc", open_proc)];
 
 fn open_source(choice: Choice, notes: &mut Vec<String>) -> Result<Box<dyn Source>> {
     let mut reasons = Vec::new();
@@ -78,6 +85,16 @@ fn open_source(choice: Choice, notes: &mut Vec<String>) -> Result<Box<dyn Source
         reasons.push(format!("this contend-probe was built without the source {choice:?}").to_lowercase());
     }
     Err(Error::invalid(reasons.join("; "), "leave the source to auto"))
+}
+
+#[cfg(feature = "bpf")]
+fn open_bpf(_: &mut Vec<String>) -> std::result::Result<Box<dyn Source>, String> {
+    Ok(Box::new(Bpf::open().map_err(|error| crate::bpf::why(&error))?))
+}
+
+#[cfg(not(feature = "bpf"))]
+fn open_bpf(_: &mut Vec<String>) -> std::result::Result<Box<dyn Source>, String> {
+    Err("this contend-probe was built without BPF".to_owned())
 }
 
 fn open_proc(notes: &mut Vec<String>) -> std::result::Result<Box<dyn Source>, String> {
@@ -103,6 +120,10 @@ impl Sampler for Processes {
         self.untold += tables.end(groups);
         self.before_ns = Some(tick.t_ns);
         Ok(())
+    }
+
+    fn settle(&mut self) {
+        self.source.settle();
     }
 
     fn held(&self) -> usize {

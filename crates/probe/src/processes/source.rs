@@ -89,6 +89,9 @@ pub trait Source {
         0
     }
 
+    /// See [`crate::sampler::Sampler::settle`].
+    fn settle(&mut self) {}
+
     /// CPU time of its BPF programs.
     fn bpf_ns(&self) -> u64 {
         0

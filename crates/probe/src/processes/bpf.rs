@@ -1,0 +1,466 @@
+//! Processes from the kernel's own structures, by a BPF task iterator: one pass over all threads, no file, no text.
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Iter, Link, RingBuffer, RingBufferBuilder};
+
+use super::cputime::Split;
+use super::source::{Counters, Reading, Source};
+use super::threads::Threads;
+use crate::bpf;
+
+mod skel {
+    #![allow(missing_docs, clippy::all, clippy::pedantic, clippy::unwrap_used, clippy::expect_used)]
+    include!(concat!(env!("OUT_DIR"), "/tasks.skel.rs"));
+}
+use skel::{TasksSkel, TasksSkelBuilder};
+
+/// At least what the kernel hands out at once (kernel/bpf/bpf_iter.c: eight pages), so that no record is cut in two.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A process that is neither there nor known to have ended waits for a grace period of RCU; so long at most.
+const GRACE: Duration = Duration::from_secs(1);
+
+const NAME_LENGTH: usize = 16;
+
+/// `struct used` of tasks.bpf.c.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct Used {
+    utime_ns: u64,
+    stime_ns: u64,
+    exec_ns: u64,
+    voluntary: u64,
+    involuntary: u64,
+    minor_faults: u64,
+    major_faults: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+}
+
+impl Used {
+    fn add(&mut self, other: &Self) {
+        self.utime_ns += other.utime_ns;
+        self.stime_ns += other.stime_ns;
+        self.exec_ns += other.exec_ns;
+        self.voluntary += other.voluntary;
+        self.involuntary += other.involuntary;
+        self.minor_faults += other.minor_faults;
+        self.major_faults += other.major_faults;
+        self.read_bytes += other.read_bytes;
+        self.write_bytes += other.write_bytes;
+    }
+}
+
+/// `struct thread`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct ThreadRecord {
+    tgid: u32,
+    tid: u32,
+    run_delay_ns: u64,
+    used: Used,
+}
+
+/// `struct process`: what a process has beside its threads.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct ProcessRecord {
+    start_ns: u64,
+    cgroup: u64,
+    rss_bytes: u64,
+    ended: Used,
+    ppid: u32,
+    threads: u32,
+    name: [u8; NAME_LENGTH],
+}
+
+/// `struct end`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct EndRecord {
+    start_ns: u64,
+    run_delay_ns: u64,
+    exec_ns: u64,
+    tgid: u32,
+    tid: u32,
+}
+
+/// What follows it where a process ended.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct LastRecord {
+    process: ProcessRecord,
+    status: u32,
+    unused: u32,
+}
+
+/// Made of integers only: any bytes are one.
+trait Plain: Copy {}
+impl Plain for ThreadRecord {}
+impl Plain for ProcessRecord {}
+impl Plain for EndRecord {}
+impl Plain for LastRecord {}
+
+/// The record at the front of the bytes, and what follows it.
+fn split<T: Plain>(bytes: &[u8]) -> Option<(T, &[u8])> {
+    let (front, rest) = bytes.split_at_checked(size_of::<T>())?;
+    // SAFETY: as many bytes as T has, any of which make a T; no alignment is assumed.
+    Some((unsafe { front.as_ptr().cast::<T>().read_unaligned() }, rest))
+}
+
+/// A process as of the last pass.
+#[derive(Debug, Default)]
+struct Process {
+    own: ProcessRecord,
+    /// Of its living threads, in this pass.
+    living: Used,
+    living_delay_ns: u64,
+    /// Of threads that ended since we watch: the kernel adds up everything of those but this.
+    ended_delay_ns: u64,
+    split: Split,
+    counters: Counters,
+    busiest: (u32, u64),
+    /// The pass it was last seen in, and since when it is missing.
+    pass: u64,
+    missing: Option<Instant>,
+}
+
+impl Process {
+    /// Take in what is known now. Never less than before: between the end of a thread and its part in the sum of those
+    /// that ended, or in the other order, it is counted not at all or twice.
+    fn settle(&mut self) {
+        let mut used = self.living;
+        used.add(&self.own.ended);
+        self.split.adjust(used.exec_ns, used.utime_ns, used.stime_ns);
+        self.counters = self.counters.max(&Counters {
+            user_ns: self.split.user_ns,
+            system_ns: self.split.system_ns,
+            run_delay_ns: self.living_delay_ns + self.ended_delay_ns,
+            voluntary: used.voluntary,
+            involuntary: used.involuntary,
+            minor_faults: used.minor_faults,
+            major_faults: used.major_faults,
+            read_bytes: used.read_bytes,
+            write_bytes: used.write_bytes,
+        });
+    }
+
+    fn reading(&self, pid: u32, ended: Option<i32>) -> Reading<'_> {
+        let length = self.own.name.iter().position(|byte| *byte == 0).unwrap_or(NAME_LENGTH);
+        Reading {
+            pid,
+            start_ns: self.own.start_ns,
+            ppid: self.own.ppid,
+            name: &self.own.name[..length],
+            cgroup: self.own.cgroup,
+            threads: self.own.threads,
+            counters: self.counters,
+            rss_bytes: self.own.rss_bytes,
+            busiest: self.busiest,
+            ended,
+        }
+    }
+
+    fn ran(&mut self, tid: u32, ns: u64) {
+        if ns > self.busiest.1 {
+            self.busiest = (tid, ns);
+        }
+    }
+}
+
+/// The source `bpf`.
+pub struct Bpf {
+    // Dropped in this order: what reads before what is read.
+    link: Link,
+    _freed: Link,
+    ring: RingBuffer<'static>,
+    skel: TasksSkel<'static>,
+    ends: Rc<RefCell<Vec<u8>>>,
+    known: Known,
+    buffer: Vec<u8>,
+    lost: u64,
+}
+
+impl Bpf {
+    /// Load and attach the programs.
+    pub fn open() -> libbpf_rs::Result<Self> {
+        let mut open = TasksSkelBuilder::default().open(bpf::room())?;
+        if let Some(constants) = &mut open.maps.rodata_data {
+            // SAFETY: a plain question; the answer is a positive number on Linux.
+            constants.page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+        }
+        let skel = open.load()?;
+        let ends = Rc::new(RefCell::new(Vec::new()));
+        let to = Rc::clone(&ends);
+        let mut ring = RingBufferBuilder::new();
+        ring.add(&skel.maps.ends, move |bytes| {
+            let mut to = to.borrow_mut();
+            to.push(bytes.len() as u8);
+            to.extend_from_slice(bytes);
+            0
+        })?;
+        let ring = ring.build()?;
+        Ok(Self {
+            _freed: skel.progs.task_freed.attach()?,
+            link: skel.progs.tasks.attach()?,
+            ring,
+            skel,
+            ends,
+            known: Known::default(),
+            buffer: vec![0; READ_BYTES],
+            lost: 0,
+        })
+    }
+
+    /// See [`Source::read`].
+    pub fn each(&mut self, each: &mut dyn FnMut(&Reading<'_>)) -> io::Result<()> {
+        self.known.begin();
+        // Ends first: what is freed after this is told by the next call.
+        self.ring.consume().map_err(io::Error::other)?;
+        let mut ends = self.ends.borrow_mut();
+        let mut rest = ends.as_slice();
+        while let Some((length, after)) = rest.split_first() {
+            let (record, after) = after.split_at(usize::from(*length).min(after.len()));
+            self.known.end(record, each);
+            rest = after;
+        }
+        ends.clear();
+        let mut iterator = Iter::new(&self.link).map_err(io::Error::other)?;
+        loop {
+            match iterator.read(&mut self.buffer) {
+                Ok(0) => break,
+                Ok(length) => self.known.records(&self.buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.lost += self.known.tell(each);
+        Ok(())
+    }
+}
+
+impl Source for Bpf {
+    fn name(&self) -> &'static str {
+        "bpf"
+    }
+
+    fn read(&mut self, each: &mut dyn FnMut(&Reading<'_>)) -> io::Result<()> {
+        self.each(each)
+    }
+
+    fn lost(&self) -> u64 {
+        // SAFETY: a number in memory shared with the kernel, which may write it at any time.
+        let ring = self
+            .skel
+            .maps
+            .bss_data
+            .as_ref()
+            .map_or(0, |bss| unsafe { (&raw const bss.lost).read_volatile() });
+        self.lost + ring
+    }
+
+    fn settle(&mut self) {
+        bpf::wait_for_grace_period();
+    }
+
+    fn bpf_ns(&self) -> u64 {
+        // The iterator runs on our own time, which is counted already.
+        bpf::run_ns(self.skel.progs.task_freed.as_fd())
+    }
+}
+
+/// All processes, from records of their threads.
+#[derive(Debug, Default)]
+struct Known {
+    processes: HashMap<u32, Process>,
+    threads: Threads,
+    pass: u64,
+}
+
+impl Known {
+    fn begin(&mut self) {
+        self.pass += 1;
+        self.threads.begin();
+    }
+
+    /// The process of this id, afresh in this pass.
+    fn process(&mut self, tgid: u32) -> &mut Process {
+        let process = self.processes.entry(tgid).or_default();
+        if process.pass != self.pass {
+            process.pass = self.pass;
+            process.living = Used::default();
+            process.living_delay_ns = 0;
+            process.busiest = (tgid, 0);
+            process.missing = None;
+        }
+        process
+    }
+
+    /// Threads as the iterator tells of them.
+    fn records(&mut self, mut bytes: &[u8]) {
+        while let Some((thread, rest)) = split::<ThreadRecord>(bytes) {
+            bytes = rest;
+            let ran_ns = self.threads.ran(thread.tid, thread.tgid, thread.used.exec_ns);
+            let process = self.process(thread.tgid);
+            if thread.tid == thread.tgid {
+                let Some((own, rest)) = split::<ProcessRecord>(bytes) else { return };
+                bytes = rest;
+                if own.start_ns != process.own.start_ns && process.own.start_ns != 0 {
+                    // Another of the same id: its predecessor's end was lost.
+                    *process = Process { pass: process.pass, ..Process::default() };
+                }
+                process.own = own;
+            }
+            process.living.add(&thread.used);
+            process.living_delay_ns += thread.run_delay_ns;
+            process.ran(thread.tid, ran_ns);
+        }
+    }
+
+    /// A thread has ended, maybe the last of a process.
+    fn end(&mut self, record: &[u8], each: &mut dyn FnMut(&Reading<'_>)) {
+        let Some((end, rest)) = split::<EndRecord>(record) else { return };
+        let ran_ns = self.threads.ended(end.tid, end.tgid, end.exec_ns);
+        let process = self.process(end.tgid);
+        if process.own.start_ns != end.start_ns {
+            *process = Process { pass: process.pass, ..Process::default() };
+            process.own.start_ns = end.start_ns;
+        }
+        process.ran(end.tid, ran_ns);
+        process.ended_delay_ns += end.run_delay_ns;
+        if let Some((last, _)) = split::<LastRecord>(rest) {
+            process.own = ProcessRecord { threads: 0, ..last.process };
+            process.settle();
+            each(&process.reading(end.tgid, Some(last.status as i32)));
+            self.processes.remove(&end.tgid);
+        }
+    }
+
+    /// Tell of every process alive. Returns how many are no more without a word of their end.
+    fn tell(&mut self, each: &mut dyn FnMut(&Reading<'_>)) -> u64 {
+        let mut lost = 0;
+        let pass = self.pass;
+        self.processes.retain(|pid, process| {
+            if process.own.threads == 0 {
+                // Only an ended thread of it was heard of: it has ended before, or is missing with the rest of it.
+                return process.pass == pass;
+            }
+            if process.pass == pass {
+                process.settle();
+            } else if process.missing.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                lost += 1;
+                return false;
+            } else {
+                process.busiest.1 = 0;
+            }
+            each(&process.reading(*pid, None));
+            true
+        });
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<T: Plain>(record: &T) -> &[u8] {
+        // SAFETY: the records have no padding.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of::<T>()) }
+    }
+
+    fn thread(tid: u32, exec_ns: u64, run_delay_ns: u64) -> ThreadRecord {
+        ThreadRecord { tgid: 10, tid, run_delay_ns, used: Used { exec_ns, utime_ns: 1, ..Used::default() } }
+    }
+
+    fn process(ended_exec_ns: u64) -> ProcessRecord {
+        let ended = Used { exec_ns: ended_exec_ns, ..Used::default() };
+        ProcessRecord {
+            start_ns: 77,
+            ended,
+            threads: 2,
+            name: *b"worker\0\0\0\0\0\0\0\0\0\0",
+            ..Default::default()
+        }
+    }
+
+    fn end(tid: u32, exec_ns: u64, run_delay_ns: u64) -> EndRecord {
+        EndRecord { start_ns: 77, run_delay_ns, exec_ns, tgid: 10, tid }
+    }
+
+    fn told(known: &mut Known) -> Vec<(u64, u64, (u32, u64))> {
+        let mut told = Vec::new();
+        known.tell(&mut |reading| {
+            let counters = reading.counters;
+            told.push((counters.user_ns + counters.system_ns, counters.run_delay_ns, reading.busiest));
+        });
+        told
+    }
+
+    #[test]
+    fn a_thread_that_ends_is_neither_lost_nor_counted_twice() {
+        let mut known = Known::default();
+        known.begin();
+        known.records(&[bytes(&thread(10, 100, 5)), bytes(&process(0)), bytes(&thread(12, 50, 7))].concat());
+        assert_eq!(told(&mut known), [(150, 12, (10, 0))]);
+        known.begin(); // it has left the list, and not yet been freed
+        known.records(&[bytes(&thread(10, 100, 5)), bytes(&process(60))].concat());
+        assert_eq!(told(&mut known), [(160, 12, (10, 0))]);
+        known.begin();
+        known.end(bytes(&end(12, 60, 9)), &mut |_| panic!("only a thread"));
+        known.records(&[bytes(&thread(10, 130, 5)), bytes(&process(60))].concat());
+        let now = told(&mut known);
+        assert_eq!((now[0].0, now[0].1), (190, 14));
+    }
+
+    #[test]
+    fn an_end_says_all_there_was_once() {
+        let mut known = Known::default();
+        for _ in 0..2 {
+            known.begin();
+            known.records(&[bytes(&thread(10, 100, 5)), bytes(&process(0))].concat());
+            assert_eq!(told(&mut known).len(), 1);
+        }
+        known.begin(); // missing, but maybe only for a grace period
+        assert_eq!(told(&mut known), [(100, 5, (10, 0))]);
+        known.begin();
+        let last = LastRecord { process: process(140), status: 9, unused: 0 };
+        let mut ended = Vec::new();
+        known.end(&[bytes(&end(10, 140, 6)), bytes(&last)].concat(), &mut |reading| {
+            ended.push((
+                reading.name.to_vec(),
+                reading.ended,
+                reading.counters.run_delay_ns,
+                reading.threads,
+            ));
+        });
+        assert_eq!(ended, [(b"worker".to_vec(), Some(9), 6, 0)]);
+        assert!(told(&mut known).is_empty());
+    }
+
+    #[test]
+    fn tells_how_a_child_ended_that_lived_between_two_readings() {
+        let mut source = Bpf::open().unwrap();
+        let mut alive = 0;
+        source.read(&mut |reading| alive += u32::from(reading.pid == std::process::id())).unwrap();
+        let mut child = std::process::Command::new("sh").args(["-c", "kill -TERM $$"]).spawn().unwrap();
+        child.wait().unwrap();
+        source.settle();
+        let mut ended = Vec::new();
+        let mut read = |reading: &Reading<'_>| {
+            if reading.pid == child.id() {
+                ended.push((reading.ended, reading.counters.user_ns + reading.counters.system_ns > 0));
+            }
+        };
+        source.read(&mut read).unwrap();
+        source.read(&mut read).unwrap();
+        assert_eq!(ended, [(Some(libc::SIGTERM), true)]);
+        assert_eq!((alive, source.lost()), (1, 0));
+    }
+}
