@@ -24,7 +24,9 @@ from pathlib import Path
 
 from contend._native import TaskWatch
 from contend.probes.base import Scope
+from contend.probes.client import ProbeProcess, record_all
 from contend.probes.host import HostProbe
+from contend.probes.series import SeriesWriter
 from contend.probes.snapshot import Snapshot, device_of
 
 ROUNDS = 5
@@ -65,16 +67,19 @@ def psutil_us() -> float:
 
 
 def drain_ms() -> float:
-    """CPU ms to write one second's samples (100 ms apart) of all tables as Parquet, sampling included."""
-    probe = HostProbe(interval_ms=100)
-    probe.start(Scope())
+    """CPU ms to take over one second's samples (100 ms apart) and write all tables as Parquet."""
     with tempfile.TemporaryDirectory() as directory:
-        probe.drain_to(Path(directory), 0)  # the first one loads what DuckDB needs
+        place = Path(directory)
+        probe, writer = ProbeProcess(record_all(100)), SeriesWriter(place)
+        writer.add(probe.drain().coded)
+        writer.flush()  # the first one loads what DuckDB needs
         time.sleep(1)
         began = time.process_time_ns()
-        probe.drain_to(Path(directory), 1)
+        writer.add(probe.drain().coded)
+        writer.flush()
         spent = time.process_time_ns() - began
         probe.stop()
+        writer.close()
     return spent / 1e6
 
 

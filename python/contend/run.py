@@ -15,13 +15,12 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from contend.analysis import Analysis
 from contend.checks import check, place, tools_of
 from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint, summary_line
-from contend.errors import BadInput, ContendError, HostFailed, TrialFailed
+from contend.errors import BadInput, ContendError, HostFailed, ProbeEnded, TrialFailed
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
 from contend.parties import Parties
@@ -32,6 +31,8 @@ from contend.platforms.network import Networks
 from contend.platforms.registry import platform
 from contend.platforms.resources import remove_leftovers
 from contend.platforms.topology import confined
+from contend.probes.client import record_all
+from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
 from contend.scenario import Compare, Measure, Scenario, to_yaml
 from contend.scenario import load as load_scenario
@@ -42,6 +43,7 @@ from contend.units import format_value
 # Kept back from the budget for tear-down, analysis and the report.
 RESERVE_S = 4.0
 FAILURES_IN_A_ROW = 3
+RECORD_INTERVAL_MS = 100.0
 
 
 @dataclass
@@ -221,9 +223,6 @@ class _Execution:
             ledger.event("run-end", stopped=self._state.stopped, finished=len(self._state.done))
 
     def _in_places(self, ledger: Ledger) -> None:
-        from contend.probes.base import Scope
-        from contend.probes.host import HostProbe  # the native module
-
         scenario, places = self._scenario, place(self._scenario)
         spec = scenario.platform
         self._progress.started(self._summary())
@@ -264,13 +263,33 @@ class _Execution:
                 washout_ns=scenario.measure.washout,
                 keep_output=self._keep,
             )
-            probe = HostProbe()
-            probe.start(Scope(cpus=places.tool))
-            stack.callback(probe.stop)
+            recorder = Recorder(
+                record_all(RECORD_INTERVAL_MS, cpus=places.tool), self._run.series, clock=self._clock
+            )
+            stack.callback(self._close, recorder, ledger)
+            recorder.collect_in_background()
+            sources = dict(recorder.sources)
             ledger.event("platform", victim=inside.describe(), outside=outside.describe())
+            ledger.event("probe", sources=sources, notes=list(recorder.notes))
             self._pilot(runner, ledger)
-            self._blocks(runner, ledger, probe)
-            ledger.event("probe-cost", probe=probe.name, **asdict(probe.cost()))
+            self._blocks(runner, ledger, recorder)
+
+    def _collect(self, recorder: Recorder) -> None:
+        """Take over what was recorded. A run goes on without its timelines when the probe has died."""
+        try:
+            with self._interrupts.postponed():  # DuckDB answers Ctrl-C with errors of its own
+                recorder.collect()
+        except ProbeEnded as error:
+            self._progress.note(f"{error.message}: no timelines from here on")
+
+    def _close(self, recorder: Recorder, ledger: Ledger) -> None:
+        """The end of the recording; a run that comes this far has its trials, whatever became of the timelines."""
+        try:
+            recorder.close()
+        except HostFailed as error:
+            self._progress.note(f"{error.message}: the timelines end early")
+        with suppress(HostFailed):  # a full disk; what is written next says so
+            ledger.event("probe-cost", probe="contend-probe", **asdict(recorder.cost))
 
     def _clear_work(self, ledger: Ledger) -> None:
         self._run.remove_work()
@@ -323,7 +342,7 @@ class _Execution:
             self._run.write_json("plan.json", recorded | self._plan.to_json())
         self._progress.replanned(self._summary())
 
-    def _blocks(self, runner: TrialRunner, ledger: Ledger, probe: Any) -> None:
+    def _blocks(self, runner: TrialRunner, ledger: Ledger, recorder: Recorder) -> None:
         from contend.analyse import target_reached
 
         measure = self._scenario.measure
@@ -341,8 +360,7 @@ class _Execution:
             for trial in todo:
                 self._trial(runner, ledger, trial)
             self._state.block_s.append(time.monotonic() - began)
-            with self._interrupts.postponed():  # DuckDB answers Ctrl-C with errors of its own
-                probe.drain_to(self._run.series, number)
+            self._collect(recorder)
             passes = (number + 1) * self._plan.repeats
             if (
                 measure.target is not None

@@ -135,7 +135,10 @@ class RunDirectory:
 
     def remove_half_files(self) -> None:
         """Remove what a kill or a full disk left half written, beside the whole files. Only while none is written."""
-        for path in (*self.path.glob(".*.part"), *self.series.glob("*.partial")):
+        from contend.probes.series import covered_files
+
+        halves = (*self.path.glob(".*.part"), *self.series.glob("*.partial"), *covered_files(self.series))
+        for path in halves:
             path.unlink(missing_ok=True)
 
     def remove(self) -> None:
@@ -207,9 +210,9 @@ def views(run: RunDirectory) -> dict[str, str]:
         found["ledger"] = (
             f"select * from read_json({quoted(run.ledger_path)}, format='newline_delimited', union_by_name=true)"
         )
-    if run.series.is_dir():
-        for table in sorted({p.name.rsplit("-", 1)[0] for p in run.series.glob("*-*.parquet")}):
-            found[table] = (
-                f"select * from read_parquet({quoted(run.series / (table + '-*.parquet'))}, union_by_name=true)"
-            )
+    from contend.probes.series import series_files
+
+    for table, files in series_files(run.series).items():
+        listed = ", ".join(quoted(path) for path in files)
+        found[table] = f"select * from read_parquet([{listed}], union_by_name=true)"
     return found

@@ -9,22 +9,26 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from contend.errors import BadInput, HostFailed
-from contend.probes.base import Cost
+from contend.errors import BadInput, HostFailed, ProbeEnded
+from contend.probes.base import Coded, Cost
 
 if TYPE_CHECKING:
-    from contend.probes.base import Table
+    from contend.probes.base import Column, Table
 
 _PATIENCE_S = 5.0
+# A probe that answers nothing for so long is stopped or stuck; who waits for it may be waited for by a command.
+SILENCE_S = 20.0
 
 
 def program() -> Path | None:
@@ -44,12 +48,28 @@ def program() -> Path | None:
     return None if found is None else Path(found)
 
 
+def record_all(
+    interval_ms: float, *, cpus: Sequence[int] | None = None, source: str = "auto", sched: str = ""
+) -> dict[str, Any]:
+    """The configuration of a probe that records everything this build can.
+
+    `cpus`: those the probe keeps to. `source`: of the processes' figures. `sched`: whose scheduler histograms, none
+    when it is empty.
+    """
+    return {"interval_ms": interval_ms, "host": True, "cpus": None if cpus is None else list(cpus)}
+
+
 @dataclass(frozen=True, slots=True)
 class Drained:
     """What was recorded since the last drain, by table, and the probe's own cost since it began."""
 
-    tables: Mapping[str, Table]
+    coded: Mapping[str, Coded]
     cost: Cost
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """The rows with their names written out; made anew at every use."""
+        return {name: table.decoded() for name, table in self.coded.items()}
 
 
 class ProbeProcess:
@@ -79,11 +99,14 @@ class ProbeProcess:
             raise HostFailed(f"cannot start {found}: {error.strerror}", hint="make setup") from error
         # Dropped without stop, as after an exception, it ends all the same: at the end of its stdin.
         self._finalizer = weakref.finalize(self, _end, self._process)
-        self._names: dict[tuple[str, str], list[str]] = {}
-        self._last: Drained | None = None
+        assert self._process.stdout is not None
+        self._answers = _Answers(self._process.stdout.fileno())
+        self._names: dict[str, dict[str, list[str]]] = {}
+        self._cost = Cost(cpu_ns=0, samples=0)
+        self._ended = False
         hello = self._line()
         if "error" in hello:
-            self._finalizer()
+            self._end()
             kind = BadInput if hello["bad_input"] else HostFailed
             raise kind(hello["error"], hint=hello["hint"])
         self.version: str = hello["probe"]
@@ -95,25 +118,21 @@ class ProbeProcess:
         return self._process.pid
 
     def drain(self) -> Drained:
-        """The rows since the last drain. Raises HostFailed when the probe has died; those rows are lost."""
-        if self._last is not None:
-            return Drained({}, self._last.cost)
+        """The rows since the last drain; none after the end. Raises ProbeEnded, once, when the probe has died: those
+        rows are lost."""
+        if self._ended:
+            return Drained({}, self._cost)
         self._tell(b"drain\n")
         return self._tables()
 
     def stop(self) -> Drained:
-        """The rest of the rows, with a last sample taken now; the probe has ended then. Idempotent."""
-        if self._last is not None:
-            return Drained({}, self._last.cost)
+        """The rest of the rows, with a last sample taken now; the probe has ended then. Idempotent. Raises as `drain`."""
+        if self._ended:
+            return Drained({}, self._cost)
         self._tell(b"stop\n")
-        self._last = self._tables()
-        self._finalizer()
-        return self._last
-
-    @property
-    def _pipe(self) -> IO[bytes]:
-        assert self._process.stdout is not None
-        return self._process.stdout
+        rest = self._tables()
+        self._end()
+        return rest
 
     def _tell(self, what: bytes) -> None:
         assert self._process.stdin is not None
@@ -124,46 +143,102 @@ class ProbeProcess:
             raise self._died() from None
 
     def _line(self) -> dict[str, Any]:
-        line = self._pipe.readline()
-        if not line.endswith(b"\n"):
-            raise self._died()
+        try:
+            line = self._answers.line()
+        except EOFError:
+            raise self._died() from None
+        except TimeoutError:
+            raise self._silent() from None
         read: dict[str, Any] = json.loads(line)
         return read
 
-    def _died(self) -> HostFailed:
+    def _end(self) -> None:
+        self._ended = True
         self._finalizer()
+
+    def _died(self) -> ProbeEnded:
+        self._end()
         code = self._process.returncode
         how = f"status {code}" if code is not None and code >= 0 else f"signal {-(code or 0)}"
-        return HostFailed(
+        return ProbeEnded(
             f"contend-probe ended early ({how})",
             hint="what it recorded since the last drain is lost; the kernel's log may say why (dmesg)",
+        )
+
+    def _silent(self) -> ProbeEnded:
+        self._process.kill()
+        self._end()
+        return ProbeEnded(
+            f"contend-probe said nothing for {SILENCE_S:g} s and was ended",
+            hint="was it stopped (kill -STOP)? what it recorded since the last drain is lost",
         )
 
     def _tables(self) -> Drained:
         import numpy as np
 
         header = self._line()
-        tables: dict[str, Table] = {}
+        tables: dict[str, Coded] = {}
         for described in header["tables"]:
-            name, rows = described["name"], described["rows"]
+            name, rows, columns = described["name"], described["rows"], described["columns"]
+            names = self._names.setdefault(name, {})
             for column, new in described["names"]:
-                self._names.setdefault((name, column), []).extend(new)
-            table: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
-            for column in described["columns"]:
-                data = self._pipe.read(8 * rows)
-                if len(data) != 8 * rows:
-                    raise self._died()
-                values = np.frombuffer(data, dtype="<u8")
-                names = self._names.get((name, column))
-                table[column] = values if names is None else _named(names, values)
-            tables[name] = table
-        return Drained(tables, Cost(**header["cost"]))
+                names.setdefault(column, []).extend(new)
+            try:
+                data = self._answers.block(8 * rows * len(columns))
+            except EOFError:
+                raise self._died() from None
+            except TimeoutError:
+                raise self._silent() from None
+            values = np.frombuffer(data, dtype="<u8").reshape(len(columns), rows)
+            by_name: dict[str, Column] = dict(zip(columns, values, strict=True))
+            tables[name] = Coded(by_name, names)
+        self._cost = Cost(**header["cost"])
+        return Drained(tables, self._cost)
 
 
-def _named(names: Sequence[str], positions: Any) -> Any:
-    import numpy as np
+class _Answers:
+    """Lines and blocks of known length from a pipe. Raises EOFError at its end, TimeoutError in a long silence."""
 
-    return np.array(names, dtype=object)[positions.astype(np.intp)]
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+        self._pending = bytearray()
+
+    def line(self) -> bytes:
+        searched = 0
+        while (end := self._pending.find(b"\n", searched)) < 0:
+            searched = len(self._pending)
+            self._wait()
+            self._take(os.read(self._descriptor, 1 << 16))
+        line = bytes(self._pending[: end + 1])
+        del self._pending[: end + 1]
+        return line
+
+    def block(self, length: int) -> bytearray:
+        block = self._pending[:length]
+        del self._pending[:length]
+        have = len(block)
+        block.extend(bytes(length - have))
+        with memoryview(block) as view:
+            while have < length:
+                self._wait()
+                read = os.readv(self._descriptor, [view[have:]])
+                if not read:
+                    raise EOFError
+                have += read
+        return block
+
+    def _take(self, data: bytes) -> None:
+        if not data:
+            raise EOFError
+        self._pending += data
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + SILENCE_S
+        while not self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            if time.monotonic() >= deadline:
+                raise TimeoutError
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

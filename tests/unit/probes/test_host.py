@@ -1,11 +1,10 @@
-"""The host's time series on its way to disk."""
+"""The host's time series in memory."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pytest
 
@@ -14,35 +13,24 @@ from contend.probes.base import Probe, Scope
 from contend.probes.host import HostProbe
 
 
-def test_drained_files_hold_every_sample_once(tmp_path: Path) -> None:
+def test_drains_hold_every_sample_once() -> None:
     probe: Probe = HostProbe(interval_ms=5)
     assert isinstance(probe, HostProbe)
     probe.start(Scope())
-    written = []
-    for index in range(1, 4):
+    times: list[int] = []
+    for _ in range(3):
         time.sleep(0.03)
-        written += probe.drain_to(tmp_path / "it's", index)
-    rest = probe.stop()
-    assert sorted(p.name for p in written if p.name.startswith("host")) == [
-        f"host-000{i}.parquet" for i in (1, 2, 3)
-    ]
-    rows = duckdb.sql(
-        f"SELECT t_ns FROM read_parquet({[str(p) for p in written if p.name.startswith('host')]!r})"
-    )
-    stored = [t for (t,) in rows.fetchall()]
-    times = sorted([*stored, *(int(t) for t in rest["host"]["t_ns"])])
+        times += (int(t) for t in probe.drain()["host"]["t_ns"])
+    times += (int(t) for t in probe.stop()["host"]["t_ns"])
+    assert times == sorted(times)
     assert len(times) == probe.cost().samples == len(set(times))
     assert probe.cost().cpu_ns > 0 and probe.cost().errors == 0
-    assert not list((tmp_path / "it's").glob("*.partial"))
 
 
-def test_names_are_written_as_names(tmp_path: Path) -> None:
+def test_names_are_names() -> None:
     probe = HostProbe(interval_ms=5)
     probe.start(Scope())
-    time.sleep(0.02)
-    (net,) = [p for p in probe.drain_to(tmp_path, 1) if p.name == "net-0001.parquet"]
-    probe.stop()
-    names = {n for (n,) in duckdb.read_parquet(str(net)).project("interface").fetchall()}
+    names = set(probe.stop()["net"]["interface"])
     assert names == {p.name for p in Path("/sys/class/net").iterdir() if (p / "statistics").exists()}
 
 
@@ -56,15 +44,6 @@ def test_columns_are_unsigned_nanoseconds() -> None:
     assert now - 10**9 < int(cpu["t_ns"][-1]) <= now
 
 
-def test_a_disk_that_refuses_is_an_error(tmp_path: Path) -> None:
-    probe = HostProbe(interval_ms=5)
-    probe.start(Scope())
-    (tmp_path / "file").touch()
-    with pytest.raises(HostFailed, match="cannot write"):
-        probe.drain_to(tmp_path / "file" / "series", 1)
-    probe.stop()
-
-
 def test_bad_values_name_themselves() -> None:
     with pytest.raises(BadInput, match=r"0\.5 ms"):
         HostProbe(interval_ms=0.5).start(Scope())
@@ -72,6 +51,6 @@ def test_bad_values_name_themselves() -> None:
         HostProbe(interval_ms=5).start(Scope(cpus=(1023,)))
 
 
-def test_before_the_start_there_is_nothing(tmp_path: Path) -> None:
+def test_before_the_start_there_is_nothing() -> None:
     probe = HostProbe()
-    assert probe.drain_to(tmp_path, 1) == () and probe.stop() == {} and probe.cost().samples == 0
+    assert probe.drain() == {} and probe.stop() == {} and probe.cost().samples == 0
