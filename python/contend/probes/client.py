@@ -56,7 +56,13 @@ def record_all(
     `cpus`: those the probe keeps to. `source`: of the processes' figures. `sched`: whose scheduler histograms, none
     when it is empty.
     """
-    return {"interval_ms": interval_ms, "host": True, "cpus": None if cpus is None else list(cpus)}
+    return {
+        "interval_ms": interval_ms,
+        "host": True,
+        "processes": True,
+        "source": source,
+        "cpus": None if cpus is None else list(cpus),
+    }
 
 
 @dataclass(frozen=True, slots=True)

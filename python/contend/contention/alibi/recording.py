@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.contention.alibi import limits
 from contend.errors import BadInput
+from contend.probes.series import series_files
 
 if TYPE_CHECKING:
     import duckdb
@@ -62,14 +63,13 @@ class Recording:
     @classmethod
     def of_directory(cls, directory: Path, link_bytes_per_s: Mapping[str, float] | None = None) -> Recording:
         """The series of a run: files TABLE-NUMBER.parquet. Raises BadInput for files that cannot be read."""
-        found = sorted({path.name.rsplit("-", 1)[0] for path in directory.glob("*-*.parquet")})
+        found = series_files(directory)
 
         def prepare(connection: duckdb.DuckDBPyConnection) -> None:
-            for table in found:
-                files = sorted(str(path) for path in directory.glob(f"{table}-*.parquet"))
-                connection.read_parquet(files, union_by_name=True).create_view(table)
+            for table, files in found.items():
+                connection.read_parquet([str(path) for path in files], union_by_name=True).create_view(table)
 
-        return cls(_read(prepare, found, str(directory)), link_bytes_per_s or {})
+        return cls(_read(prepare, list(found), str(directory)), link_bytes_per_s or {})
 
     @classmethod
     def of_tables(
