@@ -34,19 +34,27 @@ pub struct Split {
     pub user_ns: u64,
     /// In the kernel.
     pub system_ns: u64,
+    /// Both as ticks have them.
+    ticks: (u64, u64),
 }
 
 impl Split {
     /// Share out the total of a living process.
     pub fn follow(&mut self, pid: u32, total_ns: u64) {
         let (both, user) = (read(pid, Clock::Prof).unwrap_or(0), read(pid, Clock::Virt).unwrap_or(0));
-        self.adjust(total_ns, user, both.saturating_sub(user));
+        self.ticks = (user, both.saturating_sub(user));
+        self.adjust(total_ns, self.ticks.0, self.ticks.1);
+    }
+
+    /// Share out the total of a process that has ended, of which ticks have so much more than when it was followed.
+    pub fn finish(&mut self, total_ns: u64, more_user: u64, more_system: u64) {
+        self.adjust(total_ns, self.ticks.0 + more_user, self.ticks.1 + more_system);
     }
 
     /// Share out an exact total in the proportion of two inexact parts; neither ever goes back.
     ///
     /// As the kernel does for /proc/PID/stat (kernel/sched/cputime.c, cputime_adjust), but in nanoseconds.
-    pub fn adjust(&mut self, total_ns: u64, user: u64, system: u64) {
+    fn adjust(&mut self, total_ns: u64, user: u64, system: u64) {
         if self.user_ns + self.system_ns >= total_ns {
             return;
         }
@@ -69,16 +77,16 @@ mod tests {
     #[test]
     fn neither_part_goes_back() {
         let mut split = Split::default();
-        split.adjust(1000, 0, 0);
-        assert_eq!(split, Split { user_ns: 1000, system_ns: 0 });
-        split.adjust(2000, 1, 3);
-        assert_eq!(split, Split { user_ns: 1000, system_ns: 1000 });
-        split.adjust(2400, 9, 3);
-        assert_eq!(split, Split { user_ns: 1400, system_ns: 1000 });
-        split.adjust(100, 1, 1);
-        assert_eq!(split, Split { user_ns: 1400, system_ns: 1000 });
-        split.adjust(1 << 62, u64::MAX, u64::MAX);
-        assert_eq!(split.user_ns + split.system_ns, 1 << 62);
+        let mut after = |total, user, system| {
+            split.finish(total, user, system);
+            (split.user_ns, split.system_ns)
+        };
+        assert_eq!(after(1000, 0, 0), (1000, 0));
+        assert_eq!(after(2000, 1, 3), (1000, 1000));
+        assert_eq!(after(2400, 9, 3), (1400, 1000));
+        assert_eq!(after(100, 1, 1), (1400, 1000));
+        let (user, system) = after(1 << 62, u64::MAX, u64::MAX);
+        assert_eq!(user + system, 1 << 62);
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub struct Process<T> {
 impl<T> Process<T> {
     /// As of now.
     pub fn reading(&self, pid: u32) -> Reading<'_> {
-        let Split { user_ns, system_ns } = self.split;
+        let Split { user_ns, system_ns, .. } = self.split;
         Reading {
             pid,
             start_ns: self.start_ns,
@@ -153,6 +153,7 @@ impl<D: Details> Living<D> {
         }
         self.pids = pids;
         for (_, process) in &mut self.gone {
+            process.busiest = (0, 0);
             self.files.close(&mut process.stat);
             self.details.close(&mut process.details, &mut self.files);
         }

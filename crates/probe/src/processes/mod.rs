@@ -17,6 +17,7 @@ mod numbered;
 mod proc;
 mod source;
 mod tables;
+mod taskstats;
 #[cfg(feature = "bpf")]
 mod threads;
 
@@ -65,7 +66,7 @@ type Open = fn(&mut Vec<String>) -> std::result::Result<Box<dyn Source>, String>
 
 /// Best first.
 const SOURCES: &[(Choice, &str, Open)] =
-    &[(Choice::Bpf, "BPF", open_bpf), (Choice::Proc, "/proc", open_proc)];
+    &[(Choice::Bpf, "BPF", open_bpf), (Choice::Taskstats, "taskstats", open_taskstats), (Choice::Proc, "/proc", open_proc)];
 
 fn open_source(choice: Choice, notes: &mut Vec<String>) -> Result<Box<dyn Source>> {
     let mut reasons = Vec::new();
@@ -95,6 +96,10 @@ fn open_bpf(_: &mut Vec<String>) -> std::result::Result<Box<dyn Source>, String>
 #[cfg(not(feature = "bpf"))]
 fn open_bpf(_: &mut Vec<String>) -> std::result::Result<Box<dyn Source>, String> {
     Err("this contend-probe was built without BPF".to_owned())
+}
+
+fn open_taskstats(notes: &mut Vec<String>) -> std::result::Result<Box<dyn Source>, String> {
+    Ok(Box::new(taskstats::Taskstats::open(notes)?))
 }
 
 fn open_proc(notes: &mut Vec<String>) -> std::result::Result<Box<dyn Source>, String> {
