@@ -81,8 +81,11 @@ impl Groups {
         self.by_id.get(&id).copied()
     }
 
-    /// A process of this group is alive.
-    pub fn living(&mut self, _group: Group) {}
+    /// A process was seen in this group, or moved to it.
+    pub fn enter(&mut self, _group: Group) {}
+
+    /// A process of this group ended, or was moved away.
+    pub fn leave(&mut self, _group: Group) {}
 
     /// A process of this group did something.
     pub fn add(&mut self, _group: Group, _did: &Counters) {}

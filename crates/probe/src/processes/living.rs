@@ -7,14 +7,11 @@ use contend_core::procpid::ProcessStat;
 
 use super::cputime::{self, Split};
 use super::kept::{Files, Kept};
-use super::numbered::Numbered;
+use super::newcomers::Newcomers;
 use super::source::{Counters, Reading, UNKNOWN_STATUS};
 
-/// Files of a process that has not run for so many scans are closed.
-const IDLE_SCANS: u32 = 64;
-
-/// Processes that may not be looked at are tried again after so many scans.
-const HIDDEN_SCANS: u64 = 256;
+/// Files of processes that have not run for so many scans are closed.
+const IDLE_SCANS: u64 = 64;
 
 /// Share of the descriptors that files of processes may take.
 const DESCRIPTORS: f64 = 0.6;
@@ -60,7 +57,7 @@ pub struct Process<T> {
     /// Its end has been told; only its pid is still taken.
     pub told: bool,
     stat: Kept,
-    idle: u32,
+    /// Number of the last scan in which it had run.
     scan: u64,
 }
 
@@ -88,10 +85,14 @@ impl<T> Process<T> {
 pub struct Living<D: Details> {
     /// By pid.
     pub processes: HashMap<u32, Process<D::Of>>,
+    /// Pids of those that ran since the scan before, or are new.
+    pub changed: Vec<u32>,
     /// Gone since the scan before, without having been seen as ended.
     pub gone: Vec<(u32, Process<D::Of>)>,
-    pub details: D,
-    proc: Numbered,
+    details: D,
+    /// What most scans look at of most processes: pid, and CPU time when it last ran. Side by side, to be quick.
+    clocks: Vec<(u32, u64)>,
+    newcomers: Newcomers,
     pids: Vec<u32>,
     hidden: HashSet<u32>,
     files: Files,
@@ -102,8 +103,10 @@ pub struct Living<D: Details> {
 
 /// What a closer look found.
 enum Found {
-    /// The process that was there before.
+    /// The process that was there before, and nothing new.
     Same,
+    /// That process, with so much CPU time.
+    Updated(u64),
     /// It is gone, and its pid may be another's now.
     Gone,
 }
@@ -115,9 +118,11 @@ impl<D: Details> Living<D> {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         Ok(Self {
             processes: HashMap::new(),
+            changed: Vec::new(),
             gone: Vec::new(),
             details,
-            proc: Numbered::proc()?,
+            clocks: Vec::new(),
+            newcomers: Newcomers::open()?,
             pids: Vec::new(),
             hidden: HashSet::new(),
             files: Files::new(DESCRIPTORS),
@@ -131,24 +136,43 @@ impl<D: Details> Living<D> {
     pub fn scan(&mut self) -> io::Result<()> {
         self.scans += 1;
         self.gone.clear();
-        if self.scans % HIDDEN_SCANS == 0 {
-            self.hidden.clear();
+        for pid in self.changed.drain(..) {
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.busiest = (0, 0);
+            }
         }
-        let mut pids = std::mem::take(&mut self.pids);
-        let listed = self.proc.list(&mut pids);
         let mut failed = None;
-        if listed.is_ok() {
-            for pid in &pids {
-                if let Err(error) = self.look(*pid) {
+        let mut at = 0;
+        while let Some((pid, before_ns)) = self.clocks.get(at).copied() {
+            let found = match cputime::total_ns(pid) {
+                Some(cpu_ns) if cpu_ns == before_ns => Found::Same,
+                Some(cpu_ns) => self.look_closer(pid, cpu_ns).unwrap_or_else(|error| {
                     failed.get_or_insert(error);
+                    Found::Same
+                }),
+                None => Found::Gone,
+            };
+            match found {
+                Found::Same => at += 1,
+                Found::Updated(cpu_ns) => {
+                    self.clocks[at].1 = cpu_ns;
+                    at += 1;
+                }
+                Found::Gone => {
+                    self.clocks.swap_remove(at);
+                    self.gone.extend(self.processes.remove(&pid).map(|process| (pid, process)));
+                    // Its pid may be another's now.
+                    if let Err(error) = self.begin(pid) {
+                        failed.get_or_insert(error);
+                    }
                 }
             }
-            let scans = self.scans;
-            let absent = self.processes.iter().filter(|(_, process)| process.scan != scans);
-            pids.clear();
-            pids.extend(absent.map(|(pid, _)| *pid));
-            for pid in &pids {
-                self.gone.extend(self.processes.remove(pid).map(|process| (*pid, process)));
+        }
+        let mut pids = std::mem::take(&mut self.pids);
+        let listed = self.newcomers.list(&mut pids);
+        for pid in &pids {
+            if let Err(error) = self.begin(*pid) {
+                failed.get_or_insert(error);
             }
         }
         self.pids = pids;
@@ -158,32 +182,30 @@ impl<D: Details> Living<D> {
             self.details.close(&mut process.details, &mut self.files);
         }
         self.gone.retain(|(_, process)| !process.told);
-        listed?;
-        failed.map_or(Ok(()), Err)
+        if self.scans % IDLE_SCANS == 0 {
+            self.close_idle();
+        }
+        listed.and(failed.map_or(Ok(()), Err))
     }
 
-    fn look(&mut self, pid: u32) -> io::Result<()> {
-        if let Some(process) = self.processes.get_mut(&pid) {
-            process.scan = self.scans;
-            process.busiest = (0, 0);
-            let found = match cputime::total_ns(pid) {
-                None => Found::Gone,
-                Some(cpu_ns) if cpu_ns == process.cpu_ns => {
-                    process.idle += 1;
-                    if process.idle == IDLE_SCANS {
-                        self.files.close(&mut process.stat);
-                        self.details.close(&mut process.details, &mut self.files);
-                    }
-                    Found::Same
-                }
-                Some(cpu_ns) => self.look_closer(pid, cpu_ns)?,
-            };
-            if matches!(found, Found::Same) {
-                return Ok(());
-            }
-            self.gone.extend(self.processes.remove(&pid).map(|process| (pid, process)));
+    /// Hand out those that changed; once those that ended.
+    pub fn tell(&mut self, each: &mut dyn FnMut(&Reading<'_>)) {
+        for pid in &self.changed {
+            let Some(process) = self.processes.get_mut(pid).filter(|process| !process.told) else { continue };
+            each(&process.reading(*pid));
+            process.told = process.ended.is_some();
         }
-        self.begin(pid)
+    }
+
+    /// Close the files of processes that have not run for long, and forget which may not be looked at.
+    fn close_idle(&mut self) {
+        self.hidden.clear();
+        for process in self.processes.values_mut() {
+            if process.scan + IDLE_SCANS <= self.scans {
+                self.files.close(&mut process.stat);
+                self.details.close(&mut process.details, &mut self.files);
+            }
+        }
     }
 
     /// A process that has run.
@@ -198,9 +220,9 @@ impl<D: Details> Living<D> {
             return Ok(Found::Gone);
         }
         if process.told {
-            return Ok(Found::Same);
+            return Ok(Found::Updated(cpu_ns));
         }
-        process.idle = 0;
+        process.scan = self.scans;
         take_over(process, &stat, self.page_bytes);
         process.split.follow(pid, cpu_ns);
         process.cpu_ns = cpu_ns;
@@ -210,12 +232,13 @@ impl<D: Details> Living<D> {
             Ok(busiest) => process.busiest = busiest,
             Err(error) => return or_gone(error),
         }
-        Ok(Found::Same)
+        self.changed.push(pid);
+        Ok(Found::Updated(cpu_ns))
     }
 
     /// First sight.
     fn begin(&mut self, pid: u32) -> io::Result<()> {
-        if self.hidden.contains(&pid) {
+        if self.processes.contains_key(&pid) || self.hidden.contains(&pid) {
             return Ok(());
         }
         let Some(cpu_ns) = cputime::total_ns(pid) else { return Ok(()) };
@@ -243,23 +266,23 @@ impl<D: Details> Living<D> {
             ended: None,
             told: false,
             stat,
-            idle: IDLE_SCANS - 2, // most never run again: their files are closed after the next scan
             scan: self.scans,
         };
         take_over(&mut process, &parsed, self.page_bytes);
         process.split.follow(pid, cpu_ns);
         let threads = process.threads;
         let (details, used) = (&mut process.details, &mut process.used);
-        match self.details.update(pid, threads, details, used, &mut self.files) {
+        let updated = self.details.update(pid, threads, details, used, &mut self.files);
+        // Most do not run again for long.
+        self.files.close(&mut process.stat);
+        self.details.close(&mut process.details, &mut self.files);
+        match updated {
             Ok(busiest) => process.busiest = busiest,
-            Err(error) => {
-                or_gone(error)?;
-                self.files.close(&mut process.stat);
-                self.details.close(&mut process.details, &mut self.files);
-                return Ok(());
-            }
+            Err(error) => return or_gone(error).map(|_| ()),
         }
         self.processes.insert(pid, process);
+        self.clocks.push((pid, cpu_ns));
+        self.changed.push(pid);
         Ok(())
     }
 }

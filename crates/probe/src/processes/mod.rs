@@ -13,6 +13,7 @@ mod bpf;
 mod cputime;
 mod kept;
 mod living;
+mod newcomers;
 mod numbered;
 mod proc;
 mod source;
@@ -121,10 +122,10 @@ impl Sampler for Processes {
         let interval_ns = self.before_ns.map_or(0, |before| tick.t_ns.saturating_sub(before));
         self.tables.begin(Span { t_ns: tick.t_ns, interval_ns }, clock::boottime_ns());
         let (tables, groups) = (&mut self.tables, &mut self.groups);
-        self.source.read(&mut |reading| tables.add(reading, groups))?;
-        self.untold += tables.end(groups);
+        let read = self.source.read(&mut |reading| tables.add(reading, groups));
+        self.untold += tables.end(groups, read.is_ok() && !self.source.only_changes());
         self.before_ns = Some(tick.t_ns);
-        Ok(())
+        read
     }
 
     fn settle(&mut self) {

@@ -55,13 +55,12 @@ impl Source for Proc {
             self.lost += 1;
             each(&Reading { ended: VANISHED, ..process.reading(*pid) });
         }
-        for (pid, process) in &mut self.living.processes {
-            if !process.told {
-                each(&process.reading(*pid));
-                process.told = process.ended.is_some();
-            }
-        }
+        self.living.tell(each);
         scanned
+    }
+
+    fn only_changes(&self) -> bool {
+        true
     }
 
     fn lost(&self) -> u64 {

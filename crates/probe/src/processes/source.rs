@@ -84,6 +84,11 @@ pub trait Source {
     /// A process that was there in the call before and is neither is taken to have ended, unless this fails.
     fn read(&mut self, each: &mut dyn FnMut(&Reading<'_>)) -> io::Result<()>;
 
+    /// Whether `read` leaves out processes of which nothing has changed, and tells every end.
+    fn only_changes(&self) -> bool {
+        false
+    }
+
     /// Ends of processes that were lost, because there were more than there was room for.
     fn lost(&self) -> u64 {
         0

@@ -172,15 +172,13 @@ impl Tables {
         let key = (reading.pid, reading.start_ns);
         if let Some(known) = self.known.get_mut(&key) {
             known.pass = self.pass;
-            let unchanged = known.counters == reading.counters
-                && known.threads == reading.threads
-                && known.rss_bytes == reading.rss_bytes
-                && known.cgroup == reading.cgroup
-                && reading.ended.is_none()
-                && *known.name == *reading.name;
-            if unchanged {
-                groups.living(known.who.group);
-            } else {
+            let changed = known.counters != reading.counters
+                || known.threads != reading.threads
+                || known.rss_bytes != reading.rss_bytes
+                || known.cgroup != reading.cgroup
+                || reading.ended.is_some()
+                || *known.name != *reading.name;
+            if changed {
                 self.changed(reading, groups);
             }
         } else if let Some(status) = reading.ended {
@@ -202,8 +200,8 @@ impl Tables {
         }
     }
 
-    /// All readings of this sample are in. Processes without one have ended; how many of them.
-    pub fn end(&mut self, groups: &mut Groups) -> u64 {
+    /// All readings of this sample are in. With `complete` processes without one have ended; how many of them.
+    pub fn end(&mut self, groups: &mut Groups, complete: bool) -> u64 {
         let briefs = std::mem::take(&mut self.briefs);
         if briefs.iter().any(|brief| brief.cgroup == 0) {
             let living = self.known.values().map(|known| (known.who.pid, known.who.group));
@@ -212,6 +210,9 @@ impl Tables {
         let parents: HashMap<u32, u32> = briefs.iter().map(|brief| (brief.pid, brief.ppid)).collect();
         for brief in &briefs {
             self.add_brief(brief, &parents, groups);
+        }
+        if !complete {
+            return 0;
         }
         let mut gone = Vec::new();
         self.known.retain(|_, known| {
@@ -222,6 +223,7 @@ impl Tables {
             alive
         });
         for who in &gone {
+            groups.leave(who.group);
             self.push_event(*who, Event::Ended, UNKNOWN_CODE, groups);
         }
         gone.len() as u64
@@ -239,7 +241,7 @@ impl Tables {
             false => (reading.counters, reading.busiest),
         };
         self.push_use(who, reading.threads, &did, reading.rss_bytes, busiest, groups);
-        groups.living(group);
+        groups.enter(group);
         let known = Known {
             who,
             name: reading.name.into(),
@@ -270,7 +272,9 @@ impl Tables {
         let look = known.cgroup != reading.cgroup || (!told && (renamed || t_ns >= known.look_ns));
         if look && reading.ended.is_none() {
             known.cgroup = reading.cgroup;
+            groups.leave(known.who.group);
             known.who.group = groups.of(reading.pid, reading.cgroup);
+            groups.enter(known.who.group);
             // Processes are moved when they are young: by who started them.
             known.look_ns = t_ns + ((t_ns - known.seen_ns) / 2).min(LOOK_NS);
         }
@@ -287,13 +291,11 @@ impl Tables {
         if used {
             self.push_use(who, reading.threads, &did, reading.rss_bytes, reading.busiest, groups);
         }
-        match reading.ended {
-            Some(status) => {
-                self.push_event(who, Event::Ended, exit_code(status), groups);
-                self.known.remove(&key);
-                self.grouped.insert(who.pid, who.group);
-            }
-            None => groups.living(who.group),
+        if let Some(status) = reading.ended {
+            self.push_event(who, Event::Ended, exit_code(status), groups);
+            groups.leave(who.group);
+            self.known.remove(&key);
+            self.grouped.insert(who.pid, who.group);
         }
     }
 
@@ -418,7 +420,7 @@ mod tests {
             for reading in readings {
                 self.tables.add(reading, &mut self.groups);
             }
-            self.tables.end(&mut self.groups)
+            self.tables.end(&mut self.groups, true)
         }
 
         /// (pid, event, exit_code) and (pid, user_ns, voluntary) since the last.

@@ -81,7 +81,10 @@ impl Taskstats {
             let start_ns = boot_ns.saturating_sub(exit.stats.process_elapsed_ns());
             let alive = living.processes.get_mut(&pid);
             match alive.filter(|process| process.start_ns.abs_diff(start_ns) <= slack_ns) {
-                Some(process) => tasks::fold(pid, process, &exit),
+                Some(process) => {
+                    tasks::fold(pid, process, &exit);
+                    living.changed.push(pid);
+                }
                 None => briefs.add(pid, &exit, boot_ns),
             }
         })
@@ -133,13 +136,12 @@ impl Source for Taskstats {
             each(&Reading { ended: Some(status), ..process.reading(*pid) });
         }
         self.briefs.tell(each);
-        for (pid, process) in &mut self.living.processes {
-            if !process.told {
-                each(&process.reading(*pid));
-                process.told = process.ended.is_some();
-            }
-        }
+        self.living.tell(each);
         scanned.and(folded)
+    }
+
+    fn only_changes(&self) -> bool {
+        true
     }
 
     fn lost(&self) -> u64 {
