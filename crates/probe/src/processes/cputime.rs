@@ -54,7 +54,7 @@ impl Split {
     /// Share out an exact total in the proportion of two inexact parts; neither ever goes back.
     ///
     /// As the kernel does for /proc/PID/stat (kernel/sched/cputime.c, cputime_adjust), but in nanoseconds.
-    fn adjust(&mut self, total_ns: u64, user: u64, system: u64) {
+    pub fn adjust(&mut self, total_ns: u64, user: u64, system: u64) {
         if self.user_ns + self.system_ns >= total_ns {
             return;
         }

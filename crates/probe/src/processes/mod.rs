@@ -66,8 +66,11 @@ impl Processes {
 type Open = fn(&mut Vec<String>) -> std::result::Result<Box<dyn Source>, String>;
 
 /// Best first.
-const SOURCES: &[(Choice, &str, Open)] =
-    &[(Choice::Bpf, "BPF", open_bpf), (Choice::Taskstats, "taskstats", open_taskstats), (Choice::Proc, "/proc", open_proc)];
+const SOURCES: &[(Choice, &str, Open)] = &[
+    (Choice::Bpf, "BPF", open_bpf),
+    (Choice::Taskstats, "taskstats", open_taskstats),
+    (Choice::Proc, "/proc", open_proc),
+];
 
 fn open_source(choice: Choice, notes: &mut Vec<String>) -> Result<Box<dyn Source>> {
     let mut reasons = Vec::new();
