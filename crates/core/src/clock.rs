@@ -35,6 +35,12 @@ pub fn tick_ns() -> u64 {
     1_000_000_000 / if hz > 0 { hz as u64 } else { 100 }
 }
 
+/// Bytes of a page, the unit of `/proc/vmstat` and of resident sets.
+pub fn page_bytes() -> u64 {
+    // SAFETY: sysconf takes a plain integer and touches no memory of ours.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
 /// Confine the calling thread to the given CPUs.
 pub fn pin_current_thread(cpus: &[usize]) -> io::Result<()> {
     // SAFETY: an all-zero cpu_set_t is the empty set; CPU_SET is given indices below its size only.

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::procfile::ProcFile;
 use crate::procfs::{self, DiskCounters};
 use crate::table::{Rows, Table};
+use crate::vmstat;
 
 const CPU_COLUMNS: [&str; 11] = [
     "t_ns",
@@ -68,6 +69,9 @@ pub struct HostReader {
     disks: Option<ProcFile>,
     net: Option<ProcFile>,
     memory: ProcFile,
+    vmstat: ProcFile,
+    snmp: Option<ProcFile>,
+    page_bytes: u64,
     known: Vec<(String, bool)>, // block devices seen: whole (true) or partition
     tick_ns: u64,
     buffer: Vec<u8>,
@@ -92,6 +96,8 @@ impl HostReader {
             "procs_blocked",
         ];
         columns.extend(["mem_available_bytes", "dirty_bytes", "writeback_bytes", "swap_free_bytes"]);
+        columns.extend(["mem_total_bytes", "swap_total_bytes", "swap_in_bytes", "swap_out_bytes"]);
+        columns.extend(["major_faults", "direct_scans", "oom_kills", "tcp_retransmits"]);
         let mut pressures = Vec::new();
         let mut buffer = Vec::new();
         for (name, some, full) in PRESSURES {
@@ -112,6 +118,9 @@ impl HostReader {
             disks: ProcFile::open_if_there("/proc/diskstats")?,
             net: ProcFile::open_if_there("/proc/net/dev")?,
             memory: ProcFile::open("/proc/meminfo")?,
+            vmstat: ProcFile::open("/proc/vmstat")?,
+            snmp: ProcFile::open_if_there("/proc/net/snmp")?,
+            page_bytes: clock::page_bytes(),
             known: Vec::new(),
             tick_ns: clock::tick_ns(),
             buffer,
@@ -149,6 +158,14 @@ impl HostReader {
         self.row.extend([counters.procs_running, counters.procs_blocked]);
         let memory = procfs::meminfo(self.memory.read(&mut self.buffer)?);
         self.row.extend([memory.available, memory.dirty, memory.writeback, memory.swap_free]);
+        let vm = vmstat::parse(self.vmstat.read(&mut self.buffer)?);
+        self.row.extend([memory.total, memory.swap_total]);
+        self.row.extend([vm.swapped_in * self.page_bytes, vm.swapped_out * self.page_bytes]);
+        self.row.extend([vm.major_faults, vm.direct_scans, vm.oom_kills]);
+        self.row.push(match &self.snmp {
+            Some(file) => vmstat::tcp_retransmits(file.read(&mut self.buffer)?).unwrap_or(0),
+            None => 0,
+        });
         for (file, some, full) in &self.pressures {
             let now = procfs::pressure(file.read(&mut self.buffer)?);
             self.row.extend(some.then(|| now.some_ns.unwrap_or(0)));
@@ -232,6 +249,11 @@ mod tests {
         for column in ["t_ns", "context_switches", "interrupts", "forks"] {
             assert!(increasing(host.column(column).unwrap()), "{column}");
         }
+        let all_memory = host.column("mem_total_bytes").unwrap();
+        assert!(
+            host.column("mem_available_bytes").unwrap().iter().zip(all_memory).all(|(some, all)| some < all)
+        );
+        assert!(host.column("major_faults").unwrap()[0] > 0); // every boot reads something
         assert!(disk.names[0].1.iter().all(|name| Path::new("/sys/block").join(name).exists()));
         assert!(net.names[0].1.contains(&"lo".to_owned()));
         assert_eq!((reader.drain()[0].1.len(), reader.held()), (0, 0));

@@ -4,7 +4,7 @@
 //! * [`tasks`]: a thread that follows the CPU time and run delay of one party's tasks.
 //! * [`pace`]: an open-loop load generator; latencies count from the intended send time.
 //!
-//! [`procfs`] and [`procpid`] parse what the kernel prints, [`procfile`] reads it without reopening, [`clock`] is the one clock.
+//! [`procfs`], [`procpid`] and [`vmstat`] parse what the kernel prints, [`procfile`] reads it without reopening, [`clock`] is the one clock.
 
 pub mod clock;
 pub mod error;
@@ -16,5 +16,6 @@ pub mod procpid;
 pub mod table;
 pub mod tasks;
 pub mod ticker;
+pub mod vmstat;
 
 pub use error::{Error, Result};

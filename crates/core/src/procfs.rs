@@ -67,9 +67,11 @@ pub struct NetCounters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub struct Memory {
+    pub total: u64,
     pub available: u64,
     pub dirty: u64,
     pub writeback: u64,
+    pub swap_total: u64,
     pub swap_free: u64,
 }
 
@@ -225,9 +227,11 @@ pub fn meminfo(text: &[u8]) -> Memory {
     for line in text.split(|byte| *byte == b'\n') {
         let mut words = words(line);
         let target = match words.next() {
+            Some(b"MemTotal:") => &mut memory.total,
             Some(b"MemAvailable:") => &mut memory.available,
             Some(b"Dirty:") => &mut memory.dirty,
             Some(b"Writeback:") => &mut memory.writeback,
+            Some(b"SwapTotal:") => &mut memory.swap_total,
             Some(b"SwapFree:") => &mut memory.swap_free,
             _ => continue,
         };
@@ -240,6 +244,19 @@ pub fn meminfo(text: &[u8]) -> Memory {
 pub fn schedstat(text: &[u8]) -> Option<Sched> {
     let mut words = words(text).map(number);
     Some(Sched { cpu_ns: words.next()??, run_delay_ns: words.next()??, timeslices: words.next()?? })
+}
+
+/// The number of a line `KEY NUMBER`: cpu.stat of a cgroup, /proc/vmstat.
+pub fn value(text: &[u8], key: &str) -> Option<u64> {
+    text.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut words = words(line);
+        (words.next()? == key.as_bytes()).then(|| words.next().and_then(number)).flatten()
+    })
+}
+
+/// The number that a text is.
+pub fn first_number(text: &[u8]) -> Option<u64> {
+    words(text).next().and_then(number)
 }
 
 /// Numbers one a line or word: `cgroup.threads`, `children`.
@@ -335,9 +352,15 @@ mod tests {
 
     #[test]
     fn meminfo_in_bytes() {
-        let text = b"MemTotal:       24684084 kB\nMemAvailable:   24332364 kB\nSwapFree:  4 kB\nDirty:              2116 kB\nWriteback:             1 kB\nWritebackTmp: 9 kB\n";
-        let expected =
-            Memory { available: 24_332_364 * 1024, dirty: 2116 * 1024, writeback: 1024, swap_free: 4096 };
+        let text = b"MemTotal:       24684084 kB\nMemAvailable:   24332364 kB\nSwapTotal: 9 kB\nSwapFree:  4 kB\nDirty:              2116 kB\nWriteback:             1 kB\nWritebackTmp: 9 kB\n";
+        let expected = Memory {
+            total: 24_684_084 * 1024,
+            available: 24_332_364 * 1024,
+            dirty: 2116 * 1024,
+            writeback: 1024,
+            swap_total: 9 * 1024,
+            swap_free: 4096,
+        };
         assert_eq!(meminfo(text), expected);
     }
 
@@ -352,6 +375,11 @@ mod tests {
     fn parent_behind_a_hostile_name() {
         assert_eq!(parent(b"42 (a ) S 1 (b)) S 17 42 42 0 -1 4194560"), Some(17));
         assert_eq!(parent(b"42"), None);
+        assert_eq!(
+            (value(b"a 1\nab 2\n", "ab"), value(b"a x\n", "a"), value(b"", "a")),
+            (Some(2), None, None)
+        );
+        assert_eq!((first_number(b"42\n"), first_number(b"max\n")), (Some(42), None));
         assert_eq!(ids(b"17\n42\n").collect::<Vec<_>>(), [17, 42]);
     }
 }

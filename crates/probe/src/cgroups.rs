@@ -2,13 +2,51 @@
 //!
 //! A group is named by its path in the v2 tree. On a host with v1 controllers beside that tree a container may be in
 //! groups of its own only there: then a process in the root of v2 is named by its v1 path, of the cpu controller.
+//!
+//! User and system time and I/O are sums of what its processes did. Its own files tell the rest; they are read only
+//! while something runs in it, or is held back. What they count begins when a group is first seen, and includes the
+//! groups below it.
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use contend_core::procfile::ProcFile;
+use contend_core::procfs;
+use contend_core::table::{Rows, Table};
 
-use crate::processes::Counters;
+use crate::kept::Files;
+use crate::processes::{Counters, Span};
+
+mod mounts;
+mod own;
+
+use mounts::{Mounts, Paths};
+use own::{Kind, Limits, Nodes, Own};
+
+const COLUMNS: [&str; 16] = [
+    "t_ns",
+    "interval_ns",
+    "cgroup",
+    "user_ns",
+    "system_ns",
+    "throttled_ns",
+    "throttled_periods",
+    "periods",
+    "psi_cpu_some_ns",
+    "psi_io_some_ns",
+    "psi_memory_some_ns",
+    "memory_bytes",
+    "memory_limit_bytes",
+    "read_bytes",
+    "write_bytes",
+    "processes",
+];
+const PRESSURES: [&str; 3] = ["cpu.pressure", "io.pressure", "memory.pressure"];
+
+/// Share of the descriptors that files of groups may take.
+const DESCRIPTORS: f64 = 0.2;
+/// Files of groups in which nothing ran for so many samples are closed.
+const IDLE_SAMPLES: u64 = 64;
 
 /// Position of a group in [`Groups`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,14 +59,41 @@ impl Group {
     }
 }
 
-/// All groups that a process was seen in.
+/// One group.
+#[derive(Debug, Default)]
+struct State {
+    path: String,
+    label: Option<u64>,
+    /// Of the v2 group, where it is named by that.
+    directory: Option<PathBuf>,
+    memory: Option<(PathBuf, &'static str)>,
+    nodes: Vec<usize>,
+    pressures: [Own; 3],
+    memory_now: Own,
+    /// Totals of the pressures at the last reading.
+    last: Option<[u64; 3]>,
+    processes: u64,
+    /// Since the last row.
+    used: Counters,
+    ran: bool,
+    /// Its own files said something new at the last reading: it may be held back without running.
+    stirring: bool,
+    sample: u64,
+}
+
+/// All groups that a process was seen in, and the table `cgroup_use`.
 #[derive(Debug)]
 pub struct Groups {
-    v2: Option<PathBuf>,
-    has_v1: bool,
-    paths: Vec<String>,
+    mounts: Mounts,
+    states: Vec<State>,
     by_path: HashMap<String, Group>,
     by_id: HashMap<u64, Group>,
+    nodes: Nodes,
+    files: Files,
+    /// Groups to read at the end of this sample.
+    due: Vec<Group>,
+    table: Table,
+    sample: u64,
     buffer: Vec<u8>,
 }
 
@@ -38,22 +103,23 @@ impl Groups {
 
     /// No process has been seen yet.
     pub fn new() -> Self {
-        let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-        let v2 = mounts.split(|byte| *byte == b'\n').find_map(|line| mount_of(line, "cgroup2"));
-        let has_v1 = mounts.split(|byte| *byte == b'\n').any(|line| mount_of(line, "cgroup").is_some());
         Self {
-            v2,
-            has_v1,
-            paths: vec![String::new()],
+            mounts: Mounts::read(),
+            states: vec![State::default()],
             by_path: HashMap::new(),
             by_id: HashMap::new(),
+            nodes: Nodes::default(),
+            files: Files::new(DESCRIPTORS),
+            due: Vec::new(),
+            table: Table::new(&COLUMNS, &["cgroup"]),
+            sample: 0,
             buffer: Vec::new(),
         }
     }
 
     /// Path of a group from the root of its hierarchy; `/` is the root, empty is unknown.
     pub fn path(&self, group: Group) -> &str {
-        self.paths.get(group.index()).map_or("", String::as_str)
+        self.states.get(group.index()).map_or("", |state| &state.path)
     }
 
     /// The group of a living process. `id` is that of its v2 group, 0 where unknown.
@@ -63,14 +129,14 @@ impl Groups {
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         let file = ProcFile::open(format!("/proc/{pid}/cgroup"));
-        let text = file.and_then(|file| file.read(&mut buffer).map(<[u8]>::to_vec));
+        let paths = file.and_then(|file| file.read(&mut buffer).map(Paths::parse));
         self.buffer = buffer;
         // It has ended meanwhile.
-        let Ok(text) = text else { return Self::UNKNOWN };
-        let path = path_of(&text);
-        let group = self.by_path(&path);
-        // Not of a process that may be in a v1 group of its own, and not of one that was moved meanwhile.
-        if id != 0 && (path != "/" || !self.has_v1) && self.id_of(&path) == Some(id) {
+        let Ok(paths) = paths else { return Self::UNKNOWN };
+        let group = self.named(&paths);
+        // Not of a process that only v1 tells apart from others, and not of one that was moved meanwhile.
+        let root = paths.name() == "/" && self.mounts.has_v1();
+        if id != 0 && paths.is_v2() && !root && self.id_of(group) == Some(id) {
             self.by_id.insert(id, group);
         }
         group
@@ -82,55 +148,142 @@ impl Groups {
     }
 
     /// A process was seen in this group, or moved to it.
-    pub fn enter(&mut self, _group: Group) {}
-
-    /// A process of this group ended, or was moved away.
-    pub fn leave(&mut self, _group: Group) {}
-
-    /// A process of this group did something.
-    pub fn add(&mut self, _group: Group, _did: &Counters) {}
-
-    fn id_of(&self, path: &str) -> Option<u64> {
-        let root = self.v2.as_ref()?;
-        std::fs::metadata(root.join(path.trim_start_matches('/'))).ok().map(|found| found.ino())
+    pub fn enter(&mut self, group: Group) {
+        if let Some(state) = self.states.get_mut(group.index()) {
+            state.processes += 1;
+        }
     }
 
-    fn by_path(&mut self, path: &str) -> Group {
-        if let Some(group) = self.by_path.get(path) {
+    /// A process of this group ended, or was moved away.
+    pub fn leave(&mut self, group: Group) {
+        if let Some(state) = self.states.get_mut(group.index()) {
+            state.processes = state.processes.saturating_sub(1);
+        }
+    }
+
+    /// A process of this group did something, or was seen first.
+    pub fn add(&mut self, group: Group, did: &Counters) {
+        let Some(state) = self.states.get_mut(group.index()) else { return };
+        state.used = state.used.plus(did);
+        state.ran = true;
+        if !state.stirring {
+            state.stirring = true; // due once
+            self.due.push(group);
+        }
+    }
+
+    /// One row for every group in which something ran, or that was held back.
+    pub fn end(&mut self, span: Span) {
+        self.sample += 1;
+        let due = std::mem::take(&mut self.due);
+        for group in due {
+            if self.read(group, span) {
+                self.due.push(group);
+            }
+        }
+        if self.sample % IDLE_SAMPLES == 0 {
+            self.close_idle();
+        }
+    }
+
+    /// Values held until the next drain.
+    pub fn held(&self) -> usize {
+        self.table.held()
+    }
+
+    /// The rows since the last drain.
+    pub fn drain(&mut self) -> (&'static str, Rows) {
+        ("cgroup_use", self.table.take())
+    }
+
+    /// Whether it is to be read again, though nothing may run in it.
+    fn read(&mut self, group: Group, span: Span) -> bool {
+        let Self { states, nodes, files, table, sample, .. } = self;
+        let Some(state) = states.get_mut(group.index()) else { return false };
+        state.sample = *sample;
+        let mut limits = Limits::default();
+        for at in &state.nodes {
+            limits = limits.tighter(nodes.limits(Some(*at), *sample, files));
+        }
+        let waited = state.pressures(files);
+        let memory_bytes = state.memory.as_ref().and_then(|(directory, name)| {
+            state.memory_now.read(files, directory, name).and_then(procfs::first_number)
+        });
+        let held_back = limits.throttle.throttled_ns > 0 || waited.iter().any(|ns| *ns > 0);
+        let used = std::mem::take(&mut state.used);
+        if state.ran || held_back {
+            let label = *state.label.get_or_insert_with(|| table.label(0, &state.path));
+            table.push(&[
+                span.t_ns,
+                span.interval_ns,
+                label,
+                used.user_ns,
+                used.system_ns,
+                limits.throttle.throttled_ns,
+                limits.throttle.throttled_periods,
+                limits.throttle.periods,
+                waited[0],
+                waited[1],
+                waited[2],
+                memory_bytes.unwrap_or(0),
+                limits.memory_bytes,
+                used.read_bytes,
+                used.write_bytes,
+                state.processes,
+            ]);
+        }
+        state.stirring = state.ran || held_back;
+        state.ran = false;
+        state.stirring
+    }
+
+    fn close_idle(&mut self) {
+        let since = self.sample.saturating_sub(IDLE_SAMPLES);
+        for state in self.states.iter_mut().filter(|state| state.sample < since) {
+            for own in state.pressures.iter_mut().chain([&mut state.memory_now]) {
+                own.close(&mut self.files);
+            }
+        }
+        self.nodes.close_before(since, &mut self.files);
+    }
+
+    fn id_of(&self, group: Group) -> Option<u64> {
+        let directory = self.states.get(group.index())?.directory.as_ref()?;
+        std::fs::metadata(directory).ok().map(|found| found.ino())
+    }
+
+    fn named(&mut self, paths: &Paths) -> Group {
+        if let Some(group) = self.by_path.get(paths.name()) {
             return *group;
         }
-        let group = Group(self.paths.len() as u32);
-        self.paths.push(path.to_owned());
-        self.by_path.insert(path.to_owned(), group);
+        let [v2, cpu, memory] = self.mounts.directories(paths);
+        let all = [(Kind::V2, &v2), (Kind::Cpu, &cpu), (Kind::Memory, &memory)];
+        let nodes =
+            all.iter().filter_map(|(kind, directory)| self.nodes.add(*kind, directory.as_deref()?)).collect();
+        let memory = match &v2 {
+            Some(directory) if memory.is_none() => Some((directory.clone(), "memory.current")),
+            _ => memory.map(|directory| (directory, "memory.usage_in_bytes")),
+        };
+        let group = Group(self.states.len() as u32);
+        let path = paths.name().to_owned();
+        self.by_path.insert(path.clone(), group);
+        self.states.push(State { path, directory: v2, memory, nodes, ..State::default() });
         group
     }
 }
 
-/// Where a line of /proc/self/mountinfo mounts a file system of this kind.
-fn mount_of(line: &[u8], kind: &str) -> Option<PathBuf> {
-    let line = std::str::from_utf8(line).ok()?;
-    let (left, right) = line.split_once(" - ")?;
-    let is = right.split(' ').next() == Some(kind);
-    is.then(|| left.split(' ').nth(4).map(PathBuf::from)).flatten()
-}
-
-/// The path to name a process by, of the text of /proc/PID/cgroup.
-fn path_of(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let mut v1 = None;
-    for line in text.lines() {
-        let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
-            continue;
-        };
-        if controllers.is_empty() && path != "/" {
-            return path.to_owned();
+impl State {
+    /// Time in which some of its tasks waited for CPU, I/O and memory since the last reading.
+    fn pressures(&mut self, files: &mut Files) -> [u64; 3] {
+        let Some(directory) = &self.directory else { return [0; 3] };
+        let mut now = [0; 3];
+        for ((now, own), name) in now.iter_mut().zip(&mut self.pressures).zip(PRESSURES) {
+            let text = own.read(files, directory, name);
+            *now = text.and_then(|text| procfs::pressure(text).some_ns).unwrap_or(0);
         }
-        if controllers.split(',').any(|controller| controller == "cpu") {
-            v1 = Some(path);
-        }
+        let last = self.last.replace(now).unwrap_or(now);
+        std::array::from_fn(|which| now[which].saturating_sub(last[which]))
     }
-    v1.unwrap_or("/").to_owned()
 }
 
 #[cfg(test)]
@@ -138,21 +291,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_v2_path_unless_it_is_the_root() {
-        assert_eq!(path_of(b"0::/system.slice/a.service\n"), "/system.slice/a.service");
-        assert_eq!(path_of(b"3:cpuset:/x\n2:cpu,cpuacct:/docker/12\n0::/\n"), "/docker/12");
-        assert_eq!(path_of(b"2:cpu,cpuacct:/docker/12\n0::/own\n"), "/own");
-        assert_eq!(path_of(b"0::/\n"), "/");
-        assert_eq!(path_of(b""), "/");
-    }
-
-    #[test]
-    fn finds_its_own_group_again() {
+    fn finds_its_own_group_again_and_sums_what_is_done_in_it() {
         let mut groups = Groups::new();
         let mine = groups.of(std::process::id(), 0);
         assert_ne!(mine, Groups::UNKNOWN);
         assert_eq!(groups.of(std::process::id(), 0), mine);
         assert!(groups.path(mine).starts_with('/'));
         assert_eq!(groups.of(u32::MAX >> 1, 0), Groups::UNKNOWN);
+        groups.enter(mine);
+        for _ in 0..2 {
+            groups.add(mine, &Counters { user_ns: 5, read_bytes: 7, ..Counters::default() });
+        }
+        groups.end(Span { t_ns: 1000, interval_ns: 10 });
+        let (_, rows) = groups.drain();
+        assert_eq!(rows.names[0].1, [groups.path(mine)]);
+        for (column, expected) in [("user_ns", 10), ("read_bytes", 14), ("processes", 1), ("t_ns", 1000)] {
+            assert_eq!(rows.column(column), Some(&[expected][..]), "{column}");
+        }
+    }
+
+    #[test]
+    fn a_quiet_group_has_no_row() {
+        let mut groups = Groups::new();
+        groups.add(Groups::UNKNOWN, &Counters { user_ns: 5, ..Counters::default() });
+        for t_ns in 1..5 {
+            groups.end(Span { t_ns, interval_ns: 1 });
+        }
+        assert_eq!(groups.drain().1.len(), 1);
+        assert!(groups.due.is_empty());
     }
 }

@@ -14,9 +14,12 @@ mod blame;
 mod bpf;
 mod cgroups;
 mod config;
+mod kept;
 #[cfg(feature = "bpf")]
 mod names;
+mod netlink;
 mod processes;
+mod qdisc;
 mod sampler;
 mod serve;
 mod wire;
@@ -82,10 +85,14 @@ fn open(config: &Config) -> Result<Opened> {
     }
     clock::exact_timers();
     let mut samplers: Vec<Box<dyn Sampler>> = Vec::new();
+    let mut notes = Vec::new();
     if config.host {
         samplers.push(Box::new(sampler::Host::open()?));
+        match qdisc::Qdiscs::open() {
+            Ok(sampler) => samplers.push(Box::new(sampler)),
+            Err(error) => notes.push(format!("queues of network interfaces are not recorded: {error}")),
+        }
     }
-    let mut notes = Vec::new();
     if config.processes {
         let (sampler, said) = processes::Processes::open(config.source)?;
         samplers.push(Box::new(sampler));

@@ -83,7 +83,7 @@ class ProbeProcess:
 
     >>> probe = ProbeProcess({"interval_ms": 5, "host": True})
     >>> sorted(probe.stop().tables)
-    ['cpu', 'disk', 'host', 'net']
+    ['cpu', 'disk', 'host', 'net', 'qdisc']
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:

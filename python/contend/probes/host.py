@@ -25,7 +25,7 @@ class HostProbe:
     >>> probe.start(Scope())
     >>> tables = probe.stop()
     >>> sorted(tables), "user_ns" in tables["cpu"]
-    (['cpu', 'disk', 'host', 'net'], True)
+    (['cpu', 'disk', 'host', 'net', 'qdisc'], True)
     """
 
     name = "host"

@@ -6,9 +6,9 @@ use contend_core::clock;
 use contend_core::procpid::ProcessStat;
 
 use super::cputime::{self, Split};
-use super::kept::{Files, Kept};
 use super::newcomers::Newcomers;
 use super::source::{Counters, Reading, UNKNOWN_STATUS};
+use crate::kept::{Files, Kept};
 
 /// Files of processes that have not run for so many scans are closed.
 const IDLE_SCANS: u64 = 64;
@@ -114,8 +114,6 @@ enum Found {
 impl<D: Details> Living<D> {
     /// Nothing is read yet.
     pub fn open(details: D) -> io::Result<Self> {
-        // SAFETY: sysconf takes a plain integer and touches no memory of ours.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         Ok(Self {
             processes: HashMap::new(),
             changed: Vec::new(),
@@ -127,7 +125,7 @@ impl<D: Details> Living<D> {
             hidden: HashSet::new(),
             files: Files::new(DESCRIPTORS),
             tick_ns: clock::tick_ns(),
-            page_bytes: u64::try_from(page).unwrap_or(4096),
+            page_bytes: clock::page_bytes(),
             scans: 0,
         })
     }

@@ -11,7 +11,6 @@ use crate::sampler::{Sampler, Tick};
 #[cfg(feature = "bpf")]
 mod bpf;
 mod cputime;
-mod kept;
 mod living;
 mod newcomers;
 mod numbered;
@@ -26,7 +25,8 @@ mod threads;
 pub use bpf::Bpf;
 pub use source::Counters;
 use source::Source;
-use tables::{Span, Tables};
+pub use tables::Span;
+use tables::Tables;
 
 /// Which source to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -123,10 +123,12 @@ impl Sampler for Processes {
 
     fn sample(&mut self, tick: Tick) -> io::Result<()> {
         let interval_ns = self.before_ns.map_or(0, |before| tick.t_ns.saturating_sub(before));
-        self.tables.begin(Span { t_ns: tick.t_ns, interval_ns }, clock::boottime_ns());
+        let span = Span { t_ns: tick.t_ns, interval_ns };
+        self.tables.begin(span, clock::boottime_ns());
         let (tables, groups) = (&mut self.tables, &mut self.groups);
         let read = self.source.read(&mut |reading| tables.add(reading, groups));
         self.untold += tables.end(groups, read.is_ok() && !self.source.only_changes());
+        groups.end(span);
         self.before_ns = Some(tick.t_ns);
         read
     }
@@ -136,11 +138,11 @@ impl Sampler for Processes {
     }
 
     fn held(&self) -> usize {
-        self.tables.held()
+        self.tables.held() + self.groups.held()
     }
 
     fn drain(&mut self) -> Vec<(&'static str, Rows)> {
-        self.tables.drain().into()
+        self.tables.drain().into_iter().chain([self.groups.drain()]).collect()
     }
 
     fn bpf_ns(&self) -> u64 {

@@ -8,10 +8,10 @@ use std::io;
 use contend_core::procfs::{self, Sched};
 use contend_core::procpid;
 
-use super::kept::{Files, Kept};
 use super::living::{Details, Living, VANISHED, is_gone};
 use super::numbered::Numbered;
 use super::source::{Counters, Reading, Source};
+use crate::kept::{Files, Kept};
 
 /// The source `proc`.
 pub struct Proc {

@@ -26,6 +26,11 @@ impl Counters {
         self.merged(before, u64::saturating_sub)
     }
 
+    /// Both together.
+    pub fn plus(&self, other: &Self) -> Self {
+        self.merged(other, u64::wrapping_add)
+    }
+
     /// The larger of each.
     pub fn max(&self, other: &Self) -> Self {
         self.merged(other, u64::max)

@@ -16,7 +16,6 @@ use super::living::Living;
 use super::source::{Reading, Source, UNKNOWN_STATUS};
 
 mod briefs;
-mod netlink;
 mod stats;
 mod tasks;
 

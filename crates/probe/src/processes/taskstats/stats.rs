@@ -1,7 +1,10 @@
 //! The kernel's record of one task (include/uapi/linux/taskstats.h), and how to ask for it.
 use std::io;
 
-use super::netlink::{Netlink, append, attributes};
+use crate::netlink::{Netlink, append, attributes};
+
+/// Of struct genlmsghdr, behind the header of every message: command, version, and nothing.
+const GENERIC_HEADER: usize = 4;
 
 /// Commands and attributes, as the kernel numbers them.
 const GET: u8 = 1;
@@ -155,7 +158,7 @@ pub struct Exit<'a> {
 impl<'a> Exit<'a> {
     fn parse(payload: &'a [u8]) -> Option<Self> {
         let (mut stats, mut process) = (None, None);
-        for (kind, value) in attributes(payload) {
+        for (kind, value) in attributes(payload.get(GENERIC_HEADER..)?) {
             let inner = || attributes(value).find(|(kind, _)| *kind == TYPE_STATS);
             match kind {
                 TYPE_AGGR_PID => stats = inner().and_then(|(_, bytes)| Stats::new(bytes)),
@@ -172,6 +175,26 @@ impl<'a> Exit<'a> {
     }
 }
 
+/// The number that a family of generic messages has been given.
+fn family(netlink: &mut Netlink, name: &str) -> io::Result<u16> {
+    const GET_FAMILY: u8 = 3;
+    const FAMILY_ID: u16 = 1;
+    const FAMILY_NAME: u16 = 2;
+    let mut request = Vec::new();
+    let name: Vec<u8> = name.bytes().chain([0]).collect();
+    let header = [GET_FAMILY, 1, 0, 0];
+    append(&mut request, libc::GENL_ID_CTRL as u16, 0, 0, &header, Some((FAMILY_NAME, &name)));
+    netlink.send(&request)?;
+    let mut id = None;
+    netlink.receive(|message| {
+        id = attributes(message.payload?.get(GENERIC_HEADER..).unwrap_or_default())
+            .find(|(kind, _)| *kind == FAMILY_ID)
+            .and_then(|(_, value)| Some(u16::from_ne_bytes(value.first_chunk().copied()?)));
+        Ok(())
+    })?;
+    id.ok_or_else(|| io::Error::other("no answer"))
+}
+
 /// Asks for records of living tasks.
 #[derive(Debug)]
 pub struct Requests {
@@ -183,8 +206,8 @@ pub struct Requests {
 impl Requests {
     /// Resolves the family.
     pub fn open() -> io::Result<Self> {
-        let mut netlink = Netlink::open(1 << 20)?;
-        let family = netlink.family("TASKSTATS")?;
+        let mut netlink = Netlink::open(libc::NETLINK_GENERIC, 1 << 20)?;
+        let family = family(&mut netlink, "TASKSTATS")?;
         Ok(Self { netlink, family, messages: Vec::new() })
     }
 
@@ -194,8 +217,8 @@ impl Requests {
             let first = batch * BATCH;
             self.messages.clear();
             for (at, tid) in tids.iter().enumerate() {
-                let (family, value) = (self.family, &tid.to_ne_bytes());
-                append(&mut self.messages, family, (first + at) as u32, GET, ATTR_PID, value, 0);
+                let attribute = Some((ATTR_PID, &tid.to_ne_bytes()[..]));
+                append(&mut self.messages, self.family, 0, (first + at) as u32, &[GET, 1, 0, 0], attribute);
             }
             self.netlink.send(&self.messages)?;
             let mut failed = None;
@@ -228,11 +251,12 @@ pub struct Exits {
 impl Exits {
     /// `cpus`: those to listen on, as a list ("0-3"). `room_bytes` is for those that end between two calls.
     pub fn open(cpus: &str, room_bytes: libc::c_int) -> io::Result<Self> {
-        let mut netlink = Netlink::open(room_bytes)?;
-        let family = netlink.family("TASKSTATS")?;
+        let mut netlink = Netlink::open(libc::NETLINK_GENERIC, room_bytes)?;
+        let family = family(&mut netlink, "TASKSTATS")?;
         let mut message = Vec::new();
         let value: Vec<u8> = cpus.trim().bytes().chain([0]).collect();
-        append(&mut message, family, 0, GET, ATTR_REGISTER_CPUMASK, &value, libc::NLM_F_ACK as u16);
+        let attribute = Some((ATTR_REGISTER_CPUMASK, value.as_slice()));
+        append(&mut message, family, libc::NLM_F_ACK, 0, &[GET, 1, 0, 0], attribute);
         netlink.send(&message)?;
         netlink.receive(|message| match message.payload {
             Err(error) if error.raw_os_error() != Some(0) => Err(error),
@@ -263,5 +287,43 @@ impl Exits {
     /// Tasks that ended while there was no room.
     pub fn lost(&self) -> u64 {
         self.netlink.drops()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_a_family_that_every_kernel_has_and_not_one_that_none_has() {
+        let mut netlink = Netlink::open(libc::NETLINK_GENERIC, 1 << 16).unwrap();
+        assert_eq!(family(&mut netlink, "nlctrl").unwrap(), libc::GENL_ID_CTRL as u16);
+        let absent = family(&mut netlink, "NO-SUCH-FAMILY").unwrap_err();
+        assert_eq!(absent.raw_os_error(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn fields_of_a_record() {
+        let mut bytes = vec![0; 416];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &12u16.to_ne_bytes());
+        put(4, &(3u32 << 8).to_ne_bytes());
+        put(8, &[AGROUP]);
+        put(72, &500u64.to_ne_bytes());
+        put(80, b"a (b)\n\0rest");
+        put(128, &43u32.to_ne_bytes());
+        put(132, &7u32.to_ne_bytes());
+        put(152, &2u64.to_ne_bytes());
+        put(272, &9u64.to_ne_bytes());
+        put(368, &42u32.to_ne_bytes());
+        let stats = Stats::new(&bytes).unwrap();
+        let task = Task { cpu_ns: 500, user_ns: 2000, voluntary: 9, ..Task::default() };
+        assert_eq!((stats.task(), stats.name(), stats.status()), (task, &b"a (b)\n"[..], 3 << 8));
+        assert_eq!((stats.tid(), stats.ppid(), stats.pid()), (43, 7, Some(42)));
+        assert!(stats.ends_process());
+        bytes[0] = 11; // before it named the process
+        let stats = Stats::new(&bytes).unwrap();
+        assert_eq!((stats.pid(), stats.ends_process()), (None, false));
+        assert!(Stats::new(&bytes[..200]).is_none());
     }
 }

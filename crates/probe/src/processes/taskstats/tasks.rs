@@ -2,11 +2,11 @@
 use std::ffi::CString;
 use std::io;
 
-use super::super::kept::Files;
 use super::super::living::{Details, Process};
 use super::super::numbered::Numbered;
 use super::super::source::Counters;
 use super::stats::{Exit, Requests, Task};
+use crate::kept::Files;
 
 /// Asks for run delay, switches and I/O of every thread.
 #[derive(Debug)]

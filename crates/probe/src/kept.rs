@@ -13,34 +13,54 @@ pub struct Files {
     left: usize,
     path: String,
     buffer: Vec<u8>,
+    length: usize,
 }
 
 /// A file that is opened when it is first read.
 #[derive(Debug, Default)]
 pub struct Kept(Option<ProcFile>);
 
+impl Kept {
+    /// Whether it has been read, and there was room to keep it.
+    pub fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 impl Files {
     /// A budget of this share of the descriptors this process may have.
     pub fn new(share: f64) -> Self {
-        Self { left: (descriptors() as f64 * share) as usize, path: String::new(), buffer: vec![0; LONGEST] }
+        Self {
+            left: (descriptors() as f64 * share) as usize,
+            path: String::new(),
+            buffer: vec![0; LONGEST],
+            length: 0,
+        }
     }
 
     /// The content of a file, whose path is only made when it has to be opened.
     ///
     /// An open file of /proc/PID belongs to that very process: a reused number cannot be mistaken for it.
     pub fn read(&mut self, kept: &mut Kept, path: fmt::Arguments<'_>) -> io::Result<&[u8]> {
+        self.length = 0;
         if let Some(file) = &kept.0 {
-            return file.read_short(&mut self.buffer);
+            self.length = file.read_short(&mut self.buffer)?.len();
+            return Ok(self.last());
         }
         self.path.clear();
         self.path.write_fmt(path).map_err(io::Error::other)?;
         let file = ProcFile::open(&self.path)?;
-        let read = file.read_short(&mut self.buffer)?;
+        self.length = file.read_short(&mut self.buffer)?.len();
         if self.left > 0 {
             self.left -= 1;
             kept.0 = Some(file);
         }
-        Ok(read)
+        Ok(self.last())
+    }
+
+    /// What was read last.
+    pub fn last(&self) -> &[u8] {
+        &self.buffer[..self.length]
     }
 
     /// Close.
@@ -69,7 +89,7 @@ mod tests {
 
     #[test]
     fn keeps_what_the_budget_allows_and_reads_the_rest_all_the_same() {
-        let mut files = Files { left: 1, path: String::new(), buffer: vec![0; LONGEST] };
+        let mut files = Files { left: 1, path: String::new(), buffer: vec![0; LONGEST], length: 0 };
         let (mut first, mut second) = (Kept::default(), Kept::default());
         for _ in 0..2 {
             for kept in [&mut first, &mut second] {

@@ -1,20 +1,22 @@
-//! Generic netlink, as much of it as taskstats needs (include/uapi/linux/netlink.h and genetlink.h).
+//! Netlink, as much of it as is needed here (include/uapi/linux/netlink.h).
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const HEADER: usize = 16;
-const GENERIC_HEADER: usize = 4;
 const ATTRIBUTE: usize = 4;
 /// Of an attribute's type: its two highest bits are flags.
 const TYPE_MASK: u16 = 0x3fff;
 /// Of struct sk_meminfo's values, the messages there was no room for (include/uapi/linux/sock_diag.h).
 const MEMINFO_DROPS: usize = 8;
 
+/// Longer than any datagram: the kernel makes dumps of up to 32 KiB (net/netlink/af_netlink.c, netlink_recvmsg).
+const LONGEST: usize = 64 << 10;
+
 fn aligned(length: usize) -> usize {
     length.div_ceil(4) * 4
 }
 
-/// A socket of NETLINK_GENERIC.
+/// A socket to the kernel.
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
@@ -22,11 +24,11 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// `room_bytes`: what the kernel may keep for us until we ask.
-    pub fn open(room_bytes: libc::c_int) -> io::Result<Self> {
+    /// Of a protocol (NETLINK_ROUTE). `room_bytes`: what the kernel may keep for us until we ask.
+    pub fn open(protocol: libc::c_int, room_bytes: libc::c_int) -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         // SAFETY: plain integers.
-        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_GENERIC) };
+        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, protocol) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -47,26 +49,7 @@ impl Netlink {
         if bound < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { socket, buffer: vec![0; 16 << 10] })
-    }
-
-    /// The number of a family of messages.
-    pub fn family(&mut self, name: &str) -> io::Result<u16> {
-        const GET_FAMILY: u8 = 3;
-        const FAMILY_ID: u16 = 1;
-        const FAMILY_NAME: u16 = 2;
-        let mut request = Vec::new();
-        let name: Vec<u8> = name.bytes().chain([0]).collect();
-        append(&mut request, libc::GENL_ID_CTRL as u16, 0, GET_FAMILY, FAMILY_NAME, &name, 0);
-        self.send(&request)?;
-        let mut id = None;
-        self.receive(|message| {
-            id = attributes(message.payload?)
-                .find(|(kind, _)| *kind == FAMILY_ID)
-                .and_then(|(_, value)| Some(u16::from_ne_bytes(value.first_chunk().copied()?)));
-            Ok(())
-        })?;
-        id.ok_or_else(|| io::Error::other("no answer"))
+        Ok(Self { socket, buffer: vec![0; LONGEST] })
     }
 
     /// Send one or more messages.
@@ -121,9 +104,11 @@ impl Netlink {
 /// One message.
 #[derive(Debug)]
 pub struct Message<'a> {
+    /// NLMSG_* or a number of the protocol's own.
+    pub kind: i32,
     /// As in the request.
     pub sequence: u32,
-    /// Its attributes; or the error the request was answered with.
+    /// What is behind its header; or the error the request was answered with.
     pub payload: io::Result<&'a [u8]>,
 }
 
@@ -132,40 +117,42 @@ impl<'a> Message<'a> {
     fn first(rest: &mut &'a [u8]) -> Option<Self> {
         let header = rest.get(..HEADER)?;
         let length = u32::from_ne_bytes(*header.first_chunk()?) as usize;
-        let kind = u16::from_ne_bytes(*header.get(4..)?.first_chunk()?);
+        let kind = i32::from(u16::from_ne_bytes(*header.get(4..)?.first_chunk()?));
         let sequence = u32::from_ne_bytes(*header.get(8..)?.first_chunk()?);
         let body = rest.get(HEADER..length)?;
         *rest = rest.get(aligned(length)..).unwrap_or_default();
-        let payload = if i32::from(kind) == libc::NLMSG_ERROR {
+        let payload = if kind == libc::NLMSG_ERROR {
             let code = i32::from_ne_bytes(*body.first_chunk()?);
             Err(io::Error::from_raw_os_error(-code))
         } else {
-            Ok(body.get(GENERIC_HEADER..)?)
+            Ok(body)
         };
-        Some(Self { sequence, payload })
+        Some(Self { kind, sequence, payload })
     }
 }
 
-/// Append a message with one attribute, and `extra` flags of its own, to some.
+/// Append a request to some: the protocol's own header, then one attribute where there is one.
 pub fn append(
     messages: &mut Vec<u8>,
-    family: u16,
+    kind: u16,
+    flags: libc::c_int,
     sequence: u32,
-    command: u8,
-    attribute: u16,
-    value: &[u8],
-    extra: u16,
+    header: &[u8],
+    attribute: Option<(u16, &[u8])>,
 ) {
-    let length = HEADER + GENERIC_HEADER + ATTRIBUTE + value.len();
+    let attribute_length = attribute.map_or(0, |(_, value)| ATTRIBUTE + value.len());
+    let length = HEADER + header.len() + attribute_length;
     messages.extend((length as u32).to_ne_bytes());
-    messages.extend(family.to_ne_bytes());
-    messages.extend((libc::NLM_F_REQUEST as u16 | extra).to_ne_bytes());
+    messages.extend(kind.to_ne_bytes());
+    messages.extend(((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
     messages.extend(sequence.to_ne_bytes());
     messages.extend([0; 4]); // port: the kernel knows it
-    messages.extend([command, 1, 0, 0]); // version 1
-    messages.extend(((ATTRIBUTE + value.len()) as u16).to_ne_bytes());
-    messages.extend(attribute.to_ne_bytes());
-    messages.extend(value);
+    messages.extend(header);
+    if let Some((kind, value)) = attribute {
+        messages.extend((attribute_length as u16).to_ne_bytes());
+        messages.extend(kind.to_ne_bytes());
+        messages.extend(value);
+    }
     messages.resize(messages.len() + aligned(length) - length, 0);
 }
 
@@ -187,16 +174,17 @@ mod tests {
     #[test]
     fn a_message_comes_apart_as_it_was_put_together() {
         let mut messages = Vec::new();
-        append(&mut messages, 27, 5, 1, 2, &[1, 2, 3, 4, 5], 0);
-        append(&mut messages, 27, 6, 1, 3, &[9], 0);
+        append(&mut messages, 27, 0, 5, &[7; 4], Some((2, &[1, 2, 3, 4, 5])));
+        append(&mut messages, 28, 0, 6, &[8; 4], None);
         assert_eq!(messages.len() % 4, 0);
         let mut rest = messages.as_slice();
         let first = Message::first(&mut rest).unwrap();
-        assert_eq!(first.sequence, 5);
-        let found: Vec<_> = attributes(first.payload.unwrap()).collect();
-        assert_eq!(found, [(2, &[1u8, 2, 3, 4, 5][..])]);
+        assert_eq!((first.kind, first.sequence), (27, 5));
+        let payload = first.payload.unwrap();
+        assert_eq!(payload[..4], [7; 4]);
+        assert_eq!(attributes(&payload[4..]).collect::<Vec<_>>(), [(2, &[1u8, 2, 3, 4, 5][..])]);
         let second = Message::first(&mut rest).unwrap();
-        assert_eq!(attributes(second.payload.unwrap()).next(), Some((3, &[9u8][..])));
+        assert_eq!((second.kind, second.payload.unwrap()), (28, &[8u8; 4][..]));
         assert!(Message::first(&mut rest).is_none());
     }
 
@@ -209,10 +197,19 @@ mod tests {
     }
 
     #[test]
-    fn finds_a_family_that_every_kernel_has_and_not_one_that_none_has() {
-        let mut netlink = Netlink::open(1 << 16).unwrap();
-        assert_eq!(netlink.family("nlctrl").unwrap(), libc::GENL_ID_CTRL as u16);
-        assert_eq!(netlink.family("NO-SUCH-FAMILY").unwrap_err().raw_os_error(), Some(libc::ENOENT));
+    fn the_kernel_answers_a_request_it_does_not_know_with_an_error() {
+        let mut netlink = Netlink::open(libc::NETLINK_ROUTE, 1 << 16).unwrap();
+        let mut message = Vec::new();
+        append(&mut message, 0x3ff, 0, 9, &[0; 4], None);
+        netlink.send(&message).unwrap();
+        let mut errors = Vec::new();
+        let any = netlink.receive(|message| {
+            errors.push((message.sequence, message.payload.unwrap_err().raw_os_error()));
+            Ok(())
+        });
+        assert!(any.unwrap());
+        assert_eq!(errors, [(9, Some(libc::EOPNOTSUPP))]);
+        assert!(!netlink.receive(|_| Ok(())).unwrap());
         assert_eq!(netlink.drops(), 0);
     }
 }
