@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class HostProbe:
-    """The host's counters every `interval_ms`, by contend-probe (tables host, cpu, disk, net).
+    """The host's counters every `interval_ms`, by contend-probe (tables host, cpu, disk, net, qdisc).
 
     Counters are cumulative since boot, unsigned 64-bit; a name's ending is its unit (_ns, _bytes), no ending a count.
-    Every table has t_ns (CLOCK_MONOTONIC) and lateness_ns.
+    Every table has t_ns (CLOCK_MONOTONIC), and all but qdisc have lateness_ns.
 
     >>> probe = HostProbe(interval_ms=5)
     >>> probe.start(Scope())
