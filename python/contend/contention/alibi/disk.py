@@ -71,12 +71,12 @@ def _device(
     count = np.add(now[0].count, now[1].count)
     with np.errstate(invalid="ignore", divide="ignore"):
         takes = took / count
-    alone = _expected(own, whole, now)
-    deep = (depth >= limits.DISK_DEPTH) & (count >= 1)
+    alone, larger = _expected(own, whole, now)
     with np.errstate(invalid="ignore", divide="ignore"):
         slower = takes / alone
-    compared = ~np.isnan(slower)
-    saturated = deep & np.where(compared, slower >= limits.DISK_SLOWER, depth >= limits.DISK_DEEP)
+        compared = (slower >= limits.DISK_SLOWER) | (larger <= limits.DISK_LARGER)
+    by_queue = np.where(compared, slower >= limits.DISK_SLOWER, depth >= limits.DISK_DEEP)
+    saturated = (depth >= limits.DISK_DEPTH) & (count >= 1) & by_queue
     if not saturated.any():
         return None
     # Of a request's time all but the unloaded part is waiting, while there are requests.
@@ -87,7 +87,7 @@ def _device(
     measures = [
         Measure("requests in flight, mean", depth, "requests", "table disk, read_ns + write_ns"),
         Measure("time of a request", takes / 1e6, "ms", "table disk, read_ns + write_ns a request"),
-        Measure("time of a request alone, in this recording", alone / 1e6, "ms", "table disk, lightly loaded bins"),
+        Measure("time of a request alone, in this recording", alone / 1e6, "ms", "table disk, lightly loaded"),
         Measure("requests a second", count / grid.widths * 1e9, "IOPS", "table disk, reads + writes"),
         Measure("bytes a second", rate, "B/s", "table disk, read_bytes + write_bytes"),
     ]  # fmt: skip
@@ -104,32 +104,34 @@ def _requests(own: Mapping[str, Array], grid: Grid, kind: str) -> _Requests:
     )
 
 
-def _expected(own: Mapping[str, Array], whole: Grid, now: list[_Requests]) -> Floats:
-    """By bin, what its mix of requests would take on the unloaded device, ns; NaN where that was never seen.
+def _expected(own: Mapping[str, Array], whole: Grid, now: list[_Requests]) -> tuple[Floats, Floats]:
+    """By bin, what its mix of requests would take at most on the unloaded device, ns, and how much larger they are.
 
-    A request larger than those seen alone is allowed time in proportion to its size.
+    NaN where that was never seen. A larger request is allowed time in proportion to its size.
     """
-    total, known = np.zeros_like(now[0].count), np.zeros_like(now[0].count)
+    total, known, most = (np.zeros_like(now[0].count) for _ in range(3))
     for kind, requests in zip(("read", "write"), now, strict=True):
         alone = _alone(own, whole, kind)
         if alone is None:
             continue
         with np.errstate(invalid="ignore", divide="ignore"):
             larger = np.maximum(np.nan_to_num(requests.bytes / requests.count) / max(alone.bytes, 1.0), 1.0)
+        most = np.maximum(most, np.where(requests.count > 0, larger, 0.0))
         total += np.nan_to_num(requests.count * alone.ns * larger)
         known += np.nan_to_num(requests.count)
     count = sum(np.nan_to_num(r.count) for r in now)
     with np.errstate(invalid="ignore", divide="ignore"):
-        expected: Floats = np.where((known > 0) & (known >= 0.5 * count), total / known, np.nan)
-    return expected
+        seen = (known > 0) & (known >= 0.5 * count)
+        return np.where(seen, total / known, np.nan), np.where(seen, most, np.nan)
 
 
 def _alone(own: Mapping[str, Array], whole: Grid, kind: str) -> _Alone | None:
     both = [_requests(own, whole, k) for k in ("read", "write")]
     depth = sum(r.took_ns for r in both) / whole.widths
     this = both[0] if kind == "read" else both[1]
-    light = (depth <= limits.DISK_LIGHT) & (this.count > 0)
-    count = float(this.count[light].sum()) if light.any() else 0.0
-    if count < limits.DISK_LIGHT_REQUESTS:
+    light = (depth <= limits.DISK_LIGHT) & (this.count >= limits.DISK_LIGHT_IN_BIN)
+    count = this.count[light]
+    if count.sum() < limits.DISK_LIGHT_REQUESTS:
         return None
-    return _Alone(float(this.took_ns[light].sum()) / count, float(this.bytes[light].sum()) / count)
+    takes = float(np.quantile(this.took_ns[light] / count, limits.DISK_LIGHT_QUANTILE))
+    return _Alone(takes, float(np.median(this.bytes[light] / count)))

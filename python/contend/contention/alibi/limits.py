@@ -38,12 +38,18 @@ AT_LIMIT = 0.97
 # alone on this device. Busy time is no measure: a device that serves many at once is busy with one.
 DISK_DEPTH = 2.0
 DISK_SLOWER = 2.0
-# Where the recording holds no lightly loaded time to compare with, the queue alone decides. 16: few devices serve so
-# many at once (a disk 1, a virtual disk mostly 4 to 8); a fast one may, and then the evidence says how it was judged.
-DISK_DEEP = 16.0
-# Lightly loaded: at most one in flight, and at least 20 requests for their mean time to mean something.
+# Where the recording holds no lightly loaded time to compare with, the queue alone decides. 8: few devices serve so
+# many at once (a disk 1, a virtual disk 2 to 8); a fast one may, and then the evidence says how it was judged.
+DISK_DEEP = 8.0
+# Lightly loaded: at most one in flight. At least 20 requests, for their time to mean something, in bins of 3 or more,
+# of which the quickest quarter counts: the others hold flushes and somebody else's burst.
 DISK_LIGHT = 1.0
 DISK_LIGHT_REQUESTS = 20
+DISK_LIGHT_IN_BIN = 3
+DISK_LIGHT_QUANTILE = 0.25
+# Requests more than four times as large as those seen alone cannot be cleared by comparison: how long one of them takes
+# alone is not known, only that it is at most in proportion.
+DISK_LARGER = 4.0
 
 # A network queue that holds packets at half of the samples or more, and that the link refuses to empty (overlimits,
 # drops or requeues grow), is full; a queue that a burst filled is empty at most samples.

@@ -1,0 +1,359 @@
+"""Loads that put one resource to its limit for real, with drawn intensities, and the recording of one such trial."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contend.contention.alibi.judge import judge
+from contend.contention.alibi.recording import Recording
+from contend.contention.alibi.verdict import Alibi
+from contend.errors import HostFailed
+from contend.platforms.cgroups import Layout, read_layout
+from contend.probes.client import ProbeProcess
+
+QUIET_S, SETTLE_S, PHASE_S = 1.5, 1.0, 4.0
+# Others' CPU time during the phase, beyond which the truth is not what was injected: decided without the verdict.
+DISTURBED_CPUS = 0.35
+QUIET_CPUS = 0.25
+FILE_BYTES = 512 << 20
+
+BURN = "while True: pass"
+TURNS = """
+import sys, threading
+def burn():
+    while True: pass
+for _ in range(int(sys.argv[1])): threading.Thread(target=burn).start()
+"""
+# Threads hand a lock around and sleep while they hold it: nothing but the software is in the way.
+LOCKS = """
+import sys, threading, time
+lock, hold = threading.Lock(), float(sys.argv[2])
+def work():
+    while True:
+        with lock: time.sleep(hold)
+for _ in range(int(sys.argv[1])): threading.Thread(target=work).start()
+"""
+# Pages of a file, touched at random: with less memory than the file is long most of them have to come back.
+TOUCH = """
+import mmap, random, sys, threading
+with open(sys.argv[1], "rb") as file:
+    pages = mmap.mmap(file.fileno(), int(sys.argv[2]), prot=mmap.PROT_READ)
+pages.madvise(mmap.MADV_RANDOM)
+def touch():
+    pick = random.Random()
+    while True: pages[4096 * pick.randrange(int(sys.argv[2]) // 4096)]
+for _ in range(int(sys.argv[3])): threading.Thread(target=touch).start()
+"""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One load: what it saturates, how it is described, and how it starts on a Ground."""
+
+    kind: str
+    truth: str
+    what: str
+    start: Callable[[Ground], None]
+
+
+class Ground:
+    """Where loads run: a cgroup of their own to know their CPU time, a file to read, a network namespace on request."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.layout: Layout = read_layout()
+        self.name = f"alibi-loads-{os.getpid()}"  # not one of contend's own, which `contend destroy` removes
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._clean = contextlib.ExitStack()
+        self.group = self._make(self._v2)
+
+    @property
+    def _v2(self) -> Path:
+        if self.layout.v2 is None:
+            raise HostFailed("no cgroup v2 tree", hint="mount one: mount -t cgroup2 none DIR")
+        return self.layout.v2.root
+
+    def _make(self, root: Path, name: str = "") -> Path:
+        group = root / (name or self.name)
+        group.mkdir(exist_ok=True)
+        self._clean.callback(_remove, group)
+        return group
+
+    def limited(self, controller: str, settings: Mapping[str, str], v2: Mapping[str, str]) -> Path:
+        """A cgroup with limits: of the v1 controller where there is one, else in v2."""
+        if controller in self.layout.v1:
+            group = self._make(self.layout.v1[controller].root)
+        else:
+            (self._v2 / "cgroup.subtree_control").write_text(f"+{controller}")
+            (self.group / "cgroup.subtree_control").write_text(f"+{controller}")
+            group, settings = self._make(self.group, "limited"), v2
+        for name, value in settings.items():
+            (group / name).write_text(value)
+        return group
+
+    def run(self, *argv: object, groups: Sequence[Path] = ()) -> None:
+        """Start a part of the load in the ground's cgroup, and in `groups` beside it."""
+        inside = [self.group, *groups]
+        if any(g.is_relative_to(self.group) for g in groups):
+            inside = list(groups)  # v2: a process is in one group of the tree
+        enter = "".join(f"echo 0 > {group}/cgroup.procs && " for group in inside)
+        with (self.directory / "load.err").open("ab") as errors:
+            self._processes.append(
+                subprocess.Popen(
+                    ("sh", "-c", f'{enter}exec "$@"', "sh", *map(str, argv)),
+                    stdout=subprocess.DEVNULL, stderr=errors, cwd=self.directory,
+                )
+            )  # fmt: skip
+
+    def alive(self) -> bool:
+        return all(process.poll() is None for process in self._processes)
+
+    def said(self) -> str:
+        return (self.directory / "load.err").read_text(encoding="utf-8", errors="replace")[-300:]
+
+    def cpu_ns(self) -> int:
+        """CPU time of all loads so far."""
+        text = (self.group / "cpu.stat").read_text(encoding="ascii")
+        return int(text.split()[1]) * 1000
+
+    def file(self) -> Path:
+        """A file of FILE_BYTES, written once, on the disk."""
+        path = self.directory / "data"
+        if not path.exists():
+            block = os.urandom(1 << 20)
+            with path.open("wb") as file:
+                for _ in range(FILE_BYTES >> 20):
+                    file.write(block)
+                file.flush()
+                os.fsync(file.fileno())
+        return path
+
+    def link(self, rate_mbit: int, queue_kb: int) -> tuple[str, str]:
+        """A veth pair into a namespace, its near end limited by tbf; the namespace and the far address."""
+        namespace, near, far = f"calibi{os.getpid()}", f"cali{os.getpid()}", f"calj{os.getpid()}"
+        sh = lambda *argv: subprocess.run(argv, check=True, capture_output=True)  # noqa: E731
+        sh("ip", "netns", "add", namespace)
+        self._clean.callback(subprocess.run, ("ip", "netns", "del", namespace), check=False)
+        sh("ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", namespace)
+        self._clean.callback(subprocess.run, ("ip", "link", "del", near), check=False, capture_output=True)
+        sh("ip", "addr", "add", "10.213.7.1/30", "dev", near)
+        sh("ip", "link", "set", near, "up")
+        for argv in (("addr", "add", "10.213.7.2/30", "dev", far), ("link", "set", far, "up"), ("link", "set", "lo", "up")):
+            sh("ip", "-n", namespace, *argv)  # fmt: skip
+        sh("tc", "qdisc", "add", "dev", near, "root", "tbf", "rate", f"{rate_mbit}mbit", "burst", "64kb",
+           "limit", f"{queue_kb}kb")  # fmt: skip
+        return namespace, "10.213.7.2"
+
+    def close(self) -> None:
+        """End the loads and remove all that was made, idempotent."""
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.wait()
+        self._processes.clear()
+        self._clean.close()
+
+
+def _remove(group: Path) -> None:
+    """End what is left in a group, and remove it."""
+    for _ in range(200):
+        for pid in (group / "cgroup.procs").read_text(encoding="ascii").split() if group.exists() else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), 9)
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+
+
+# The loads
+
+
+def cpu(pick: random.Random) -> Draw:
+    cpus = os.cpu_count() or 1
+    count = cpus * pick.choice((1, 2, 4))
+    method = pick.choice(("all", "matrixprod", "int64", "sqrt"))
+    return Draw(
+        "cpu", "cpu", f"stress-ng, {count} workers, {method}",
+        lambda ground: ground.run("stress-ng", "--cpu", count, "--cpu-method", method, "--timeout", 60),
+    )  # fmt: skip
+
+
+def thread(pick: random.Random) -> Draw:
+    threads = pick.choice((1, 1, 2, 4, 8))
+    if threads == 1:
+        pinned = pick.random() < 0.5
+        argv = ("taskset", "-c", pick.randrange(os.cpu_count() or 1), sys.executable) if pinned else (sys.executable,)
+        what = "one busy thread" + (", pinned" if pinned else "")
+        return Draw("thread", "thread", what, lambda ground: ground.run(*argv, "-c", BURN))
+    what = f"{threads} threads behind one GIL"
+    return Draw("thread", "thread", what, lambda ground: ground.run(sys.executable, "-c", TURNS, threads))
+
+
+def disk(pick: random.Random) -> Draw:
+    pattern, size = pick.choice(("randread", "randwrite", "randrw")), pick.choice((16, 64, 256))
+    depth = pick.choice((16, 32, 64, 128))
+    return Draw(
+        "disk", "disk", f"fio {pattern}, {size} KiB, {depth} in flight",
+        lambda ground: ground.run(
+            "fio", "--name=load", f"--filename={ground.file()}", f"--size={FILE_BYTES}", "--direct=1", f"--rw={pattern}",
+            f"--bs={size}k", "--ioengine=libaio", f"--iodepth={depth}", "--time_based", "--runtime=60",
+        ),
+    )  # fmt: skip
+
+
+def network(pick: random.Random) -> Draw:
+    rate, streams, queue = pick.choice((10, 50, 100, 300)), pick.choice((1, 2, 4)), pick.choice((64, 256, 512))
+    datagrams = ("-u", "-b", f"{rate * 2 // streams}M") if pick.random() < 0.3 else ()
+
+    def start(ground: Ground) -> None:
+        namespace, address = ground.link(rate, queue)
+        ground.run("ip", "netns", "exec", namespace, "iperf3", "-s")
+        time.sleep(0.3)
+        ground.run("iperf3", "-c", address, "-t", 60, "-P", streams, *datagrams)
+
+    kind = "UDP" if datagrams else "TCP"
+    return Draw("network", "network", f"iperf3 {kind}, {streams} streams, tbf {rate} Mbit/s, {queue} kB", start)
+
+
+def throttling(pick: random.Random) -> Draw:
+    threads, share = pick.choice((1, 2, 4)), pick.uniform(0.15, 0.75)
+    cpus = share * min(threads, os.cpu_count() or 1)
+    quota = str(round(100_000 * cpus))
+
+    def start(ground: Ground) -> None:
+        group = ground.limited(
+            "cpu",
+            {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": quota},
+            {"cpu.max": f"{quota} 100000"},
+        )
+        ground.run("stress-ng", "--cpu", threads, "--cpu-method", "int64", "--timeout", 60, groups=[group])
+
+    return Draw("throttling", "throttling", f"{threads} busy threads, quota of {cpus:.2f} CPUs", start)
+
+
+def memory(pick: random.Random) -> Draw:
+    limit, over, threads = pick.choice((48, 96, 160)) << 20, pick.uniform(1.5, 3), pick.choice((1, 2, 4))
+
+    def start(ground: Ground) -> None:
+        group = ground.limited(
+            "memory", {"memory.limit_in_bytes": str(limit)}, {"memory.max": str(limit), "memory.swap.max": "0"}
+        )
+        length = min(FILE_BYTES, int(limit * over) // 4096 * 4096)
+        ground.run(sys.executable, "-c", TOUCH, ground.file(), length, threads, groups=[group])
+
+    return Draw("memory", "memory", f"{threads} threads over {over:.1f} times a limit of {limit >> 20} MiB", start)
+
+
+def locks(pick: random.Random) -> Draw:
+    threads, hold = pick.choice((4, 16, 64)), pick.choice((0.0005, 0.002, 0.01))
+    return Draw(
+        "locks", "idle", f"{threads} threads, one lock, held {hold * 1e3:g} ms asleep",
+        lambda ground: ground.run(sys.executable, "-c", LOCKS, threads, hold),
+    )  # fmt: skip
+
+
+KINDS: Mapping[str, Callable[[random.Random], Draw]] = {
+    "cpu": cpu, "thread": thread, "disk": disk, "network": network, "throttling": throttling, "memory": memory,
+    "locks": locks,
+}  # fmt: skip
+TOOLS = ("stress-ng", "fio", "iperf3", "ip", "tc", "taskset")
+
+
+# A trial
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was injected, what the verdict was, and what others did to the CPUs meanwhile."""
+
+    kind: str
+    what: str
+    truth: str
+    verdict: str
+    subject: str
+    interval_ms: float
+    foreign_cpus: float
+    text: str
+
+    @property
+    def right(self) -> bool:
+        return self.verdict == self.truth
+
+    @property
+    def disturbed(self) -> bool:
+        return self.foreign_cpus > DISTURBED_CPUS
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "right": self.right, "disturbed": self.disturbed}
+
+
+def run_trial(draw: Draw, directory: Path, interval_ms: float) -> Trial:
+    """Quiet, load, judge: the phase is the load's time without its start."""
+    with contextlib.closing(Ground(directory)) as ground:
+        if draw.kind in ("disk", "memory"):
+            ground.file()
+        wait_quiet()
+        probe = ProbeProcess({"interval_ms": interval_ms, "host": True, "processes": True, "cgroups": True})
+        time.sleep(QUIET_S)
+        draw.start(ground)
+        time.sleep(SETTLE_S)
+        began, used = time.monotonic_ns(), ground.cpu_ns()
+        time.sleep(PHASE_S)
+        ended, used = time.monotonic_ns(), ground.cpu_ns() - used
+        alive, said = ground.alive(), ground.said()
+        tables = probe.stop().tables
+    if not alive:
+        raise HostFailed(f"the load ended early: {draw.what}", hint=said)
+    recording = Recording.of_tables(tables)
+    alibi = judge(recording, began, ended)
+    foreign = busy_cpus(alibi, tables) - used / (ended - began)
+    return Trial(
+        draw.kind, draw.what, draw.truth, alibi.verdict, alibi.subject, interval_ms, round(foreign, 3), alibi.text
+    )  # fmt: skip
+
+
+def busy_cpus(alibi: Alibi, tables: Mapping[str, Any]) -> float:
+    """CPUs' worth of busy time in the phase."""
+    return (1 - alibi.idle["cpu"]) * len(np.unique(tables["cpu"]["cpu"]))
+
+
+def wait_quiet(patience_s: float = 90.0) -> None:
+    """Wait until others leave the CPUs alone, within patience: a trial that is disturbed is known by its figures."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        before, began = _busy_s(), time.monotonic()
+        time.sleep(0.5)
+        if (_busy_s() - before) / (time.monotonic() - began) < QUIET_CPUS:
+            return
+
+
+def _busy_s() -> float:
+    fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+    return (sum(map(int, fields[:8])) - int(fields[3]) - int(fields[4])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def scratch(directory: Path) -> Iterator[Path]:
+    """A directory on a disk for the loads' file, removed afterwards."""
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
