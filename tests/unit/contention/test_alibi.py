@@ -232,6 +232,15 @@ def test_swapping_is_memory_and_its_disk_a_consequence() -> None:
     assert "cgroup /db, at its limit" in found.text and "because of memory" in found.text
 
 
+def test_reads_that_page_faults_ask_for_are_memory_where_it_is_short() -> None:
+    """Only pages that had been in use count as a stall when they come back: the rest of the reads is memory's too."""
+    host = Host().load(
+        START, END, memory_wait=0.2, io_wait=0.8, reads=20_000, read_ns=0.4 * MS, swap_in=4096 * 18_000
+    )  # fmt: skip
+    found = verdict(host)
+    assert (found.verdict, found.saturated[1].cause) == ("memory", "memory")
+
+
 def test_a_disk_beside_a_little_reclaim_is_the_disk() -> None:
     host = Host().load(START, END, memory_wait=0.12, io_wait=0.9, reads=100_000, read_ns=0.6 * MS)
     found = verdict(host)

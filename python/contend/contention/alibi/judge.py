@@ -10,7 +10,7 @@ import numpy as np
 from contend.contention.alibi import limits
 from contend.contention.alibi.cpu import cores, judge_cores, judge_threads
 from contend.contention.alibi.disk import judge_disks
-from contend.contention.alibi.grid import Grid, make_grid
+from contend.contention.alibi.grid import Grid, by_key, make_grid
 from contend.contention.alibi.memory import judge_memory
 from contend.contention.alibi.network import judge_networks
 from contend.contention.alibi.recording import Recording
@@ -111,14 +111,21 @@ def _paging(memory: Judged, disks: Judged, recording: Recording, grid: Grid) -> 
     """A disk that is busy with pages that memory had no room for is memory's doing.
 
     Most of the time that tasks wait for I/O they then stand still for memory: the kernel counts a refault or a
-    swap-in as both (mm/filemap.c, mm/page_io.c: psi_memstall_enter around the wait).
+    swap-in as both (mm/filemap.c, mm/page_io.c: psi_memstall_enter around the wait), but only of pages that had been
+    in use before. So beside a shortage it is enough that page faults ask for most of what is read.
     """
-    host = recording.get("host") or {}
-    if not memory.tracks or "psi_io_some_ns" not in host:
+    host, disk = recording.get("host") or {}, recording.get("disk") or {}
+    if not memory.tracks:
         return
-    waiting: Floats = grid.grown(host["t_ns"], host["psi_io_some_ns"]) / grid.widths
     short = memory.tracks[0]
-    explained = short.saturated & (short.waited >= 0.5 * np.nan_to_num(waiting))
+    explained = np.zeros(grid.bins, dtype=bool)
+    if "psi_io_some_ns" in host:
+        waiting: Floats = grid.grown(host["t_ns"], host["psi_io_some_ns"]) / grid.widths
+        explained |= short.waited >= 0.5 * np.nan_to_num(waiting)
+    if "major_faults" in host and "reads" in disk:
+        reads = sum(grid.grown(disk["t_ns"][r], disk["reads"][r]) for _, r in by_key(disk["device"]))
+        explained |= grid.grown(host["t_ns"], host["major_faults"]) >= 0.5 * np.nan_to_num(reads)
+    explained &= short.saturated
     for track in disks.tracks:
         if (track.saturated & explained).sum() >= 0.5 * track.saturated.sum():
             track.cause = "memory"
