@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contend.advice.finding import Finding
+from contend.contention.alibi.verdict import CellAlibi
 from contend.stats.estimate import Estimate
 
 SCHEMA_VERSION = 1
@@ -159,6 +160,7 @@ class Analysis:
     failed: tuple[str, ...]  # trials without a result, by message
     flags: Mapping[str, int]  # how many trials carry which flag
     trials: int
+    alibis: tuple[CellAlibi, ...] = ()  # by cell, where series were recorded
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -175,4 +177,5 @@ class Analysis:
             "failed": list(self.failed),
             "flags": dict(self.flags),
             "trials": self.trials,
+            "alibis": [a.to_json() for a in self.alibis],
         }

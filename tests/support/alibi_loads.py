@@ -156,7 +156,11 @@ class Ground:
         self._clean.callback(subprocess.run, ("ip", "link", "del", near), check=False, capture_output=True)
         sh("ip", "addr", "add", "10.213.7.1/30", "dev", near)
         sh("ip", "link", "set", near, "up")
-        for argv in (("addr", "add", "10.213.7.2/30", "dev", far), ("link", "set", far, "up"), ("link", "set", "lo", "up")):
+        for argv in (
+            ("addr", "add", "10.213.7.2/30", "dev", far),
+            ("link", "set", far, "up"),
+            ("link", "set", "lo", "up"),
+        ):
             sh("ip", "-n", namespace, *argv)  # fmt: skip
         sh("tc", "qdisc", "add", "dev", near, "root", "tbf", "rate", f"{rate_mbit}mbit", "burst", "64kb",
            "limit", f"{queue_kb}kb")  # fmt: skip
@@ -205,7 +209,11 @@ def thread(pick: random.Random) -> Draw:
     threads = pick.choice((1, 1, 2, 4, 8))
     if threads == 1:
         pinned = pick.random() < 0.5
-        argv = ("taskset", "-c", pick.randrange(os.cpu_count() or 1), sys.executable) if pinned else (sys.executable,)
+        argv = (
+            ("taskset", "-c", pick.randrange(os.cpu_count() or 1), sys.executable)
+            if pinned
+            else (sys.executable,)
+        )
         what = "one busy thread" + (", pinned" if pinned else "")
         return Draw("thread", "thread", what, lambda ground: ground.run(*argv, "-c", BURN))
     what = f"{threads} threads behind one GIL"
@@ -225,7 +233,11 @@ def disk(pick: random.Random) -> Draw:
 
 
 def network(pick: random.Random) -> Draw:
-    rate, streams, queue = pick.choice((10, 50, 100, 300)), pick.choice((1, 2, 4)), pick.choice((64, 256, 512))
+    rate, streams, queue = (
+        pick.choice((10, 50, 100, 300)),
+        pick.choice((1, 2, 4)),
+        pick.choice((64, 256, 512)),
+    )
     datagrams = ("-u", "-b", f"{rate * 2 // streams}M") if pick.random() < 0.3 else ()
 
     def start(ground: Ground) -> None:
@@ -235,7 +247,9 @@ def network(pick: random.Random) -> Draw:
         ground.run("iperf3", "-c", address, "-t", 60, "-P", streams, *datagrams)
 
     kind = "UDP" if datagrams else "TCP"
-    return Draw("network", "network", f"iperf3 {kind}, {streams} streams, tbf {rate} Mbit/s, {queue} kB", start)
+    return Draw(
+        "network", "network", f"iperf3 {kind}, {streams} streams, tbf {rate} Mbit/s, {queue} kB", start
+    )
 
 
 def throttling(pick: random.Random) -> Draw:
@@ -259,12 +273,16 @@ def memory(pick: random.Random) -> Draw:
 
     def start(ground: Ground) -> None:
         group = ground.limited(
-            "memory", {"memory.limit_in_bytes": str(limit)}, {"memory.max": str(limit), "memory.swap.max": "0"}
+            "memory",
+            {"memory.limit_in_bytes": str(limit)},
+            {"memory.max": str(limit), "memory.swap.max": "0"},
         )
         length = min(FILE_BYTES, int(limit * over) // 4096 * 4096)
         ground.run(sys.executable, "-c", TOUCH, ground.file(), length, processes, groups=[group])
 
-    return Draw("memory", "memory", f"{processes} processes over {over:.1f} times a limit of {limit >> 20} MiB", start)
+    return Draw(
+        "memory", "memory", f"{processes} processes over {over:.1f} times a limit of {limit >> 20} MiB", start
+    )
 
 
 def locks(pick: random.Random) -> Draw:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,7 +42,8 @@ def make_progress(as_json: bool) -> Progress:
 
 def load_report(run: RunDirectory) -> ReportInput:
     """Everything a report needs, from the run directory alone."""
-    from contend.analyse import analyse
+    from contend.analyse import analyse, latest
+    from contend.contention.alibi.cells import cell_alibis
     from contend.errors import ScenarioError
     from contend.report.model import ReportInput
     from contend.scenario import parse
@@ -52,11 +54,13 @@ def load_report(run: RunDirectory) -> ReportInput:
     recorded = run.read_json("plan.json")
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
+    rows = run.rows()
+    analysis = replace(analyse(run, scenario), alibis=cell_alibis(latest(rows), run.series))
     return ReportInput(
-        analysis=analyse(run, scenario),
+        analysis=analysis,
         environment=run.read_json("environment.json"),
         scenario_text=text,
-        rows=tuple(run.rows()),
+        rows=tuple(rows),
         series_dir=run.series,
         command=str(recorded.get("command", f"contend run {shown(run.path)}/scenario.yaml")),
         run_dir=str(shown(run.path)),

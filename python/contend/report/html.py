@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
+from contend.contention.alibi.words import short
 from contend.report import words
 from contend.report.matrix import condition, is_compare, matrices, secondary, subject
 from contend.report.model import ReportInput
@@ -72,6 +73,7 @@ def _environment() -> Environment:
     )  # fmt: skip
     environment.globals.update(
         words=words,
+        short=short,
         heat=heat,
         subject=subject,
         condition=condition,

@@ -114,6 +114,16 @@ DEFINITIONS: dict[str, Schema] = {
         advice=TEXT,
         verify={**TEXT, "description": "a command line, or empty"},
     ),
+    "cell_alibi": closed(
+        "What the hardware did while a cell was measured, by the series recorded beside its trials.",
+        cell=TEXT,
+        factors=FACTORS,
+        verdict={"enum": list(alibi.VERDICTS)},
+        subject=TEXT,
+        trials={**COUNT, "description": "counted trials that hold samples, the first thirty"},
+        agreeing={**COUNT, "description": "of them, those with this verdict"},
+        text=TEXT,
+    ),
     "design": closed(
         "How the numbers were made.",
         seed={"type": "integer"},
@@ -151,6 +161,7 @@ def analysis_schema() -> Schema:
             failed=TEXTS,
             flags={"type": "object", "additionalProperties": COUNT},
             trials=COUNT,
+            alibis=many(ref("cell_alibi")),
         ),
         "$defs": DEFINITIONS,
     }

@@ -10,6 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from contend.analysis import Analysis, CellResult
+from contend.contention.alibi.words import cell_line
 from contend.report import words
 from contend.report.matrix import (
     Matrix,
@@ -59,6 +60,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     for matrix in matrices(report.analysis):
         printer.matrix(matrix)
     printer.certainty()
+    printer.alibis(verbose)
     if verbose:
         printer.secondary()
     if not is_compare(report.analysis):
@@ -246,6 +248,17 @@ class _Printer:
             )
         if target := words.target_line(self.report):
             self.line(target, "", 2, 2)
+
+    def alibis(self, verbose: bool) -> None:
+        """What the hardware did meanwhile. An interference study has its findings: there only where asked for."""
+        if not self.analysis.alibis or not (verbose or is_compare(self.analysis)):
+            return
+        self.line()
+        self.line("Hardware meanwhile", "bold")
+        for alibi in self.analysis.alibis:
+            self.line(f"{alibi.cell}: {cell_line(alibi)}", "", 2, 2)
+            if verbose:
+                self.line(alibi.text, "dim", 4, 2)
 
     def secondary(self) -> None:
         cells = secondary(self.analysis)

@@ -45,6 +45,34 @@ class Saturation:
 
 
 @dataclass(frozen=True, slots=True)
+class CellAlibi:
+    """What the hardware did while one cell of a run was measured.
+
+    verdict: that of most of the cell's counted trials; agreeing: of how many of `trials`. text: of the trial in their
+    middle.
+    """
+
+    cell: str
+    factors: Mapping[str, str]
+    verdict: str
+    subject: str
+    trials: int
+    agreeing: int
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cell": self.cell,
+            "factors": dict(self.factors),
+            "verdict": self.verdict,
+            "subject": self.subject,
+            "trials": self.trials,
+            "agreeing": self.agreeing,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Alibi:
     """What the hardware did during one phase.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from contend.advice.finding import Evidence
 from contend.contention.alibi import limits
-from contend.contention.alibi.verdict import Alibi, Saturation
+from contend.contention.alibi.verdict import Alibi, CellAlibi, Saturation
 from contend.units import format_value
 
 _LIMIT = {
@@ -27,6 +27,37 @@ _CALM = {
     "steal": "nothing stolen",
     "throttling": "nothing throttled",
 }
+
+
+_SHORT = {
+    "cpu": "the CPU was the limit",
+    "memory": "memory was the limit",
+    "disk": "the disk was the limit",
+    "network": "the network was the limit",
+    "steal": "the hypervisor took CPU time",
+    "throttling": "a CPU quota was the limit",
+    "thread": "one thread was the limit",
+    "idle": "hardware idle",
+    "unknown": "not known",
+}
+
+
+def short(alibi: Alibi | CellAlibi) -> str:
+    """The verdict in a few words.
+
+    >>> short(CellAlibi("a", {}, "disk", "vda", 10, 9, ""))
+    'the disk was the limit (vda)'
+    """
+    return _SHORT[alibi.verdict] + (f" ({alibi.subject})" if alibi.subject else "")
+
+
+def cell_line(alibi: CellAlibi) -> str:
+    """The verdict on a cell, and how many of its trials agree.
+
+    >>> cell_line(CellAlibi("a", {}, "idle", "", 10, 9, ""))
+    'hardware idle, in 9 of 10 trials'
+    """
+    return f"{short(alibi)}, in {alibi.agreeing} of {alibi.trials} trials"
 
 
 def paragraph(alibi: Alibi) -> str:

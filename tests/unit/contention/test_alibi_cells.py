@@ -1,0 +1,83 @@
+"""The alibis of a run's cells, and their words in reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+
+from contend.contention.alibi.cells import cell_alibis
+from contend.contention.alibi.words import cell_line
+from contend.probes.base import Coded
+from contend.probes.series import SeriesWriter
+from contend.report.schema import DEFINITIONS
+from contend.report.terminal import render
+from support.alibi_series import Host, Thread
+from support.report_samples import interference
+
+SLOTS = 12
+
+
+def recorded(directory: Path) -> list[dict[str, Any]]:
+    """A run of two cells in turns, two seconds each: one burns on one thread, the other waits for itself."""
+    host = Host(seconds=2.0 * SLOTS + 2, interval=0.1)
+    rows = []
+    for slot in range(SLOTS):
+        start, end = 1 + 2.0 * slot, 2.8 + 2.0 * slot
+        if slot % 2 == 0:
+            burner = Thread("burner", 500 + slot, 1.0, 1.0)
+            host.load(start - 0.05, end, cores=[0.25] * 4, threads=[burner])
+        began, ended = host.span(start, end)
+        cell = "sleeper" if slot % 2 else "burner"
+        rows.append(
+            {"cell": cell, "factors": {"variant": cell}, "phase": "pilot" if slot < 2 else "counted", "status": "ok",
+             "started_ns": began, "ended_ns": ended}
+        )  # fmt: skip
+    writer = SeriesWriter(directory)
+    writer.add({name: _coded(table) for name, table in host.tables().items()})
+    writer.close()
+    return rows
+
+
+def _coded(table: dict[str, Any]) -> Coded:
+    columns, names = dict(table), {}
+    for column, values in table.items():
+        if values.dtype == object:
+            names[column], columns[column] = np.unique(values.astype(str), return_inverse=True)
+    return Coded(columns, names)
+
+
+def test_each_cell_has_the_verdict_of_its_trials(tmp_path: Path) -> None:
+    rows = recorded(tmp_path)
+    burner, sleeper = cell_alibis(rows, tmp_path)
+    assert (burner.cell, burner.verdict, burner.trials, burner.agreeing) == ("burner", "thread", 5, 5)
+    # Not the number of one trial's process.
+    assert burner.subject == "burner"
+    assert (sleeper.verdict, sleeper.agreeing) == ("idle", 5)
+    assert cell_line(burner) == "one thread was the limit (burner), in 5 of 5 trials"
+    schema = {**DEFINITIONS["cell_alibi"], "$defs": DEFINITIONS}
+    jsonschema.validate(burner.to_json(), schema)
+
+
+def test_trials_between_two_samples_have_none(tmp_path: Path) -> None:
+    rows = recorded(tmp_path)
+    for row in rows:
+        row["ended_ns"] = row["started_ns"] + 150_000_000
+    assert cell_alibis(rows, tmp_path) == ()
+    assert cell_alibis(rows, tmp_path / "nothing") == ()
+
+
+def test_reports_tell_it_where_it_is_no_noise(tmp_path: Path) -> None:
+    import dataclasses
+
+    report = interference()
+    alibis = cell_alibis(recorded(tmp_path), tmp_path)
+    report = dataclasses.replace(report, analysis=dataclasses.replace(report.analysis, alibis=alibis))
+    assert "Hardware meanwhile" not in render(report, width=100)  # its findings say more
+    assert "burner: one thread was the limit" in render(report, width=100, verbose=True)
+    compare = dataclasses.replace(
+        report, analysis=dataclasses.replace(report.analysis, study="compare", cells=(), controls=())
+    )
+    assert "sleeper: hardware idle, in 5 of 5 trials" in render(compare, width=100)
