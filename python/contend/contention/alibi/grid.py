@@ -66,19 +66,22 @@ class Grid:
 
 
 def make_grid(times: Array, start_ns: int, end_ns: int, least_ns: int) -> Grid | None:
-    """Bins of at least `least_ns` between the samples that cover [start_ns, end_ns]; None with fewer than two samples.
+    """Bins of at least `least_ns` between the samples in [start_ns, end_ns]; None with fewer than two samples.
 
-    The bin that holds the phase's start, and the one that holds its end, belong to it only if most of it does.
+    What lies between the phase's start and its first sample may be idle time of before, so it is left out, and at the
+    end likewise. A phase that holds no two samples is judged by the interval that holds it.
 
     >>> make_grid(np.arange(0, 3_000, 100), 250, 2_600, 500).edges.tolist()
-    [200, 700, 1200, 1700, 2200, 2600]
+    [300, 800, 1300, 1800, 2300, 2600]
+    >>> make_grid(np.arange(0, 3_000, 1_000), 1_300, 1_600, 500).edges.tolist()
+    [1000, 2000]
     """
     t = np.unique(times).astype(np.int64)
     if len(t) < 2:
         return None
-    first, last = _nearest(t, start_ns), _nearest(t, end_ns)
-    if first == last:  # shorter than an interval: the interval that holds it
-        first = max(0, min(int(np.searchsorted(t, start_ns, "right")) - 1, len(t) - 2))
+    first, last = int(np.searchsorted(t, start_ns, "left")), int(np.searchsorted(t, end_ns, "right")) - 1
+    if first >= last:
+        first = max(0, min(int(np.searchsorted(t, (start_ns + end_ns) // 2, "right")) - 1, len(t) - 2))
         last = first + 1
     edges = [int(t[first])]
     for at in t[first + 1 : last + 1]:
@@ -91,10 +94,6 @@ def make_grid(times: Array, start_ns: int, end_ns: int, least_ns: int) -> Grid |
         else:
             edges.append(int(t[last]))
     return Grid(np.array(edges, dtype=np.int64))
-
-
-def _nearest(t: Array, at_ns: int) -> int:
-    return int(np.argmin(np.abs(t - at_ns)))
 
 
 def by_key(keys: Array) -> Iterator[tuple[Any, Array]]:
