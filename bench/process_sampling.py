@@ -123,7 +123,9 @@ def measures() -> dict[str, Measure]:
     if shutil.which("atop"):
         found["atop"] = command(lambda out, n: ["atop", "-w", str(out), "1", str(n)])
     if shutil.which("pidstat"):
-        found["pidstat"] = command(lambda out, n: ["pidstat", "-u", "-r", "-d", "-w", "-p", "ALL", "1", str(n)])
+        found["pidstat"] = command(
+            lambda out, n: ["pidstat", "-u", "-r", "-d", "-w", "-p", "ALL", "1", str(n)]
+        )
     if importlib.util.find_spec("psutil"):
         found["psutil"] = by_psutil
     return found

@@ -8,6 +8,9 @@
     series/*.parquet   timelines of the host, written a block at a time
     findings.json      the analysis; report.html the page made from it
 
+A recording of `contend sample` is a smaller one: sample.json (what was asked, how it ended), environment.json, series,
+summary.json, report.html.
+
 Crash guarantees: a row that `append` returned from is on the disk; a torn last line is cut off when the run
 is opened again; whole files are written beside their name and renamed, so they are old or new, never half.
 """
@@ -27,6 +30,7 @@ from contend.errors import BadInput, HostFailed, UnknownName
 from contend.ledger import append_line, is_locked, read_rows, truncate_torn_line
 
 SCHEMA_VERSION = 1
+PLAN_FILE, SAMPLE_FILE = "plan.json", "sample.json"
 Row = dict[str, Any]
 
 
@@ -57,20 +61,35 @@ class RunDirectory:
         )
 
     @classmethod
-    def open(cls, path: str | Path) -> RunDirectory:
-        """An existing run. Raises BadInput when the path is none."""
+    def open(cls, path: str | Path, *, samples: bool = False) -> RunDirectory:
+        """An existing run; with `samples` a recording of `contend sample` will do. Raises BadInput when it is none."""
         directory = Path(path)
         if not directory.exists():
             places = (directory.parent, Path("runs"))
+            marks = (PLAN_FILE, SAMPLE_FILE) if samples else (PLAN_FILE,)
             raise UnknownName(
-                "run", str(path), {str(p.parent) for where in places for p in where.glob("*/plan.json")}
+                "run",
+                str(path),
+                {str(p.parent) for where in places for mark in marks for p in where.glob(f"*/{mark}")},
             )
-        if not (directory / "plan.json").is_file():
-            raise BadInput(
-                f"'{path}' is not a run directory: it has no plan.json",
-                hint="name a directory that `contend run` made, like runs/NAME-TIME",
-            )
-        return cls(directory)
+        run = cls(directory)
+        if not (directory / PLAN_FILE).is_file():
+            if not run.is_sample:
+                raise BadInput(
+                    f"'{path}' is not a run directory: it has no {PLAN_FILE}",
+                    hint="name a directory that `contend run` made, like runs/NAME-TIME",
+                )
+            if not samples:
+                raise BadInput(
+                    f"'{path}' is a recording of `contend sample`: it has no trials",
+                    hint=f"contend report {path}, contend sql {path} … and contend export {path} … work on it",
+                )
+        return run
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether `contend sample` made it."""
+        return (self.path / SAMPLE_FILE).is_file()
 
     @property
     def trials_path(self) -> Path:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from contend.report.model import ReportInput
     from contend.report.progress import Progress
     from contend.run import Outcome
+    from contend.sample.summary import Summary
     from contend.store import RunDirectory
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,6 +76,17 @@ def write_report(run: RunDirectory) -> ReportInput:
     run.write_json("findings.json", report.analysis.to_json())
     run.write_text("report.html", render_html(report))
     return report
+
+
+def write_sample_report(run: RunDirectory) -> Summary:
+    """summary.json and report.html of a recording, anew."""
+    from contend.report.sample_page import render_sample
+    from contend.sample.summary import summarise
+
+    summary = summarise(run)
+    run.write_json("summary.json", summary.to_json())
+    run.write_text("report.html", render_sample(run, summary, shown_as=str(shown(run.path))))
+    return summary
 
 
 def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:

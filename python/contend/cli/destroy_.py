@@ -30,7 +30,11 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
         raise BadInput(
             "name one run, or --all", hint="contend destroy runs/NAME-TIME, or: contend destroy --all"
         )
-    report = destroy_all(force=force) if every else destroy_run(RunDirectory.open(str(run)).path, force=force)
+    report = (
+        destroy_all(force=force)
+        if every
+        else destroy_run(RunDirectory.open(str(run), samples=True).path, force=force)
+    )
     if as_json:
         json.dump(report.to_json(), sys.stdout, indent=1)
         print()

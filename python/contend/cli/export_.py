@@ -10,7 +10,15 @@ from contend.cli.common import load_report, shown
 from contend.units import parse_fraction
 
 TABLES = ("csv", "parquet", "junit", "openmetrics")
-SUFFIX = {"csv": "csv", "parquet": "parquet", "junit": "xml", "openmetrics": "txt"}
+TRACES = ("perfetto", "chrome")
+SUFFIX = {
+    "csv": "csv",
+    "parquet": "parquet",
+    "junit": "xml",
+    "openmetrics": "txt",
+    "perfetto": "perfetto-trace",
+    "chrome": "json",
+}
 
 
 @click.command("export", short_help="Write a run in another format.")
@@ -18,9 +26,9 @@ SUFFIX = {"csv": "csv", "parquet": "parquet", "junit": "xml", "openmetrics": "tx
 @click.option(
     "--to",
     "form",
-    type=click.Choice([*TABLES, "svg", "png"]),
+    type=click.Choice([*TABLES, *TRACES, "svg", "png"]),
     required=True,
-    help="svg and png write one file a plot.",
+    help="svg and png write one file a plot; perfetto and chrome the recorded timelines as counters.",
 )
 @click.option(
     "-o",
@@ -36,10 +44,25 @@ SUFFIX = {"csv": "csv", "parquet": "parquet", "junit": "xml", "openmetrics": "tx
     help="junit: a slowdown whose interval lies above this is a failure.",
 )
 def command(run: str, form: str, output: Path | None, fail_above: str) -> int:
-    """Write RUN as tidy CSV or Parquet (a row a trial and metric), JUnit, OpenMetrics, or its plots."""
+    """Write RUN as tidy CSV or Parquet (a row a trial and metric), JUnit, OpenMetrics, a trace, or its plots.
+
+    Of a recording of `contend sample`, csv and parquet write a directory with a file a table.
+    """
     from contend.store import RunDirectory
 
-    directory = RunDirectory.open(run)
+    directory = RunDirectory.open(run, samples=True)
+    if form in TRACES:
+        from contend.report.counters import export_counters
+
+        target = output or directory.path / f"export.{SUFFIX[form]}"
+        export_counters(directory, form, target)
+        print(shown(target))
+        return 0
+    if directory.is_sample:
+        from contend.report.sample_export import export_sample
+
+        print(shown(export_sample(directory, form, output)))
+        return 0
     report = load_report(directory)
     if form in TABLES:
         from contend.report.export import export

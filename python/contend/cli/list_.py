@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import click
+
+from contend.cli.common import runs_option, shown
 
 PLATFORMS = {
     "bare": "this host as it is; a cgroup only to account and to clean up",
@@ -13,18 +16,23 @@ PLATFORMS = {
 }
 PROBES = {
     "host": "CPU by state and core, run queue, pressure, disk queue, network; absolute deadlines, own cost published",
+    "processes": "CPU time, run delay, switches, faults, memory and I/O of every process, by BPF, taskstats or /proc",
     "run-delay": "time a party's tasks were runnable and waited, from schedstat",
     "snapshot": "counters before and after every trial: steal, pressure, throttling, disk, switches",
 }
 
 
+KINDS = ["scenarios", "workloads", "platforms", "probes"]
+
+
 @click.command("list", short_help="Show what there is by name.")
-@click.argument("what", type=click.Choice(["scenarios", "workloads", "platforms", "probes"]), required=False)
+@click.argument("what", type=click.Choice([*KINDS, "runs"]), required=False)
+@runs_option
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
-def command(what: str | None, as_json: bool) -> int:
-    """Show built-in scenarios, workloads (yours too), platforms and probes."""
-    kinds = [what] if what else ["scenarios", "workloads", "platforms", "probes"]
-    found = {kind: _entries(kind) for kind in kinds}
+def command(what: str | None, runs: Path, as_json: bool) -> int:
+    """Show built-in scenarios, workloads (yours too), platforms and probes; or `runs`, the runs and recordings here."""
+    kinds = [what] if what else KINDS
+    found = {kind: _runs(runs) if kind == "runs" else _entries(kind) for kind in kinds}
     if as_json:
         json.dump(found, sys.stdout, indent=1)
         print()
@@ -35,6 +43,21 @@ def command(what: str | None, as_json: bool) -> int:
         for name, text in entries.items():
             print(f"  {name:<{width}}  {text}")
     return 0
+
+
+def _runs(place: Path) -> dict[str, str]:
+    """Directories of runs and recordings, oldest first, and the command that each came from."""
+    from contend.store import PLAN_FILE, SAMPLE_FILE
+
+    marks = [mark for name in (PLAN_FILE, SAMPLE_FILE) for mark in place.glob(f"*/{name}")]
+    found = {}
+    for mark in sorted(marks, key=lambda path: path.stat().st_mtime):
+        try:
+            told = json.loads(mark.read_text(encoding="utf-8"))
+        except ValueError:  # being written, or cut off
+            told = {}
+        found[str(shown(mark.parent.absolute()))] = str(told.get("line") or told.get("command") or "")
+    return found
 
 
 def _entries(kind: str) -> dict[str, str]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from contend.cli.common import print_report, shown, write_report
+
+if TYPE_CHECKING:
+    from contend.store import RunDirectory
 
 
 @click.command("report", short_help="Make the report of a run again.")
@@ -18,17 +22,37 @@ from contend.cli.common import print_report, shown, write_report
 def command(run: str, verbose: bool, as_json: bool, open_page: bool) -> int:
     """Analyse RUN (a run directory) again, write findings.json and report.html, and print the table.
 
+    Of a recording of `contend sample` it writes summary.json and report.html, and prints the summary.
     Works on an interrupted run too: what is on disk is what counts.
     """
     from contend.store import RunDirectory
 
-    directory = RunDirectory.open(run)
+    directory = RunDirectory.open(run, samples=True)
+    if directory.is_sample:
+        _sample(directory, as_json)
+        return _opened(directory, open_page)
     report = write_report(directory)
     if as_json:
         json.dump(report.analysis.to_json(), sys.stdout, allow_nan=False)
         print()
     else:
         print_report(report, verbose=verbose)
+    return _opened(directory, open_page)
+
+
+def _sample(directory: RunDirectory, as_json: bool) -> None:
+    from contend.cli.common import write_sample_report
+    from contend.cli.sample_ import print_summary
+
+    summary = write_sample_report(directory)
+    if as_json:
+        json.dump(summary.to_json(), sys.stdout, allow_nan=False)
+        print()
+    else:
+        print_summary(summary, directory)
+
+
+def _opened(directory: RunDirectory, open_page: bool) -> int:
     if open_page:
         click.launch(str(shown(directory.path) / "report.html"))
     return 0

@@ -16,17 +16,18 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Rows as a JSON array of objects.")
 @click.option("--csv", "as_csv", is_flag=True, help="Rows as CSV.")
 def command(run: str, query: str, as_json: bool, as_csv: bool) -> int:
-    """Run a SQL QUERY over RUN. Tables: trials, metrics, evidence, ledger, and the series host, cpu, disk, net.
+    """Run a SQL QUERY over RUN. Tables: trials, metrics, evidence, ledger, and what was recorded (docs/reference/series.md).
 
     \b
     Examples:
       contend sql RUN "select cell, median(value) from metrics where name = 'wall' group by cell"
       contend sql RUN "describe trials"
+      contend sql RUN "select name, sum(user_ns + system_ns) from process_use group by name"
     """
     from contend.store import RunDirectory
     from contend.store import query as ask
 
-    columns, rows = ask(RunDirectory.open(run), query)
+    columns, rows = ask(RunDirectory.open(run, samples=True), query)
     if as_json:
         json.dump(
             [dict(zip(columns, map(_plain, row), strict=True)) for row in rows], sys.stdout, default=str

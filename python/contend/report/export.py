@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import os
 import re
 import tempfile
@@ -15,6 +14,7 @@ from typing import Any
 from contend.analysis import CellResult, Control
 from contend.errors import HostFailed, UnknownName
 from contend.report import words
+from contend.report.exposition import Family, exposition
 from contend.report.matrix import condition, is_compare, subject
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
@@ -166,16 +166,10 @@ def _openmetrics(report: ReportInput, path: Path, _: float) -> None:
     meaning = (
         "treatment / baseline" if is_compare(analysis) else "slowdown beside the baseline, above 1 is worse"
     )
-    lines: list[str] = []
+    families: list[Family] = []
 
     def family(metric: str, unit: str, about: str, samples: list[tuple[dict[str, str], float]]) -> None:
-        lines.append(f"# TYPE {metric} gauge")
-        if unit:
-            lines.append(f"# UNIT {metric} {unit}")
-        lines.append(f"# HELP {metric} {_escape(about)}")
-        for labels, value in samples:
-            text = ",".join(f'{k}="{_escape(v)}"' for k, v in labels.items())
-            lines.append(f"{metric}{{{text}}} {_number(value)}")
+        families.append(Family(metric, "gauge", unit, about, samples))
 
     def labels(item: CellResult | Control) -> dict[str, str]:
         factors = {re.sub(r"\W", "_", key, flags=re.ASCII): value for key, value in item.factors.items()}
@@ -195,19 +189,7 @@ def _openmetrics(report: ReportInput, path: Path, _: float) -> None:
     run = {"run": analysis.run}
     family("contend_trials", "", "trials that were run", [(run, float(analysis.trials))])
     family("contend_failed_trials", "", "trials without a result", [(run, float(len(analysis.failed)))])
-    path.write_text("\n".join([*lines, "# EOF", ""]), encoding="utf-8")
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return repr(float(value))
+    path.write_text(exposition(families), encoding="utf-8")
 
 
 FORMATS: Mapping[str, Callable[[ReportInput, Path, float], None]] = {

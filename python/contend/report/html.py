@@ -42,7 +42,7 @@ def render_html(report: ReportInput) -> str:
     by_role: dict[str, list[Plot]] = {"answer": [], "points": [], "strip": [], "timeline": []}
     for plot in plots:
         by_role[plot.role].append(plot)
-    return _environment().get_template("report.html.j2").render(
+    return environment().get_template("report.html.j2").render(
         analysis=analysis,
         design=analysis.design,
         report=report,
@@ -57,21 +57,22 @@ def render_html(report: ReportInput) -> str:
         machine=list(flatten(report.environment)),
         heat_legend=HEAT_LEGEND,
         blocks=_blocks(report),
-        style=stylesheet() + _resource("report.css"),
-        script=_resource("report.js"),
-        vega=_vega_runtime() if plots else "",
-        charts=_script_json({plot.id: _compile(plot) for plot in plots}),
+        style=stylesheet() + resource("report.css"),
+        script=resource("report.js"),
+        vega=vega_runtime() if plots else "",
+        charts=script_json({plot.id: compiled(plot) for plot in plots}),
     )  # fmt: skip
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Of the templates; everything they print is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    made = Environment(
         loader=PackageLoader("contend.report"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.globals.update(
+    made.globals.update(
         words=words,
         short=short,
         heat=heat,
@@ -80,15 +81,16 @@ def _environment() -> Environment:
         value=format_value,
         percent=words.percent,
     )
-    return environment
+    return made
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """A file beside the templates."""
     return (importlib.resources.files("contend.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 @functools.cache
-def _vega_runtime() -> str:
+def vega_runtime() -> str:
     """`window.vegaEmbed`, as vl-convert bundles it. No closing tag may end the script early.
 
     Bundling `vega` alone would be a third smaller, but Vega 6 has no default export and the name is null in
@@ -100,14 +102,15 @@ def _vega_runtime() -> str:
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def _compile(plot: Plot) -> dict[str, Any]:
+def compiled(plot: Plot) -> dict[str, Any]:
+    """A chart as Vega, which the page only has to draw."""
     import vl_convert
 
-    compiled: dict[str, Any] = vl_convert.vegalite_to_vega(plot.spec, vl_version=VEGA_LITE)
-    return compiled
+    vega: dict[str, Any] = vl_convert.vegalite_to_vega(plot.spec, vl_version=VEGA_LITE)
+    return vega
 
 
-def _script_json(value: object) -> str:
+def script_json(value: object) -> str:
     """JSON that may stand inside a script element, whatever strings it holds."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -60,6 +60,7 @@
   let whole = null;
   let pending = 0;
   const show = (start, end) => {
+    document.dispatchEvent(new CustomEvent("contend-range", { detail: [start, end] }));
     cancelAnimationFrame(pending);
     pending = requestAnimationFrame(() => {
       for (const [id, view] of views) {

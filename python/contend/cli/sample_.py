@@ -1,0 +1,134 @@
+"""`contend sample`: the host and its processes, recorded while a command runs or for a time."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from contend.cli.common import runs_option, shown
+from contend.errors import BadInput, ContendError
+
+if TYPE_CHECKING:
+    from contend.sample.session import Live
+    from contend.sample.summary import Summary
+    from contend.store import RunDirectory
+
+
+@click.command("sample", short_help="Record the host and its processes while a command runs.")
+@click.option(
+    "-i", "--interval", default="1s", metavar="TIME", show_default=True, help="Between samples, from 10ms."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Directory of the recording, new or empty (default: sample-TIME below --runs).",
+)
+@click.option(
+    "--for",
+    "length",
+    metavar="TIME",
+    help="Record so long, like 30s. Without it and without a command: until Ctrl-C.",
+)
+@click.option(
+    "--source",
+    type=click.Choice(["auto", "bpf", "taskstats", "proc"]),
+    default="auto",
+    show_default=True,
+    help="Where figures of processes come from; auto: the cheapest that works here.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No lines while it goes on.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="The summary as one JSON document, the last line of stdout."
+)
+@runs_option
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+def command(
+    interval: str,
+    output: Path | None,
+    length: str | None,
+    source: str,
+    quiet: bool,
+    as_json: bool,
+    runs: Path,
+    command: tuple[str, ...],
+) -> int:
+    """Record what the host and every process do while COMMAND runs, or for a time.
+
+    The command keeps its input, output and terminal; its exit code is passed on (128 + N after signal N), whatever
+    becomes of the recording. Needs no root: what this user may not see is left out, and said.
+
+    \b
+    Examples:
+      contend sample -- make -j4 test
+      contend sample -i 100ms -o before -- ./bench
+      contend sample --for 30s
+      contend report before --open
+      contend sql before "select name, sum(user_ns) from process_use group by name"
+    """
+    from contend.sample.session import Asked, record, sample_directory
+    from contend.units import parse_duration_ns
+
+    asked = Asked(
+        interval_ns=parse_duration_ns(interval),
+        command=command,
+        for_ns=parse_duration_ns(length) if length is not None else None,
+        source=source,
+    )
+    if command and shutil.which(command[0]) is None:
+        raise BadInput(
+            f"there is no program '{command[0]}'", hint="give the command as its words: -- make -j4 test"
+        )
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
+    run = sample_directory(output, runs, stamp)
+    try:
+        outcome = record(asked, run, _live(asked.command, quiet))
+    except BaseException:
+        if not run.is_sample:  # it never began
+            run.remove()
+        raise
+    status = 0 if outcome.ended is None else outcome.ended.status
+    try:
+        _tell(run, as_json=as_json, beside_command=bool(command))
+    except (ContendError, OSError) as error:
+        # The command's own end is the answer; that there is no report is a word beside it.
+        print(f"warning: no report: {error}", file=sys.stderr)
+        return status or (0 if command else 1)
+    return status or (0 if command or outcome.recorded else 1)
+
+
+def _live(words: tuple[str, ...], quiet: bool) -> Live:
+    from contend.sample.live import Line, Quiet
+
+    if quiet:
+        return Quiet(sys.stderr)
+    return Line(sys.stderr, redraw=sys.stderr.isatty() and not words)
+
+
+def _tell(run: RunDirectory, *, as_json: bool, beside_command: bool) -> None:
+    """Write summary.json and report.html, and print the summary: on stderr where stdout is the command's."""
+    from contend.cli.common import write_sample_report
+
+    summary = write_sample_report(run)
+    if as_json:
+        json.dump(summary.to_json(), sys.stdout, allow_nan=False)
+        print()
+        return
+    print_summary(summary, run, to_stderr=beside_command)
+
+
+def print_summary(summary: Summary, run: RunDirectory, *, to_stderr: bool = False) -> None:
+    """The table, and where the recording is."""
+    from contend.report.sample_terminal import lines
+
+    stream = sys.stderr if to_stderr else sys.stdout
+    where = shown(run.path)
+    print("\n".join([*lines(summary), "", f"{where}   report: {where}/report.html"]), file=stream)

@@ -1,0 +1,116 @@
+"""The summary of a recording for the terminal: plain columns, no wider than 80."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from contend.sample.summary import Consumer, Measure, Summary
+from contend.units import NS_PER_S, format_duration, format_value
+
+LISTS = {
+    "cpu": "CPUs",
+    "run_delay": "tasks waiting for a CPU",
+    "io": "disk",
+    "memory": "memory",
+}
+
+
+def lines(summary: Summary) -> Iterator[str]:
+    """The table, a line at a time."""
+    told = summary.recording
+    head = f"{format_duration(summary.length_s * NS_PER_S)} at {format_duration(told['interval_ns'])}"
+    yield f"{'Host, ' + head:<46}{'mean':>10} {'p95':>10} {'max':>10}"
+    before = ""
+    for measure in summary.host:
+        resource = measure.resource if measure.resource != before else ""
+        before = measure.resource
+        what = " ".join(part for part in (measure.subject, _what(measure, summary)) if part)
+        figures = " ".join(f"{value(x, measure.unit):>10}" for x in (measure.mean, measure.p95, measure.max))
+        yield f"  {resource:<9}{what[:34]:<35}{figures}".rstrip()
+    if summary.top:
+        yield ""
+        yield from _consumers(summary)
+    yield ""
+    yield from _own(summary)
+
+
+def _what(measure: Measure, summary: Summary) -> str:
+    if (measure.resource, measure.what) == ("CPU", "busy"):
+        return f"busy, of {summary.cpus} CPUs"
+    if (measure.resource, measure.what) == ("memory", "available") and summary.memory_bytes:
+        return f"available, of {value(summary.memory_bytes, 'B')}"
+    return measure.what
+
+
+def value(number: float, unit: str) -> str:
+    """A figure with its unit, bytes in powers of two, as memory and file sizes are told.
+
+    >>> value(3 * 2**30, "B"), value(88.1, "%"), value(0.98, "CPUs"), value(0.0012, "s"), value(0, "B/s")
+    ('3.00 GiB', '88.1 %', '0.98', '1.2 ms', '0 B/s')
+    """
+    if unit in ("B", "B/s"):
+        for prefix, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+            if number >= size:
+                return (
+                    f"{number / size:.2f} {prefix}{unit}"
+                    if number < 10 * size
+                    else f"{number / size:.0f} {prefix}{unit}"
+                )
+        return f"{number:.0f} {unit}"
+    if unit == "s":
+        return format_value(number, "s")
+    if unit == "1/s":
+        return format_value(number, "count")
+    if unit == "%":
+        return f"{number:.1f} %"
+    return f"{number:.2f}"
+
+
+def _consumers(summary: Summary) -> Iterator[str]:
+    """Two lists beside each other, and two below."""
+    yield "Top consumers"
+    lists = [(LISTS[by], by, consumers) for by, consumers in summary.top.items()]
+    for pair in (lists[:2], lists[2:]):
+        yield ("  " + " ".join(f"{title:>10}{'':<28}" for title, _, _ in pair)).rstrip()
+        for row in range(max(len(consumers) for _, _, consumers in pair)):
+            cells = (
+                _consumer(by, consumers[row]) if row < len(consumers) else "" for _, by, consumers in pair
+            )
+            yield ("  " + " ".join(f"{cell:<38}" for cell in cells)).rstrip()
+    busy = [c.name for c in summary.top["cpu"] if c.busiest_thread is not None and c.busiest_thread > 0.9]
+    if busy:
+        yield f"  with a thread on a CPU for more than 90 % of an interval: {', '.join(busy)}"
+
+
+def _consumer(by: str, consumer: Consumer) -> str:
+    unit = {"cpu": "CPUs", "run_delay": "s/s", "io": "B/s", "memory": "B"}[by]
+    count = f" ×{consumer.processes}" if consumer.processes > 1 else ""
+    return f"{value(consumer.value, unit):>10}  {consumer.name[: 26 - len(count)]}{count}"
+
+
+def _own(summary: Summary) -> Iterator[str]:
+    told = summary.recording
+    cost = told.get("cost")
+    sources = ", ".join(f"{part} from {source}" for part, source in told.get("sources", {}).items())
+    yield f"Recorded {sources or 'nothing'}; {summary.samples} samples."
+    if summary.lateness is not None:
+        late = summary.lateness
+        yield (
+            f"  late by {format_duration(late.median_ns)} (median), {format_duration(late.p99_ns)} (p99),"
+            f" {format_duration(late.max_ns)} (max)"
+        )
+    if cost is not None and summary.probe_share is not None:
+        missed = f"; {cost['dropped']} records were missed" if cost["dropped"] else ""
+        missed += f"; {cost['errors']} reads failed ({cost['last_error']})" if cost["errors"] else ""
+        own = told["own_cpu_ns"] / NS_PER_S / max(summary.length_s, 1e-9)
+        bpf = f", BPF {format_duration(cost['bpf_ns'])} of it" if cost["bpf_ns"] else ""
+        yield (
+            f"  cost: the probe {summary.probe_share * 100:.2g} % of one CPU{bpf},"
+            f" contend around it {own * 100:.2g} %{missed}"
+        )
+    for note in told.get("notes", ()):
+        yield f"  note: {note}"
+    if told.get("failed"):
+        yield f"  incomplete: {told['failed']}"
+    elif "ended_ns" not in told:
+        yield "  incomplete: contend was ended before the recording was"

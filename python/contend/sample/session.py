@@ -1,0 +1,211 @@
+"""One recording, from the first sample to the last.
+
+    probe starts ─► command starts ─► [ collect … collect ] ─► command ends ─► last sample ─► series are whole
+
+Whatever becomes of the probe or the disk, the command goes on, and how it ended is the answer.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from contend.clock import Clock, SystemClock
+from contend.environment import fingerprint
+from contend.errors import BadInput, ContendError, HostFailed
+from contend.probes.base import Cost
+from contend.probes.client import Drained, record_all
+from contend.probes.recorder import Recorder, next_drain_s
+from contend.sample.command import Ended, Foreground, Signals
+from contend.store import SAMPLE_FILE, SCHEMA_VERSION, RunDirectory
+from contend.units import NS_PER_S
+
+LEAST_INTERVAL_NS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to record. `for_ns` None: until the command ends, or Ctrl-C."""
+
+    interval_ns: int
+    command: tuple[str, ...] = ()
+    for_ns: int | None = None
+    source: str = "auto"
+    sched: str = ""
+
+    def __post_init__(self) -> None:
+        if self.interval_ns < LEAST_INTERVAL_NS:
+            raise BadInput(
+                f"an interval of {self.interval_ns / 1e6:g} ms is below 10 ms",
+                hint="the kernel's CPU times come in steps of 10 ms; -i 10ms is the shortest",
+            )
+        if self.for_ns is not None and self.for_ns < self.interval_ns:
+            raise BadInput("--for is shorter than one interval", hint="--for 30s, or a shorter -i")
+
+
+class Live(Protocol):
+    """Who is told while the recording goes on. Never raises."""
+
+    every_s: float
+
+    def show(self, drained: Drained, cost: Cost) -> None: ...
+    def warn(self, text: str) -> None: ...
+    def finished(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of it. `recorded` False: the series end before the command did, or there are none."""
+
+    ended: Ended | None
+    stopped: str
+    recorded: bool
+
+
+@dataclass(slots=True)
+class _Recording:
+    recorder: Recorder
+    live: Live
+    stopped: str = ""
+    failed: str = ""
+    waited_s: float = 0.0
+    wait_s: float = field(default=0.1)
+
+    def collect(self) -> None:
+        """Take over what there is; the first failure is said, once, and ends the recording."""
+        if self.failed:
+            return
+        try:
+            drained = self.recorder.collect()
+        except HostFailed as error:
+            self.give_up(error)
+            return
+        self.wait_s = min(self.live.every_s, next_drain_s(drained, self.wait_s))
+        self.live.show(drained, self.recorder.cost)
+
+    def close(self) -> None:
+        if self.failed:
+            return
+        try:
+            self.recorder.close()
+        except HostFailed as error:
+            self.give_up(error)
+
+    def give_up(self, error: HostFailed) -> None:
+        self.failed = error.message
+        self.live.warn(f"the recording ends here: {error.message}\n  hint: {error.hint}")
+
+
+def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None = None) -> Outcome:
+    """Record into `run`, which has nothing in it yet. Raises BadInput or HostFailed before the command starts."""
+    clock = clock or SystemClock()
+    config = record_all(asked.interval_ns / 1e6, source=asked.source, sched=asked.sched)
+    run.write_json("environment.json", fingerprint())
+    recorder = Recorder(config, run.series, clock=clock)
+    began_cpu_ns = time.process_time_ns()
+    # After the threads and programs that are not to inherit it.
+    with Signals() as signals:
+        recording = _Recording(recorder, live, wait_s=min(1.0, live.every_s))
+        told: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "command": list(asked.command),
+            "line": _line(asked),
+            "interval_ns": asked.interval_ns,
+            "began_ns": clock.monotonic_ns(),
+            "began_utc": clock.utc(),
+            "sources": dict(recorder.sources),
+            "notes": list(recorder.notes),
+        }
+        command: Foreground | None = None
+        try:
+            if asked.command:
+                command = Foreground(asked.command, signals)
+            try:
+                run.write_json(SAMPLE_FILE, told)
+            except HostFailed as error:
+                recording.give_up(error)
+            _until_the_end(asked, recording, signals, command, clock)
+        finally:
+            ended_ns = clock.monotonic_ns()
+            recording.close()
+            live.finished()
+        told |= {
+            "ended_ns": ended_ns,
+            "ended_utc": clock.utc(),
+            "stopped": recording.stopped,
+            "failed": recording.failed,
+            "exit": None if command is None or command.ended is None else asdict(command.ended),
+            "cost": asdict(recorder.cost),
+            "own_cpu_ns": time.process_time_ns() - began_cpu_ns,
+        }
+        try:
+            run.write_json(SAMPLE_FILE, told)
+        except ContendError as error:  # the disk that took no series takes no words either, and that was said
+            if not recording.failed:
+                live.warn(error.message)
+    return Outcome(None if command is None else command.ended, recording.stopped, not recording.failed)
+
+
+def _until_the_end(
+    asked: Asked, recording: _Recording, signals: Signals, command: Foreground | None, clock: Clock
+) -> None:
+    """Collect until the command has ended, or without one the time is over or somebody asks to stop."""
+    until_ns = None if asked.for_ns is None else clock.monotonic_ns() + asked.for_ns
+    due_ns = clock.monotonic_ns() + round(recording.wait_s * 1e9)
+    while command is None or not command.has_ended():
+        now = clock.monotonic_ns()
+        if until_ns is not None and now >= until_ns:
+            recording.stopped, until_ns = "the time was over", None
+            recording.close()
+            if command is None:
+                return
+        over = bool(recording.stopped or recording.failed)
+        if command is None and over:
+            return
+        if now >= due_ns and not over:
+            recording.collect()
+            due_ns = clock.monotonic_ns() + round(recording.wait_s * 1e9)
+            continue
+        # With nothing left to record only the command's end is waited for.
+        next_ns = now + 3600 * NS_PER_S if over else min(due_ns, until_ns or due_ns)
+        what = signals.wait((next_ns - now) / NS_PER_S)
+        if what is None:
+            continue
+        if what.si_signo == signal.SIGCHLD:
+            if command is None or not command.has_ended():
+                recording.collect()  # another child of ours has ended: the probe, and this says how
+        elif command is None:
+            recording.stopped = "interrupted"
+            return
+        else:
+            command.pass_on(what)
+    recording.stopped = recording.stopped or "the command ended"
+
+
+def _line(asked: Asked) -> str:
+    """The command that records the same again."""
+    words = ["contend", "sample", "-i", f"{asked.interval_ns / 1e6:g}ms"]
+    if asked.for_ns is not None:
+        words += ["--for", f"{asked.for_ns / 1e9:g}s"]
+    words += ["--source", asked.source] if asked.source != "auto" else []
+    words += ["--sched", asked.sched] if asked.sched else []
+    return shlex.join([*words, *(("--", *asked.command) if asked.command else ())])
+
+
+def sample_directory(output: Path | None, runs: Path, stamp: str) -> RunDirectory:
+    """Where a recording goes: `output`, new or empty, or a new one below `runs`. Raises BadInput or HostFailed."""
+    if output is None:
+        return RunDirectory.create(runs, "sample", stamp)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if any(output.iterdir()):
+            raise BadInput(f"'{output}' is not empty", hint="name a new directory with -o DIR")
+    except OSError as error:
+        raise BadInput(
+            f"cannot make '{output}': {error.strerror}", hint="choose another with -o DIR"
+        ) from error
+    return RunDirectory(output)
