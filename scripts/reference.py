@@ -14,7 +14,8 @@ from pathlib import Path
 import click
 
 from contend import cli, scenario
-from contend.report.schema import alibi_schema, comparison_schema, render_schema
+from contend.probes.columns import reference_page
+from contend.report.schema import alibi_schema, comparison_schema, render_schema, sample_schema
 from contend.workloads import load
 
 PLACE = Path(__file__).parent.parent / "docs" / "reference"
@@ -27,7 +28,9 @@ def pages() -> dict[str, str]:
         "workloads.md": catalogue(),
         "scenario.schema.json": as_json(scenario.json_schema()),
         "workload.schema.json": as_json(load.schema()),
+        "series.md": reference_page(),
         "analysis.schema.json": render_schema(),
+        "sample.schema.json": as_json(sample_schema()),
         "comparison.schema.json": as_json(comparison_schema()),
         "alibi.schema.json": as_json(alibi_schema()),
     }

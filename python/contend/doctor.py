@@ -12,6 +12,7 @@ from contend.errors import ContendError
 from contend.platforms import cgroups
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Topology
+from contend.probes.client import probe_check, program
 from contend.workloads.install import hint, missing
 from contend.workloads.load import load, names
 
@@ -33,6 +34,7 @@ def checks(*, containers: bool) -> Iterator[Check]:
     """Every check, as it is made. `containers` starts one of each engine, which takes seconds."""
     for check in (_cpus, _accounting, _controllers, _pressure, _run_delay, _namespaces, _counters, _kvm):
         yield check()
+    yield from _probe()
     yield from _engines(try_them=containers)
     for name in names():
         workload = load(name)
@@ -146,6 +148,34 @@ def _kvm() -> Check:
             "KVM guests", False, "no /dev/kvm", "enable virtualisation in firmware or nested virtualisation"
         )
     return Check("KVM guests", None, "/dev/kvm is there; whether a guest boots is only known by booting one")
+
+
+def _probe() -> Iterator[Check]:
+    """contend-probe, and by its own word which sources of process figures work for this user."""
+    try:
+        found = probe_check()
+    except ContendError as error:
+        yield Check("contend-probe", False, error.message, error.hint)
+        return
+    yield Check("contend-probe", True, f"{found['probe']}; host and processes from /proc at least")
+    no_bpf = found["no_bpf"]
+    if no_bpf is None:
+        yield Check("BPF", True, "task iterators and scheduler tracepoints work for this user")
+    else:
+        yield Check(
+            "BPF", False, f"{no_bpf}; sampling falls back to taskstats or /proc", _bpf_fix(str(no_bpf))
+        )
+
+
+def _bpf_fix(reason: str) -> str:
+    """What to do so that BPF works, from the reason that it does not."""
+    if "built without" in reason:
+        return "apt-get install clang libelf-dev zlib1g-dev, then make setup"
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        return "a kernel with CONFIG_DEBUG_INFO_BTF=y"
+    path = program()
+    # CAP_BPF and CAP_PERFMON since Linux 5.8 (capabilities(7)); taskstats by netlink wants CAP_NET_ADMIN.
+    return f"run as root, or: setcap cap_bpf,cap_perfmon,cap_net_admin,cap_sys_ptrace,cap_dac_read_search+ep {path}"
 
 
 def _engines(*, try_them: bool) -> Iterator[Check]:

@@ -48,6 +48,29 @@ def program() -> Path | None:
     return None if found is None else Path(found)
 
 
+def probe_check() -> dict[str, Any]:
+    """What the probe may do here, by its own word. Raises HostFailed where it cannot be asked.
+
+    >>> sorted(probe_check())[:2]
+    ['no_bpf', 'probe']
+    """
+    found = _installed()
+    try:
+        done = subprocess.run((found, "check"), capture_output=True, text=True, timeout=SILENCE_S, check=True)
+        told: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise HostFailed(f"{found} does not work: {reason}", hint="make setup") from error
+    return told
+
+
+def _installed() -> Path:
+    found = program()
+    if found is None:
+        raise HostFailed("contend-probe is not installed", hint="make setup, or pip install contend-probe")
+    return found
+
+
 def record_all(
     interval_ms: float, *, cpus: Sequence[int] | None = None, source: str = "auto", sched: str = ""
 ) -> dict[str, Any]:
@@ -88,11 +111,7 @@ class ProbeProcess:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Start it. Raises BadInput for a value that cannot be, HostFailed where it cannot run here."""
-        found = program()
-        if found is None:
-            raise HostFailed(
-                "contend-probe is not installed", hint="make setup, or pip install contend-probe"
-            )
+        found = _installed()
         try:
             # A session of its own: Ctrl-C is for contend, which then stops the probe in order.
             self._process = subprocess.Popen(

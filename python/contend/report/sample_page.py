@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from contend.report import html
 from contend.report.sample_plots import sample_plots
 from contend.report.sample_series import SampleLines, Users, read_sample
-from contend.report.sample_terminal import value
+from contend.report.sample_terminal import value, verdict_words
 from contend.report.theme import stylesheet
 from contend.sample.summary import Summary
 from contend.units import NS_PER_S, format_duration
@@ -24,14 +24,14 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
     """The page as text. `shown_as`: the directory as a person would type it. Names are escaped wherever they stand."""
     lines = read_sample(run.series)
     plots = sample_plots(lines, summary.cpus)
-    whole, phases = verdicts(run) if plots else (None, ())
+    phases = summary.phases if len(summary.phases) > 1 else ()
     environment = run.read_json("environment.json")
     return html.environment().get_template("sample.html.j2").render(
         summary=summary,
         told=summary.recording,
-        verdict=whole,
-        phases=[(_range(a, summary.begin_ns), a) for a in phases] if len(phases) > 1 else [],
-        verdict_words=_verdict_words,
+        verdict=summary.verdict,
+        phases=[(_range(a, summary.begin_ns), a) for a in phases],
+        verdict_words=verdict_words,
         measures=list(_measures(summary)),
         plots=plots,
         ranges=list(_ranges(lines)),
@@ -55,29 +55,6 @@ def title(summary: Summary) -> str:
     if not words:
         return f"{format_duration(summary.length_s * NS_PER_S)} of this host"
     return words if len(words) <= 120 else words[:119] + "…"
-
-
-def verdicts(run: RunDirectory) -> tuple[Alibi | None, tuple[Alibi, ...]]:
-    """On the whole recording and on each of its phases."""
-    from contend.contention.alibi.judge import judge, phases
-    from contend.contention.alibi.recording import Recording
-
-    recording = Recording.of_directory(run.series)
-    return judge(recording), phases(recording)
-
-
-_WORDS = {"cpu": "CPU", "steal": "Stolen by the hypervisor", "throttling": "Throttled by a quota", "thread": "One thread",
-          "idle": "Hardware idle: look at the software", "unknown": "Not known"}  # fmt: skip
-
-
-def _verdict_words(alibi: Alibi) -> str:
-    """
-    >>> from contend.contention.alibi.verdict import Alibi
-    >>> _verdict_words(Alibi("disk", "vda", (), {}, (), (), 0, 1)), _verdict_words(Alibi("idle", "", (), {}, (), (), 0, 1))
-    ('Disk: vda', 'Hardware idle: look at the software')
-    """
-    words = _WORDS.get(alibi.verdict, alibi.verdict.capitalize())
-    return f"{words}: {alibi.subject}" if alibi.subject else words
 
 
 def _range(alibi: Alibi, origin_ns: int) -> str:

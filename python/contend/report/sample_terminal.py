@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from contend.sample.summary import Consumer, Measure, Summary
 from contend.units import NS_PER_S, format_duration, format_value
 
+if TYPE_CHECKING:
+    from contend.contention.alibi.verdict import Alibi
+
+_VERDICTS = {
+    "cpu": "CPU",
+    "steal": "Stolen by the hypervisor",
+    "throttling": "Throttled by a quota",
+    "thread": "One thread",
+    "idle": "Hardware idle: look at the software",
+    "unknown": "Not known",
+}
 LISTS = {
     "cpu": "CPUs",
     "run_delay": "tasks waiting for a CPU",
@@ -16,7 +29,10 @@ LISTS = {
 
 
 def lines(summary: Summary) -> Iterator[str]:
-    """The table, a line at a time."""
+    """The verdict, the table, a line at a time."""
+    if summary.verdict is not None:
+        yield from textwrap.wrap(summary.verdict.text, 80, subsequent_indent="  ")
+        yield ""
     told = summary.recording
     head = f"{format_duration(summary.length_s * NS_PER_S)} at {format_duration(told['interval_ns'])}"
     yield f"{'Host, ' + head:<46}{'mean':>10} {'p95':>10} {'max':>10}"
@@ -32,6 +48,17 @@ def lines(summary: Summary) -> Iterator[str]:
         yield from _consumers(summary)
     yield ""
     yield from _own(summary)
+
+
+def verdict_words(alibi: Alibi) -> str:
+    """What was the limit, in a few words.
+
+    >>> from contend.contention.alibi.verdict import Alibi
+    >>> verdict_words(Alibi("disk", "vda", (), {}, (), (), 0, 1)), verdict_words(Alibi("idle", "", (), {}, (), (), 0, 1))
+    ('Disk: vda', 'Hardware idle: look at the software')
+    """
+    words = _VERDICTS.get(alibi.verdict, alibi.verdict.capitalize())
+    return f"{words}: {alibi.subject}" if alibi.subject else words
 
 
 def _what(measure: Measure, summary: Summary) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from contend.analysis import SCHEMA_VERSION
 from contend.contention.alibi import verdict as alibi
+from contend.sample.summary import SCHEMA_VERSION as SUMMARY_VERSION
 from contend.stats.estimate import VERDICTS
 
 Schema = dict[str, Any]
@@ -226,6 +227,61 @@ def alibi_schema() -> Schema:
             text=TEXT,
         ),
         "$defs": {"saturation": _SATURATION, "evidence": DEFINITIONS["evidence"]},
+    }
+
+
+def sample_schema() -> Schema:
+    """The schema of `contend sample --json`, and of summary.json."""
+    consumer = closed(
+        "All processes of one name.",
+        name=TEXT,
+        processes=COUNT,
+        value={**NUMBER, "description": "in the unit of its list"},
+        busiest_thread=maybe(NUMBER, "largest part of an interval that one thread was on a CPU, 0–1"),
+    )
+    lists = {
+        "cpu": "CPUs",
+        "run_delay": "seconds waited for a CPU, a second",
+        "io": "bytes a second read from and written to disks",
+        "memory": "bytes resident, on the average",
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "contend recording",
+        **closed(
+            "What `contend sample` saw.",
+            schema_version={"const": SUMMARY_VERSION},
+            begin_ns={"type": "integer", "description": "first sample, CLOCK_MONOTONIC"},
+            end_ns={"type": "integer", "description": "last sample"},
+            samples=COUNT,
+            cpus=COUNT,
+            memory_bytes={**COUNT, "description": "of the host; 0 where it is not known"},
+            verdict=maybe(ref("alibi"), "what was the limit; null with fewer than two samples"),
+            host=many(
+                closed(
+                    "One quantity over the recording; p95 and max are of the intervals between samples.",
+                    resource=TEXT,
+                    subject={**TEXT, "description": "a device or interface; empty: the host"},
+                    what=TEXT,
+                    unit=TEXT,
+                    mean=NUMBER,
+                    p95=NUMBER,
+                    max=NUMBER,
+                )
+            ),
+            top={
+                "type": "object",
+                "properties": {by: {**many(consumer), "description": unit} for by, unit in lists.items()},
+                "additionalProperties": False,
+            },
+            lateness=maybe(closed("How late samples were.", median_ns=COUNT, p99_ns=COUNT, max_ns=COUNT)),
+            probe_share=maybe(NUMBER, "the probe's CPU time as a part of one CPU"),
+            recording={"type": "object", "description": "sample.json: what was asked, and how it ended"},
+        ),
+        "$defs": {
+            "alibi": {k: v for k, v in alibi_schema().items() if k not in ("$schema", "$defs", "title")},
+            **alibi_schema()["$defs"],
+        },
     }
 
 

@@ -7,7 +7,7 @@ the intervals. A counter that went backwards (a reboot, a device that went and c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from contend.probes.series import series_files
@@ -16,6 +16,8 @@ from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
     import duckdb
+
+    from contend.contention.alibi.verdict import Alibi
 
 SCHEMA_VERSION = 1
 TOP = 5
@@ -57,8 +59,12 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A recording in figures. `top` holds lists by "cpu" (CPUs), "run_delay" (seconds waited a second), "io" (bytes a
-    second read from and written to disks) and "memory" (bytes resident, on the average)."""
+    """A recording in figures.
+
+    `top` holds lists by "cpu" (CPUs), "run_delay" (seconds waited a second), "io" (bytes a second read from and
+    written to disks) and "memory" (bytes resident, on the average). `verdict` is what was the limit, over all;
+    `phases` are the parts in which it was the same.
+    """
 
     begin_ns: int
     end_ns: int
@@ -69,6 +75,8 @@ class Summary:
     top: Mapping[str, tuple[Consumer, ...]]
     lateness: Lateness | None
     recording: Mapping[str, Any]
+    verdict: Alibi | None = None
+    phases: tuple[Alibi, ...] = ()
 
     @property
     def length_s(self) -> float:
@@ -91,6 +99,7 @@ class Summary:
             "samples": self.samples,
             "cpus": self.cpus,
             "memory_bytes": self.memory_bytes,
+            "verdict": None if self.verdict is None else self.verdict.to_json(),
             "host": [asdict(m) for m in self.host],
             "top": {by: [asdict(c) for c in consumers] for by, consumers in self.top.items()},
             "lateness": None if self.lateness is None else asdict(self.lateness),
@@ -103,8 +112,15 @@ def summarise(run: RunDirectory) -> Summary:
     """Of a recording's directory, also of one that was cut off."""
     import duckdb
 
+    from contend.contention.alibi.judge import judge, phases
+    from contend.contention.alibi.recording import Recording
+
     with duckdb.connect() as connection:
-        return _Reader(connection, run).summary()
+        summary = _Reader(connection, run).summary()
+    if summary.samples < 2:
+        return summary
+    recording = Recording.of_directory(run.series)
+    return replace(summary, verdict=judge(recording), phases=phases(recording))
 
 
 class _Reader:
