@@ -14,7 +14,7 @@ fn bpf() {
     // Debian keeps <asm/types.h> in a directory that clang does not search for the target bpf.
     let multiarch = format!("-I/usr/include/{arch}-linux-gnu");
     println!("cargo:rerun-if-changed=bpf");
-    const PROGRAMS: [&str; 2] = ["tasks", "blame"];
+    const PROGRAMS: [&str; 3] = ["tasks", "blame", "sched"];
     for name in PROGRAMS {
         let source = format!("bpf/{name}.bpf.c");
         let built = libbpf_cargo::SkeletonBuilder::new()

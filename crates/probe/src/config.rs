@@ -28,10 +28,38 @@ pub struct Config {
     pub source: Choice,
     /// Have the kernel count the run time of BPF programs, for the cost: it costs a little itself.
     #[serde(default)]
+    #[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "a build without BPF has none"))]
     pub bpf_stats: bool,
     /// Who waits for whom: tables blame, blame_total. Needs BPF.
     #[serde(default)]
     pub blame: Option<BlameConfig>,
+    /// How long tasks run, are off a CPU and wait for one: tables sched_hist, sched_total. Needs BPF.
+    #[serde(default)]
+    pub sched: Option<SchedConfig>,
+}
+
+/// What `sched` asks for.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "a build without BPF refuses it unread"))]
+pub struct SchedConfig {
+    /// Whose histograms.
+    pub by: SchedBy,
+    /// Where tasks were when they blocked, too: table sched_stack.
+    #[serde(default)]
+    pub stacks: bool,
+}
+
+/// Whose histograms, by their number in bpf/sched.bpf.c.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SchedBy {
+    /// Those of processes.
+    Process = 0,
+    /// Those of cgroups of the v2 hierarchy.
+    Cgroup = 1,
+    /// Those of threads, as of a VM's vCPUs.
+    Thread = 2,
 }
 
 /// What `blame` asks for.

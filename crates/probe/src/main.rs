@@ -21,6 +21,8 @@ mod netlink;
 mod processes;
 mod qdisc;
 mod sampler;
+#[cfg(feature = "bpf")]
+mod sched;
 mod serve;
 mod wire;
 
@@ -101,6 +103,14 @@ fn open(config: &Config) -> Result<Opened> {
     if let Some(blame) = &config.blame {
         samplers.push(open_blame(blame)?);
     }
+    if let Some(sched) = &config.sched {
+        match open_sched(sched) {
+            Ok(sampler) => samplers.push(sampler),
+            Err(why) => notes.push(format!(
+                "no scheduler histograms: {why}; run delay and switches of processes are in process_use"
+            )),
+        }
+    }
     #[cfg(feature = "bpf")]
     let counting = config.bpf_stats.then(bpf::Counting::start).and_then(|counting| {
         counting
@@ -113,6 +123,16 @@ fn open(config: &Config) -> Result<Opened> {
         #[cfg(feature = "bpf")]
         _counting: counting,
     })
+}
+
+#[cfg(feature = "bpf")]
+fn open_sched(config: &config::SchedConfig) -> std::result::Result<Box<dyn Sampler>, String> {
+    Ok(Box::new(sched::Sched::open(config)?))
+}
+
+#[cfg(not(feature = "bpf"))]
+fn open_sched(_: &config::SchedConfig) -> std::result::Result<Box<dyn Sampler>, String> {
+    Err("this contend-probe was built without BPF".to_owned())
 }
 
 #[cfg(feature = "bpf")]

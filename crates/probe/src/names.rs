@@ -90,6 +90,11 @@ impl Names {
         known.name.clone()
     }
 
+    /// The name of a group that is there now.
+    pub fn look(&self, id: u64) -> Option<String> {
+        self.ask(id)
+    }
+
     /// A tick ends: whoever ended during it has been named.
     pub fn forget_ended(&mut self, ended: &impl MapCore) -> io::Result<()> {
         let ids: Vec<Vec<u8>> = ended.keys().collect();
