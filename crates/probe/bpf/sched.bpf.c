@@ -82,9 +82,9 @@ struct {
     __type(value, __u32);
 } slot_of SEC(".maps");
 
-/* Slots that nobody has. */
+/* Slots that nobody has, that of the lowest number on top at first: those ever used stay together. */
 struct {
-    __uint(type, BPF_MAP_TYPE_QUEUE);
+    __uint(type, BPF_MAP_TYPE_STACK);
     __uint(max_entries, 1); /* slots */
     __type(value, __u32);
 } spare SEC(".maps");

@@ -213,9 +213,7 @@ impl Sched {
         known.ended_ticks = if subject.ended != 0 { known.ended_ticks + 1 } else { 0 };
         let over = match self.by {
             SchedBy::Cgroup => {
-                known.quiet_ticks.is_multiple_of(QUIET_TICKS)
-                    && quiet
-                    && self.names.look(subject.key).is_none()
+                quiet && known.quiet_ticks % QUIET_TICKS == 0 && self.names.look(subject.key).is_none()
             }
             _ => known.ended_ticks == 2,
         };
@@ -248,6 +246,9 @@ impl Sampler for Sched {
             taken?;
         }
         for slot in 0..self.slots.len() {
+            if slot != OTHER && self.subjects.front::<u64>(slot) == 0 {
+                break; // nobody ever had it, nor any after it
+            }
             let did = self.change(slot);
             if let Some(did) = &did {
                 let name = self.name(slot);
@@ -304,7 +305,7 @@ fn load(config: &SchedConfig, cpus: usize, slots: usize) -> libbpf_rs::Result<Sc
         constants.stacks = config.stacks;
     }
     let mut skel = open.load()?;
-    for slot in (OTHER as u32 + 1)..entries {
+    for slot in ((OTHER as u32 + 1)..entries).rev() {
         skel.maps.spare.update(&[], &slot.to_ne_bytes(), MapFlags::ANY)?;
     }
     skel.attach()?;
