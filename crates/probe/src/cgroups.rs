@@ -17,6 +17,7 @@ use contend_core::table::{Rows, Table};
 use crate::kept::Files;
 use crate::processes::{Counters, Span};
 
+mod handles;
 mod mounts;
 mod own;
 
@@ -145,6 +146,19 @@ impl Groups {
     /// The group of a v2 id, where a process was seen in it.
     pub fn by_id(&self, id: u64) -> Option<Group> {
         self.by_id.get(&id).copied()
+    }
+
+    /// The group of a v2 id, though no process may be left in it.
+    pub fn find(&mut self, id: u64) -> Option<Group> {
+        if id == 0 {
+            return None;
+        }
+        self.by_id(id).or_else(|| {
+            let paths = self.mounts.by_id(id)?;
+            let group = self.named(&paths);
+            self.by_id.insert(id, group);
+            Some(group)
+        })
     }
 
     /// A process was seen in this group, or moved to it.
@@ -308,6 +322,17 @@ mod tests {
         for (column, expected) in [("user_ns", 10), ("read_bytes", 14), ("processes", 1), ("t_ns", 1000)] {
             assert_eq!(rows.column(column), Some(&[expected][..]), "{column}");
         }
+    }
+
+    #[test]
+    fn finds_a_group_by_its_number_and_none_where_there_is_none() {
+        let mut groups = Groups::new();
+        let mine = groups.of(std::process::id(), 0);
+        if let Some(id) = groups.id_of(mine) {
+            // A group that v1 may tell apart further, or no privilege: then nobody can tell.
+            assert!(groups.find(id).is_none_or(|found| found == mine));
+        }
+        assert_eq!((groups.find(0), groups.find(u64::MAX - 1)), (None, None));
     }
 
     #[test]

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 
 use contend_core::procfile::ProcFile;
 
+use super::handles::Handles;
+
 /// One mounted hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
@@ -14,6 +16,7 @@ struct Mount {
 /// The hierarchies there are.
 #[derive(Debug, Default)]
 pub struct Mounts {
+    handles: Option<Handles>,
     v2: Option<Mount>,
     cpu: Option<Mount>,
     memory: Option<Mount>,
@@ -33,7 +36,21 @@ impl Mounts {
         let mut buffer = Vec::new();
         let text = ProcFile::open("/proc/self/mountinfo")
             .and_then(|file| file.read(&mut buffer).map(<[u8]>::to_vec));
-        Self::parse(&String::from_utf8_lossy(&text.unwrap_or_default()))
+        let mut found = Self::parse(&String::from_utf8_lossy(&text.unwrap_or_default()));
+        found.handles = found.v2.as_ref().and_then(|mount| Handles::open(&mount.directory));
+        found
+    }
+
+    /// The v2 group of an id, where it is not one that v1 may tell apart further.
+    pub fn by_id(&self, id: u64) -> Option<Paths> {
+        let inside = self.handles.as_ref()?.below_mount(id)?;
+        let root = self.v2.as_ref()?.root.trim_end_matches('/');
+        let v2 = match inside.to_string_lossy() {
+            inside if inside.is_empty() && root.is_empty() => "/".to_owned(),
+            inside if inside.is_empty() => root.to_owned(),
+            inside => format!("{root}/{inside}"),
+        };
+        (v2 != "/" || !self.has_v1()).then(|| Paths { v2: Some(v2), ..Paths::default() })
     }
 
     fn parse(text: &str) -> Self {

@@ -203,7 +203,7 @@ impl Tables {
     /// All readings of this sample are in. With `complete` processes without one have ended; how many of them.
     pub fn end(&mut self, groups: &mut Groups, complete: bool) -> u64 {
         let briefs = std::mem::take(&mut self.briefs);
-        if briefs.iter().any(|brief| brief.cgroup == 0) {
+        if briefs.iter().any(|brief| groups.find(brief.cgroup).is_none()) {
             let living = self.known.values().map(|known| (known.who.pid, known.who.group));
             self.grouped.extend(living);
         }
@@ -301,7 +301,7 @@ impl Tables {
 
     /// Its cgroup, where the source does not tell, is that of the nearest ancestor that has been seen.
     fn add_brief(&mut self, brief: &Brief, parents: &HashMap<u32, u32>, groups: &mut Groups) {
-        let mut group = groups.by_id(brief.cgroup);
+        let mut group = groups.find(brief.cgroup);
         let mut ancestor = brief.ppid;
         // As many steps as there are, or a loop of reused pids would be followed for ever.
         for _ in 0..parents.len() + 1 {

@@ -1,0 +1,101 @@
+"""For tests of what is recorded of processes: a worker of known deeds, and sums of the rows about it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from contend.probes.client import ProbeProcess
+
+WORKER = Path(__file__).with_name("worker.py")
+INTERVAL_MS = 40
+# Every source tells these; CPU time is user_ns + system_ns.
+COUNTERS = ("voluntary", "involuntary", "minor_faults", "major_faults", "read_bytes")
+
+
+class Worker:
+    """worker.py, asleep but when told to work."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            (sys.executable, "-S", str(WORKER)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.end()
+
+    def do(self, work: str) -> dict[str, int]:
+        """Its figures since its begin, once it has done that."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(work + "\n")
+        self._process.stdin.flush()
+        figures: dict[str, int] = json.loads(self._process.stdout.readline())
+        return figures
+
+    def end(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        if self._process.poll() is None:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process.stdout.close()
+
+
+class Recording:
+    """contend-probe recording processes by one source; rows gather until `finish`."""
+
+    def __init__(self, source: str, **config: Any) -> None:
+        self._probe = ProbeProcess(
+            {"interval_ms": INTERVAL_MS, "processes": True, "source": source, **config}
+        )
+        self.notes = self._probe.notes
+        self.sources = self._probe.sources
+
+    def settle(self) -> None:
+        """Let two samples pass: what was done before is in them."""
+        time.sleep(2.5 * INTERVAL_MS / 1000)
+
+    def finish(self) -> Rows:
+        self.settle()
+        drained = self._probe.stop()
+        return Rows(drained.tables, drained.cost)
+
+
+class Rows:
+    """The tables, and questions to them."""
+
+    def __init__(self, tables: Mapping[str, Mapping[str, Any]], cost: Any) -> None:
+        self.tables = tables
+        self.cost = cost
+
+    def of(self, pid: int, table: str = "process_use") -> dict[str, Any]:
+        """The rows of one process, by column."""
+        rows = self.tables[table]
+        here = rows["pid"] == pid
+        return {name: values[here] for name, values in rows.items()}
+
+    def did(self, pid: int) -> dict[str, int]:
+        """What one process did in all."""
+        rows = self.of(pid)
+        sums = {name: int(rows[name].sum()) for name in (*COUNTERS, "run_delay_ns", "write_bytes")}
+        return {"cpu_ns": int(rows["user_ns"].sum() + rows["system_ns"].sum()), **sums}
+
+    def events(self, pid: int) -> list[tuple[int, str, int]]:
+        """(event, name, exit_code) in order; an unknown code is -1."""
+        rows = self.of(pid, "process")
+        codes = rows["exit_code"].astype(np.int64)
+        return [
+            (int(event), str(name), int(code))
+            for event, name, code in zip(rows["event"], rows["name"], codes, strict=True)
+        ]

@@ -1,0 +1,300 @@
+"""What is recorded of processes, against processes that do known things; every source that works here, alike."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contend.errors import ContendError
+from contend.probes.client import ProbeProcess, program
+from contend.probes.snapshot import Snapshot
+from support.prerequisites import need
+from support.processes import COUNTERS, INTERVAL_MS, Recording, Rows, Worker
+
+pytestmark = pytest.mark.system
+
+ENDED, UNKNOWN = 2, -1
+# Sleeps of the worker between two commands: a word read, an answer written, and what Python does for it.
+SOME_SWITCHES = 12
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture(params=["bpf", "taskstats", "proc"])
+def source(request: pytest.FixtureRequest) -> str:
+    """A source of processes' figures that works here."""
+    name: str = request.param
+    try:
+        ProbeProcess({"interval_ms": 1000, "processes": True, "source": name}).stop()
+    except ContendError as error:
+        need(False, f"the source {name}: {error}")
+    return name
+
+
+def child(code: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen((sys.executable, "-S", "-c", code))
+
+
+def about(reported: dict[str, int], own: dict[str, int], before: dict[str, int] | None = None) -> None:
+    """Within 1 % of the process's own accounting, or within what the telling of it costs."""
+    slack = {"cpu_ns": 5e6, "voluntary": SOME_SWITCHES, "involuntary": 5, "minor_faults": 8}
+    for name in ("cpu_ns", *COUNTERS):
+        expected = own[name] - (before[name] if before else 0)
+        assert reported[name] == pytest.approx(expected, rel=0.01, abs=slack.get(name, 0)), name
+
+
+def work_all(worker: Worker, data: Path) -> dict[str, int]:
+    worker.do("burn 0.4")
+    worker.do("sleep 400")
+    worker.do("fault 3000")
+    return worker.do(f"read {data}")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """6 MiB on a disk, and not in the page cache's way: read past it."""
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(6 << 20))
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+    return path
+
+
+def test_known_deeds_of_a_process_that_was_there_before(source: str, data: Path) -> None:
+    with Worker() as worker:
+        worker.do("fault 2000")
+        before = worker.do("burn 0.1")
+        recording = Recording(source)
+        recording.settle()
+        own = work_all(worker, data)
+        rows = recording.finish()
+        about(rows.did(worker.pid), own, before)
+        assert rows.did(worker.pid)["read_bytes"] == 6 << 20
+        used = rows.of(worker.pid)
+        assert set(used["threads"]) == {1} and int(used["rss_bytes"][0]) > 1 << 20
+        assert int(used["busiest_thread_ns"].sum()) == pytest.approx(rows.did(worker.pid)["cpu_ns"], rel=0.01)
+        assert rows.events(worker.pid)[0][0] == 0
+        assert np.all(used["interval_ns"][1:] >= 0.5e6 * INTERVAL_MS)
+
+
+def test_known_deeds_of_a_process_that_began_later_count_from_its_begin(source: str, data: Path) -> None:
+    recording = Recording(source)
+    recording.settle()
+    with Worker() as worker:
+        own = work_all(worker, data)
+        about(recording.finish().did(worker.pid), own)
+
+
+def test_threads_are_summed_and_those_that_ended_stay_in(source: str) -> None:
+    recording = Recording(source)
+    recording.settle()
+    with Worker() as worker:
+        worker.do("nothing")
+        recording.settle()
+        own = worker.do("threads 0.15")
+        rows = recording.finish()
+    did = rows.did(worker.pid)
+    assert did["cpu_ns"] == pytest.approx(own["cpu_ns"], rel=0.01, abs=5e6)
+    assert did["minor_faults"] == pytest.approx(own["minor_faults"], rel=0.01, abs=8)
+    used = rows.of(worker.pid)
+    assert int(used["threads"].max()) in (3, 4, 5) and int(used["threads"][-1]) == 3
+    assert not set(used["busiest_tid"]) <= {0, worker.pid}
+    if source != "proc":  # it loses what a thread did after the last sample before its end
+        slack = SOME_SWITCHES + 5
+        assert did["voluntary"] == pytest.approx(own["voluntary"], rel=0.01, abs=slack)
+
+
+def test_what_a_process_did_up_to_its_end_and_how_it_ended(source: str) -> None:
+    recording = Recording(source)
+    recording.settle()
+    burner = child("import time, sys\nwhile time.process_time() < 0.6: pass\nsys.exit(3)")
+    _, status, usage = os.wait4(burner.pid, 0)
+    burner.returncode = os.waitstatus_to_exitcode(status)
+    sleeper = child("import time\ntime.sleep(60)")
+    recording.settle()
+    os.kill(sleeper.pid, signal.SIGTERM)
+    sleeper.wait()
+    rows = recording.finish()
+    ends = [event for pid in (burner.pid, sleeper.pid) for event in rows.events(pid) if event[0] == ENDED]
+    assert len(ends) == 2
+    if source == "proc":
+        assert {code for _, _, code in ends} <= {UNKNOWN, 3, 143}
+        return
+    assert [code for _, _, code in ends] == [3, 128 + signal.SIGTERM]
+    did = rows.did(burner.pid)
+    # One turn on the CPU, at most a tick of the scheduler, and the tear-down may be missing.
+    assert did["cpu_ns"] == pytest.approx((usage.ru_utime + usage.ru_stime) * 1e9, rel=0.01, abs=8e6)
+    assert did["minor_faults"] == pytest.approx(usage.ru_minflt, rel=0.01, abs=8)
+    assert rows.cost.dropped == 0
+
+
+def test_children_between_two_samples_are_not_lost(source: str) -> None:
+    need(source != "proc", "it cannot see them, and says so")
+    recording = Recording(source, interval_ms=300)
+    time.sleep(0.4)
+    with Worker() as worker:
+        began = worker.do("nothing")
+        own = worker.do("spawn : 60")
+        time.sleep(0.4)
+        rows = recording.finish()
+    process = rows.tables["process"]
+    mine = process["ppid"] == worker.pid
+    first, last = process["event"][mine] == 0, process["event"][mine] == ENDED
+    assert (int(first.sum()), int(last.sum())) == (60, 60)
+    assert len(set(process["pid"][mine])) == 60 and set(process["exit_code"][mine][last]) == {0}
+    used = rows.tables["process_use"]
+    children = np.isin(used["pid"], process["pid"][mine])
+    faults = own["children_minor_faults"] - began["children_minor_faults"]
+    assert int(used["minor_faults"][children].sum()) == pytest.approx(faults, rel=0.01)
+    assert set(used["cgroup"][children]) == set(rows.of(worker.pid)["cgroup"])
+
+
+def test_all_together_agree_with_the_hosts_own_sum(source: str) -> None:
+    recording = Recording(source)
+    with Worker() as worker:
+        recording.settle()
+        before = Snapshot.take()
+        worker.do("burn 1.2")
+        after = Snapshot.take()
+        rows = recording.finish()
+    busy = sum(
+        now.user + now.nice + now.system - then.user - then.nice - then.system
+        for then, now in ((before.cpus[cpu], after.cpus[cpu]) for cpu in before.cpus)
+    )
+    used = rows.tables["process_use"]
+    within = (used["t_ns"] > before.t_ns) & (used["t_ns"] <= after.t_ns + INTERVAL_MS * 1_000_000)
+    ours = int((used["user_ns"] + used["system_ns"])[within].sum())
+    # Ticks sample: a task that sleeps before each tick is not in them. And one interval more or less of ours.
+    assert ours == pytest.approx(busy, rel=0.1, abs=4 * TICK_NS + 2 * INTERVAL_MS * 1_000_000)
+
+
+def test_hostile_names(source: str) -> None:
+    recording = Recording(source)
+    with Worker() as worker:
+        recording.settle()
+        worker.do(r"name a) R\n(b) 1")
+        recording.settle()
+        worker.do(r"name \xc3\xa4\xff")
+        rows = recording.finish()
+    names = [name for _, name, _ in rows.events(worker.pid)]
+    assert names[-2:] == ["a) R\n(b) 1", "ä\ufffd"]
+    assert rows.of(worker.pid)["name"][-1] == "ä\ufffd"
+
+
+def test_a_pid_that_is_used_again_is_another_process(source: str) -> None:
+    last_pid = Path("/proc/sys/kernel/ns_last_pid")
+    need(os.geteuid() == 0 and last_pid.exists(), "choosing a pid needs root and CONFIG_CHECKPOINT_RESTORE")
+    recording = Recording(source)
+    for _ in range(50):
+        first = os.fork()
+        if first == 0:
+            signal.pause()
+        recording.settle()
+        os.kill(first, signal.SIGKILL)
+        os.waitpid(first, 0)
+        time.sleep(0.03)  # begins are told apart by ticks of USER_HZ
+        last_pid.write_text(str(first - 1))
+        second = os.fork()
+        if second == 0:
+            signal.pause()
+        if second == first:
+            time.sleep(35 * INTERVAL_MS / 1000)  # a number out of turn is found by the next full list
+            break
+        os.kill(second, signal.SIGKILL)
+        os.waitpid(second, 0)
+    assert second == first, "another process took the number each time"
+    rows = recording.finish()
+    os.kill(second, signal.SIGKILL)
+    os.waitpid(second, 0)
+    assert [event for event, _, _ in rows.events(first)].count(ENDED) == 1
+    starts = rows.of(first, "process")["start_ns"]
+    assert len(set(starts)) == 2 and len(set(rows.of(first)["start_ns"])) == 2
+
+
+def test_a_zombie_has_ended_once(source: str) -> None:
+    recording = Recording(source)
+    recording.settle()
+    burner = child("import time, sys\nwhile time.process_time() < 0.3: pass\nsys.exit(5)")
+    time.sleep(0.8)
+    recording.settle()
+    _, _, usage = os.wait4(burner.pid, 0)
+    burner.returncode = 5
+    rows = recording.finish()
+    assert [(event, code) for event, _, code in rows.events(burner.pid) if event == ENDED] == [(ENDED, 5)]
+    expected = (usage.ru_utime + usage.ru_stime) * 1e9
+    assert rows.did(burner.pid)["cpu_ns"] == pytest.approx(expected, rel=0.01, abs=8e6)
+
+
+def test_a_storm_of_forks_breaks_nothing(source: str) -> None:
+    recording = Recording(source, interval_ms=10)
+    storm = "for i in $(seq 500); do (sleep 0.00$((i % 5))) & (:) ; done; wait"
+    subprocess.run(("sh", "-c", storm), check=True)
+    rows = recording.finish()
+    assert (rows.cost.errors, rows.cost.last_error) == (0, "")
+    process = rows.tables["process"]
+    key = process["pid"].astype(object) * 10**20 + process["start_ns"].astype(object)
+    # Nothing ends, or is seen, twice.
+    for event in (0, ENDED):
+        of_kind = key[process["event"] == event]
+        assert len(of_kind) == len(set(of_kind))
+
+
+def limited(tmp_path: Path, commands: str) -> str:
+    """A contend-probe that starts under such conditions."""
+    wrapper = tmp_path / "contend-probe"
+    wrapper.write_text(f'#!/bin/sh\n{commands} "{program()}" "$@"\n')
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return str(wrapper)
+
+
+def test_few_descriptors(source: str, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTEND_PROBE", limited(tmp_path, "ulimit -n 40; exec"))
+    recording = Recording(source)
+    recording.settle()
+    with Worker() as worker:
+        own = work_all(worker, data)
+        rows = recording.finish()
+    about(rows.did(worker.pid), own)
+    assert rows.cost.errors == 0, rows.cost.last_error
+
+
+def test_not_root(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need(os.geteuid() == 0, "becoming somebody else needs root")
+    found = program()
+    assert found is not None
+    copy = Path(f"/tmp/contend-probe-{os.getpid()}")
+    copy.write_bytes(found.read_bytes())
+    copy.chmod(0o755)
+    monkeypatch.setenv("CONTEND_PROBE", str(copy))
+    nobody = f"import os\nos.setgid(65534)\nos.setuid(65534)\nos.execv('{copy}', ['contend-probe', *__import__('sys').argv[1:]])"
+    runner = tmp_path / "as-nobody"
+    runner.write_text(f"#!{sys.executable} -S\n{nobody}\n")
+    runner.chmod(0o755)
+    monkeypatch.setenv("CONTEND_PROBE", str(runner))
+    try:
+        recording = Recording("auto")
+        recording.settle()
+        with Worker() as worker:
+            own = work_all(worker, data)
+            rows = recording.finish()
+    finally:
+        copy.unlink()
+    assert recording.sources["processes"] == "proc"
+    assert any("CAP_NET_ADMIN" in note for note in recording.notes)
+    assert any("CAP_SYS_PTRACE" in note for note in recording.notes)
+    about(rows.did(worker.pid) | {"read_bytes": own["read_bytes"]}, own)
+    assert rows.did(worker.pid)["read_bytes"] == 0  # root's, and so not to be known
+    assert rows.cost.errors == 0, rows.cost.last_error
+
+
+def test_a_source_that_does_not_work_here_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ContendError, match="sauce"):
+        ProbeProcess({"interval_ms": 10, "processes": True, "source": "sauce"})
+    assert isinstance(Recording("proc").finish(), Rows)
