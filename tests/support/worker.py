@@ -11,6 +11,7 @@ import resource
 import sys
 import threading
 import time
+from pathlib import Path
 
 
 def burn(seconds):
@@ -66,8 +67,7 @@ def threads(seconds):
 
 
 def name(text):
-    with open("/proc/self/comm", "wb") as comm:
-        comm.write(text.encode().decode("unicode_escape").encode("latin-1"))
+    Path("/proc/self/comm").write_bytes(text.encode().decode("unicode_escape").encode("latin-1"))
 
 
 def spawn(program):
@@ -81,8 +81,8 @@ def spawn(program):
 def figures():
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with open("/proc/self/io", encoding="ascii") as io:
-        read_bytes = next(int(line.split()[1]) for line in io if line.startswith("read_bytes"))
+    io = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
+    read_bytes = next(int(line.split()[1]) for line in io if line.startswith("read_bytes"))
     return {
         "cpu_ns": time.process_time_ns(),
         "voluntary": own.ru_nvcsw,
