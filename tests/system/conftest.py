@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from contend.errors import ContendError
+from contend.probes.client import ProbeProcess
 from support.command_line import Home
+from support.prerequisites import need
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +20,14 @@ def shared_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home,
     home("run", home.scenario(blocks=6), timeout=180).fine()
     yield home, home.the_run()
     home.nothing_left()
+
+
+@pytest.fixture(params=["bpf", "taskstats", "proc"])
+def source(request: pytest.FixtureRequest) -> str:
+    """A source of processes' figures that works here."""
+    name: str = request.param
+    try:
+        ProbeProcess({"interval_ms": 1000, "processes": True, "source": name}).stop()
+    except ContendError as error:
+        need(False, f"the source {name}: {error}")
+    return name

@@ -27,17 +27,6 @@ SOME_SWITCHES = 12
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
-@pytest.fixture(params=["bpf", "taskstats", "proc"])
-def source(request: pytest.FixtureRequest) -> str:
-    """A source of processes' figures that works here."""
-    name: str = request.param
-    try:
-        ProbeProcess({"interval_ms": 1000, "processes": True, "source": name}).stop()
-    except ContendError as error:
-        need(False, f"the source {name}: {error}")
-    return name
-
-
 def child(code: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen((sys.executable, "-S", "-c", code))
 
