@@ -23,6 +23,13 @@ pub fn room() -> &'static mut MaybeUninit<OpenObject> {
     Box::leak(Box::new(MaybeUninit::uninit()))
 }
 
+/// Entries of an array with one for every process id, or for the low bits of it where ids go far: a power of two.
+pub fn most_pids() -> u32 {
+    const MOST: u32 = 1 << 18;
+    let text = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+    text.trim().parse().unwrap_or(MOST).min(MOST).next_power_of_two()
+}
+
 /// Why BPF cannot be used, for people.
 ///
 /// RLIMIT_MEMLOCK is not among the reasons: libbpf raises it where the kernel still counts BPF's memory by it.

@@ -40,8 +40,6 @@ const OTHER_NAME: &str = "(others)";
 const ROOM_BYTES: usize = 32 << 20;
 const MOST_SLOTS: usize = 4096;
 const FEWEST_SLOTS: usize = 64;
-/// Entries of 64 bytes for tasks between two switches.
-const MOST_TASKS: u32 = 1 << 18;
 /// A cgroup's slot is looked at when nothing has happened in it for so many ticks.
 const QUIET_TICKS: u32 = 64;
 
@@ -287,7 +285,7 @@ impl Sampler for Sched {
 
 fn load(config: &SchedConfig, cpus: usize, slots: usize) -> libbpf_rs::Result<SchedSkel<'static>> {
     let mut open = SchedSkelBuilder::default().open(bpf::room())?;
-    let tasks = most_pids().next_power_of_two().min(MOST_TASKS);
+    let tasks = bpf::most_pids();
     let entries = slots as u32;
     open.maps.cells.set_max_entries((cpus * slots) as u32)?;
     open.maps.subjects.set_max_entries(entries)?;
@@ -310,12 +308,6 @@ fn load(config: &SchedConfig, cpus: usize, slots: usize) -> libbpf_rs::Result<Sc
     }
     skel.attach()?;
     Ok(skel)
-}
-
-/// One more than the highest process id.
-fn most_pids() -> u32 {
-    let text = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
-    text.trim().parse().unwrap_or(MOST_TASKS)
 }
 
 fn text(name: &[u8]) -> String {

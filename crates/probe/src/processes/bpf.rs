@@ -80,6 +80,14 @@ struct ProcessRecord {
     name: [u8; NAME_LENGTH],
 }
 
+/// `struct same`: a process that has done nothing since all was told of it.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct SameRecord {
+    tgid: u32,
+    zero: u32,
+}
+
 /// `struct end`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -104,6 +112,7 @@ struct LastRecord {
 trait Plain: Copy {}
 impl Plain for ThreadRecord {}
 impl Plain for ProcessRecord {}
+impl Plain for SameRecord {}
 impl Plain for EndRecord {}
 impl Plain for LastRecord {}
 
@@ -126,8 +135,9 @@ struct Process {
     split: Split,
     counters: Counters,
     busiest: (u32, u64),
-    /// The pass it was last seen in, and since when it is missing.
-    pass: u64,
+    /// The passes it was last seen in and told all of, and since when it is missing.
+    seen: u64,
+    read: u64,
     missing: Option<Instant>,
 }
 
@@ -191,7 +201,10 @@ impl Bpf {
     /// Load and attach the programs.
     pub fn open() -> libbpf_rs::Result<Self> {
         let mut open = TasksSkelBuilder::default().open(bpf::room())?;
+        let marks = bpf::most_pids();
+        open.maps.marks.set_max_entries(marks)?;
         if let Some(constants) = &mut open.maps.rodata_data {
+            constants.mark_mask = marks - 1;
             // SAFETY: a plain question; the answer is a positive number on Linux.
             constants.page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
         }
@@ -231,6 +244,9 @@ impl Bpf {
             rest = after;
         }
         ends.clear();
+        if let Some(bss) = &mut self.skel.maps.bss_data {
+            bss.pass = self.known.pass as u32;
+        }
         let mut iterator = Iter::new(&self.link).map_err(io::Error::other)?;
         loop {
             match iterator.read(&mut self.buffer) {
@@ -289,13 +305,11 @@ impl Known {
         self.threads.begin();
     }
 
-    /// The process of this id, afresh in this pass.
+    /// The process of this id.
     fn process(&mut self, tgid: u32) -> &mut Process {
         let process = self.processes.entry(tgid).or_default();
-        if process.pass != self.pass {
-            process.pass = self.pass;
-            process.living = Used::default();
-            process.living_delay_ns = 0;
+        if process.seen != self.pass {
+            process.seen = self.pass;
             process.busiest = (tgid, 0);
             process.missing = None;
         }
@@ -304,18 +318,31 @@ impl Known {
 
     /// Threads as the iterator tells of them.
     fn records(&mut self, mut bytes: &[u8]) {
-        while let Some((thread, rest)) = split::<ThreadRecord>(bytes) {
+        while let Some((same, rest)) = split::<SameRecord>(bytes) {
+            if same.zero == 0 {
+                self.threads.slept(same.tgid);
+                self.process(same.tgid);
+                bytes = rest;
+                continue;
+            }
+            let Some((thread, rest)) = split::<ThreadRecord>(bytes) else { return };
             bytes = rest;
             let ran_ns = self.threads.ran(thread.tid, thread.tgid, thread.used.exec_ns);
+            let pass = self.pass;
             let process = self.process(thread.tgid);
             if thread.tid == thread.tgid {
                 let Some((own, rest)) = split::<ProcessRecord>(bytes) else { return };
                 bytes = rest;
                 if own.start_ns != process.own.start_ns && process.own.start_ns != 0 {
                     // Another of the same id: its predecessor's end was lost.
-                    *process = Process { pass: process.pass, ..Process::default() };
+                    *process = Process { seen: pass, ..Process::default() };
                 }
                 process.own = own;
+            }
+            if process.read != pass {
+                process.read = pass;
+                process.living = Used::default();
+                process.living_delay_ns = 0;
             }
             process.living.add(&thread.used);
             process.living_delay_ns += thread.run_delay_ns;
@@ -329,7 +356,7 @@ impl Known {
         let ran_ns = self.threads.ended(end.tid, end.tgid, end.exec_ns);
         let process = self.process(end.tgid);
         if process.own.start_ns != end.start_ns {
-            *process = Process { pass: process.pass, ..Process::default() };
+            *process = Process { seen: process.seen, ..Process::default() };
             process.own.start_ns = end.start_ns;
         }
         process.ran(end.tid, ran_ns);
@@ -349,10 +376,12 @@ impl Known {
         self.processes.retain(|pid, process| {
             if process.own.threads == 0 {
                 // Only an ended thread of it was heard of: it has ended before, or is missing with the rest of it.
-                return process.pass == pass;
+                return process.seen == pass;
             }
-            if process.pass == pass {
+            if process.read == pass {
                 process.settle();
+            } else if process.seen == pass {
+                // Nothing new.
             } else if process.missing.get_or_insert_with(Instant::now).elapsed() > GRACE {
                 lost += 1;
                 return false;
@@ -417,6 +446,21 @@ mod tests {
         known.records(&[bytes(&thread(10, 130, 5)), bytes(&process(60))].concat());
         let now = told(&mut known);
         assert_eq!((now[0].0, now[0].1), (190, 14));
+    }
+
+    #[test]
+    fn one_that_slept_is_as_it_was() {
+        let mut known = Known::default();
+        let same = SameRecord { tgid: 10, zero: 0 };
+        known.begin();
+        known.records(&[bytes(&thread(10, 100, 5)), bytes(&process(0))].concat());
+        assert_eq!(told(&mut known), [(100, 5, (10, 0))]);
+        known.begin();
+        known.records(&[bytes(&same), bytes(&SameRecord { tgid: 11, zero: 0 })].concat());
+        assert_eq!(told(&mut known), [(100, 5, (10, 0))]); // and of 11 nothing was ever heard
+        known.begin();
+        known.records(&[bytes(&thread(10, 130, 6)), bytes(&process(0))].concat());
+        assert_eq!(told(&mut known), [(130, 6, (10, 30))]);
     }
 
     #[test]

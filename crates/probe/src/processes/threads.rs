@@ -33,7 +33,14 @@ impl Threads {
         ran_ns
     }
 
-    /// The same of one that has ended.
+    /// A living thread that has not run since the pass before.
+    pub fn slept(&mut self, tid: u32) {
+        if let Some(thread) = self.known.get_mut(tid as usize) {
+            thread.pass = self.pass;
+        }
+    }
+
+    /// The same as [`Self::ran`] of one that has ended.
     pub fn ended(&self, tid: u32, tgid: u32, exec_ns: u64) -> u64 {
         if self.pass == 1 {
             return 0;
