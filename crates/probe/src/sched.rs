@@ -177,9 +177,7 @@ impl Sched {
     }
 
     fn path(&mut self, slot: usize, id: u64) -> Option<String> {
-        if let Some((of, path)) = &self.slots[slot].path
-            && *of == id
-        {
+        if let Some((_, path)) = self.slots[slot].path.as_ref().filter(|(of, _)| *of == id) {
             return Some(path.clone());
         }
         let path = self.names.look(id)?;

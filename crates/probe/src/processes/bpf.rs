@@ -295,6 +295,8 @@ impl Source for Bpf {
 #[derive(Debug, Default)]
 struct Known {
     processes: HashMap<u32, Process>,
+    /// Those whose id another has by now, before the kernel has told of their end.
+    replaced: Vec<(u32, Process)>,
     threads: Threads,
     pass: u64,
 }
@@ -327,18 +329,14 @@ impl Known {
             }
             let Some((thread, rest)) = split::<ThreadRecord>(bytes) else { return };
             bytes = rest;
-            let ran_ns = self.threads.ran(thread.tid, thread.tgid, thread.used.exec_ns);
-            let pass = self.pass;
-            let process = self.process(thread.tgid);
             if thread.tid == thread.tgid {
                 let Some((own, rest)) = split::<ProcessRecord>(bytes) else { return };
                 bytes = rest;
-                if own.start_ns != process.own.start_ns && process.own.start_ns != 0 {
-                    // Another of the same id: its predecessor's end was lost.
-                    *process = Process { seen: pass, ..Process::default() };
-                }
-                process.own = own;
+                self.began(thread.tgid, own.start_ns).own = own;
             }
+            let ran_ns = self.threads.ran(thread.tid, thread.tgid, thread.used.exec_ns);
+            let pass = self.pass;
+            let process = self.process(thread.tgid);
             if process.read != pass {
                 process.read = pass;
                 process.living = Used::default();
@@ -350,46 +348,82 @@ impl Known {
         }
     }
 
+    /// The process of this id, which is that of this start or a later one.
+    fn began(&mut self, tgid: u32, start_ns: u64) -> &mut Process {
+        let before_ns = self.process(tgid).own.start_ns;
+        if before_ns != 0 && before_ns < start_ns {
+            self.replaced.extend(self.processes.remove_entry(&tgid));
+            self.threads.forget(tgid);
+        }
+        let process = self.process(tgid);
+        process.own.start_ns = process.own.start_ns.max(start_ns);
+        process
+    }
+
     /// A thread has ended, maybe the last of a process.
     fn end(&mut self, record: &[u8], each: &mut dyn FnMut(&Reading<'_>)) {
         let Some((end, rest)) = split::<EndRecord>(record) else { return };
         let ran_ns = self.threads.ended(end.tid, end.tgid, end.exec_ns);
-        let process = self.process(end.tgid);
-        if process.own.start_ns != end.start_ns {
-            *process = Process { seen: process.seen, ..Process::default() };
-            process.own.start_ns = end.start_ns;
+        let mut process = self.began(end.tgid, end.start_ns);
+        let replaced = process.own.start_ns != end.start_ns;
+        if replaced {
+            process = self.replaced(end.tgid, end.start_ns);
+        } else {
+            process.ran(end.tid, ran_ns);
         }
-        process.ran(end.tid, ran_ns);
         process.ended_delay_ns += end.run_delay_ns;
-        if let Some((last, _)) = split::<LastRecord>(rest) {
-            process.own = ProcessRecord { threads: 0, ..last.process };
-            process.settle();
-            each(&process.reading(end.tgid, Some(last.status as i32)));
+        let Some((last, _)) = split::<LastRecord>(rest) else { return };
+        process.own = ProcessRecord { threads: 0, ..last.process };
+        // All its threads are among the ended.
+        process.living = Used::default();
+        process.living_delay_ns = 0;
+        process.settle();
+        each(&process.reading(end.tgid, Some(last.status as i32)));
+        if replaced {
+            self.replaced.pop();
+        } else {
             self.processes.remove(&end.tgid);
         }
+    }
+
+    /// The process of this start whose id another has by now, moved to the last place.
+    fn replaced(&mut self, tgid: u32, start_ns: u64) -> &mut Process {
+        let found = |(pid, process): &(u32, Process)| *pid == tgid && process.own.start_ns == start_ns;
+        let (_, mut process) = match self.replaced.iter().position(found) {
+            Some(at) => self.replaced.swap_remove(at),
+            None => (tgid, Process::default()),
+        };
+        process.own.start_ns = start_ns;
+        self.replaced.push((tgid, process));
+        let last = self.replaced.len() - 1;
+        &mut self.replaced[last].1
     }
 
     /// Tell of every process alive. Returns how many are no more without a word of their end.
     fn tell(&mut self, each: &mut dyn FnMut(&Reading<'_>)) -> u64 {
         let mut lost = 0;
         let pass = self.pass;
-        self.processes.retain(|pid, process| {
+        let mut keep = |pid: u32, process: &mut Process| {
             if process.own.threads == 0 {
                 // Only an ended thread of it was heard of: it has ended before, or is missing with the rest of it.
                 return process.seen == pass;
             }
             if process.read == pass {
                 process.settle();
-            } else if process.seen == pass {
-                // Nothing new.
-            } else if process.missing.get_or_insert_with(Instant::now).elapsed() > GRACE {
-                lost += 1;
-                return false;
-            } else {
+            } else if process.seen != pass {
+                if process.missing.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                    lost += 1;
+                    return false;
+                }
                 process.busiest.1 = 0;
             }
-            each(&process.reading(*pid, None));
+            each(&process.reading(pid, None));
             true
+        };
+        self.processes.retain(|pid, process| keep(*pid, process));
+        self.replaced.retain_mut(|(pid, process)| {
+            process.seen = 0;
+            keep(*pid, process)
         });
         lost
     }
@@ -486,6 +520,26 @@ mod tests {
         });
         assert_eq!(ended, [(b"worker".to_vec(), Some(9), 6, 0)]);
         assert!(told(&mut known).is_empty());
+    }
+
+    #[test]
+    fn who_has_the_id_of_another_whose_end_is_not_yet_told_is_another() {
+        let mut known = Known::default();
+        known.begin();
+        known.records(&[bytes(&thread(10, 100, 5)), bytes(&process(0))].concat());
+        assert_eq!(told(&mut known), [(100, 5, (10, 0))]);
+        let later = ProcessRecord { start_ns: 99, ..process(0) };
+        known.begin();
+        known.records(&[bytes(&thread(10, 20, 1)), bytes(&later)].concat());
+        assert_eq!(told(&mut known), [(20, 1, (10, 20)), (100, 5, (10, 0))]);
+        known.begin();
+        let last = LastRecord { process: process(140), status: 0, unused: 0 };
+        let mut ended = Vec::new();
+        known.end(&[bytes(&end(10, 140, 6)), bytes(&last)].concat(), &mut |reading| {
+            ended.push((reading.start_ns, reading.counters.user_ns + reading.counters.system_ns));
+        });
+        known.records(&[bytes(&thread(10, 30, 1)), bytes(&later)].concat());
+        assert_eq!((told(&mut known), ended), (vec![(30, 1, (10, 10))], vec![(77, 140)]));
     }
 
     #[test]

@@ -40,6 +40,13 @@ impl Threads {
         }
     }
 
+    /// Another thread has its id now.
+    pub fn forget(&mut self, tid: u32) {
+        if let Some(thread) = self.known.get_mut(tid as usize) {
+            *thread = Thread::default();
+        }
+    }
+
     /// The same as [`Self::ran`] of one that has ended.
     pub fn ended(&self, tid: u32, tgid: u32, exec_ns: u64) -> u64 {
         if self.pass == 1 {
