@@ -33,6 +33,7 @@ from contend.platforms.resources import remove_leftovers
 from contend.platforms.topology import confined
 from contend.probes.client import record_all
 from contend.probes.recorder import Recorder
+from contend.probes.series import SeriesWriter
 from contend.report.progress import PlanSummary, Progress
 from contend.scenario import Compare, Measure, Scenario, to_yaml
 from contend.scenario import load as load_scenario
@@ -264,7 +265,8 @@ class _Execution:
                 keep_output=self._keep,
             )
             recorder = Recorder(
-                record_all(RECORD_INTERVAL_MS, cpus=places.tool), self._run.series, clock=self._clock
+                record_all(RECORD_INTERVAL_MS, cpus=places.tool),
+                SeriesWriter(self._run.series, clock=self._clock),
             )
             stack.callback(self._close, recorder, ledger)
             recorder.collect_in_background()

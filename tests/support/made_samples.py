@@ -142,8 +142,12 @@ def _process_use(t: Any, half: Any) -> Coded:
     user[first] = 0
     columns = {"t_ns": np.repeat(t, count), "interval_ns": np.where(first, 0, S).astype("u8")}
     columns |= {"pid": 100 + who, "start_ns": who + 1, "name": who, "cgroup": zero, "threads": zero + 1}
-    columns |= {"user_ns": user, "system_ns": zero, "run_delay_ns": np.where(who == 2, user // 2, 0).astype("u8")}
-    columns |= {name: zero for name in ("voluntary", "involuntary", "minor_faults", "major_faults")}
+    columns |= {
+        "user_ns": user,
+        "system_ns": zero,
+        "run_delay_ns": np.where(who == 2, user // 2, 0).astype("u8"),
+    }
+    columns |= dict.fromkeys(("voluntary", "involuntary", "minor_faults", "major_faults"), zero)
     columns |= {"rss_bytes": np.select([who == 0, who == 1], [GIB, GIB // 2], 4096).astype("u8")}
     columns |= {"read_bytes": np.where((who == 1) & ~first, 409_600, 0).astype("u8"), "write_bytes": zero}
     columns |= {"busiest_thread_ns": user, "busiest_tid": 100 + who}

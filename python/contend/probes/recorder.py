@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from contend.clock import Clock
 from contend.errors import HostFailed
 from contend.probes.base import Cost
 from contend.probes.client import Drained, ProbeProcess
@@ -20,19 +18,20 @@ DRAIN_S = 10.0
 
 
 class Recorder:
-    """A running probe whose rows go to `directory` (see `SeriesWriter`). Ends with `close`, or with this process.
+    """A running probe whose rows go to a series directory. Ends with `close`, or with this process.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> place = Path(tempfile.mkdtemp())
-    >>> recorder = Recorder({"interval_ms": 5, "host": True}, place)
+    >>> recorder = Recorder({"interval_ms": 5, "host": True}, SeriesWriter(place))
     >>> recorder.close()
     >>> sorted(path.name for path in place.iterdir())[0]
     'cpu-0000.parquet'
     """
 
-    def __init__(self, config: Mapping[str, Any], directory: Path, *, clock: Clock | None = None) -> None:
+    def __init__(self, config: Mapping[str, Any], writer: SeriesWriter) -> None:
         """Start it. `config`: see crates/probe/src/config.rs. Raises BadInput or HostFailed."""
-        self._writer = SeriesWriter(directory, clock=clock)
+        self._writer = writer
         self._probe = ProbeProcess(config)
         self._lock = threading.Lock()  # `collect` is called from a thread of ours and from the caller's
         self._stop = threading.Event()

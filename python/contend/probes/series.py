@@ -107,7 +107,7 @@ class SeriesWriter:
     ) -> None:
         """Numbers go on after those of files that are there already, from a run that is resumed."""
         import duckdb
-        import numpy  # noqa: F401 - loaded here, and not at the first batch, inside what is measured
+        import numpy  # noqa: F401 - here, and not at the first batch, inside what is measured
 
         self.directory = directory
         self._clock = clock or SystemClock()

@@ -252,7 +252,7 @@ class _Reader:
         rows = self._db.execute(
             f"""
             WITH used AS (
-                SELECT t_ns, coalesce(r.name, '{OTHERS}') AS line, sum({value}) AS used
+                SELECT t_ns, coalesce(nullif(r.name, ''), '{OTHERS}') AS line, sum({value}) AS used
                 FROM {table} u LEFT JOIN ranked r ON u.{key} = r.name GROUP BY 1, 2
             ), stepped AS (
                 SELECT step, line, sum(used) AS used, max(used / spent) AS most

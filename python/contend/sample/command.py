@@ -10,7 +10,8 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -33,8 +34,8 @@ _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 class Signals:
     """Takes PASSED_ON and SIGCHLD one by one, when asked, instead of letting them interrupt.
 
-    A signal that was ignored stays ignored, as `nohup` and a shell's `&` mean it. For the main thread; threads that
-    are started before could still receive them.
+    A signal that was ignored stays ignored, as `nohup` and a shell's `&` mean it. For the main thread; a thread that was
+    started before could still receive them.
     """
 
     def __enter__(self) -> Signals:
@@ -48,6 +49,15 @@ class Signals:
         while signal.sigtimedwait(self._taken, 0) is not None:
             pass  # a second Ctrl-C, while the first one's work is being done, asks for nothing more
         signal.pthread_sigmask(signal.SIG_SETMASK, self.mask_before)
+
+    @contextmanager
+    def as_before(self) -> Iterator[None]:
+        """Let them through in this thread for a moment: for starting a program that is to have them."""
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.mask_before)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)
 
     def wait(self, seconds: float) -> signal.struct_siginfo | None:
         """The next signal; None when none came in time."""

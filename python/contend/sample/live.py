@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 REDRAWN_S, LINES_S = 1.0, 10.0
 _BUSY = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns")
-_PRESSURES = {"psi_cpu_some_ns": "CPU", "psi_io_some_ns": "disk", "psi_memory_some_ns": "memory"}
+_PRESSURES = {"psi_cpu_some_ns": "cpu", "psi_io_some_ns": "io", "psi_memory_some_ns": "mem"}
 
 
 class Quiet:
@@ -56,12 +56,12 @@ class Line(Quiet):
 
     def show(self, drained: Drained, cost: Cost) -> None:
         self._now.take(drained, cost)
-        now = self._clock.monotonic_ns()
-        if now - self._shown_ns < 0.9 * self.every_s * NS_PER_S:
+        now, words = self._clock.monotonic_ns(), self._now.words()
+        if not words or now - self._shown_ns < 0.9 * self.every_s * NS_PER_S:
             return
         self._shown_ns = now
         seconds = round((now - self._began_ns) / NS_PER_S)
-        text = f" {format_duration(seconds * NS_PER_S) if seconds else '0 s'}  {self._now.words()}"
+        text = f" {format_duration(seconds * NS_PER_S) if seconds else '0 s'}  {words}"
         if self._redraw:
             width = shutil.get_terminal_size().columns - 1
             self._write("\r\x1b[2K" + (text if len(text) <= width else text[: width - 1] + "…"))
@@ -123,32 +123,33 @@ class Now:
         self._cost = (self._cost[1], self._cost[1])
 
     def words(self) -> str:
-        """What there is to say; parts that are not known are left out."""
+        """CPUs in use, threads in the run queue, pressure, the program that used most, the disk with the longest
+        queue, our own cost; parts that are not known are left out, all before the second sample."""
         spent_ns = self._grown("host", "t_ns")
         if spent_ns <= 0:
-            return "waiting for the second sample"
+            return ""
         parts = []
         if "cpu" in self._last:
             busy = self._grown("cpu", "busy") / spent_ns
-            parts.append(f"CPU {busy:.2f} of {self._last['cpu']['cpus']:.0f}")
+            parts.append(f"CPU {busy:.2f}/{self._last['cpu']['cpus']:.0f}")
         if self._running:
-            parts.append(f"run queue {sum(self._running) / len(self._running):.1f}")
+            parts.append(f"queue {sum(self._running) / len(self._running):.1f}")
         waits = [
-            f"{name} {100 * self._grown('host', column) / spent_ns:.0f} %"
+            f"{name} {100 * self._grown('host', column) / spent_ns:.0f}"
             for column, name in _PRESSURES.items()
             if column in self._last["host"]
         ]
         if waits:
-            parts.append("waiting: " + " ".join(waits))
-        if self._used:
-            name = max(self._used, key=lambda n: self._used[n])
-            parts.append(f"most: {name} {self._used[name] / spent_ns:.2f}")
+            parts.append(f"PSI {' '.join(waits)} %")
         queues = {d: self._grown("disk", d) / spent_ns for d in self._last.get("disk", {})}
         if queues:
             device = max(queues, key=lambda d: queues[d])
-            parts.append(f"{device} queue {queues[device]:.1f}")
+            parts.append(f"{device} {queues[device]:.1f}")
         own = self._cost[1].cpu_ns + self._cost[1].bpf_ns - self._cost[0].cpu_ns - self._cost[0].bpf_ns
         parts.append(f"probe {100 * own / spent_ns:.1f} %")
+        if self._used:
+            name = max(self._used, key=lambda n: self._used[n])
+            parts.append(f"{name} {self._used[name] / spent_ns:.2f}")
         return "  ".join(parts)
 
     def _grown(self, what: str, key: str) -> float:

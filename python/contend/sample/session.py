@@ -20,6 +20,7 @@ from contend.errors import BadInput, ContendError, HostFailed
 from contend.probes.base import Cost
 from contend.probes.client import Drained, record_all
 from contend.probes.recorder import Recorder, next_drain_s
+from contend.probes.series import SeriesWriter
 from contend.sample.command import Ended, Foreground, Signals
 from contend.store import SAMPLE_FILE, SCHEMA_VERSION, RunDirectory
 from contend.units import NS_PER_S
@@ -105,10 +106,12 @@ def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None =
     clock = clock or SystemClock()
     config = record_all(asked.interval_ns / 1e6, source=asked.source, sched=asked.sched)
     run.write_json("environment.json", fingerprint())
-    recorder = Recorder(config, run.series, clock=clock)
-    began_cpu_ns = time.process_time_ns()
-    # After the threads and programs that are not to inherit it.
     with Signals() as signals:
+        # DuckDB and numpy start threads: after the signals are blocked, or one of those would be given them.
+        writer = SeriesWriter(run.series, clock=clock)
+        with signals.as_before():  # else the probe would inherit it
+            recorder = Recorder(config, writer)
+        began_cpu_ns = time.process_time_ns()
         recording = _Recording(recorder, live, wait_s=min(1.0, live.every_s))
         told: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,

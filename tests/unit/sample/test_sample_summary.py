@@ -22,9 +22,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
 
 def of(summary: Summary, what: str, subject: str = "", resource: str = "") -> tuple[float, float, float]:
     (found,) = (
-        m
-        for m in summary.host
-        if (m.what, m.subject) == (what, subject) and resource in (m.resource, "")
+        m for m in summary.host if (m.what, m.subject) == (what, subject) and resource in (m.resource, "")
     )
     return found.mean, found.p95, found.max
 
