@@ -15,6 +15,8 @@ pub struct ProcessStat<'a> {
     pub minor_faults: u64,
     /// Page faults that had to be read from storage.
     pub major_faults: u64,
+    /// User and system time, in ticks of USER_HZ, of children that have been waited for, and of theirs.
+    pub children_ticks: u64,
     /// Threads, the leader included.
     pub threads: u32,
     /// When it began: ticks of USER_HZ of CLOCK_BOOTTIME.
@@ -48,6 +50,7 @@ impl<'a> ProcessStat<'a> {
             ppid: number(field(4)?)? as u32,
             minor_faults: number(field(10)?)?,
             major_faults: number(field(12)?)?,
+            children_ticks: number(field(16)?)?.wrapping_add(number(field(17)?)?),
             threads: number(field(20)?)? as u32,
             start_ticks: number(field(22)?)?,
             rss_pages: number(field(24)?)?,
@@ -80,7 +83,7 @@ mod tests {
 
     #[test]
     fn stat_behind_a_hostile_name() {
-        let text = b"42 (a ) S 1\n(b)) Z 17 42 42 0 -1 4194560 123 9 7 8 5 6 0 0 20 0 3 0 98765 4096000 250 \
+        let text = b"42 (a ) S 1\n(b)) Z 17 42 42 0 -1 4194560 123 9 7 8 5 6 4 7 20 0 3 0 98765 4096000 250 \
             18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 256\n";
         let expected = ProcessStat {
             name: b"a ) S 1\n(b)",
@@ -88,6 +91,7 @@ mod tests {
             ppid: 17,
             minor_faults: 123,
             major_faults: 7,
+            children_ticks: 11,
             threads: 3,
             start_ticks: 98765,
             rss_pages: 250,

@@ -39,6 +39,11 @@ pub struct Split {
 }
 
 impl Split {
+    /// Both together.
+    pub fn total_ns(&self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+
     /// Share out the total of a living process.
     pub fn follow(&mut self, pid: u32, total_ns: u64) {
         let (both, user) = (read(pid, Clock::Prof).unwrap_or(0), read(pid, Clock::Virt).unwrap_or(0));
@@ -55,7 +60,7 @@ impl Split {
     ///
     /// As the kernel does for /proc/PID/stat (kernel/sched/cputime.c, cputime_adjust), but in nanoseconds.
     pub fn adjust(&mut self, total_ns: u64, user: u64, system: u64) {
-        if self.user_ns + self.system_ns >= total_ns {
+        if self.total_ns() >= total_ns {
             return;
         }
         let both = u128::from(user) + u128::from(system);

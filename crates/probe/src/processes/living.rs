@@ -48,6 +48,8 @@ pub struct Process<T> {
     /// By its clock.
     pub cpu_ns: u64,
     pub split: Split,
+    /// CPU time of children that it has waited for, and of theirs; a tick or two less.
+    pub children_ns: u64,
     /// All but user and system time.
     pub used: Counters,
     pub busiest: (u32, u64),
@@ -87,7 +89,7 @@ pub struct Living<D: Details> {
     pub processes: HashMap<u32, Process<D::Of>>,
     /// Pids of those that ran since the scan before, or are new.
     pub changed: Vec<u32>,
-    /// Gone since the scan before, without having been seen as ended.
+    /// Gone since the scan before; of some the end has been told before.
     pub gone: Vec<(u32, Process<D::Of>)>,
     details: D,
     /// What most scans look at of most processes: pid, and CPU time when it last ran. Side by side, to be quick.
@@ -179,7 +181,6 @@ impl<D: Details> Living<D> {
             self.files.close(&mut process.stat);
             self.details.close(&mut process.details, &mut self.files);
         }
-        self.gone.retain(|(_, process)| !process.told);
         if self.scans % IDLE_SCANS == 0 {
             self.close_idle();
         }
@@ -221,7 +222,7 @@ impl<D: Details> Living<D> {
             return Ok(Found::Updated(cpu_ns));
         }
         process.scan = self.scans;
-        take_over(process, &stat, self.page_bytes);
+        take_over(process, &stat, self.page_bytes, self.tick_ns);
         process.split.follow(pid, cpu_ns);
         process.cpu_ns = cpu_ns;
         let threads = process.threads;
@@ -234,8 +235,8 @@ impl<D: Details> Living<D> {
         Ok(Found::Updated(cpu_ns))
     }
 
-    /// First sight.
-    fn begin(&mut self, pid: u32) -> io::Result<()> {
+    /// First sight of a process, unless it is known or gone.
+    pub fn begin(&mut self, pid: u32) -> io::Result<()> {
         if self.processes.contains_key(&pid) || self.hidden.contains(&pid) {
             return Ok(());
         }
@@ -258,6 +259,7 @@ impl<D: Details> Living<D> {
             rss_bytes: 0,
             cpu_ns,
             split: Split::default(),
+            children_ns: 0,
             used: Counters::default(),
             busiest: (0, 0),
             details: D::Of::default(),
@@ -266,7 +268,7 @@ impl<D: Details> Living<D> {
             stat,
             scan: self.scans,
         };
-        take_over(&mut process, &parsed, self.page_bytes);
+        take_over(&mut process, &parsed, self.page_bytes, self.tick_ns);
         process.split.follow(pid, cpu_ns);
         let threads = process.threads;
         let (details, used) = (&mut process.details, &mut process.used);
@@ -294,9 +296,10 @@ fn or_gone(error: io::Error) -> io::Result<Found> {
     if is_gone(&error) { Ok(Found::Gone) } else { Err(error) }
 }
 
-fn take_over<T>(process: &mut Process<T>, stat: &ProcessStat<'_>, page_bytes: u64) {
+fn take_over<T>(process: &mut Process<T>, stat: &ProcessStat<'_>, page_bytes: u64, tick_ns: u64) {
     process.ppid = stat.ppid;
     process.threads = stat.threads;
+    process.children_ns = stat.children_ticks * tick_ns;
     process.rss_bytes = stat.rss_pages * page_bytes;
     process.used.minor_faults = process.used.minor_faults.max(stat.minor_faults);
     process.used.major_faults = process.used.major_faults.max(stat.major_faults);

@@ -51,7 +51,7 @@ impl Source for Proc {
 
     fn read(&mut self, each: &mut dyn FnMut(&Reading<'_>)) -> io::Result<()> {
         let scanned = self.living.scan();
-        for (pid, process) in &self.living.gone {
+        for (pid, process) in self.living.gone.iter().filter(|(_, process)| !process.told) {
             self.lost += 1;
             each(&Reading { ended: VANISHED, ..process.reading(*pid) });
         }

@@ -16,7 +16,7 @@ pub struct Briefs(HashMap<u32, Brief>);
 #[derive(Debug, Default)]
 pub struct Brief {
     start_ns: u64,
-    ppid: u32,
+    pub ppid: u32,
     name: Vec<u8>,
     leader: Task,
     /// Of threads but the leader.
@@ -24,6 +24,8 @@ pub struct Brief {
     busiest: (u32, u64),
     process_cpu_ns: Option<u64>,
     status: Option<i32>,
+    /// CPU time that its records lack.
+    pub missing_ns: u64,
     ended: bool,
     reads: u32,
 }
@@ -57,16 +59,18 @@ impl Briefs {
         self.0.retain(|pid, brief| !seen(*pid, brief));
     }
 
-    /// Tell those that ended and are gone. Of others more will be heard: they are still waited for, or alive.
-    pub fn tell(&mut self, each: &mut dyn FnMut(&Reading<'_>)) {
+    /// Take out those that ended and are gone. Of others more will be heard: they are still waited for, or alive.
+    pub fn take_ended(&mut self) -> Vec<(u32, Brief)> {
+        let mut ended = Vec::new();
         self.0.retain(|pid, brief| {
             brief.reads += 1;
-            if brief.ended && cputime::total_ns(*pid).is_none_or(|_| brief.reads >= PATIENCE) {
-                each(&brief.reading(*pid));
+            if brief.ended && (brief.reads >= PATIENCE || cputime::total_ns(*pid).is_none()) {
+                ended.push((*pid, std::mem::take(brief)));
                 return false;
             }
             brief.reads < PATIENCE
         });
+        ended
     }
 }
 
@@ -76,10 +80,16 @@ impl Brief {
         self.start_ns.abs_diff(start_ns) <= slack_ns
     }
 
-    fn reading(&self, pid: u32) -> Reading<'_> {
+    /// CPU time of all its threads.
+    pub fn cpu_ns(&self) -> u64 {
+        self.process_cpu_ns.unwrap_or(self.leader.cpu_ns + self.others.cpu_ns) + self.missing_ns
+    }
+
+    /// All there is to tell.
+    pub fn reading(&self, pid: u32) -> Reading<'_> {
         let all = self.leader.plus(&self.others);
         let mut split = Split::default();
-        split.finish(self.process_cpu_ns.unwrap_or(all.cpu_ns), all.user_ns, all.system_ns);
+        split.finish(self.cpu_ns(), all.user_ns, all.system_ns);
         Reading {
             pid,
             start_ns: self.start_ns,
@@ -99,7 +109,7 @@ impl Brief {
                 write_bytes: all.write_bytes,
             },
             rss_bytes: 0,
-            busiest: self.busiest,
+            busiest: (self.busiest.0, self.busiest.1 + self.missing_ns),
             ended: Some(self.status.unwrap_or(UNKNOWN_STATUS)),
         }
     }

@@ -1,21 +1,23 @@
 //! Processes by the kernel's task accounting: what ends between two samples is not lost. Needs CAP_NET_ADMIN, and the
 //! host's own pid namespace (kernel/taskstats.c).
 //!
-//! The kernel sends a task's record when it begins to end. What came after the last time it left the CPU (less than a
-//! tick), and the tear-down of its memory, are not in it; of a process that is not waited for at once they are, by its
-//! clock. Of a process that begins and ends between two samples the begin is known to that time only.
+//! The kernel sends a task's record when it begins to end: what it uses from then on is told by its clock until it is
+//! waited for, and else by its parent's ([`children`]). Of a process that begins and ends between two samples the begin
+//! is known to that time only.
 use std::collections::HashMap;
 use std::io;
 
 use contend_core::clock;
 
 use self::briefs::Briefs;
+use self::children::Children;
 use self::stats::{Exits, Requests};
 use self::tasks::ByNetlink;
 use super::living::Living;
 use super::source::{Reading, Source, UNKNOWN_STATUS};
 
 mod briefs;
+mod children;
 mod stats;
 mod tasks;
 
@@ -30,6 +32,9 @@ pub struct Taskstats {
     living: Living<ByNetlink>,
     exits: Exits,
     briefs: Briefs,
+    children: Children,
+    /// Exits that there was no room for, as of the read before.
+    lost: u64,
     /// CLOCK_BOOTTIME of the read before.
     before_ns: Option<u64>,
     /// Records that did not say whose thread ended.
@@ -57,7 +62,8 @@ impl Taskstats {
                     .to_owned(),
             );
         }
-        Ok(Self { living, exits, briefs: Briefs::default(), before_ns: None, nameless: 0 })
+        let (briefs, children) = (Briefs::default(), Children::default());
+        Ok(Self { living, exits, briefs, children, lost: 0, before_ns: None, nameless: 0 })
     }
 
     /// Records of tasks that ended go to the processes they belonged to.
@@ -117,7 +123,8 @@ impl Source for Taskstats {
     }
 
     fn read(&mut self, each: &mut dyn FnMut(&Reading<'_>)) -> io::Result<()> {
-        if self.before_ns.is_none() {
+        let first = self.before_ns.is_none();
+        if first {
             self.exits.each(|_| {})?; // they had ended before the first scan
         }
         let scanned = self.living.scan();
@@ -130,13 +137,23 @@ impl Source for Taskstats {
             seen.map(|process| tasks::adopt(process, &brief.others)).is_some()
         });
         let folded = self.fold_exits(boot_ns, slack_ns);
-        for (pid, process) in &self.living.gone {
+        let mut briefs = self.briefs.take_ended();
+        let settled = if first || self.exits.lost() > self.lost {
+            self.lost = self.exits.lost();
+            self.children.begin_anew(&self.living);
+            Ok(())
+        } else {
+            self.children.settle(&mut self.living, &mut briefs)
+        };
+        for (pid, process) in self.living.gone.iter().filter(|(_, process)| !process.told) {
             let status = process.details.status.unwrap_or(UNKNOWN_STATUS);
             each(&Reading { ended: Some(status), ..process.reading(*pid) });
         }
-        self.briefs.tell(each);
+        for (pid, brief) in &briefs {
+            each(&brief.reading(*pid));
+        }
         self.living.tell(each);
-        scanned.and(folded)
+        scanned.and(folded).and(settled)
     }
 
     fn only_changes(&self) -> bool {

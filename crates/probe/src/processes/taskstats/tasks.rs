@@ -118,6 +118,13 @@ pub fn adopt(process: &mut Process<Of>, ended: &Task) {
     add(&mut process.used, ended);
 }
 
+/// CPU time that its record lacked.
+pub fn charge(process: &mut Process<Of>, missing_ns: u64) {
+    let total_ns = process.split.total_ns() + missing_ns;
+    let (user, system) = process.details.ticks;
+    process.split.finish(total_ns, user, system);
+}
+
 /// A thread of this process ended.
 pub fn fold(pid: u32, process: &mut Process<Of>, exit: &Exit<'_>) {
     let of = &mut process.details;
