@@ -179,6 +179,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
+    if not shutil.which("perf"):
+        sys.exit("error: perf is not installed\n  hint: scripts/packages.sh bench")
     results = {
         "pipe, one CPU": measure(pipe("taskset", "-c", LAST_CPU), given.rounds),
         "pipe, free": measure(pipe(), given.rounds),

@@ -41,6 +41,8 @@ sysstat:pidstat:cross-checks with pidstat
 BENCH="$TEST"'
 hyperfine:hyperfine:benchmarks against hyperfine
 atop:atop:benchmarks against atop
+linux-perf:perf:what histograms cost a pipe
+libbpf-tools:runqlat:benchmarks against runqlat, cpudist and offcputime
 '
 POLICY=/usr/sbin/policy-rc.d
 

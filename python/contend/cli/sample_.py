@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where figures of processes come from; auto: the cheapest that works here.",
 )
+@click.option(
+    "--sched",
+    type=click.Choice(["process", "cgroup", "thread"]),
+    help="Histograms of times on a CPU, off it and waiting for one, of each (tables sched_hist, sched_total).",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No lines while it goes on.")
 @click.option(
     "--json", "as_json", is_flag=True, help="The summary as one JSON document, the last line of stdout."
@@ -56,6 +61,7 @@ def command(
     output: Path | None,
     length: str | None,
     source: str,
+    sched: str | None,
     quiet: bool,
     as_json: bool,
     runs: Path,
@@ -82,6 +88,7 @@ def command(
         command=command,
         for_ns=parse_duration_ns(length) if length is not None else None,
         source=source,
+        sched=sched or "",
     )
     if command and shutil.which(command[0]) is None:
         raise BadInput(

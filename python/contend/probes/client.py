@@ -79,13 +79,16 @@ def record_all(
     `cpus`: those the probe keeps to. `source`: of the processes' figures. `sched`: whose scheduler histograms, none
     when it is empty.
     """
-    return {
+    config: dict[str, Any] = {
         "interval_ms": interval_ms,
         "host": True,
         "processes": True,
         "source": source,
         "cpus": None if cpus is None else list(cpus),
     }
+    if sched:
+        config["sched"] = {"by": sched}
+    return config
 
 
 @dataclass(frozen=True, slots=True)

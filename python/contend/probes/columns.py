@@ -156,6 +156,29 @@ TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "processes": "gauge: its processes",
         },
     ),
+    "sched_hist": (
+        f"How long tasks ran, were off a CPU and waited for one; {CHANGES}. With `--sched`, where BPF works.",
+        {
+            **_TIME,
+            "subject": "whose: name:pid, a cgroup's path, or name:pid/thread:tid; (others) beyond some thousands",
+            "kind": "on_cpu: up to a switch away; off_cpu: until the next time on one; run_queue: the part of that in "
+            "which it was runnable",
+            "bucket_ns": "shortest time of the bucket: 0, or from 128 ns on four buckets to each doubling",
+            "count": "how many times were that long; each counts when it ends",
+        },
+    ),
+    "sched_total": (
+        f"The same added up, to the nanosecond; {CHANGES}.",
+        {
+            **_TIME,
+            "subject": "whose",
+            "on_cpu_ns": "time on a CPU",
+            "off_cpu_ns": "time off a CPU, waiting for one included",
+            "run_queue_ns": "time in which it was runnable and had no CPU",
+            "switches": "times on a CPU that ended",
+            "migrations": "times on another CPU than the one before",
+        },
+    ),
 }  # fmt: skip
 
 
