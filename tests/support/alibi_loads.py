@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,10 @@ class Draw:
 
 
 class Ground:
-    """Where loads run: a cgroup of their own to know their CPU time, a file to read, a network namespace on request."""
+    """Where loads run: a cgroup of their own to know their CPU time and to limit them, a file, a namespace on request.
+
+    In v1 the group has one name in every hierarchy it is made in; in v2 it is one directory.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -80,38 +83,36 @@ class Ground:
         self.name = f"alibi-loads-{os.getpid()}"  # not one of contend's own, which `contend destroy` removes
         self._processes: list[subprocess.Popen[bytes]] = []
         self._clean = contextlib.ExitStack()
-        self.group = self._make(self._v2)
+        self._groups: list[Path] = []
+        self._v1 = "cpuacct" in self.layout.v1
+        for controller in ("cpuacct", "cpu") if self._v1 else ("",):
+            self._make(controller)
 
-    @property
-    def _v2(self) -> Path:
-        if self.layout.v2 is None:
-            raise HostFailed("no cgroup v2 tree", hint="mount one: mount -t cgroup2 none DIR")
-        return self.layout.v2.root
-
-    def _make(self, root: Path, name: str = "") -> Path:
-        group = root / (name or self.name)
-        group.mkdir(exist_ok=True)
-        self._clean.callback(_remove, group)
-        return group
-
-    def limited(self, controller: str, settings: Mapping[str, str], v2: Mapping[str, str]) -> Path:
-        """A cgroup with limits: of the v1 controller where there is one, else in v2."""
-        if controller in self.layout.v1:
-            group = self._make(self.layout.v1[controller].root)
+    def _make(self, controller: str) -> Path:
+        if self._v1:
+            root = self.layout.v1[controller].root
+        elif self.layout.v2 is None:
+            raise HostFailed("no cgroups", hint="mount them: mount -t cgroup2 none /sys/fs/cgroup")
         else:
-            (self._v2 / "cgroup.subtree_control").write_text(f"+{controller}")
-            (self.group / "cgroup.subtree_control").write_text(f"+{controller}")
-            group, settings = self._make(self.group, "limited"), v2
-        for name, value in settings.items():
-            (group / name).write_text(value)
+            root = self.layout.v2.root
+            if controller:
+                (root / "cgroup.subtree_control").write_text(f"+{controller}")
+        group = root / self.name
+        if group not in self._groups:
+            group.mkdir()
+            self._groups.append(group)
+            self._clean.callback(_remove, group)
         return group
 
-    def run(self, *argv: object, groups: Sequence[Path] = ()) -> None:
-        """Start a part of the load in the ground's cgroup, and in `groups` beside it."""
-        inside = [self.group, *groups]
-        if any(g.is_relative_to(self.group) for g in groups):
-            inside = list(groups)  # v2: a process is in one group of the tree
-        enter = "".join(f"echo 0 > {group}/cgroup.procs && " for group in inside)
+    def limit(self, controller: str, v1: Mapping[str, str], v2: Mapping[str, str]) -> None:
+        """Limit what is run afterwards: files of the controller's group in either version."""
+        group = self._make(controller)
+        for name, value in (v1 if self._v1 else v2).items():
+            (group / name).write_text(value)
+
+    def run(self, *argv: object) -> None:
+        """Start a part of the load in the ground's group."""
+        enter = "".join(f"echo 0 > {group}/cgroup.procs && " for group in self._groups)
         with (self.directory / "load.err").open("ab") as errors:
             self._processes.append(
                 subprocess.Popen(
@@ -128,8 +129,9 @@ class Ground:
 
     def cpu_ns(self) -> int:
         """CPU time of all loads so far."""
-        text = (self.group / "cpu.stat").read_text(encoding="ascii")
-        return int(text.split()[1]) * 1000
+        if self._v1:
+            return int((self._groups[0] / "cpuacct.usage").read_text(encoding="ascii"))
+        return int((self._groups[0] / "cpu.stat").read_text(encoding="ascii").split()[1]) * 1000
 
     def file(self) -> Path:
         """A file of FILE_BYTES, written once, on the disk."""
@@ -258,12 +260,12 @@ def throttling(pick: random.Random) -> Draw:
     quota = str(round(100_000 * cpus))
 
     def start(ground: Ground) -> None:
-        group = ground.limited(
+        ground.limit(
             "cpu",
             {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": quota},
             {"cpu.max": f"{quota} 100000"},
         )
-        ground.run("stress-ng", "--cpu", threads, "--cpu-method", "int64", "--timeout", 60, groups=[group])
+        ground.run("stress-ng", "--cpu", threads, "--cpu-method", "int64", "--timeout", 60)
 
     return Draw("throttling", "throttling", f"{threads} busy threads, quota of {cpus:.2f} CPUs", start)
 
@@ -272,13 +274,10 @@ def memory(pick: random.Random) -> Draw:
     limit, over, processes = pick.choice((48, 96, 160)) << 20, pick.uniform(1.3, 3), pick.choice((1, 2, 4))
 
     def start(ground: Ground) -> None:
-        group = ground.limited(
-            "memory",
-            {"memory.limit_in_bytes": str(limit)},
-            {"memory.max": str(limit), "memory.swap.max": "0"},
-        )
+        v2 = {"memory.max": str(limit), "memory.swap.max": "0"}
+        ground.limit("memory", {"memory.limit_in_bytes": str(limit)}, v2)
         length = min(FILE_BYTES, int(limit * over) // 4096 * 4096)
-        ground.run(sys.executable, "-c", TOUCH, ground.file(), length, processes, groups=[group])
+        ground.run(sys.executable, "-c", TOUCH, ground.file(), length, processes)
 
     return Draw(
         "memory", "memory", f"{processes} processes over {over:.1f} times a limit of {limit >> 20} MiB", start
