@@ -54,6 +54,7 @@ class Load:
     throttled_periods: float = 0.0  # of all periods
     limit_bytes: float = 0.0
     memory_bytes: float = 0.0
+    group_reads: float = 0.0  # bytes
     swap_in: float = 0.0
     direct_scans: float = 0.0
     oom_kills: float = 0.0
@@ -224,11 +225,11 @@ class Host:
                         "t_ns": self.t[number + 1], "interval_ns": step * 1e9, "cgroup": load.cgroup,
                         "throttled_ns": share * 1e9 * load.throttled,
                         "periods": 1000 * share, "throttled_periods": 1000 * share * load.throttled_periods,
-                        "psi_memory_some_ns": share * 1e9 * load.memory_wait,
+                        "psi_memory_some_ns": share * 1e9 * load.memory_wait, "read_bytes": share * load.group_reads,
                         "memory_bytes": load.memory_bytes, "memory_limit_bytes": load.limit_bytes,
                     })  # fmt: skip
         names = ("t_ns", "interval_ns", "cgroup", "throttled_ns", "periods", "throttled_periods", "psi_memory_some_ns",
-                 "memory_bytes", "memory_limit_bytes")  # fmt: skip
+                 "read_bytes", "memory_bytes", "memory_limit_bytes")  # fmt: skip
         return {
             c: np.array([r[c] for r in rows], dtype=object if c == "cgroup" else np.float64) for c in names
         }

@@ -241,6 +241,18 @@ def test_reads_that_page_faults_ask_for_are_memory_where_it_is_short() -> None:
     assert (found.verdict, found.saturated[1].cause) == ("memory", "memory")
 
 
+def test_reads_of_the_cgroup_that_is_short_are_memory() -> None:
+    """Read-ahead makes many requests of one fault: who reads tells."""
+    short = {"cgroup": "/db", "limit_bytes": 1e9, "memory_bytes": 0.99e9}
+    load = {"memory_wait": 0.2, "io_wait": 0.8, "reads": 20_000, "read_ns": 0.6 * MS}
+    assert (
+        verdict(Host().load(START, END, **load, **short, group_reads=0.9 * 20_000 * 4096)).verdict == "memory"
+    )
+    assert (
+        verdict(Host().load(START, END, **load, **short, group_reads=0.1 * 20_000 * 4096)).verdict == "disk"
+    )
+
+
 def test_a_disk_beside_a_little_reclaim_is_the_disk() -> None:
     host = Host().load(START, END, memory_wait=0.12, io_wait=0.9, reads=100_000, read_ns=0.6 * MS)
     found = verdict(host)

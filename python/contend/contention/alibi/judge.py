@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from contend.contention.alibi import limits
 from contend.contention.alibi.cpu import cores, judge_cores, judge_threads
 from contend.contention.alibi.disk import judge_disks
-from contend.contention.alibi.grid import Grid, by_key, make_grid
-from contend.contention.alibi.memory import judge_memory
+from contend.contention.alibi.grid import Grid, make_grid
+from contend.contention.alibi.memory import blame_for_paging, judge_memory
 from contend.contention.alibi.network import judge_networks
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.throttling import judge_throttling
 from contend.contention.alibi.track import Judged, Track
 from contend.contention.alibi.verdict import RESOURCES, Alibi
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Floats
 
 
 def judge(recording: Recording, start_ns: int | None = None, end_ns: int | None = None) -> Alibi:
@@ -96,7 +91,7 @@ def _all(recording: Recording, grid: Grid) -> list[Judged]:
     memory = judge_memory(recording, grid)
     throttling, throttled = judge_throttling(recording, grid)
     disks = judge_disks(recording, grid, whole)
-    _paging(memory, disks, recording, grid)
+    blame_for_paging(memory, disks, recording, grid)
     found = [memory, throttling, disks, judge_networks(recording, grid)]
     seen = cores(recording, grid)
     if seen is None:
@@ -105,30 +100,6 @@ def _all(recording: Recording, grid: Grid) -> list[Judged]:
         found.append(judge_cores(seen, recording, grid, throttled))
         found.append(judge_threads(seen, recording, grid, throttled))
     return found
-
-
-def _paging(memory: Judged, disks: Judged, recording: Recording, grid: Grid) -> None:
-    """A disk that is busy with pages that memory had no room for is memory's doing.
-
-    Most of the time that tasks wait for I/O they then stand still for memory: the kernel counts a refault or a
-    swap-in as both (mm/filemap.c, mm/page_io.c: psi_memstall_enter around the wait), but only of pages that had been
-    in use before. So beside a shortage it is enough that page faults ask for most of what is read.
-    """
-    host, disk = recording.get("host") or {}, recording.get("disk") or {}
-    if not memory.tracks:
-        return
-    short = memory.tracks[0]
-    explained = np.zeros(grid.bins, dtype=bool)
-    if "psi_io_some_ns" in host:
-        waiting: Floats = grid.grown(host["t_ns"], host["psi_io_some_ns"]) / grid.widths
-        explained |= short.waited >= 0.5 * np.nan_to_num(waiting)
-    if "major_faults" in host and "reads" in disk:
-        reads = sum(grid.grown(disk["t_ns"][r], disk["reads"][r]) for _, r in by_key(disk["device"]))
-        explained |= grid.grown(host["t_ns"], host["major_faults"]) >= 0.5 * np.nan_to_num(reads)
-    explained &= short.saturated
-    for track in disks.tracks:
-        if (track.saturated & explained).sum() >= 0.5 * track.saturated.sum():
-            track.cause = "memory"
 
 
 def _verdict(found: list[Judged], grid: Grid) -> Alibi:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,39 +58,88 @@ def judge_memory(recording: Recording, grid: Grid) -> Judged:
         found.unknown.append("memory: neither pressure (PSI) nor reclaim recorded")
         found.blind = True
         return found
-    subject, of_group = _cgroup(recording.get("cgroups"), grid, saturated)
     if saturated.any():
-        found.tracks.append(Track("memory", subject, saturated, stalled, measures + of_group))
+        group = _shortest(recording.get("cgroups"), grid, saturated)
+        subject, more = ("the host", ()) if group is None else (group.subject, group.measures)
+        found.tracks.append(Track("memory", subject, saturated, stalled, measures + more))
     if "mem_available_bytes" in host and "mem_total_bytes" in host:
         free = mean(grid, grid.mean(host["t_ns"], host["mem_available_bytes"] / host["mem_total_bytes"]))
         found.idle["memory"] = round(free, 4)
     return found
 
 
-def _cgroup(
-    table: Mapping[str, Array] | None, grid: Grid, saturated: Flags
-) -> tuple[str, tuple[Measure, ...]]:
-    """The cgroup that is at its limit, or stalls most, meanwhile; the host itself where none does."""
-    best: tuple[float, str, tuple[Measure, ...]] = (0.0, "the host", ())
+@dataclass(frozen=True)
+class _Group:
+    """A cgroup that is short of memory. weight: how much it looks like the one; reads: bytes it reads, by bin."""
+
+    weight: tuple[float, float]
+    subject: str
+    measures: tuple[Measure, ...]
+    reads: Floats
+
+
+def _shortest(table: Mapping[str, Array] | None, grid: Grid, saturated: Flags) -> _Group | None:
+    """The cgroup that is at its limit, or stalls most, meanwhile; None where that is the host itself."""
     if table is None or not saturated.any():
-        return best[1:]
-    for cgroup, rows in by_key(table["cgroup"]):
-        t = table["t_ns"][rows]
-        stalled: Floats = grid.summed(t, table["psi_memory_some_ns"][rows]) / grid.widths
-        with np.errstate(invalid="ignore", divide="ignore"):
-            filled = grid.mean(t, table["memory_bytes"][rows] / table["memory_limit_bytes"][rows])
-        at_limit = np.nan_to_num(np.where(np.isfinite(filled), filled, 0.0)) >= limits.AT_LIMIT
-        measures: tuple[Measure, ...] = ()
-        if at_limit.any():
-            measures += (
-                Measure("of its memory limit in use", filled, "fraction", "table cgroup_use, memory_bytes"),
-            )
-        if stalled.any():
-            measures += (
-                Measure("time its tasks stood still", stalled, "fraction", "table cgroup_use, psi_memory_some_ns"),
-            )  # fmt: skip
-        # A limit that is met explains the stall better than the stall itself, which its parents share.
-        weight = float(stalled[saturated].mean() + at_limit[saturated].mean())
-        if weight > best[0] and cgroup != "/":
-            best = (weight, f"cgroup {cgroup}" + (", at its limit" if at_limit.any() else ""), measures)
-    return best[1:] if best[0] >= limits.MEMORY_STALL else ("the host", ())
+        return None
+    groups = [
+        _group(str(cgroup), {name: values[rows] for name, values in table.items()}, grid, saturated)
+        for cgroup, rows in by_key(table["cgroup"])
+        if cgroup != "/"
+    ]
+    best = max(groups, key=lambda group: group.weight, default=None)
+    return best if best is not None and best.weight[0] >= limits.MEMORY_STALL else None
+
+
+def _group(cgroup: str, own: Mapping[str, Array], grid: Grid, saturated: Flags) -> _Group:
+    t, none = own["t_ns"], np.zeros(len(own["t_ns"]))
+    stalled: Floats = grid.summed(t, np.nan_to_num(own.get("psi_memory_some_ns", none))) / grid.widths
+    reads = grid.summed(t, np.nan_to_num(own.get("read_bytes", none)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        filled = grid.mean(t, own["memory_bytes"] / own["memory_limit_bytes"])
+    filled = np.where(np.isfinite(filled), filled, np.nan)
+    at_limit = np.nan_to_num(filled) >= limits.AT_LIMIT
+    measures: tuple[Measure, ...] = ()
+    if at_limit.any():
+        measures += (
+            Measure("of its memory limit in use", filled, "fraction", "table cgroup_use, memory_bytes"),
+        )
+    if stalled.any():
+        measures += (
+            Measure(
+                "time its tasks stood still", stalled, "fraction", "table cgroup_use, psi_memory_some_ns"
+            ),
+        )
+    # A limit that is met explains the stall better than the stall itself, which the groups above it share; of several
+    # at their limit (a page cache fills any) the one that reads most.
+    weight = float(stalled[saturated].mean() + at_limit[saturated].mean()), float(reads[saturated].sum())
+    subject = f"cgroup {cgroup}" + (", at its limit" if at_limit.any() else "")
+    return _Group(weight, subject, measures, reads)
+
+
+def blame_for_paging(memory: Judged, disks: Judged, recording: Recording, grid: Grid) -> None:
+    """A disk that is busy with pages that memory had no room for is memory's doing: its tracks get that cause.
+
+    Three signs of it, any of them while memory is short. Most of the time that tasks wait for I/O they stand still for
+    memory: the kernel counts a refault or a swap-in as both (mm/filemap.c, mm/page_io.c: psi_memstall_enter around
+    the wait), but only of pages that had been in use before. So also: page faults ask for most of the requests. Or,
+    because read-ahead makes much of one fault: most of what is read is read by the cgroup that is short.
+    """
+    host, disk = recording.get("host") or {}, recording.get("disk")
+    if not memory.tracks or disk is None:
+        return
+    short = memory.tracks[0]
+    paging = np.zeros(grid.bins, dtype=bool)
+    if "psi_io_some_ns" in host:
+        waiting: Floats = grid.grown(host["t_ns"], host["psi_io_some_ns"]) / grid.widths
+        paging |= short.waited >= 0.5 * np.nan_to_num(waiting)
+    faults = grid.grown(host["t_ns"], host["major_faults"]) if "major_faults" in host else np.zeros(grid.bins)
+    group = _shortest(recording.get("cgroups"), grid, short.saturated)
+    for track in disks.tracks:
+        own = disk["device"] == track.subject
+        t = disk["t_ns"][own]
+        explained = paging | (faults >= 0.5 * grid.grown(t, disk["reads"][own]))
+        if group is not None:
+            explained |= group.reads >= 0.5 * grid.grown(t, disk["read_bytes"][own])
+        if (track.saturated & explained & short.saturated).sum() >= 0.5 * track.saturated.sum():
+            track.cause = "memory"
