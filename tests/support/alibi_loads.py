@@ -321,7 +321,8 @@ class Trial:
 
     @property
     def disturbed(self) -> bool:
-        return self.foreign_cpus > DISTURBED_CPUS
+        # Who else waits for CPUs that are full does not change that they are.
+        return self.truth != "cpu" and self.foreign_cpus > DISTURBED_CPUS
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "right": self.right, "disturbed": self.disturbed}
@@ -333,7 +334,7 @@ def run_trial(draw: Draw, directory: Path, interval_ms: float) -> Trial:
         if draw.kind in ("disk", "memory"):
             ground.file()
         wait_quiet()
-        probe = ProbeProcess({"interval_ms": interval_ms, "host": True, "processes": True, "cgroups": True})
+        probe = ProbeProcess({"interval_ms": interval_ms, "host": True, "processes": True})
         time.sleep(QUIET_S)
         draw.start(ground)
         time.sleep(SETTLE_S)
@@ -357,7 +358,7 @@ def busy_cpus(alibi: Alibi, tables: Mapping[str, Any]) -> float:
     return (1 - alibi.idle["cpu"]) * len(np.unique(tables["cpu"]["cpu"]))
 
 
-def wait_quiet(patience_s: float = 10.0) -> None:
+def wait_quiet(patience_s: float = 60.0) -> None:
     """Wait until others leave the CPUs alone, within patience: a trial that is disturbed is known by its figures."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+
 import numpy as np
 
 from contend.contention.alibi import limits

@@ -109,6 +109,8 @@ def _figures(s: Saturation) -> str:
 def _shown(e: Evidence) -> str:
     if e.unit == "fraction":
         return f"{e.what} {_percent(e.value)}"
+    if e.unit == "1/s":
+        return f"{e.what} {format_value(e.value, 'count')} a second"
     return f"{e.what} {format_value(e.value, e.unit)}"
 
 
