@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _BUSY = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns")
 _INTERRUPTS = ("irq_ns", "softirq_ns")
 _REST = ("idle_ns", "iowait_ns")
+MOST_PROCESSES = 20
 
 
 @dataclass(frozen=True)
@@ -202,10 +203,31 @@ def judge_threads(seen: Cores, recording: Recording, grid: Grid, throttled: Floa
     if table is None:
         _without_processes(seen, room, grid, found)
         return found
-    keys = _joined(table["pid"], table["start_ns"])
-    for _, rows in by_key(keys):
+    for rows in _worth_a_look(table, grid, room):
         _process(table, rows, grid, room, throttled, found)
     return found
+
+
+def _worth_a_look(table: Mapping[str, Array], grid: Grid, room: Flags) -> list[Array]:
+    """Rows of the processes that may be a limit, those that were full for longest: MOST_PROCESSES of them.
+
+    A day of compiling holds hundreds of thousands, each busy for a bin or two: so sums are made of the bins they were
+    in alone.
+    """
+    which, inside = grid.locate(table["t_ns"])
+    # One key a process, for a pid may be used again: its start in ms, and its pid (22 bits at most).
+    keys = (table["start_ns"] // 1_000_000) * 2**22 + table["pid"].astype(np.int64)
+    names, process = np.unique(keys, return_inverse=True)
+    score = np.zeros(len(names))
+    busy = ("busiest_thread_ns", process * 2**22 + table["busiest_tid"].astype(np.int64), limits.BUSY, np.inf)
+    turns = ("cpu_ns", process * 2**22, 1 - limits.TURNS, 1 + limits.TURNS)
+    for column, key, low, high in (busy, turns):
+        cells, at = np.unique(key[inside] * grid.bins + which[inside], return_inverse=True)
+        share = np.bincount(at, table[column][inside], len(cells)) / grid.widths[cells % grid.bins]
+        full = (share >= low) & (share <= high) & room[cells % grid.bins]
+        np.add.at(score, cells[full] // grid.bins // 2**22, grid.widths[cells[full] % grid.bins])
+    best = np.argsort(-score, kind="stable")[:MOST_PROCESSES]
+    return [np.flatnonzero(process == number) for number in best if score[number] > 0]
 
 
 def _process(
@@ -271,8 +293,3 @@ def _without_processes(seen: Cores, room: Flags, grid: Grid, found: Judged) -> N
     if np.average(hidden, weights=grid.widths) >= limits.MAIN_SHARE:
         found.blind = True
         found.unknown.append(f"whether one thread was the limit: {missing}")
-
-
-def _joined(pid: Array, start: Array) -> Array:
-    """One key a process: a pid may be used again."""
-    return np.array([f"{int(p)}@{int(s)}" for p, s in zip(pid, start, strict=True)], dtype=object)

@@ -71,12 +71,15 @@ def _device(
     count = np.add(now[0].count, now[1].count)
     with np.errstate(invalid="ignore", divide="ignore"):
         takes = took / count
+    deep = (depth >= limits.DISK_DEPTH) & (count >= 1)
+    if not deep.any():
+        return None
     alone, larger = _expected(own, whole, now)
     with np.errstate(invalid="ignore", divide="ignore"):
         slower = takes / alone
         compared = (slower >= limits.DISK_SLOWER) | (larger <= limits.DISK_LARGER)
     by_queue = np.where(compared, slower >= limits.DISK_SLOWER, depth >= limits.DISK_DEEP)
-    saturated = (depth >= limits.DISK_DEPTH) & (count >= 1) & by_queue
+    saturated = deep & by_queue
     if not saturated.any():
         return None
     # Of a request's time all but the unloaded part is waiting, while there are requests.

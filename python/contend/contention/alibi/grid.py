@@ -47,19 +47,19 @@ class Grid:
 
     def summed(self, t: Array, values: Array) -> Floats:
         """Sum in each bin of values that are changes already, each up to its time t."""
-        which, inside = self._which(t)
+        which, inside = self.locate(t)
         return np.bincount(which[inside], values[inside].astype(np.float64), self.bins).astype(np.float64)
 
     def mean(self, t: Array, values: Array) -> Floats:
         """Mean of a gauge over the samples in each bin; NaN in a bin without one."""
-        which, inside = self._which(t)
+        which, inside = self.locate(t)
         n = np.bincount(which[inside], minlength=self.bins)
         total = np.bincount(which[inside], values[inside].astype(np.float64), self.bins)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean: Floats = total / n
         return mean
 
-    def _which(self, t: Array) -> tuple[Array, Flags]:
+    def locate(self, t: Array) -> tuple[Array, Flags]:
         """The bin of each time, and whether it is in one. A sample belongs to the bin that it ends."""
         which = np.searchsorted(self.edges, t, "left") - 1
         return which, (which >= 0) & (which < self.bins)

@@ -39,8 +39,7 @@ def judge(recording: Recording, start_ns: int | None = None, end_ns: int | None 
         return Alibi("unknown", "", (), {}, (why,), (), start, end)
     grid = make_grid(times, start, end, limits.BIN_NS)
     assert grid is not None  # two samples there are
-    found = _all(recording, grid)
-    return _verdict(found, grid)
+    return _verdict(_all(recording, grid), grid)
 
 
 def phases(recording: Recording) -> tuple[Alibi, ...]:
@@ -89,6 +88,7 @@ def _runs(labels: list[tuple[str, str]]) -> list[tuple[int, int]]:
 def _all(recording: Recording, grid: Grid) -> list[Judged]:
     times = recording.times
     whole = make_grid(times, int(times[0]), int(times[-1]), limits.BIN_NS) or grid
+    recording = recording.between(int(grid.edges[0]), int(grid.edges[-1]))
     memory = judge_memory(recording, grid)
     throttling, throttled = judge_throttling(recording, grid)
     disks = judge_disks(recording, grid, whole)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,17 @@ class Recording:
     def get(self, table: str) -> Mapping[str, Array] | None:
         return self.tables.get(table)
 
-    @property
+    def between(self, start_ns: int, end_ns: int) -> Recording:
+        """What was recorded in [start_ns, end_ns]; disks stay whole, for what they do unloaded."""
+        tables = dict(self.tables)
+        for name, table in tables.items():
+            if name != "disk":
+                first = int(table["t_ns"].searchsorted(start_ns, "left"))
+                last = int(table["t_ns"].searchsorted(end_ns, "right"))
+                tables[name] = {column: values[first:last] for column, values in table.items()}
+        return Recording(tables, self.link_bytes_per_s)
+
+    @cached_property
     def times(self) -> Array:
         """The sample times, ns; empty without samples of the host."""
         import numpy as np
