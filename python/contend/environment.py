@@ -42,6 +42,7 @@ def fingerprint(tools: Iterable[str] = ()) -> dict[str, Any]:
         "clock_source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "root": os.geteuid() == 0,
         "boot_id": _read("/proc/sys/kernel/random/boot_id"),
+        "links_mbit_per_s": link_speeds(),
         "tools": {tool: version_of(tool) for tool in sorted(set(tools))},
     }
 
@@ -66,6 +67,16 @@ def os_name() -> str:
 def cpu_model() -> str:
     match = re.search(r"^(?:model name|Hardware|CPU part)\s*:\s*(.+)$", _read("/proc/cpuinfo"), re.M)
     return match[1].strip() if match else platform.machine()
+
+
+def link_speeds(folder: Path = Path("/sys/class/net")) -> dict[str, int]:
+    """Mbit/s by interface, where the hardware says one: not of virtual interfaces, which claim any figure."""
+    found = {}
+    for interface in sorted(folder.iterdir()) if folder.is_dir() else ():
+        speed = _read(interface / "speed") if (interface / "device").exists() else ""
+        if speed.isdigit() and int(speed) > 0:
+            found[interface.name] = int(speed)
+    return found
 
 
 def mitigations() -> dict[str, str]:

@@ -45,6 +45,7 @@ def load_report(run: RunDirectory) -> ReportInput:
     """Everything a report needs, from the run directory alone."""
     from contend.analyse import analyse, latest
     from contend.contention.alibi.cells import cell_alibis
+    from contend.contention.alibi.recording import Recording
     from contend.errors import ScenarioError
     from contend.report.model import ReportInput
     from contend.scenario import parse
@@ -56,7 +57,7 @@ def load_report(run: RunDirectory) -> ReportInput:
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
     rows = run.rows()
-    analysis = replace(analyse(run, scenario), alibis=cell_alibis(latest(rows), run.series))
+    analysis = replace(analyse(run, scenario), alibis=cell_alibis(latest(rows), Recording.of_run(run)))
     return ReportInput(
         analysis=analysis,
         environment=run.read_json("environment.json"),

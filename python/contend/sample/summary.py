@@ -119,7 +119,7 @@ def summarise(run: RunDirectory) -> Summary:
         summary = _Reader(connection, run).summary()
     if summary.samples < 2:
         return summary
-    recording = Recording.of_directory(run.series)
+    recording = Recording.of_run(run)
     return replace(summary, verdict=judge(recording), phases=phases(recording))
 
 

@@ -9,11 +9,14 @@ import jsonschema
 import numpy as np
 
 from contend.contention.alibi.cells import cell_alibis
+from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.words import cell_line
+from contend.environment import link_speeds
 from contend.probes.base import Coded
 from contend.probes.series import SeriesWriter
 from contend.report.schema import DEFINITIONS
 from contend.report.terminal import render
+from contend.store import RunDirectory
 from support.alibi_series import Host, Thread
 from support.report_samples import interference
 
@@ -51,7 +54,7 @@ def _coded(table: dict[str, Any]) -> Coded:
 
 def test_each_cell_has_the_verdict_of_its_trials(tmp_path: Path) -> None:
     rows = recorded(tmp_path)
-    burner, sleeper = cell_alibis(rows, tmp_path)
+    burner, sleeper = cell_alibis(rows, Recording.of_directory(tmp_path))
     assert (burner.cell, burner.verdict, burner.trials, burner.agreeing) == ("burner", "thread", 5, 5)
     # Not the number of one trial's process.
     assert burner.subject == "burner"
@@ -65,15 +68,15 @@ def test_trials_between_two_samples_have_none(tmp_path: Path) -> None:
     rows = recorded(tmp_path)
     for row in rows:
         row["ended_ns"] = row["started_ns"] + 150_000_000
-    assert cell_alibis(rows, tmp_path) == ()
-    assert cell_alibis(rows, tmp_path / "nothing") == ()
+    assert cell_alibis(rows, Recording.of_directory(tmp_path)) == ()
+    assert cell_alibis(rows, Recording.of_directory(tmp_path / "nothing")) == ()
 
 
 def test_reports_tell_it_where_it_is_no_noise(tmp_path: Path) -> None:
     import dataclasses
 
     report = interference()
-    alibis = cell_alibis(recorded(tmp_path), tmp_path)
+    alibis = cell_alibis(recorded(tmp_path), Recording.of_directory(tmp_path))
     report = dataclasses.replace(report, analysis=dataclasses.replace(report.analysis, alibis=alibis))
     assert "Hardware meanwhile" not in render(report, width=100)  # its findings say more
     assert "burner: one thread was the limit" in render(report, width=100, verbose=True)
@@ -81,3 +84,17 @@ def test_reports_tell_it_where_it_is_no_noise(tmp_path: Path) -> None:
         report, analysis=dataclasses.replace(report.analysis, study="compare", cells=(), controls=())
     )
     assert "sleeper: hardware idle, in 5 of 5 trials" in render(compare, width=100)
+
+
+def test_link_speeds_come_from_hardware_alone(tmp_path: Path) -> None:
+    for name, speed, hardware in (("eth0", "10000", True), ("veth1", "10000", False), ("eth1", "-1", True)):
+        (tmp_path / name / ("device" if hardware else "")).mkdir(parents=True)
+        (tmp_path / name / "speed").write_text(f"{speed}\n", encoding="ascii")
+    assert link_speeds(tmp_path) == {"eth0": 10_000}
+
+
+def test_a_run_knows_its_links(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, "made", "20260101-000000")
+    run.write_json("environment.json", {"links_mbit_per_s": {"eth0": 1000}})
+    recorded(run.series)
+    assert Recording.of_run(run).link_bytes_per_s == {"eth0": 125e6}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from contend.contention.alibi.judge import judge
@@ -19,13 +18,11 @@ LEAST_SAMPLES = 3
 _PROCESS = re.compile(r" \((pid|[^()]*, pid) [^()]*\)")
 
 
-def cell_alibis(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[CellAlibi, ...]:
+def cell_alibis(rows: Iterable[Mapping[str, Any]], recording: Recording) -> tuple[CellAlibi, ...]:
     """One alibi a cell with counted trials that are long enough to hold samples, in the order of the cells' names.
 
-    rows: of trials.ndjson. series: the run's series directory; without files there are no alibis. Raises BadInput
-    for series that cannot be read.
+    rows: of trials.ndjson. Without samples there are no alibis.
     """
-    recording = Recording.of_directory(series)
     if len(recording.times) < 2:
         return ()
     cells: dict[str, list[Mapping[str, Any]]] = {}

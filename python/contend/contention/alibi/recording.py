@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from contend.contention.alibi.grid import Array
     from contend.probes.base import Table
+    from contend.store import RunDirectory
 
 # Names, not numbers, by table; every other column is a number.
 _NAMES = {"device", "interface", "kind", "name", "cgroup"}
@@ -60,6 +61,12 @@ class Recording:
 
     tables: Mapping[str, Mapping[str, Array]]
     link_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of_run(cls, run: RunDirectory) -> Recording:
+        """The series of a run or a sample, and the link speeds in its environment. Raises BadInput as `of_directory`."""
+        links = run.read_json("environment.json").get("links_mbit_per_s", {})
+        return cls.of_directory(run.series, {name: mbit * 1e6 / 8 for name, mbit in links.items()})
 
     @classmethod
     def of_directory(cls, directory: Path, link_bytes_per_s: Mapping[str, float] | None = None) -> Recording:
