@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from contend.advice.rules import advise
-from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo
+from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo, ProbeCost
 from contend.errors import NoVerdict
 from contend.ledger import read_rows
 from contend.plan import REPEATS
@@ -96,6 +96,20 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
         flags=dict(Counter(_flag_kind(flag) for r in counted for flag in r["flags"]).most_common()),
         trials=len(counted),
     )
+
+
+def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCost | None:
+    """What the probe of every part of a run said at its end, summed; None where none did. events: of the ledger.
+
+    >>> event = {"event": "probe-cost", "samples": 600, "cpu_ns": 240_000_000, "bpf_ns": 0}
+    >>> probe_cost([event, event], 100_000_000).share
+    0.004
+    """
+    said = [e for e in events if e["event"] == "probe-cost"]
+    if not said or not interval_ns:
+        return None
+    samples, cpu_ns, bpf_ns = (sum(int(e[key]) for e in said) for key in ("samples", "cpu_ns", "bpf_ns"))
+    return ProbeCost(samples, cpu_ns, bpf_ns, samples * interval_ns)
 
 
 def target_reached(run: RunDirectory, scenario: Scenario) -> bool:

@@ -147,6 +147,30 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeCost:
+    """What recording the run cost: CPU time of the probe, of its BPF programs where the kernel counts it, and over what."""
+
+    samples: int
+    cpu_ns: int
+    bpf_ns: int
+    span_ns: int  # time covered by the samples
+
+    @property
+    def share(self) -> float:
+        """Of one CPU."""
+        return (self.cpu_ns + self.bpf_ns) / self.span_ns if self.span_ns > 0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "samples": self.samples,
+            "cpu_ns": self.cpu_ns,
+            "bpf_ns": self.bpf_ns,
+            "span_ns": self.span_ns,
+            "share": self.share,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     run: str  # run id
     study: str
@@ -161,6 +185,7 @@ class Analysis:
     flags: Mapping[str, int]  # how many trials carry which flag
     trials: int
     alibis: tuple[CellAlibi, ...] = ()  # by cell, where series were recorded
+    probe: ProbeCost | None = None  # None where nothing was recorded, or the run was killed
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -178,4 +203,5 @@ class Analysis:
             "flags": dict(self.flags),
             "trials": self.trials,
             "alibis": [a.to_json() for a in self.alibis],
+            "probe": None if self.probe is None else self.probe.to_json(),
         }

@@ -43,10 +43,11 @@ def make_progress(as_json: bool) -> Progress:
 
 def load_report(run: RunDirectory) -> ReportInput:
     """Everything a report needs, from the run directory alone."""
-    from contend.analyse import analyse, latest
+    from contend.analyse import analyse, latest, probe_cost
     from contend.contention.alibi.cells import cell_alibis
     from contend.contention.alibi.recording import Recording
     from contend.errors import ScenarioError
+    from contend.ledger import read_rows
     from contend.report.model import ReportInput
     from contend.scenario import parse
     from contend.yamlfile import read_yaml
@@ -57,7 +58,12 @@ def load_report(run: RunDirectory) -> ReportInput:
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
     rows = run.rows()
-    analysis = replace(analyse(run, scenario), alibis=cell_alibis(latest(rows), Recording.of_run(run)))
+    recording = Recording.of_run(run)
+    analysis = replace(
+        analyse(run, scenario),
+        alibis=cell_alibis(latest(rows), recording),
+        probe=probe_cost(read_rows(run.ledger_path), recording.interval_ns),
+    )
     return ReportInput(
         analysis=analysis,
         environment=run.read_json("environment.json"),

@@ -140,6 +140,7 @@ def _facts(report: ReportInput) -> list[tuple[str, str]]:
         ("Trials", f"{analysis.trials}, {design.blocks} counted blocks"),
         ("Took", format_duration(report.elapsed_ns) if report.elapsed_ns else ""),
         ("Seed", str(design.seed)),
+        ("Probe", words.probe_cost(analysis)),
         ("Machine", ", ".join(str(report.environment[k]) for k in ("cpu", "os") if report.environment.get(k))),
         ("Began", when[:16].replace("T", " ") + " UTC" if when else ""),
     ]  # fmt: skip

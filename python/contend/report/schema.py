@@ -163,6 +163,16 @@ def analysis_schema() -> Schema:
             flags={"type": "object", "additionalProperties": COUNT},
             trials=COUNT,
             alibis=many(ref("cell_alibi")),
+            probe=maybe(
+                closed(
+                    "What recording the run cost.",
+                    samples=COUNT,
+                    cpu_ns=COUNT,
+                    bpf_ns={**COUNT, "description": "of BPF programs; 0 where the kernel does not count it"},
+                    span_ns={**COUNT, "description": "time covered by the samples"},
+                    share={**NUMBER, "description": "of one CPU"},
+                )
+            ),
         ),
         "$defs": DEFINITIONS,
     }

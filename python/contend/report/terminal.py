@@ -248,6 +248,8 @@ class _Printer:
             )
         if target := words.target_line(self.report):
             self.line(target, "", 2, 2)
+        if cost := words.probe_cost(analysis):
+            self.line(f"recording the host cost {cost}", "dim", 2, 2)
 
     def alibis(self, verbose: bool) -> None:
         """What the hardware did meanwhile. An interference study has its findings: there only where asked for."""

@@ -22,6 +22,18 @@ def no_findings(analysis: Analysis) -> str:
     return "none: no victim is detectably slowed."
 
 
+def probe_cost(analysis: Analysis) -> str:
+    """What recording cost, in a few words; empty where it is not known.
+
+    >>> from types import SimpleNamespace
+    >>> from contend.analysis import ProbeCost
+    >>> probe_cost(SimpleNamespace(probe=ProbeCost(600, 240_000_000, 0, 60_000_000_000)))
+    '0.4 % of one CPU (600 samples)'
+    """
+    cost = analysis.probe
+    return "" if cost is None else f"{cost.share * 100:.2g} % of one CPU ({cost.samples} samples)"
+
+
 def split_ratio(estimate: Estimate) -> tuple[str, str]:
     """Value and interval of a ratio, apart: the interval deserves a line of its own where room is scarce.
 

@@ -110,6 +110,13 @@ class Recording:
                 tables[name] = {column: values[first:last] for column, values in table.items()}
         return Recording(tables, self.link_bytes_per_s)
 
+    @property
+    def interval_ns(self) -> int:
+        """Median time between two samples; 0 without."""
+        import numpy as np
+
+        return int(np.median(np.diff(self.times))) if len(self.times) > 1 else 0
+
     @cached_property
     def times(self) -> Array:
         """The sample times, ns; empty without samples of the host."""
