@@ -15,7 +15,7 @@ from contend.store import SAMPLE_FILE, RunDirectory
 S = 1_000_000_000
 BEGAN = 1000 * S
 GIB = 2**30
-NAMES = ["burn", "read", "wait", "idle<&>'\""]
+NAMES = ["burn", "read<&>'\"", "wait", "idle"]
 
 ENVIRONMENT = {
     "schema_version": 1,
@@ -34,6 +34,7 @@ def told(seconds: int, **changes: Any) -> dict[str, Any]:
         "command": ["make", "-j2", "<all>"],
         "line": "contend sample -i 1000ms -- make -j2 '<all>'",
         "interval_ns": S,
+        "sched": "",
         "began_ns": BEGAN,
         "began_utc": "2026-01-02T03:04:05.000+00:00",
         "sources": {"host": "/proc", "processes": "bpf"},

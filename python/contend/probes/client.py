@@ -76,8 +76,8 @@ def record_all(
 ) -> dict[str, Any]:
     """The configuration of a probe that records everything this build can.
 
-    `cpus`: those the probe keeps to. `source`: of the processes' figures. `sched`: whose scheduler histograms, none
-    when it is empty.
+    `cpus`: those the probe keeps to. `source`: of the processes' figures. `sched`: whose scheduler histograms
+    (process, cgroup, thread), none when it is empty; they need BPF.
     """
     config: dict[str, Any] = {
         "interval_ms": interval_ms,
@@ -87,7 +87,8 @@ def record_all(
         "cpus": None if cpus is None else list(cpus),
     }
     if sched:
-        config["sched"] = {"by": sched}
+        # Its programs run on everybody's time: only then is the kernel asked to count it.
+        config |= {"sched": {"by": sched}, "bpf_stats": True}
     return config
 
 

@@ -88,7 +88,63 @@ def sample_plots(lines: SampleLines, cpus: int) -> list[Plot]:
             plots.append(_timeline(kind, steps, lines, float(cpus)))
         if kind.name == "cpu" and len({core for *_, core, _ in lines.cores}) > 1:
             plots.append(_cores(lines))
-    return plots
+    return plots + [
+        _histogram(kind, lines.histograms[kind]) for kind in _HISTOGRAMS if kind in lines.histograms
+    ]
+
+
+_HISTOGRAMS = {
+    "run_queue": ("Waiting for a CPU", "How long a runnable task waited until it ran."),
+    "on_cpu": ("On a CPU", "How long a task ran until it was switched out."),
+    "off_cpu": ("Off the CPU", "How long a task was blocked until it was woken."),
+}
+
+
+def _histogram(kind: str, bars: Sequence[tuple[int, str, float]]) -> Plot:
+    """Of the whole recording: histograms are not cut by the brush."""
+    title, caption = _HISTOGRAMS[kind]
+    totals: dict[str, float] = {}
+    for _, line, count in bars:
+        totals[line] = totals.get(line, 0.0) + count
+    names = sorted(totals, key=lambda n: (n == OTHERS, -totals[n], n))
+    colours = {n: var("alone") if n == OTHERS else var(f"c{at % 8 + 1}") for at, n in enumerate(names)}
+    rows = "\n".join(f"{power},{power + 1},{count:g},{names.index(line)}" for power, line, count in bars)
+    layer: Spec = {
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": {
+                "field": "p",
+                "type": "quantitative",
+                "title": "from … on, doubling",
+                "scale": {"nice": False, "zero": False},
+                "axis": {
+                    "labelExpr": "format(pow(2,datum.value)*1e-9,'.0s')+'s'",
+                    "tickCount": 8,
+                    "grid": False,
+                },
+            },
+            "x2": {"field": "q"},
+            "y": {
+                "field": "n",
+                "type": "quantitative",
+                "title": "times",
+                "stack": "zero",
+                "axis": {"tickCount": 4, "format": "~s"},
+            },
+            "color": {
+                "field": "k",
+                "type": "nominal",
+                "legend": None,
+                "scale": {"domain": names, "range": list(colours.values())},
+            },
+            "order": {"field": "o", "type": "quantitative"},
+        },
+    }
+    spec = chart(HEIGHT, [layer], [])
+    spec["data"] = {"values": f"p,q,n,o\n{rows}", "format": {"type": "csv"}}
+    spec["transform"] = [{"calculate": f"{json.dumps(names)}[datum.o]", "as": "k"}]
+    table = tuple((name, format_value(totals[name], "count")) for name in names)
+    return Plot(f"sched-{kind}", "histogram", title, caption, spec, colours, ("whose", "times"), table)
 
 
 def _busy(lines: SampleLines) -> tuple[list[tuple[float, float]], str]:

@@ -46,12 +46,14 @@ class Users:
 
 @dataclass(frozen=True, slots=True)
 class SampleLines:
-    """Lines by chart; a chart without data is absent. `step_s` is their width, 0 without samples;
+    """Lines by chart; a chart without data is absent. `histograms`: by kind, (log2 of the lower edge in ns, subject,
+    count). `step_s` is their width, 0 without samples;
     `origin_ns` the first sample (CLOCK_MONOTONIC)."""
 
     charts: Mapping[str, Sequence[Step]] = field(default_factory=dict)
     cores: Sequence[tuple[float, float, int, float]] = ()  # from, to (s), CPU, part of it that was busy
     users: Users | None = None
+    histograms: Mapping[str, Sequence[tuple[int, str, float]]] = field(default_factory=dict)
     step_s: float = 0.0
     interval_s: float = 0.0
     end_s: float = 0.0
@@ -137,6 +139,7 @@ class _Reader:
             {name: steps for name, steps in charts.items() if steps},
             self._cores(),
             self._users(),
+            self._histograms(),
             self._step / NS_PER_S,
             self._interval / NS_PER_S,
             (self._last - self._first) / NS_PER_S,
@@ -293,6 +296,25 @@ class _Reader:
         return [
             (self._seconds(a), self._seconds(b), int(cpu), round(float(busy), 3)) for a, b, cpu, busy in rows
         ]
+
+    def _histograms(self) -> dict[str, list[tuple[int, str, float]]]:
+        """Counts by power of two, of the subjects that were switched most and all others together."""
+        if "sched_hist" not in self._tables:
+            return {}
+        found: dict[str, list[tuple[int, str, float]]] = {}
+        rows = self._db.execute(
+            f"""
+            WITH ranked AS (
+                SELECT subject FROM sched_hist GROUP BY 1 ORDER BY sum(count) DESC, 1 LIMIT {CONSUMERS}
+            )
+            SELECT h.kind, floor(log2(greatest(h.bucket_ns, 1)))::INTEGER AS power,
+                   coalesce(r.subject, '{OTHERS}') AS line, sum(h.count)
+            FROM sched_hist h LEFT JOIN ranked r ON h.subject = r.subject GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+            """
+        ).fetchall()
+        for kind, power, line, count in rows:
+            found.setdefault(str(kind), []).append((int(power), str(line), float(count)))
+        return found
 
     def _users(self) -> Users | None:
         """What the names that used most of anything used, in few enough spans to add up in a page."""

@@ -119,7 +119,9 @@ def _own(summary: Summary) -> Iterator[str]:
     told = summary.recording
     cost = told.get("cost")
     sources = ", ".join(f"{part} from {source}" for part, source in told.get("sources", {}).items())
-    yield f"Recorded {sources or 'nothing'}; {summary.samples} samples."
+    yield from textwrap.wrap(
+        f"Recorded {sources or 'nothing'}; {summary.samples} samples.", 80, subsequent_indent="  "
+    )
     if summary.lateness is not None:
         late = summary.lateness
         yield (
@@ -131,12 +133,13 @@ def _own(summary: Summary) -> Iterator[str]:
         missed += f"; {cost['errors']} reads failed ({cost['last_error']})" if cost["errors"] else ""
         own = told["own_cpu_ns"] / NS_PER_S / max(summary.length_s, 1e-9)
         bpf = f", BPF {format_duration(cost['bpf_ns'])} of it" if cost["bpf_ns"] else ""
-        yield (
+        cost_words = (
             f"  cost: the probe {summary.probe_share * 100:.2g} % of one CPU{bpf},"
             f" contend around it {own * 100:.2g} %{missed}"
         )
+        yield from textwrap.wrap(cost_words, 80, subsequent_indent="    ")
     for note in told.get("notes", ()):
-        yield f"  note: {note}"
+        yield from textwrap.wrap(f"  note: {note}", 80, subsequent_indent="    ")
     if told.get("failed"):
         yield f"  incomplete: {told['failed']}"
     elif "ended_ns" not in told:

@@ -104,13 +104,12 @@ class _Recording:
 def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None = None) -> Outcome:
     """Record into `run`, which has nothing in it yet. Raises BadInput or HostFailed before the command starts."""
     clock = clock or SystemClock()
-    config = record_all(asked.interval_ns / 1e6, source=asked.source, sched=asked.sched)
     run.write_json("environment.json", fingerprint())
     with Signals() as signals:
         # DuckDB and numpy start threads: after the signals are blocked, or one of those would be given them.
         writer = SeriesWriter(run.series, clock=clock)
         with signals.as_before():  # else the probe would inherit it
-            recorder = Recorder(config, writer)
+            recorder, missing = _recorder(asked, writer)
         began_cpu_ns = time.process_time_ns()
         recording = _Recording(recorder, live, wait_s=min(1.0, live.every_s))
         told: dict[str, Any] = {
@@ -118,10 +117,11 @@ def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None =
             "command": list(asked.command),
             "line": _line(asked),
             "interval_ns": asked.interval_ns,
+            "sched": asked.sched,
             "began_ns": clock.monotonic_ns(),
             "began_utc": clock.utc(),
             "sources": dict(recorder.sources),
-            "notes": list(recorder.notes),
+            "notes": [*recorder.notes, *missing],
         }
         command: Foreground | None = None
         try:
@@ -151,6 +151,19 @@ def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None =
             if not recording.failed:
                 live.warn(error.message)
     return Outcome(None if command is None else command.ended, recording.stopped, not recording.failed)
+
+
+def _recorder(asked: Asked, writer: SeriesWriter) -> tuple[Recorder, tuple[str, ...]]:
+    """With histograms if they were asked for and can be had here; else why they are missing."""
+    interval_ms = asked.interval_ns / 1e6
+    try:
+        return Recorder(record_all(interval_ms, source=asked.source, sched=asked.sched), writer), ()
+    except HostFailed as error:
+        if not asked.sched:
+            raise
+        recorder = Recorder(record_all(interval_ms, source=asked.source), writer)
+        why = f"no scheduler histograms: {error.message}; run delay and switches are in process_use"
+        return recorder, (why,)
 
 
 def _until_the_end(

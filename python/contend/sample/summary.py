@@ -176,6 +176,8 @@ class _Reader:
         yield from self._gauge("CPU", "run queue", "threads", "procs_running")
         yield from self._rate("CPU", "pressure", "%", "host", "psi_cpu_some_ns", 100 / NS_PER_S)
         yield from self._rate("CPU", "context switches", "1/s", "host", "context_switches")
+        if "sched_hist" in self._columns:
+            yield from self._sched()
         yield from self._gauge("memory", "available", "B", "mem_available_bytes")
         if {"swap_in_bytes", "swap_out_bytes"} <= self._columns.get("host", set()):
             yield from self._rate("memory", "swapped", "B/s", "host", "swap_in_bytes + swap_out_bytes")
@@ -187,6 +189,22 @@ class _Reader:
             where = ("interface", interface)
             yield from self._rate("network", "received", "B/s", "net", "rx_bytes", 1, where)
             yield from self._rate("network", "sent", "B/s", "net", "tx_bytes", 1, where)
+
+    def _sched(self) -> Iterator[Measure]:
+        """Over all tasks, from the lower edges of the buckets: at least so much."""
+        for kind, what in (("run_queue", "time in the run queue"), ("on_cpu", "time on a CPU at a stretch")):
+            found = self._one(
+                f"""
+                WITH buckets AS (
+                    SELECT bucket_ns, sum(count) AS n FROM sched_hist WHERE kind = '{kind}' GROUP BY 1
+                ), ranked AS (
+                    SELECT bucket_ns, n, sum(n) OVER (ORDER BY bucket_ns) / sum(n) OVER () AS below FROM buckets
+                )
+                SELECT sum(bucket_ns * n) / sum(n), min(bucket_ns) FILTER (below >= 0.95), max(bucket_ns) FROM ranked
+                """
+            )
+            if found[0] is not None:
+                yield Measure("CPU", "", what, "s", *(float(value) / NS_PER_S for value in found))
 
     def _cpu(self) -> Iterator[Measure]:
         each = f"""

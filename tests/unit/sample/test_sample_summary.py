@@ -45,7 +45,7 @@ def test_the_top_of_each_list_is_who_it_was(summary: Summary) -> None:
     assert first == {
         "cpu": ("burn", pytest.approx(1.0)),
         "run_delay": ("wait", pytest.approx(0.25)),
-        "io": ("read", pytest.approx(409_600)),
+        "io": ("read<&>'\"", pytest.approx(409_600)),
         "memory": ("burn", pytest.approx(GIB)),
     }
     assert summary.top["cpu"][0].busiest_thread == 1.0

@@ -1,0 +1,125 @@
+"""The page of a recording in a real Chromium: drawn, quiet, readable, and its brush chooses what everything shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from test_report_browser import CONTRAST, browser, open_page
+
+from contend.report.sample_page import render_sample
+from contend.report.sample_plots import sample_plots
+from contend.report.sample_series import read_sample
+from contend.sample.summary import summarise
+from support.made_samples import made_sample
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+__all__ = ["browser"]  # the fixture
+pytestmark = pytest.mark.system
+LONG = 3 * 3600
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int]]:
+    """Half a minute and three hours, and how many charts each has."""
+    directory = tmp_path_factory.mktemp("samples")
+    written = {}
+    for name, seconds in {"short": 30, "long": LONG}.items():
+        run = made_sample(directory / name, seconds)
+        summary = summarise(run)
+        path = directory / f"{name}.html"
+        path.write_text(render_sample(run, summary, shown_as="runs/made"), encoding="utf-8")
+        written[name] = path, len(sample_plots(read_sample(run.series), summary.cpus))
+    return written
+
+
+@pytest.mark.parametrize("name", ["short", "long"])
+def test_every_chart_is_drawn_in_silence_and_without_a_request(
+    browser: Browser, pages: dict[str, tuple[Path, int]], name: str
+) -> None:
+    path, charts = pages[name]
+    opened = open_page(browser, path)
+    sizes = opened.page.eval_on_selector_all(
+        ".chart",
+        """nodes => nodes.map(n => { const svg = n.querySelector("svg"); const box = svg.getBoundingClientRect();
+           return [n.id, box.width, box.height, svg.querySelectorAll("path, rect, line, text").length]; })""",
+    )
+    assert len(sizes) == charts >= 10
+    assert [s for s in sizes if s[1] < 200 or s[2] < 50 or s[3] < 8] == []
+    assert opened.messages == []
+    assert opened.requests == [path.as_uri()]
+    drawn = opened.page.evaluate("performance.getEntriesByName('charts-drawn')[0].startTime")
+    print(f"{name}: {charts} charts drawn by {drawn:.0f} ms, {path.stat().st_size} bytes")
+    assert path.stat().st_size < 4_000_000
+    opened.page.context.close()
+
+
+@pytest.mark.parametrize("width", [320, 390, 700])
+def test_a_narrow_page_never_scrolls_sideways(
+    browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, width: int
+) -> None:
+    opened = open_page(browser, pages["long"][0], viewport={"width": width, "height": 844})
+    opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.page.screenshot(path=tmp_path / f"sample-{width}.png", full_page=True)
+    opened.page.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read_in_light_and_dark(
+    browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, scheme: str
+) -> None:
+    opened = open_page(browser, pages["short"][0], color_scheme=scheme)
+    opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    found = opened.page.evaluate(CONTRAST)
+    assert len(found) > 100
+    assert [f for f in found if f[0] < 4.5] == []
+    opened.page.screenshot(path=tmp_path / f"sample-{scheme}.png", full_page=True)
+    opened.page.context.close()
+
+
+def test_a_brushed_range_is_what_every_chart_and_the_table_show(
+    browser: Browser, pages: dict[str, tuple[Path, int]]
+) -> None:
+    """wait used its CPU in the first half only."""
+    page = open_page(browser, pages["short"][0]).page
+
+    def labels() -> list[str]:
+        return page.eval_on_selector_all(
+            "#chart-timeline-cpu svg .role-axis-label text, #chart-timeline-latency svg .role-axis-label text",
+            "nodes => nodes.map(n => n.textContent)",
+        )
+
+    def used(name: str) -> float:
+        row = page.locator("#users-rows tr", has=page.locator("th", has_text=name))
+        return float(row.locator("td").first.inner_text())
+
+    whole = labels()
+    assert used("wait") == pytest.approx(0.5)
+    page.locator("#chart-strip").scroll_into_view_if_needed()
+    box = page.locator("#chart-strip svg").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 25)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 27, steps=5)
+    page.mouse.up()
+    page.wait_for_function("document.querySelector('#users-range').textContent.includes(' s to ')")
+    assert labels() != whole
+    assert (used("wait"), used("burn")) == (0.0, pytest.approx(1.0))
+    page.select_option("#window-block", label="0 – 2.5 s")
+    page.wait_for_function("document.querySelector('#users-range').textContent.startsWith('0.0 s to 2.5')")
+    assert used("wait") == pytest.approx(1.0)
+    page.select_option("#window-block", label="the whole recording")
+    page.wait_for_timeout(300)
+    assert labels() == whole
+    page.context.close()
+
+
+def test_a_name_is_text_whatever_it_holds(browser: Browser, pages: dict[str, tuple[Path, int]]) -> None:
+    opened = open_page(browser, pages["short"][0])
+    assert "read<&>'\"" in opened.page.inner_text("#users-rows")
+    assert opened.messages == []
+    opened.page.context.close()

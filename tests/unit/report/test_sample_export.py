@@ -1,0 +1,142 @@
+"""A recording in the formats of others, read back by their rules."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from contend.errors import BadInput
+from contend.report.counters import export_counters
+from contend.report.sample_export import export_sample
+from contend.store import RunDirectory
+from support.made_samples import BEGAN, S, made_sample
+
+SAMPLE = re.compile(r'^([a-z_]+)(\{(?:[a-z]+="(?:[^"\\\n]|\\.)*",?)*\})? (\S+)$')
+SUFFIX = {"counter": ("_total", "_created"), "info": ("_info",), "gauge": ("",)}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return made_sample(tmp_path_factory.mktemp("made") / "run")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_every_table_is_a_file(run: RunDirectory, tmp_path: Path, form: str) -> None:
+    place = export_sample(run, form, tmp_path / "out")
+    assert {p.name for p in place.iterdir()} == {
+        f"{table}.{form}" for table in ("host", "cpu", "disk", "net", "process", "process_use")
+    }
+    (count,) = duckdb.sql(f"select count(*) from '{place}/process_use.{form}' where name like 'read%'").fetchall()
+    assert count == (31,)
+
+
+def test_openmetrics_keeps_to_the_rules(run: RunDirectory, tmp_path: Path) -> None:
+    text = export_sample(run, "openmetrics", tmp_path / "a.txt").read_text(encoding="utf-8")
+    assert text.endswith("\n# EOF\n")
+    families: dict[str, dict[str, str]] = {}
+    values: dict[str, float] = {}
+    current = ""
+    for line in text.splitlines()[:-1]:
+        if line.startswith("# "):
+            _, keyword, name, rest = line.split(" ", 3)
+            assert name == current or name not in families, "families are not interleaved"
+            current = name
+            assert keyword not in families.setdefault(name, {})
+            families[name][keyword] = rest
+            continue
+        match = SAMPLE.match(line)
+        assert match, line
+        kind = families[current]["TYPE"]
+        assert match[1] in [current + suffix for suffix in SUFFIX[kind]], line
+        assert match[1] + (match[2] or "") not in values, "one series, one sample"
+        values[match[1] + (match[2] or "")] = float(match[3])
+    for name, said in families.items():
+        assert "UNIT" not in said or name.endswith("_" + said["UNIT"])
+        assert not name.endswith(("_total", "_created", "_info"))
+    assert values['contend_cpu_seconds_total{cpu="0",state="user"}'] == 30
+    assert values['contend_disk_reads_total{device="vda"}'] == 3000
+    assert values['contend_program_run_delay_seconds_total{program="wait"}'] == 7.5
+    assert values['contend_program_cpu_seconds_total{program="read<&>\'\\"",mode="user"}'] == 0
+
+
+def fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """Field numbers and values of a protobuf message."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        elif key & 7 == 1:
+            yield key >> 3, struct.unpack("<d", data[at : at + 8])[0]
+            at += 8
+        else:
+            assert key & 7 == 2
+            length = varint()
+            yield key >> 3, data[at : at + length]
+            at += length
+
+
+def test_perfetto_has_every_line_as_a_counter_on_our_clock(run: RunDirectory, tmp_path: Path) -> None:
+    """Read with Perfetto's own trace processor too, by hand: the field numbers are what that accepts."""
+    export_counters(run, "perfetto", tmp_path / "trace")
+    names: dict[int, str] = {}
+    points: dict[str, list[tuple[int, float]]] = {}
+    clocks = []
+    for number, packet in fields((tmp_path / "trace").read_bytes()):
+        assert number == 1
+        found = dict(fields(packet))
+        if 6 in found:
+            clocks.append(dict(fields(dict(fields(found[6]))[1])))
+        elif 60 in found:
+            track = dict(fields(found[60]))
+            names[track[1]] = track[2].decode()
+            assert track.get(5, 0) in {0, *names}, "a parent comes before its child"
+        else:
+            event = dict(fields(found[11]))
+            assert (event[9], found[58]) == (4, 3)
+            points.setdefault(names[event[11]], []).append((found[8], event[44]))
+    assert clocks == [{1: 3, 2: BEGAN}]
+    burn = points["CPU time by program: burn"]
+    assert len(burn) == 30
+    assert {value for _, value in burn} == {1.0}
+    assert burn[0][0] == BEGAN + S // 2, "in the middle of its interval"
+    assert points["Disk latency: vda"][-1] == (BEGAN + 30 * S, 1.0)
+
+
+def test_chrome_has_the_same_counters(run: RunDirectory, tmp_path: Path) -> None:
+    export_counters(run, "chrome", tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    burn = [e for e in events if e["name"] == "CPU time by program: burn (CPUs)"]
+    assert {e["ph"] for e in burn} == {"C"}
+    assert [e["args"]["value"] for e in burn] == [1.0] * 30
+    assert burn[0]["ts"] == (BEGAN + S // 2) / 1000
+
+
+def test_what_a_recording_cannot_be_is_said(run: RunDirectory, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="junit"):
+        export_sample(run, "junit", tmp_path / "x")
+    empty = made_sample(tmp_path / "empty", 1)
+    for path in empty.series.iterdir():
+        path.unlink()
+    with pytest.raises(BadInput, match="no timelines"):
+        export_counters(empty, "perfetto", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
