@@ -15,6 +15,7 @@ mod living;
 mod newcomers;
 mod numbered;
 mod proc;
+mod rows;
 mod source;
 mod tables;
 mod taskstats;
@@ -23,9 +24,9 @@ mod threads;
 
 #[cfg(feature = "bpf")]
 pub use bpf::Bpf;
+pub use rows::Span;
 pub use source::Counters;
 use source::Source;
-pub use tables::Span;
 use tables::Tables;
 
 /// Which source to use.

@@ -1,81 +1,13 @@
 //! Readings of processes become rows: `process` tells who there was, `process_use` what each did since the sample
-//! before.
+//! before. Here is who is known; [`super::rows`] writes.
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
-use contend_core::table::{Rows, Table};
+use contend_core::table::Rows;
 
-use super::source::{Counters, Reading, UNKNOWN_STATUS};
+use super::rows::{Event, Span, UNKNOWN_CODE, Who, Writer, exit_code};
+use super::source::{Counters, Reading};
 use crate::cgroups::{Group, Groups};
-
-const PROCESS: [&str; 8] = ["t_ns", "pid", "start_ns", "ppid", "name", "cgroup", "event", "exit_code"];
-const USE: [&str; 19] = [
-    "t_ns",
-    "interval_ns",
-    "pid",
-    "start_ns",
-    "name",
-    "cgroup",
-    "threads",
-    "user_ns",
-    "system_ns",
-    "run_delay_ns",
-    "voluntary",
-    "involuntary",
-    "minor_faults",
-    "major_faults",
-    "rss_bytes",
-    "read_bytes",
-    "write_bytes",
-    "busiest_thread_ns",
-    "busiest_tid",
-];
-const LABELLED: [&str; 2] = ["name", "cgroup"];
-
-/// Values of `process.event`.
-#[derive(Debug, Clone, Copy)]
-enum Event {
-    Seen = 0,
-    Renamed = 1,
-    Ended = 2,
-}
-
-/// Of a process whose end was seen, but not how. A shell's 255 at most is a code.
-pub const UNKNOWN_CODE: u64 = u64::MAX;
-
-/// As a shell has it: the exit code, or 128 and the signal.
-fn exit_code(status: i32) -> u64 {
-    match status {
-        UNKNOWN_STATUS => UNKNOWN_CODE,
-        _ if libc::WIFSIGNALED(status) => 128 + libc::WTERMSIG(status) as u64,
-        _ => libc::WEXITSTATUS(status) as u64,
-    }
-}
-
-/// When a sample is taken, and how long it covers.
-#[derive(Debug, Clone, Copy)]
-pub struct Span {
-    /// CLOCK_MONOTONIC.
-    pub t_ns: u64,
-    /// Since the sample before; 0 for the first.
-    pub interval_ns: u64,
-}
-
-/// Positions of a name, or of a cgroup's, in either table.
-#[derive(Debug, Clone, Copy, Default)]
-struct Label {
-    process: u64,
-    used: u64,
-}
-
-/// What both tables say of a process in every row.
-#[derive(Debug, Clone, Copy)]
-struct Who {
-    pid: u32,
-    start_ns: u64,
-    ppid: u32,
-    name: Label,
-    group: Group,
-}
 
 /// A process that has been seen and not ended.
 #[derive(Debug)]
@@ -113,17 +45,40 @@ const LOOK_NS: u64 = 30_000_000_000;
 /// Clocks of start times may be as coarse as two ticks of USER_HZ.
 const START_SLACK_NS: u64 = 20_000_000;
 
+/// Mixes a pid and a start: both are the kernel's, so nobody can choose them to collide, and most samples do nothing
+/// but look up each process (the standard hasher is made for keys of strangers).
+#[derive(Debug, Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // 2^64 by the golden ratio, as in Knuth's multiplicative hashing.
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
 /// Both tables, and the processes whose rows they hold.
 #[derive(Debug)]
 pub struct Tables {
-    process: Table,
-    used: Table,
-    known: HashMap<(u32, u64), Known>,
+    writer: Writer,
+    known: HashMap<(u32, u64), Known, BuildHasherDefault<Mixed>>,
     briefs: Vec<Brief>,
     /// Cgroups of processes of this sample that may be parents of briefs, by pid.
     grouped: HashMap<u32, Group>,
-    /// By cgroup, once it has been named.
-    groups: Vec<Option<Label>>,
     span: Span,
     pass: u64,
     /// CLOCK_BOOTTIME of the first sample: what began before counts from there.
@@ -134,12 +89,10 @@ impl Tables {
     /// Empty.
     pub fn new() -> Self {
         Self {
-            process: Table::new(&PROCESS, &LABELLED),
-            used: Table::new(&USE, &LABELLED),
-            known: HashMap::new(),
+            writer: Writer::new(),
+            known: HashMap::default(),
             briefs: Vec::new(),
             grouped: HashMap::new(),
-            groups: Vec::new(),
             span: Span { t_ns: 0, interval_ns: 0 },
             pass: 0,
             first_ns: 0,
@@ -148,17 +101,18 @@ impl Tables {
 
     /// Values held until the next drain.
     pub fn held(&self) -> usize {
-        self.process.held() + self.used.held()
+        self.writer.held()
     }
 
     /// The rows since the last drain.
     pub fn drain(&mut self) -> [(&'static str, Rows); 2] {
-        [("process", self.process.take()), ("process_use", self.used.take())]
+        self.writer.drain()
     }
 
     /// The readings that follow are of one sample; `boot_ns` is CLOCK_BOOTTIME now.
     pub fn begin(&mut self, span: Span, boot_ns: u64) {
         self.span = span;
+        self.writer.begin(span);
         self.pass += 1;
         self.briefs.clear();
         self.grouped.clear();
@@ -172,12 +126,12 @@ impl Tables {
         let key = (reading.pid, reading.start_ns);
         if let Some(known) = self.known.get_mut(&key) {
             known.pass = self.pass;
+            // A new name is its own doing, and shows in its counters.
             let changed = known.counters != reading.counters
                 || known.threads != reading.threads
                 || known.rss_bytes != reading.rss_bytes
                 || known.cgroup != reading.cgroup
-                || reading.ended.is_some()
-                || *known.name != *reading.name;
+                || reading.ended.is_some();
             if changed {
                 self.changed(reading, groups);
             }
@@ -224,23 +178,23 @@ impl Tables {
         });
         for who in &gone {
             groups.leave(who.group);
-            self.push_event(*who, Event::Ended, UNKNOWN_CODE, groups);
+            self.writer.event(*who, Event::Ended, UNKNOWN_CODE, groups);
         }
         gone.len() as u64
     }
 
     /// First sight of a process that is alive.
     fn seen(&mut self, reading: &Reading<'_>, groups: &mut Groups) {
-        let name = self.name(reading.name);
+        let name = self.writer.name(reading.name);
         let group = groups.of(reading.pid, reading.cgroup);
         let who = Who { pid: reading.pid, start_ns: reading.start_ns, ppid: reading.ppid, name, group };
-        self.push_event(who, Event::Seen, 0, groups);
+        self.writer.event(who, Event::Seen, 0, groups);
         let older = self.pass == 1 || reading.start_ns + START_SLACK_NS < self.first_ns;
         let (did, busiest) = match older {
             true => (Counters::default(), (0, 0)),
             false => (reading.counters, reading.busiest),
         };
-        self.push_use(who, reading.threads, &did, reading.rss_bytes, busiest, groups);
+        self.writer.used(who, reading.threads, &did, reading.rss_bytes, busiest, groups);
         groups.enter(group);
         let known = Known {
             who,
@@ -260,7 +214,7 @@ impl Tables {
     fn changed(&mut self, reading: &Reading<'_>, groups: &mut Groups) {
         let key = (reading.pid, reading.start_ns);
         let renamed = self.known.get(&key).is_some_and(|known| *known.name != *reading.name);
-        let name = renamed.then(|| self.name(reading.name));
+        let name = renamed.then(|| self.writer.name(reading.name));
         let t_ns = self.span.t_ns;
         let Some(known) = self.known.get_mut(&key) else { return };
         if let Some(name) = name {
@@ -286,13 +240,13 @@ impl Tables {
         (known.threads, known.rss_bytes) = (reading.threads, reading.rss_bytes);
         let who = known.who;
         if renamed {
-            self.push_event(who, Event::Renamed, 0, groups);
+            self.writer.event(who, Event::Renamed, 0, groups);
         }
         if used {
-            self.push_use(who, reading.threads, &did, reading.rss_bytes, reading.busiest, groups);
+            self.writer.used(who, reading.threads, &did, reading.rss_bytes, reading.busiest, groups);
         }
         if let Some(status) = reading.ended {
-            self.push_event(who, Event::Ended, exit_code(status), groups);
+            self.writer.event(who, Event::Ended, exit_code(status), groups);
             groups.leave(who.group);
             self.known.remove(&key);
             self.grouped.insert(who.pid, who.group);
@@ -315,71 +269,11 @@ impl Tables {
             }
         }
         let group = group.unwrap_or(Groups::UNKNOWN);
-        let name = self.name(&brief.name);
+        let name = self.writer.name(&brief.name);
         let who = Who { pid: brief.pid, start_ns: brief.start_ns, ppid: brief.ppid, name, group };
-        self.push_event(who, Event::Seen, 0, groups);
-        self.push_use(who, 0, &brief.counters, 0, brief.busiest, groups);
-        self.push_event(who, Event::Ended, exit_code(brief.status), groups);
-    }
-
-    fn name(&mut self, name: &[u8]) -> Label {
-        let name = String::from_utf8_lossy(name);
-        Label { process: self.process.label(0, &name), used: self.used.label(0, &name) }
-    }
-
-    fn group(&mut self, group: Group, groups: &Groups) -> Label {
-        let at = group.index();
-        if at >= self.groups.len() {
-            self.groups.resize(at + 1, None);
-        }
-        if let Some(label) = self.groups[at] {
-            return label;
-        }
-        let path = groups.path(group);
-        let label = Label { process: self.process.label(1, path), used: self.used.label(1, path) };
-        self.groups[at] = Some(label);
-        label
-    }
-
-    fn push_event(&mut self, who: Who, event: Event, code: u64, groups: &Groups) {
-        let (pid, ppid) = (u64::from(who.pid), u64::from(who.ppid));
-        let cgroup = self.group(who.group, groups).process;
-        let event = event as u64;
-        self.process.push(&[self.span.t_ns, pid, who.start_ns, ppid, who.name.process, cgroup, event, code]);
-    }
-
-    fn push_use(
-        &mut self,
-        who: Who,
-        threads: u32,
-        did: &Counters,
-        rss_bytes: u64,
-        (busiest_tid, busiest_ns): (u32, u64),
-        groups: &mut Groups,
-    ) {
-        groups.add(who.group, did);
-        let cgroup = self.group(who.group, groups).used;
-        self.used.push(&[
-            self.span.t_ns,
-            self.span.interval_ns,
-            u64::from(who.pid),
-            who.start_ns,
-            who.name.used,
-            cgroup,
-            u64::from(threads),
-            did.user_ns,
-            did.system_ns,
-            did.run_delay_ns,
-            did.voluntary,
-            did.involuntary,
-            did.minor_faults,
-            did.major_faults,
-            rss_bytes,
-            did.read_bytes,
-            did.write_bytes,
-            busiest_ns,
-            u64::from(busiest_tid),
-        ]);
+        self.writer.event(who, Event::Seen, 0, groups);
+        self.writer.used(who, 0, &brief.counters, 0, brief.busiest, groups);
+        self.writer.event(who, Event::Ended, exit_code(brief.status), groups);
     }
 }
 
