@@ -96,7 +96,10 @@ def sample_plots(lines: SampleLines, cpus: int) -> list[Plot]:
 _HISTOGRAMS = {
     "run_queue": ("Waiting for a CPU", "How long a runnable task waited until it ran."),
     "on_cpu": ("On a CPU", "How long a task ran until it was switched out."),
-    "off_cpu": ("Off the CPU", "How long a task was blocked until it was woken."),
+    "off_cpu": (
+        "Off the CPU",
+        "How long a task was off the CPU until it ran again, the wait for one included.",
+    ),
 }
 
 
@@ -110,7 +113,7 @@ def _histogram(kind: str, bars: Sequence[tuple[int, str, float]]) -> Plot:
     colours = {n: var("alone") if n == OTHERS else var(f"c{at % 8 + 1}") for at, n in enumerate(names)}
     rows = "\n".join(f"{power},{power + 1},{count:g},{names.index(line)}" for power, line, count in bars)
     layer: Spec = {
-        "mark": {"type": "bar"},
+        "mark": {"type": "rect"},
         "encoding": {
             "x": {
                 "field": "p",
@@ -118,31 +121,35 @@ def _histogram(kind: str, bars: Sequence[tuple[int, str, float]]) -> Plot:
                 "title": "from … on, doubling",
                 "scale": {"nice": False, "zero": False},
                 "axis": {
-                    "labelExpr": "format(pow(2,datum.value)*1e-9,'.0s')+'s'",
+                    "labelExpr": "format(pow(2,datum.value)*1e-9,'.2~s')+'s'",
                     "tickCount": 8,
                     "grid": False,
                 },
             },
             "x2": {"field": "q"},
             "y": {
-                "field": "n",
+                "field": "low",
                 "type": "quantitative",
                 "title": "times",
-                "stack": "zero",
+                "scale": {"zero": True},
                 "axis": {"tickCount": 4, "format": "~s"},
             },
+            "y2": {"field": "high"},
             "color": {
                 "field": "k",
                 "type": "nominal",
                 "legend": None,
                 "scale": {"domain": names, "range": list(colours.values())},
             },
-            "order": {"field": "o", "type": "quantitative"},
         },
     }
     spec = chart(HEIGHT, [layer], [])
     spec["data"] = {"values": f"p,q,n,o\n{rows}", "format": {"type": "csv"}}
-    spec["transform"] = [{"calculate": f"{json.dumps(names)}[datum.o]", "as": "k"}]
+    # Stacked here: with both axes of numbers Vega-Lite would not know which way bars stand.
+    spec["transform"] = [
+        {"calculate": f"{json.dumps(names)}[datum.o]", "as": "k"},
+        {"stack": "n", "groupby": ["p"], "sort": [{"field": "o"}], "as": ["low", "high"]},
+    ]
     table = tuple((name, format_value(totals[name], "count")) for name in names)
     return Plot(f"sched-{kind}", "histogram", title, caption, spec, colours, ("whose", "times"), table)
 

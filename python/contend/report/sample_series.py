@@ -24,6 +24,7 @@ CELLS = 12_000  # of the picture of all cores: more are neither seen nor drawn i
 CONSUMERS = 7  # names a stack shows beside all others
 USERS, USER_POINTS = 15, 300  # of the table that follows the chosen range
 OTHERS = "all others"
+SHORTEST_NS = 64  # the bucket of zero, whose next begins at 128 ns, is drawn from here on
 
 
 class Step(NamedTuple):
@@ -307,7 +308,7 @@ class _Reader:
             WITH ranked AS (
                 SELECT subject FROM sched_hist GROUP BY 1 ORDER BY sum(count) DESC, 1 LIMIT {CONSUMERS}
             )
-            SELECT h.kind, floor(log2(greatest(h.bucket_ns, 1)))::INTEGER AS power,
+            SELECT h.kind, floor(log2(greatest(h.bucket_ns, {SHORTEST_NS})))::INTEGER AS power,
                    coalesce(r.subject, '{OTHERS}') AS line, sum(h.count)
             FROM sched_hist h LEFT JOIN ranked r ON h.subject = r.subject GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
             """
