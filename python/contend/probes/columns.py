@@ -91,7 +91,7 @@ TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "qdisc": (
-        f"Each queue of an interface; {CUMULATIVE}, but for the backlog.",
+        f"The root queue of each interface that has one; {CUMULATIVE}, but for the backlog.",
         {
             **_TIME,
             "interface": "of which interface",
@@ -114,7 +114,7 @@ TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "name": "its name (comm)",
             "cgroup": "its cgroup",
             "event": "0 seen, 1 renamed, 2 ended",
-            "exit_code": "as wait(2) tells it, once it has ended",
+            "exit_code": "its exit code, or 128 and the signal that ended it; -1 where nobody saw how",
         },
     ),
     "process_use": (
@@ -142,8 +142,8 @@ TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
         f"Each cgroup that did anything; {CHANGES}.",
         {
             **_USE,
-            "cgroup": "its path; / is the root",
-            "throttled_ns": "time in which a CPU quota held it back",
+            "cgroup": "its path; / is the root, empty where nobody could tell any more",
+            "throttled_ns": "time in which a CPU quota held it back: its own, or that of a group above",
             "throttled_periods": "periods in which it did",
             "periods": "periods of the quota",
             "psi_cpu_some_ns": "time in which some task of it waited for a CPU",
