@@ -153,6 +153,19 @@ struct bpf_iter_meta {
     __u64 seq_num;
 } __reloc;
 
+struct bpf_map {
+    __u32 id;
+} __reloc;
+
+struct bpf_array {
+    void *pptrs[0]; /* of a per-CPU array: each entry's per-CPU pointer */
+} __reloc;
+
+struct bpf_iter__bpf_map {
+    struct bpf_iter_meta *meta;
+    struct bpf_map *map;
+} __reloc;
+
 struct bpf_iter__task {
     struct bpf_iter_meta *meta;
     struct task_struct *task;

@@ -7,6 +7,23 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Bytes of a page, for the resident set; set before loading. */
 const volatile __u64 page_bytes = 4096;
 
+/* Where the per-CPU memory of each CPU lies from a per-CPU pointer (__per_cpu_offset, which modules and BPF programs can
+ * name on kernels with CONFIG_KALLSYMS_ALL only). Found once by user space: `places` holds where one and the same
+ * per-CPU pointer, `pointer`, leads to on each CPU. */
+#define MOST_CPUS 16
+__u64 cpu_offsets[MOST_CPUS];
+__u32 cpus; /* 0: not known, or too many for their parts to be worth adding up */
+__u64 pointer;
+__u64 places[MOST_CPUS];
+__u32 here_id;
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u64);
+} here SEC(".maps");
+
 /* Number of the pass over all tasks; set before each. */
 __u32 pass;
 
@@ -108,6 +125,18 @@ static __always_inline void fill_thread(struct thread *to, struct task_struct *t
     }
 }
 
+/* A counter that the CPUs keep parts of, up to some dozen pages each: as percpu_counter_sum() adds them up. */
+static __always_inline __s64 sum(struct percpu_counter *counter) {
+    __s64 sum = counter->count;
+    __u64 parts = (__u64)counter->counters;
+    for (__u32 cpu = 0; cpu < MOST_CPUS && cpu < cpus; cpu++) {
+        __s32 part = 0;
+        bpf_probe_read_kernel(&part, sizeof(part), (void *)(parts + cpu_offsets[cpu]));
+        sum += part;
+    }
+    return sum;
+}
+
 /* Resident pages: of files, anonymous and shared memory, as get_mm_rss() adds them up. */
 static __always_inline __s64 resident(struct mm_struct *mm) {
     if (bpf_core_type_exists(struct mm_rss_stat)) {
@@ -116,8 +145,24 @@ static __always_inline __s64 resident(struct mm_struct *mm) {
                BPF_CORE_READ(old, rss_stat.count[MM_ANONPAGES].counter) +
                BPF_CORE_READ(old, rss_stat.count[MM_SHMEMPAGES].counter);
     }
-    return mm->rss_stat[MM_FILEPAGES].count + mm->rss_stat[MM_ANONPAGES].count +
-           mm->rss_stat[MM_SHMEMPAGES].count;
+    return sum(&mm->rss_stat[MM_FILEPAGES]) + sum(&mm->rss_stat[MM_ANONPAGES]) + sum(&mm->rss_stat[MM_SHMEMPAGES]);
+}
+
+/* Run once: see cpu_offsets. */
+SEC("iter/bpf_map")
+int find_places(struct bpf_iter__bpf_map *ctx) {
+    struct bpf_map *map = ctx->map;
+    if (!map || map->id != here_id)
+        return 0;
+    __u32 zero = 0;
+    void *pointers = (void *)map + bpf_core_field_offset(struct bpf_array, pptrs);
+    bpf_probe_read_kernel(&pointer, sizeof(pointer), pointers);
+    for (__u32 cpu = 0; cpu < MOST_CPUS; cpu++) {
+        __u64 *place = bpf_map_lookup_percpu_elem(&here, &zero, cpu);
+        if (place)
+            places[cpu] = (__u64)place;
+    }
+    return 0;
 }
 
 static __always_inline void fill_process(struct process *to, struct task_struct *task) {

@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use libbpf_rs::OpenObject;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Struct;
 
 use crate::processes::Bpf;
 
@@ -21,6 +23,11 @@ pub fn check() -> Result<(), String> {
 pub fn room() -> &'static mut MaybeUninit<OpenObject> {
     libbpf_rs::set_print(None); // its own words go to stderr; the error says enough
     Box::leak(Box::new(MaybeUninit::uninit()))
+}
+
+/// Whether the kernel has a structure of this name.
+pub fn kernel_has(structure: &str) -> bool {
+    Btf::from_vmlinux().is_ok_and(|kernel| kernel.type_by_name::<Struct<'_>>(structure).is_some())
 }
 
 /// Entries of an array with one for every process id, or for the low bits of it where ids go far: a power of two.

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, MapCore, RingBuffer, RingBufferBuilder};
 
 use super::source::{Reading, Source};
 use crate::bpf;
@@ -48,7 +48,13 @@ impl Bpf {
             // SAFETY: a plain question; the answer is a positive number on Linux.
             constants.page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
         }
-        let skel = open.load()?;
+        // Since 6.2 (mm: convert mm's rss stats into percpu_counter).
+        let in_parts = !bpf::kernel_has("mm_rss_stat");
+        open.progs.find_places.set_autoload(in_parts);
+        let mut skel = open.load()?;
+        if in_parts {
+            find_cpus(&mut skel)?;
+        }
         let ends = Rc::new(RefCell::new(Vec::new()));
         let to = Rc::clone(&ends);
         let mut ring = RingBufferBuilder::new();
@@ -99,6 +105,27 @@ impl Bpf {
         self.lost += self.known.tell(each);
         Ok(())
     }
+}
+
+/// Let the programs add up the CPUs' parts of a resident set; where there are many CPUs the sum of most must do.
+fn find_cpus(skel: &mut TasksSkel<'static>) -> libbpf_rs::Result<()> {
+    let cpus = libbpf_rs::num_possible_cpus()?;
+    let id = skel.maps.here.info()?.info.id;
+    let Some(bss) = &mut skel.maps.bss_data else { return Ok(()) };
+    if cpus > bss.places.len() {
+        return Ok(());
+    }
+    bss.here_id = id;
+    let link = skel.progs.find_places.attach()?;
+    Iter::new(&link)?.read_to_end(&mut Vec::new())?;
+    // A read through a wrong address is refused by the kernel, but would be no sum.
+    if bss.pointer != 0 && bss.places[..cpus].iter().all(|place| *place != 0) {
+        for (offset, place) in bss.cpu_offsets.iter_mut().zip(&bss.places) {
+            *offset = place.wrapping_sub(bss.pointer);
+        }
+        bss.cpus = cpus as u32;
+    }
+    Ok(())
 }
 
 impl Source for Bpf {
