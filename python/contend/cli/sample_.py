@@ -102,14 +102,15 @@ def command(
         if not run.is_sample:  # it never began
             run.remove()
         raise
-    status = 0 if outcome.ended is None else outcome.ended.status
+    if outcome.ended is None:
+        _tell(run, as_json=as_json, beside_command=False)
+        return 0 if outcome.recorded else 1
     try:
-        _tell(run, as_json=as_json, beside_command=bool(command))
-    except (ContendError, OSError) as error:
-        # The command's own end is the answer; that there is no report is a word beside it.
-        print(f"warning: no report: {error}", file=sys.stderr)
-        return status or (0 if command else 1)
-    return status or (0 if command or outcome.recorded else 1)
+        _tell(run, as_json=as_json, beside_command=True)
+    except Exception as error:  # noqa: BLE001 - how the command ended is the answer, whatever becomes of its report
+        said = error.message if isinstance(error, ContendError) else f"{type(error).__name__}: {error}"
+        print(f"warning: no report: {said}\n  hint: contend report {shown(run.path)}", file=sys.stderr)
+    return outcome.ended.status
 
 
 def _live(words: tuple[str, ...], quiet: bool) -> Live:

@@ -65,25 +65,26 @@ class Recorder:
                 raise failed
             return self._collect()
 
-    def _collect(self) -> Drained:
+    def _collect(self, *, later: bool = False) -> Drained:
         if self._closed:
             return Drained({}, self.cost)
         try:
             drained = self._probe.drain()
-            self._keep(drained)
+            self._keep(drained, later=later)
         except HostFailed:
             self._abandon()
             raise
         return drained
 
-    def _keep(self, drained: Drained) -> None:
+    def _keep(self, drained: Drained, *, later: bool = False) -> None:
         self.cost = drained.cost
-        self._writer.add(drained.coded)
+        self._writer.add(drained.coded, later=later)
 
     def collect_in_background(self) -> None:
         """Collect from a thread of our own, so that a trial of an hour does not overflow the probe.
 
-        It wakes every ten seconds at most and finds little to do; an error waits for the next `collect`.
+        It wakes every ten seconds at most and finds little to do: what it takes over is written by the next `collect`,
+        between two trials, unless it is more than memory should hold. An error waits for that too.
         """
         self._thread = threading.Thread(target=self._background, name="contend-recorder", daemon=True)
         self._thread.start()
@@ -93,7 +94,7 @@ class Recorder:
         while not self._stop.wait(wait_s):
             with self._lock:
                 try:
-                    drained = self._collect()
+                    drained = self._collect(later=True)
                 except HostFailed as error:
                     self._failed = error
                     return

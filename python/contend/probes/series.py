@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 BATCH_VALUES = 1 << 20  # 8 MiB as they come from the probe
 BATCH_AGE_S = 60.0
+LATER = 4  # times that a batch may grow while writing would disturb
 MERGE_FILES = 32
 MERGED_ROWS = 1 << 20  # a file beyond it is not worth merging any more
 # What rows are sorted by, as far as a table has it; then by time.
@@ -129,9 +130,10 @@ class SeriesWriter:
         """Values in memory."""
         return sum(held.values for held in self._held.values())
 
-    def add(self, tables: Mapping[str, Coded]) -> None:
+    def add(self, tables: Mapping[str, Coded], *, later: bool = False) -> None:
         """Take rows over; write every table whose batch is full or old.
 
+        `later`: something is being measured just now, so write only what memory must not hold any longer.
         Raises HostFailed when the disk does not take one: that batch is lost, what was written before stands.
         """
         now = self._clock.monotonic_ns()
@@ -143,12 +145,13 @@ class SeriesWriter:
                 held.since_ns = now
             held.parts.append(table)
             held.values += len(table) * len(table.columns)
+        most = self._batch_values * (LATER if later else 1)
         self._write(
             [
                 name
                 for name, held in self._held.items()
                 if held.parts
-                and (held.values >= self._batch_values or now - held.since_ns >= self._batch_age_ns)
+                and (held.values >= most or (not later and now - held.since_ns >= self._batch_age_ns))
             ]
         )
 

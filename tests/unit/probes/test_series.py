@@ -72,6 +72,21 @@ def test_a_batch_is_written_when_it_is_old_or_large(tmp_path: Path, clock: Manua
     writer.close()
 
 
+def test_while_something_is_measured_only_too_much_is_written(tmp_path: Path, clock: ManualClock) -> None:
+    writer = SeriesWriter(tmp_path, clock=clock, batch_values=100, batch_age_s=60)
+    writer.add(rows(0, 60), later=True)  # 360 values
+    clock.sleep(600)
+    writer.add(rows(60, 1), later=True)
+    assert not list(tmp_path.iterdir())
+    writer.add(rows(61, 6), later=True)  # 402
+    assert [path.name for path in tmp_path.iterdir()] == ["disk-0000.parquet"]
+    writer.add(rows(67, 1), later=True)
+    clock.sleep(60)
+    writer.add({})
+    assert len(list(tmp_path.iterdir())) == 2
+    writer.close()
+
+
 def test_rows_are_sorted_by_device_and_time_and_names_are_names(writer: SeriesWriter) -> None:
     writer.add(rows(0, 2))
     writer.add(rows(2, 1))
