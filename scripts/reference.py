@@ -16,6 +16,8 @@ import click
 from contend import cli, scenario
 from contend.probes.columns import reference_page
 from contend.report.schema import alibi_schema, comparison_schema, render_schema, sample_schema
+from contend.report.schema import alibi_schema, comparison_schema, render_schema
+from contend.report.watch_document import watch_schema
 from contend.workloads import load
 
 PLACE = Path(__file__).parent.parent / "docs" / "reference"
@@ -32,6 +34,7 @@ def pages() -> dict[str, str]:
         "analysis.schema.json": render_schema(),
         "sample.schema.json": as_json(sample_schema()),
         "comparison.schema.json": as_json(comparison_schema()),
+        "watch.schema.json": as_json(watch_schema()),
         "alibi.schema.json": as_json(alibi_schema()),
     }
 

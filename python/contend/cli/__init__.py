@@ -22,6 +22,7 @@ VERBS = {
     "run": "Run a scenario: who slows whom, by how much, and why.",
     "ab": "Compare two commands, interleaved, with an interval that holds on noisy hosts.",
     "sample": "Record the host and its processes while a command runs.",
+    "watch": "Who waits for whom on this host, now, without any load of ours.",
     "report": "Make the report of a run again, or show it in the terminal.",
     "compare": "Which cells changed between two runs, beyond their intervals.",
     "export": "Write a run as CSV, Parquet, JUnit, OpenMetrics, SVG or PNG.",

@@ -1,0 +1,198 @@
+"""`contend watch`: who waits for whom, now, without any load of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from contend.contention.blame import Period
+    from contend.contention.watch import Watch
+    from contend.report.watch_document import WatchReport
+    from contend.report.watch_terminal import Shower
+
+SHORTEST_NS = 50_000_000
+
+
+@click.command("watch", short_help="Who waits for whom, now, without any load of ours.")
+@click.argument("scope", required=False, default="")
+@click.option(
+    "--by",
+    type=click.Choice(["auto", "cgroup", "process", "vm"]),
+    default="auto",
+    show_default=True,
+    help="What tasks are put together by. auto: cgroups where processes are in several, else processes."
+    " vm: processes, and only QEMU's machines are victims, by their names.",
+)
+@click.option("-i", "--interval", default="1s", metavar="TIME", show_default=True, help="How often to look.")
+@click.option("--for", "length", metavar="TIME", help="End after this time, like 30s; else at Ctrl-C.")
+@click.option(
+    "--alert",
+    metavar="PERCENT",
+    help="Exit 4 when a victim's share lost lies above this beyond its interval, 5 when that cannot be told.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on stdout at the end; lines go to stderr."
+)
+@click.option(
+    "--openmetrics",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Rewrite this file each interval, whole: for node_exporter's textfile collector (name it *.prom).",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write watch.json and report.html there at the end.",
+)
+@click.option(
+    "--no-bpf", is_flag=True, help="Use the weaker watch that needs no BPF: a correlation, no blame."
+)
+def command(
+    scope: str,
+    by: str,
+    interval: str,
+    length: str | None,
+    alert: str | None,
+    as_json: bool,
+    openmetrics: Path | None,
+    output: Path | None,
+    no_bpf: bool,
+) -> int:
+    """Watch who waits for the CPU or a disk, and for whom. Needs root, or CAP_BPF and CAP_PERFMON.
+
+    While a task is runnable and does not run, whoever has its CPU is charged; while a disk request waits, those whose
+    requests are ahead of it. A victim's charges sum to its waits, and for CPU these are the kernel's own run delay.
+    Memory bandwidth is not watched: nobody can be named for it without a counter.
+
+    SCOPE names the victims to show and to alert for: a cgroup (and those below it), a glob, a pid, a name.
+
+    \b
+    The share a victim lost to neighbours in an interval is
+      waited for others / max(interval, time its tasks ran or waited)
+    Others: not itself, not an idle CPU, not its own limits. The mean over the intervals comes with its
+    95 % bounds; --alert holds CPU and disk of each victim against the threshold, each for itself.
+
+    \b
+    Examples:
+      contend watch                                       every victim, until Ctrl-C
+      contend watch nginx --for 30s --alert 20%           exit 4 if neighbours cost nginx more than that
+      contend watch '/machine.slice' --by cgroup -o seen  a page about the virtual machines
+    """
+    from contend.contention import alert as alerts
+    from contend.contention.findings import findings
+    from contend.contention.groups import choose, matches
+    from contend.contention.watch import Watch
+    from contend.environment import fingerprint
+    from contend.errors import BadInput
+    from contend.interrupts import Interrupts
+    from contend.report.watch_document import WatchReport, document
+    from contend.report.watch_metrics import Exporter, write
+    from contend.units import parse_duration_ns, parse_fraction
+
+    interval_ns = parse_duration_ns(interval)
+    if interval_ns < SHORTEST_NS:
+        raise BadInput(f"an interval of {interval} is too short", hint="50ms or more; 1s shows most")
+    length_ns = None if length is None else parse_duration_ns(length)
+    if length_ns is not None and length_ns < interval_ns:
+        raise BadInput(f"--for {length} is shorter than one interval", hint=f"--for {interval} or more")
+    threshold = None if alert is None else parse_fraction(alert)
+    if threshold is not None and not 0 < threshold < 1:
+        raise BadInput(f"--alert {alert} is not between 0 and 100 %", hint="--alert 20%")
+
+    began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    exporter = Exporter()
+    with Interrupts() as interrupts:
+        watch = Watch(choose(by), interval_ns, bpf=not no_bpf)  # type: ignore[arg-type]
+        machines = watch.watched.namer.machines
+
+        def keep(name: str) -> bool:
+            return (not scope or matches(scope, name)) and (by != "vm" or name in machines)
+
+        def seen(period: Period) -> None:
+            shower.show(watch.watched, period)
+            if openmetrics is not None:
+                write(openmetrics, exporter.render(watch.watched, period))
+
+        with _shower(as_json, keep) as shower:
+            _observe(watch, interrupts, length_ns, seen)
+        interrupts.hold()
+        watch.stop()
+        report = WatchReport(
+            watched=watch.watched,
+            findings=findings(watch.watched, keep),
+            alert=None if threshold is None else alerts.judge(watch.watched, threshold, keep),
+            scope=scope,
+            command=shlex.join(["contend", *sys.argv[1:]]),
+            began=began,
+            environment=fingerprint(),
+            keep=keep,
+        )
+        if openmetrics is not None:
+            write(openmetrics, exporter.render(watch.watched, None))
+        if output is not None:
+            _write_page(report, output)
+        if as_json:
+            json.dump(document(report), sys.stdout, allow_nan=False)
+            print()
+        else:
+            _summary(report, output)
+    return 0 if report.alert is None else report.alert.exit_code
+
+
+def _observe(watch: Watch, interrupts: object, length_ns: int | None, seen: Callable[[Period], None]) -> None:
+    """Until the time is over, or Ctrl-C, which is the ordinary end."""
+    from contend.interrupts import Interrupts
+    from contend.units import NS_PER_S
+
+    assert isinstance(interrupts, Interrupts)
+    with contextlib.suppress(KeyboardInterrupt):
+        for period in watch.periods(interrupts, None if length_ns is None else length_ns / NS_PER_S):
+            with interrupts.postponed():
+                seen(period)
+
+
+def _shower(as_json: bool, keep: Callable[[str], bool]) -> Shower:
+    from contend.report.watch_terminal import Lines, LiveTable
+
+    stream = sys.stderr if as_json else sys.stdout
+    if stream.isatty():
+        from rich.console import Console
+
+        return LiveTable(Console(file=stream, highlight=False), keep)
+    return Lines(lambda line: print(line, file=stream, flush=True), keep)
+
+
+def _summary(report: WatchReport, output: Path | None) -> None:
+    from rich.console import Console
+
+    from contend.cli.common import shown
+    from contend.report.watch_terminal import summary
+
+    summary(report, Console(highlight=False))
+    if output is not None:
+        print(f"report: {shown(output / 'report.html')}")
+
+
+def _write_page(report: WatchReport, directory: Path) -> None:
+    from contend.errors import HostFailed
+    from contend.report.watch_document import document
+    from contend.report.watch_html import render_watch
+    from contend.report.watch_metrics import write
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HostFailed(f"cannot make {directory}: {error.strerror}", hint="-o DIR") from error
+    write(directory / "watch.json", json.dumps(document(report), allow_nan=False, indent=1) + "\n")
+    write(directory / "report.html", render_watch(report))

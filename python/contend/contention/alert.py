@@ -1,0 +1,55 @@
+"""Whether somebody in scope lost more to neighbours than a threshold allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from contend.contention.blame import RESOURCES
+from contend.contention.watch import Watched
+
+Verdict = Literal["crossed", "not crossed", "cannot tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """The answer, with the victims (resource, name) that gave it."""
+
+    threshold: float
+    verdict: Verdict
+    because: tuple[tuple[str, str], ...]
+    reason: str
+
+    @property
+    def exit_code(self) -> int:
+        return {"crossed": 4, "not crossed": 0, "cannot tell": 5}[self.verdict]
+
+
+def judge(watched: Watched, threshold: float, keep: Callable[[str], bool] = lambda _: True) -> Alert:
+    """Crossed where a victim's whole interval lies above the threshold; CPU and disk, and victims, each for itself.
+
+    It cannot be told where an interval holds the threshold, where there are too few periods for one, and without BPF:
+    a correlation accuses nobody.
+    """
+    blame = watched.blame
+    above: list[tuple[str, str]] = []
+    unsure: list[tuple[str, str]] = []
+    few = 0
+    for resource in RESOURCES:
+        for victim, estimate in blame.ranked(resource, keep, threshold):
+            if estimate.verdict == "higher":
+                above.append((resource, victim))
+            elif estimate.verdict == "too few":
+                few += 1
+            elif estimate.verdict != "lower":
+                unsure.append((resource, victim))
+    if watched.kind != "blame":
+        return Alert(threshold, "cannot tell", (), "without BPF nobody can be blamed: run it as root")
+    if above:
+        return Alert(threshold, "crossed", tuple(above), "the whole interval lies above it")
+    if unsure:
+        return Alert(threshold, "cannot tell", tuple(unsure), "the interval holds it: watch longer (--for)")
+    if few:
+        return Alert(threshold, "cannot tell", (), "too few intervals: watch longer (--for), or a shorter -i")
+    return Alert(threshold, "not crossed", (), "every interval lies below it")

@@ -1,0 +1,119 @@
+"""From a watch to findings: who lost what to whom, the evidence, what to do, and the command that checks it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+from contend.advice.finding import Evidence, Finding
+from contend.contention.blame import OWN_QUOTA, RESOURCES, WRITEBACK, is_neighbour, row_sum
+from contend.contention.watch import Watched
+from contend.stats.estimate import Estimate
+from contend.units import NS_PER_S
+
+LEAST = 0.01  # of the time: a smaller loss is no finding
+MOST = 8  # findings
+WANTED = {"cpu": "the CPU", "disk": "the disk"}
+
+
+def findings(watched: Watched, keep: Callable[[str], bool] = lambda _: True) -> tuple[Finding, ...]:
+    """The greatest losses, each with its greatest culprit; a victim's own limit where that is what holds it off."""
+    found: list[tuple[str, str, Estimate]] = []
+    for resource in RESOURCES:
+        for victim, share in watched.blame.ranked(resource, keep)[:MOST]:
+            if share.value >= LEAST:
+                found.append((resource, victim, share))
+    found.sort(key=lambda item: -item[2].value)
+    made = [
+        _lost(watched, number, resource, victim, share)
+        for number, (resource, victim, share) in enumerate(found[:MOST], start=1)
+    ]
+    made += _limited(watched, len(made), keep)
+    return tuple(made)
+
+
+def _lost(watched: Watched, number: int, resource: str, victim: str, share: Estimate) -> Finding:
+    blame = watched.blame
+    row = [(c, ns) for c, ns in blame.culprits(resource, victim) if is_neighbour(victim, c)]
+    lost = row_sum(row)
+    sums = blame.sums(resource, victim)
+    culprit, most = row[0]
+    measured = watched.kind == "blame"
+    what = f"{100 * share.value:.{0 if share.value >= 0.1 else 1}f} % of the time"
+    who = f"{culprit} ({100 * most / lost:.0f} % of it)"
+    sentence = (
+        f"{victim} waited for {WANTED[resource]} {what} because of others, most of all {who}."
+        if measured
+        else f"{victim} waited for {WANTED[resource]} {what}; meanwhile {who} used most CPU time (correlation)."
+    )
+    evidence = [
+        Evidence(f"waited for them, of {sums.wait_ns / NS_PER_S:.3g} s of waits", lost / NS_PER_S, "s", watched.source),
+        *(Evidence(f"while {c} had it", ns / NS_PER_S, "s", f"table blame, {resource}") for c, ns in row[:3]),
+    ]  # fmt: skip
+    return Finding(
+        id=f"{resource}-{number}",
+        kind="waits for a neighbour" if measured else "correlated with a neighbour",
+        subject=victim,
+        resource="run queue" if resource == "cpu" else "disk queue",
+        sentence=sentence,
+        share=most / lost if measured else None,
+        estimate=share,
+        evidence=tuple(evidence),
+        advice=_advice(resource, victim, culprit, watched),
+        verify=_verify(watched, victim),
+    )
+
+
+def _advice(resource: str, victim: str, culprit: str, watched: Watched) -> str:
+    if resource == "disk":
+        if culprit == WRITEBACK:
+            return (
+                "find who dirties so much (io.stat of cgroups), and bound it: memory.high, or vm.dirty_bytes"
+            )
+        return f"limit {culprit} on that device (io.max, or a lower io.weight), or give {victim} a device of its own"
+    if watched.by == "cgroup" and culprit == "/":
+        return f"see which process of the root it is: contend watch --by process; or give {victim} CPUs of its own"
+    if watched.by == "cgroup" and culprit.startswith("/"):
+        unit = culprit.rsplit("/", 1)[-1]
+        if unit.endswith((".service", ".scope", ".slice")):
+            return (
+                f"give {victim} CPUs of its own (AllowedCPUs=), or hold {culprit} back:"
+                f" systemctl set-property {unit} CPUWeight=20"
+            )
+        return f"give {victim} CPUs of its own (cpuset.cpus), or lower {culprit}'s cpu.weight or cpu.max"
+    return (
+        f"give {victim} CPUs of its own (taskset, cpuset), or hold {culprit} back (nice, cpu.weight, cpu.max)"
+    )
+
+
+def _verify(watched: Watched, victim: str) -> str:
+    scope = victim if watched.by == "cgroup" else victim.rpartition(":")[0] or victim
+    return f"contend watch {shlex.quote(scope)} --by {watched.by} --for 30s"
+
+
+def _limited(watched: Watched, before: int, keep: Callable[[str], bool]) -> list[Finding]:
+    """Victims of their own bandwidth limit: no neighbour can be blamed for that."""
+    made: list[Finding] = []
+    blame = watched.blame
+    for victim in blame.victims("cpu", keep):
+        held = next((ns for c, ns in blame.culprits("cpu", victim) if c == OWN_QUOTA), 0)
+        sums = blame.sums("cpu", victim)
+        part = held / max(blame.length_ns, sums.wait_ns + sums.used_ns, 1)
+        if part >= LEAST:
+            made.append(
+                Finding(
+                    id=f"quota-{before + len(made) + 1}",
+                    kind="throttled",
+                    subject=victim,
+                    resource="throttling",
+                    sentence=f"{victim} was held off by its own CPU limit {100 * part:.0f} % of the time: not a neighbour.",
+                    share=held / sums.wait_ns,
+                    estimate=blame.share("cpu", victim),
+                    evidence=(
+                        Evidence("held off by its own limit", held / NS_PER_S, "s", "table blame, cpu"),
+                    ),
+                    advice=f"raise cpu.max of {victim}, or of a group above it",
+                    verify=_verify(watched, victim),
+                )
+            )
+    return made[:MOST]

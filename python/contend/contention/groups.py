@@ -1,0 +1,112 @@
+"""What a watch puts tasks together by, what a group is called, and which of them a user means."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+By = Literal["auto", "cgroup", "process", "vm"]
+BY: tuple[By, ...] = ("auto", "cgroup", "process", "vm")
+_QEMU = re.compile(r"^(qemu-system-|qemu-kvm|kvm:|qemu:)")
+_MACHINE = re.compile(r"machine-qemu\\x2d\d+\\x2d(?P<name>[^/]+)\.scope")
+
+
+def choose(by: By, memberships: Iterable[str] | None = None) -> Literal["cgroup", "process"]:
+    """What the probe groups by. `auto`: cgroups where processes are spread over several besides the root.
+
+    `memberships` are the texts of /proc/PID/cgroup of all processes; None reads them.
+
+    >>> choose("auto", ["0::/\\n", "0::/system.slice/a.service\\n", "0::/system.slice/b.service\\n"])
+    'cgroup'
+    >>> choose("auto", ["0::/\\n", "12:cpu:/x\\n0::/\\n"]), choose("vm")
+    ('process', 'process')
+    """
+    if by == "cgroup":
+        return "cgroup"
+    if by != "auto":
+        return "process"
+    found: set[str] = set()
+    for text in _memberships() if memberships is None else memberships:
+        found.update(line[3:] for line in text.splitlines() if line.startswith("0::"))
+    return "cgroup" if len(found - {"/", ""}) > 1 else "process"
+
+
+def _memberships() -> Iterable[str]:
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
+            try:
+                yield (directory / "cgroup").read_text(encoding="utf-8", errors="replace")
+            except OSError:  # ended meanwhile
+                continue
+
+
+def machine_name(command: str, cgroup: str) -> str | None:
+    """What a QEMU process's machine is called: by libvirt's scope, or by `-name`. `command` is /proc/PID/cmdline.
+
+    >>> machine_name("qemu-system-x86_64\\0-name\\0guest=web-1,debug-threads=on\\0", "")
+    'web-1'
+    >>> machine_name("qemu-kvm\\0", "0::/machine.slice/machine-qemu\\\\x2d3\\\\x2ddb\\\\x2d2.scope/libvirt\\n")
+    'db-2'
+    """
+    if match := _MACHINE.search(cgroup):
+        return re.sub(r"\\x([0-9a-f]{2})", lambda m: chr(int(m[1], 16)), match["name"])
+    words = command.split("\0")
+    for option, value in itertools.pairwise(words):
+        if option in ("-name", "--name"):
+            first = next(
+                (part for part in value.split(",") if part.startswith("guest=")), value.split(",")[0]
+            )
+            return first.removeprefix("guest=")
+    return None
+
+
+@dataclass(slots=True)
+class Namer:
+    """Names as the probe gives them (`name:pid`), a machine's instead of its QEMU's.
+
+    One pid keeps one name: a process that changed it by exec is shown by its latest, as the same group.
+    """
+
+    by_pid: dict[str, str] = field(default_factory=dict)
+    machines: set[str] = field(default_factory=set)
+
+    def __call__(self, label: str) -> str:
+        if not _QEMU.match(label):
+            return label
+        pid = label.rpartition(":")[2]
+        if pid not in self.by_pid:
+            name = self._machine(pid)
+            self.by_pid[pid] = label if name is None else f"{name}:{pid}"
+            if name is not None:
+                self.machines.add(self.by_pid[pid])
+        return self.by_pid[pid]
+
+    @staticmethod
+    def _machine(pid: str) -> str | None:
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+            cgroup = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="replace")
+        except OSError:  # ended: its process's name has to do
+            return None
+        return machine_name(command, cgroup)
+
+
+def matches(scope: str, name: str) -> bool:
+    """Whether a group is meant by what a user typed: a cgroup and those below it, a glob, a pid, a name.
+
+    >>> [matches(s, "/system.slice/nginx.service") for s in ("/system.slice", "*/nginx.*", "nginx", "/sys")]
+    [True, True, False, False]
+    >>> [matches(s, "nginx:4711") for s in ("nginx", "4711", "ngin*", "71")]
+    [True, True, True, False]
+    """
+    if name == scope or fnmatchcase(name, scope):
+        return True
+    if name.startswith("/"):
+        return name.startswith(scope.rstrip("/") + "/") if scope.startswith("/") else False
+    head, _, pid = name.rpartition(":")
+    return scope == pid or fnmatchcase(head, scope)

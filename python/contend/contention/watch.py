@@ -1,0 +1,124 @@
+"""Watching: where the figures come from, and the loop that turns them into periods. No load of ours.
+
+With BPF the probe charges every wait in the kernel. Without it there is a weaker watch: the run delay of every process,
+and who used the CPUs meanwhile. That is a correlation, named so wherever it is shown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from contend.contention.blame import Blame, Period, periods
+from contend.contention.correlation import correlated
+from contend.contention.groups import Namer
+from contend.errors import HostFailed
+from contend.probes.base import Cost
+from contend.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from contend.interrupts import Interrupts
+    from contend.probes.base import Table
+    from contend.probes.client import Drained, ProbeProcess
+
+Kind = Literal["blame", "correlation"]
+_AFTER_NS = 30_000_000  # after a tick, for the probe to have its rows ready
+
+
+@dataclass(slots=True)
+class Watched:
+    """A watch so far. `note` says what is worse than it could be, and why."""
+
+    kind: Kind
+    by: Literal["cgroup", "process"]
+    interval_ns: int
+    source: str
+    note: str = ""
+    blame: Blame = field(default_factory=Blame)
+    namer: Namer = field(default_factory=Namer)
+    cost: Cost = field(default_factory=lambda: Cost(cpu_ns=0, samples=0))
+
+
+class Watch:
+    """A probe at work. `periods` yields what was charged, an interval at a time; `stop` ends it and gives the rest."""
+
+    def __init__(self, by: Literal["cgroup", "process"], interval_ns: int, *, bpf: bool = True) -> None:
+        """Start it. Raises HostFailed where neither kind of watch is possible here."""
+        probe, kind, note = _start(by, interval_ns, bpf)
+        self._probe = probe
+        self._last_ns = time.monotonic_ns()
+        self._first: Period | None = (
+            None  # the probe's first sample comes at once: part of the first interval
+        )
+        source = "; ".join(probe.sources.values())
+        self.watched = Watched(kind, by, interval_ns, source, note)
+
+    def periods(self, interrupts: Interrupts, seconds: float | None) -> Iterator[Period]:
+        """One an interval, until `seconds` have passed or KeyboardInterrupt is raised here."""
+        began = time.monotonic_ns()
+        end = None if seconds is None else began + round(seconds * NS_PER_S)
+        due = began
+        while end is None or due < end:
+            due += self.watched.interval_ns
+            until = due + _AFTER_NS if end is None else min(due + _AFTER_NS, end)
+            time.sleep(max(0, until - time.monotonic_ns()) / NS_PER_S)
+            with interrupts.postponed():  # half an answer read would be the next one's beginning
+                found = list(self._taken(self._probe.drain()))
+            yield from found
+
+    def stop(self) -> list[Period]:
+        """End the probe. What it still had is added; the probe's last sample is taken now."""
+        return list(self._taken(self._probe.stop()))
+
+    def _taken(self, drained: Drained) -> Iterator[Period]:
+        watched = self.watched
+        watched.cost = drained.cost
+        for period in _READ[watched.kind](drained.tables, self._last_ns, watched):
+            self._last_ns = period.end_ns
+            if (
+                watched.blame.whole is None
+                and self._first is None
+                and 2 * period.length_ns < watched.interval_ns
+            ):
+                self._first = period
+                continue
+            if self._first is not None:
+                period.join(self._first)
+                self._first = None
+            watched.blame.add(period)
+            yield period
+
+
+def _blamed(tables: Mapping[str, Table], begin_ns: int, watched: Watched) -> Iterator[Period]:
+    return periods(tables, begin_ns, watched.namer)
+
+
+def _correlated(tables: Mapping[str, Table], begin_ns: int, watched: Watched) -> Iterator[Period]:
+    return correlated(tables, begin_ns, watched.by, watched.namer)
+
+
+_READ: Mapping[Kind, Callable[[Mapping[str, Table], int, Watched], Iterator[Period]]] = {
+    "blame": _blamed,
+    "correlation": _correlated,
+}
+
+
+def _start(by: str, interval_ns: int, bpf: bool) -> tuple[ProbeProcess, Kind, str]:
+    from contend.probes.client import ProbeProcess
+
+    config: dict[str, Any] = {"interval_ms": interval_ns / 1e6}
+    why = "it was not asked for"
+    if bpf:
+        try:
+            return ProbeProcess({**config, "blame": {"by": by, "disk": True}}), "blame", ""
+        except HostFailed as error:
+            why = error.message
+            if "contend-probe is not installed" in why:
+                raise
+    note = (
+        f"no blame without BPF ({why}): shown is who used the CPUs while a victim waited, anywhere on this host;"
+        " that is a correlation"
+    )
+    return ProbeProcess({**config, "processes": True}), "correlation", note

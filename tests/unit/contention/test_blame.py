@@ -1,0 +1,182 @@
+"""The arithmetic of blame on rows made up."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from contend.contention import blame as b
+from contend.contention.alert import judge
+from contend.contention.correlation import correlated
+from contend.contention.findings import findings
+from support import blame_rows as made
+from support.blame_rows import S
+
+
+def test_a_row_sums_to_the_victims_waits_and_only_neighbours_cost_it_something() -> None:
+    [period] = b.periods(
+        made.tables(
+            [
+                (S, "cpu", "a", "b", 500),
+                (S, "cpu", "a", "a", 200),
+                (S, "cpu", "a", b.IDLE, 30),
+                (S, "cpu", "a", b.OWN_QUOTA, 70),
+                (S, "cpu", "a", b.EARLIER, 11),
+                (S, "disk", "a", b.WRITEBACK, 40),
+            ],
+            {(S, "cpu", "b"): 900},
+        ),
+        0,
+    )
+    assert period.groups["cpu", "a"] == b.Sums(wait_ns=811, waits=5, lost_ns=500)
+    assert period.groups["disk", "a"].lost_ns == 40
+    assert period.groups["cpu", "b"] == b.Sums(used_ns=900)
+    assert sum(ns for pair, ns in period.pairs.items() if pair[:2] == ("cpu", "a")) == 811
+
+
+def test_ticks_make_periods_that_follow_each_other() -> None:
+    rows = [(3 * S, "cpu", "a", "b", 1), (S, "cpu", "a", "b", 1)]
+    assert [(p.start_ns, p.end_ns) for p in b.periods(made.tables(rows), S // 2)] == [
+        (S // 2, S),
+        (S, 3 * S),
+    ]
+    assert list(b.periods({}, 0)) == []
+
+
+def test_processes_of_one_machine_get_its_name_and_their_charges_add_up() -> None:
+    rows = [(S, "cpu", "a1", "b", 3), (S, "cpu", "a2", "b", 4), (S, "cpu", "a1", "a2", 5)]
+    [period] = b.periods(made.tables(rows), 0, lambda name: name[0])
+    assert period.pairs == {("cpu", "a", "b"): 7, ("cpu", "a", "a"): 5}
+    assert period.groups["cpu", "a"].lost_ns == 7
+
+
+def test_the_share_is_of_the_period_or_of_what_was_wanted_where_that_is_more() -> None:
+    assert b.Sums(wait_ns=400, lost_ns=400, used_ns=100).share(1000) == 0.4
+    # Eight threads that waited half of the time each wanted eight CPUs' time.
+    assert b.Sums(wait_ns=4000, lost_ns=4000, used_ns=4000).share(1000) == 0.5
+
+
+def test_a_long_watch_keeps_its_sums_and_bounded_memory() -> None:
+    blame = b.Blame()
+    number = 3 * b.PERIODS + 7
+    for n in range(number):
+        period = b.Period(n * S, (n + 1) * S)
+        period.of("cpu", "a").add(b.Sums(wait_ns=S // 5, waits=1))
+        period.charge("cpu", "a", "b", S // 5)
+        blame.add(period)
+    assert len(blame.apart) <= b.PERIODS + 1
+    assert sum(p.length_ns for p in blame.apart) == blame.length_ns == number * S
+    assert sum(p.groups["cpu", "a"].waits for p in blame.apart) == number
+    # Whole ones all cover as much; the share is what it was.
+    assert {p.length_ns for p in blame.apart[:-1]} == {blame.joined * S}
+    assert blame.share("cpu", "a").value == pytest.approx(0.2)
+    assert blame.culprits("cpu", "a") == [("b", number * (S // 5))]
+
+
+def test_too_many_pairs_are_folded_and_rows_keep_their_sums() -> None:
+    blame = b.Blame()
+    period = b.Period(0, S)
+    for n in range(b.PAIRS + 10):
+        victim = f"v{n % 50}"
+        period.of("cpu", victim).wait_ns += n
+        period.charge("cpu", victim, f"c{n}", n)
+    blame.add(period)
+    assert blame.whole is not None
+    assert len(blame.whole.pairs) <= b.PAIRS
+    for victim in ("v0", "v49"):
+        row = blame.culprits("cpu", victim)
+        assert b.row_sum(row) == blame.sums("cpu", victim).wait_ns
+        assert b.OTHERS in dict(row)
+
+
+def test_a_flood_of_victims_is_bounded_too() -> None:
+    blame = b.Blame()
+    period = b.Period(0, S)
+    total = 0
+    for n in range(2 * b.PAIRS):
+        period.of("cpu", f"v{n}").wait_ns += n
+        period.charge("cpu", f"v{n}", "c", n)
+        total += n
+    blame.add(period)
+    assert blame.whole is not None
+    assert len(blame.whole.pairs) <= b.PAIRS
+    assert sum(s.wait_ns for s in blame.whole.groups.values()) == total
+    assert blame.victims("cpu")[0] == f"v{2 * b.PAIRS - 1}"
+
+
+def test_the_interval_holds_the_mean_of_a_series_that_remembers_itself() -> None:
+    """AR(1) with φ = 0.5 around 0.3: as if independent, an interval of 40 would hold it in three quarters."""
+    chance = random.Random(4711)
+    held = 0
+    for _ in range(400):
+        x, series = 0.0, []
+        for _ in range(40):
+            x = 0.5 * x + chance.gauss(0, 0.05)
+            series.append(0.3 + x)
+        estimate = b.mean_share(series)
+        held += estimate.low <= 0.3 <= estimate.high
+    assert 0.86 * 400 <= held <= 0.99 * 400
+
+
+def test_few_samples_give_no_interval_and_constant_ones_a_point() -> None:
+    assert b.mean_share([0.5] * (b.FEWEST - 1), 0.2).verdict == "too few"
+    still = b.mean_share([0.25] * 10, 0.2)
+    assert (still.low, still.high, still.verdict) == (0.25, 0.25, "higher")
+    assert b.mean_share([]).value == 0
+
+
+def test_the_alert_needs_the_whole_interval() -> None:
+    steady = made.watched(made.steady())
+    crossed = judge(steady, 0.2)
+    assert (crossed.verdict, crossed.exit_code, crossed.because) == (
+        "crossed",
+        4,
+        (("cpu", "/web.service"),),
+    )
+    assert judge(steady, 0.2, lambda name: name == "/db.service").exit_code == 0
+    assert judge(steady, 0.5).verdict == "not crossed"
+    unsteady = [(n * S, "cpu", "a", "b", S // 2 if n % 5 == 0 else 1) for n in range(1, 11)]
+    assert judge(made.watched(unsteady), 0.1).exit_code == 5
+    assert judge(made.watched(made.steady(3)), 0.2).exit_code == 5
+    assert judge(made.watched(made.steady(), kind="correlation"), 0.2).exit_code == 5
+
+
+def test_findings_name_the_culprit_and_say_how_to_check() -> None:
+    found = findings(made.watched(made.steady()))
+    first = found[0]
+    assert first.subject == "/web.service"
+    assert "/batch.service (100 %" in first.sentence
+    assert "systemctl set-property batch.service" in first.advice
+    assert first.verify == "contend watch /web.service --by cgroup --for 30s"
+    assert {f.resource for f in found} == {"run queue", "disk queue"}
+    assert "dirt" in next(f for f in found if f.resource == "disk queue").advice
+
+
+def test_a_victim_of_its_own_limit_accuses_nobody() -> None:
+    rows = [(n * S, "cpu", "/web", b.OWN_QUOTA, S // 2) for n in range(1, 9)]
+    [finding] = findings(made.watched(rows))
+    assert finding.kind == "throttled"
+    assert finding.share == 1.0
+    assert "cpu.max" in finding.advice
+
+
+def use(t: int, pid: int, threads: int, cpu: int, delay: int) -> dict[str, object]:
+    return {
+        "t_ns": t, "pid": pid, "name": f"p{pid}", "cgroup": "/", "threads": threads, "user_ns": cpu, "system_ns": 0,
+        "run_delay_ns": delay, "voluntary": 1, "involuntary": 2,
+    }  # fmt: skip
+
+
+def test_without_bpf_a_victims_delay_is_divided_by_cpu_time_and_nothing_is_lost() -> None:
+    import numpy as np
+
+    rows = [use(S, 1, 1, 100, 900), use(S, 2, 1, 600, 0), use(S, 3, 2, 300, 50)]
+    table = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    [period] = correlated({"process_use": table}, 0, "process")
+    assert period.pairs["cpu", "p1:1", "p2:2"] == 600
+    assert ("cpu", "p1:1", "p1:1") not in period.pairs, "a thread does not wait for itself"
+    assert period.pairs["cpu", "p3:3", "p3:3"] == 15
+    for victim, delay in (("p1:1", 900), ("p3:3", 50)):
+        assert sum(ns for (_, v, _), ns in period.pairs.items() if v == victim) == delay
+    assert period.groups["cpu", "p1:1"] == b.Sums(wait_ns=900, waits=3, used_ns=100, lost_ns=900)
