@@ -28,6 +28,8 @@ def cut_short(words: list[str]) -> list[str]:
         return [*words, "--dry-run"]
     if words[0] == "ab":
         return ["ab", "--target", "none", "--blocks", "6", *words[1:]]
+    if words[0] == "watch":
+        return [*("2s" if word == "30s" else word for word in words), "-i", "200ms"]
     return words
 
 
@@ -51,8 +53,9 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
         words = [*words[:1], "--dry-run", *words[1:]]
         contend(*words, cwd=contend.path).fine()
         return
-    # The same run twice: whether it changed by 5 % is decided, or the intervals of a run of a moment are too wide.
-    codes = (0, 5) if words[0] == "compare" else (0,)
+    # Whether this host's neighbours cost somebody 20 % is the host's affair. The same run twice: whether it changed by
+    # 5 % is decided, or the intervals of a run of a moment are too wide.
+    codes = {"compare": (0, 5), "watch": (0, 4, 5)}.get(words[0], (0,))
     said = contend(*cut_short(words), cwd=contend.path, timeout=180).no_traceback()
     assert said.code in codes, said
     assert said.out.strip(), said
