@@ -16,7 +16,6 @@ import click
 from contend import cli, scenario
 from contend.probes.columns import reference_page
 from contend.report.schema import alibi_schema, comparison_schema, render_schema, sample_schema
-from contend.report.schema import alibi_schema, comparison_schema, render_schema
 from contend.report.watch_document import watch_schema
 from contend.workloads import load
 

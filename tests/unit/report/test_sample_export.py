@@ -33,7 +33,9 @@ def test_every_table_is_a_file(run: RunDirectory, tmp_path: Path, form: str) -> 
     assert {p.name for p in place.iterdir()} == {
         f"{table}.{form}" for table in ("host", "cpu", "disk", "net", "process", "process_use")
     }
-    (count,) = duckdb.sql(f"select count(*) from '{place}/process_use.{form}' where name like 'read%'").fetchall()
+    (count,) = duckdb.sql(
+        f"select count(*) from '{place}/process_use.{form}' where name like 'read%'"
+    ).fetchall()
     assert count == (31,)
 
 
