@@ -7,6 +7,9 @@ use contend_core::procfile::ProcFile;
 /// Longer than any file read here: /proc/PID/status of a process in many groups.
 const LONGEST: usize = 16 << 10;
 
+/// Descriptors for what is no file of a process or group: sockets, maps, files of the host, those open for a moment.
+const RESERVED: u64 = 32;
+
 /// How many more files may be kept open, and a buffer to read them into.
 #[derive(Debug)]
 pub struct Files {
@@ -30,12 +33,8 @@ impl Kept {
 impl Files {
     /// A budget of this share of the descriptors this process may have.
     pub fn new(share: f64) -> Self {
-        Self {
-            left: (descriptors() as f64 * share) as usize,
-            path: String::new(),
-            buffer: vec![0; LONGEST],
-            length: 0,
-        }
+        let left = (descriptors().saturating_sub(RESERVED) as f64 * share) as usize;
+        Self { left, path: String::new(), buffer: vec![0; LONGEST], length: 0 }
     }
 
     /// The content of a file, whose path is only made when it has to be opened.

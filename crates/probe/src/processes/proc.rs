@@ -212,3 +212,74 @@ impl Thread {
         Ok(cpu_ns)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    /// (reading was of an end, CPU time, voluntary switches) of every reading of one process.
+    fn told(source: &mut Proc, pid: u32) -> Vec<(bool, u64, u64)> {
+        let mut found = Vec::new();
+        let mut each = |reading: &Reading<'_>| {
+            let counters = reading.counters;
+            if reading.pid == pid {
+                let cpu_ns = counters.user_ns + counters.system_ns;
+                found.push((reading.ended.is_some(), cpu_ns, counters.voluntary));
+            }
+        };
+        source.read(&mut each).unwrap();
+        found
+    }
+
+    fn child(script: &str) -> Child {
+        Command::new("sh").args(["-c", script]).spawn().unwrap()
+    }
+
+    #[test]
+    fn one_that_sleeps_is_told_once_and_its_end_once() {
+        let mut source = Proc::open().unwrap();
+        let mut child = child("exec sleep 60");
+        let pid = child.id();
+        // Until it has come to rest.
+        let mut at_rest = 0;
+        let mut last = (false, 0, 0);
+        for _ in 0..1000 {
+            let now = told(&mut source, pid);
+            at_rest = if now.is_empty() { at_rest + 1 } else { 0 };
+            last = now.last().copied().unwrap_or(last);
+            if at_rest > 20 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(at_rest > 20 && last.1 > 0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let end = told(&mut source, pid);
+        assert_eq!((end.len(), end[0].0), (1, true));
+        assert!(end[0].1 >= last.1);
+        assert!(told(&mut source, pid).is_empty());
+    }
+
+    #[test]
+    fn one_that_nobody_waits_for_has_ended_with_its_status() {
+        let mut source = Proc::open().unwrap();
+        let mut child = child("exit 3");
+        let pid = child.id();
+        let mut status = None;
+        for _ in 0..1000 {
+            let mut each = |reading: &Reading<'_>| {
+                if reading.pid == pid && reading.ended.is_some() {
+                    assert_eq!(status, None);
+                    status = reading.ended;
+                }
+            };
+            source.read(&mut each).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(status, Some(3 << 8));
+        child.wait().unwrap();
+        assert!(told(&mut source, pid).is_empty());
+    }
+}

@@ -8,6 +8,16 @@ use super::stats::{Exit, Task};
 /// Records of a process that is never seen are dropped after so many reads: its own end was lost.
 const PATIENCE: u32 = 3;
 
+/// Clocks of start times may be as coarse as two ticks of USER_HZ.
+const START_SLACK_NS: u64 = 20_000_000;
+
+/// CLOCK_BOOTTIME before which a process began of which a thread ended before `boot_ns`.
+///
+/// Its record tells how long it was there, but not when it ended; and not the time for which the host was suspended.
+pub fn latest_start(exit: &Exit<'_>, boot_ns: u64) -> u64 {
+    boot_ns.saturating_sub(exit.stats.process_elapsed_ns()) + START_SLACK_NS
+}
+
 /// Process ids, and what is known of each from records alone.
 #[derive(Debug, Default)]
 pub struct Briefs(HashMap<u32, Brief>);
@@ -36,7 +46,7 @@ impl Briefs {
         let stats = &exit.stats;
         let brief = self.0.entry(pid).or_default();
         let task = stats.task();
-        brief.start_ns = boot_ns.saturating_sub(stats.process_elapsed_ns());
+        brief.start_ns = latest_start(exit, boot_ns) - START_SLACK_NS;
         if stats.tid() == pid {
             brief.leader = task;
             brief.status = Some(stats.status());
@@ -75,9 +85,9 @@ impl Briefs {
 }
 
 impl Brief {
-    /// Whether a process that began then may be this one: its begin is known to the time between two reads.
-    pub fn may_be(&self, start_ns: u64, slack_ns: u64) -> bool {
-        self.start_ns.abs_diff(start_ns) <= slack_ns
+    /// Whether a process that began then may be this one, and not another of the same pid.
+    pub fn may_be(&self, start_ns: u64) -> bool {
+        start_ns <= self.start_ns + START_SLACK_NS
     }
 
     /// CPU time of all its threads.

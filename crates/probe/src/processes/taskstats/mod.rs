@@ -24,9 +24,6 @@ mod tasks;
 /// For records of tasks that end between two samples: about 2 KB each.
 const ROOM_BYTES: libc::c_int = 64 << 20;
 
-/// Clocks of start times may be as coarse as two ticks of USER_HZ.
-const START_SLACK_NS: u64 = 20_000_000;
-
 /// The source `taskstats`.
 pub struct Taskstats {
     living: Living<ByNetlink>,
@@ -35,8 +32,7 @@ pub struct Taskstats {
     children: Children,
     /// Exits that there was no room for, as of the read before.
     lost: u64,
-    /// CLOCK_BOOTTIME of the read before.
-    before_ns: Option<u64>,
+    started: bool,
     /// Records that did not say whose thread ended.
     nameless: u64,
 }
@@ -63,11 +59,11 @@ impl Taskstats {
             );
         }
         let (briefs, children) = (Briefs::default(), Children::default());
-        Ok(Self { living, exits, briefs, children, lost: 0, before_ns: None, nameless: 0 })
+        Ok(Self { living, exits, briefs, children, lost: 0, started: false, nameless: 0 })
     }
 
     /// Records of tasks that ended go to the processes they belonged to.
-    fn fold_exits(&mut self, boot_ns: u64, slack_ns: u64) -> io::Result<()> {
+    fn fold_exits(&mut self, boot_ns: u64) -> io::Result<()> {
         let Self { living, exits, briefs, nameless, .. } = self;
         let at: HashMap<u32, usize> =
             living.gone.iter().enumerate().map(|(at, (pid, _))| (*pid, at)).collect();
@@ -83,9 +79,9 @@ impl Taskstats {
             if let Some((_, process)) = gone.filter(|(_, process)| !process.details.finished) {
                 return tasks::fold(pid, process, &exit);
             }
-            let start_ns = boot_ns.saturating_sub(exit.stats.process_elapsed_ns());
+            let latest_ns = briefs::latest_start(&exit, boot_ns);
             let alive = living.processes.get_mut(&pid);
-            match alive.filter(|process| process.start_ns.abs_diff(start_ns) <= slack_ns) {
+            match alive.filter(|process| process.start_ns <= latest_ns) {
                 Some(process) => {
                     tasks::fold(pid, process, &exit);
                     living.changed.push(pid);
@@ -123,20 +119,19 @@ impl Source for Taskstats {
     }
 
     fn read(&mut self, each: &mut dyn FnMut(&Reading<'_>)) -> io::Result<()> {
-        let first = self.before_ns.is_none();
+        let first = !self.started;
         if first {
             self.exits.each(|_| {})?; // they had ended before the first scan
         }
         let scanned = self.living.scan();
         let boot_ns = clock::boottime_ns();
-        let slack_ns = self.before_ns.map_or(0, |before| boot_ns.saturating_sub(before)) + START_SLACK_NS;
-        self.before_ns = Some(boot_ns);
+        self.started = true;
         let processes = &mut self.living.processes;
         self.briefs.adopt(|pid, brief| {
-            let seen = processes.get_mut(&pid).filter(|process| brief.may_be(process.start_ns, slack_ns));
+            let seen = processes.get_mut(&pid).filter(|process| brief.may_be(process.start_ns));
             seen.map(|process| tasks::adopt(process, &brief.others)).is_some()
         });
-        let folded = self.fold_exits(boot_ns, slack_ns);
+        let folded = self.fold_exits(boot_ns);
         let mut briefs = self.briefs.take_ended();
         let settled = if first || self.exits.lost() > self.lost {
             self.lost = self.exits.lost();
