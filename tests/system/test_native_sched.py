@@ -50,30 +50,30 @@ def wait(child: subprocess.Popen[bytes]) -> Ended:
 
 
 class Recorded:
-    """Everything a probe recorded until stopped, by subject."""
+    """Everything a probe recorded until stopped. A subject is asked for by the end of its name, as `:PID`."""
 
     def __init__(self, drained: Drained) -> None:
         self.tables = drained.tables
         assert drained.cost.errors == 0, drained.cost.last_error
 
     def subject(self, part: str) -> str:
-        """The one subject whose name has this part in the end."""
+        """The subject whose name has this part."""
         names = {name for name in self.tables["sched_total"]["subject"] if part in name}
         assert names, f"nobody is called {part}"
-        # exec renames: the last name is the one that counts, and both are of one process.
-        return str(min(names, key=lambda name: "taskset" in name))
+        assert len(names) == 1, names
+        return str(names.pop())
 
-    def total(self, part: str, column: str) -> int:
+    def total(self, end: str, column: str) -> int:
         table = self.tables["sched_total"]
-        of = [part in name for name in table["subject"]]
+        of = [name.endswith(end) for name in table["subject"]]
         return int(table[column][of].sum())
 
-    def histogram(self, part: str, kind: str) -> Mapping[int, int]:
+    def histogram(self, end: str, kind: str) -> Mapping[int, int]:
         table = self.tables["sched_hist"]
         counts: dict[int, int] = {}
         rows = zip(table["subject"], table["kind"], table["bucket_ns"], table["count"], strict=True)
         for subject, of, bucket, count in rows:
-            if part in subject and of == kind:
+            if subject.endswith(end) and of == kind:
                 counts[int(bucket)] = counts.get(int(bucket), 0) + int(count)
         return counts
 
@@ -186,7 +186,7 @@ def test_stacks_say_where_a_task_slept() -> None:
         ended = wait(start(SLEEP))
     recorded = done[0]
     table = recorded.tables["sched_stack"]
-    of = [f":{ended.pid}" in name for name in table["subject"]]
+    of = [name.endswith(f":{ended.pid}") for name in table["subject"]]
     slept = dict.fromkeys(table["stack"][of], 0)
     for stack, ns in zip(table["stack"][of], table["off_cpu_ns"][of], strict=True):
         slept[stack] += int(ns)
