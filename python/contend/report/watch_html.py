@@ -8,7 +8,8 @@ from typing import Any
 
 from contend.contention.blame import RESOURCES, is_neighbour
 from contend.report import watch_words as words
-from contend.report.html import _compile, _environment, _resource, _script_json, _vega_runtime, flatten
+from contend.report.html import compiled, environment, flatten, script_json, vega_runtime
+from contend.report.html import resource as page_part
 from contend.report.plotkit import Plot, Spec, chart
 from contend.report.theme import series_colours, stylesheet, var
 from contend.report.watch_document import WatchReport
@@ -68,7 +69,7 @@ def render_watch(report: WatchReport) -> str:
         ("Began", report.began[:16].replace("T", " ") + " UTC"),
         ("Machine", ", ".join(str(report.environment[k]) for k in ("cpu", "os") if report.environment.get(k))),
     ]  # fmt: skip
-    return _environment().get_template("watch.html.j2").render(
+    return environment().get_template("watch.html.j2").render(
         report=report,
         watched=watched,
         answer=words.answer(report),
@@ -80,10 +81,10 @@ def render_watch(report: WatchReport) -> str:
         plots=plots,
         cost=words.cost(watched),
         machine=list(flatten(report.environment)),
-        style=stylesheet() + _resource("report.css") + _resource("watch.css"),
-        script=_resource("report.js"),
-        vega=_vega_runtime() if plots else "",
-        charts=_script_json({plot.id: _compile(plot) for plot in plots}),
+        style=stylesheet() + page_part("report.css") + page_part("watch.css"),
+        script=page_part("report.js"),
+        vega=vega_runtime() if plots else "",
+        charts=script_json({plot.id: compiled(plot) for plot in plots}),
     )  # fmt: skip
 
 
