@@ -82,11 +82,11 @@ def _shortest(table: Mapping[str, Array] | None, grid: Grid, saturated: Flags) -
     """The cgroup that is at its limit, or stalls most, meanwhile; None where that is the host itself."""
     if table is None or not saturated.any():
         return None
-    groups = [
+    groups = (  # one at a time: there may be thousands
         _group(str(cgroup), {name: values[rows] for name, values in table.items()}, grid, saturated)
         for cgroup, rows in by_key(table["cgroup"])
         if cgroup != "/"
-    ]
+    )
     best = max(groups, key=lambda group: group.weight, default=None)
     return best if best is not None and best.weight[0] >= limits.MEMORY_STALL else None
 

@@ -14,6 +14,8 @@ from contend.contention.alibi.track import Judged, Measure, Track
 if TYPE_CHECKING:
     from contend.contention.alibi.grid import Floats
 
+MOST_CGROUPS = 20
+
 
 def judge_throttling(recording: Recording, grid: Grid) -> tuple[Judged, Floats]:
     """Throttled cgroups, and the share of each bin in which the most throttled one was kept waiting."""
@@ -45,4 +47,12 @@ def judge_throttling(recording: Recording, grid: Grid) -> tuple[Judged, Floats]:
                 ),
             )
             found.tracks.append(Track("throttling", f"cgroup {cgroup}", saturated, waited, measures))
+        if len(found.tracks) > 2 * MOST_CGROUPS:
+            _cut(found, grid)
+    _cut(found, grid)
     return found, most
+
+
+def _cut(found: Judged, grid: Grid) -> None:
+    """Keep the groups that waited most: under a parent's quota every group below it did."""
+    found.tracks = sorted(found.tracks, key=lambda track: -track.waiting(grid))[:MOST_CGROUPS]
