@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from contend.contention.alert import judge
 from contend.report.html import render_html
 from contend.report.plots import all_plots
+from contend.report.watch_html import render_watch
+from support import blame_rows
 from support import report_samples as samples
 
 if TYPE_CHECKING:
@@ -95,6 +98,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int
         path = directory / f"{name}.html"
         path.write_text(render_html(report), encoding="utf-8")
         written[name] = path, len(all_plots(report))
+    of = blame_rows.watched(blame_rows.steady(40))
+    watch = blame_rows.report(of, alert=judge(of, 0.2))
+    path = directory / "watch.html"
+    path.write_text(render_watch(watch), encoding="utf-8")
+    written["watch"] = path, 2
     return written
 
 
@@ -110,7 +118,7 @@ def open_page(browser: Browser, path: Path, **options: Any) -> Opened:
     return opened
 
 
-@pytest.mark.parametrize("name", ["run", "matrix", "hostile", "few", "compare"])
+@pytest.mark.parametrize("name", ["run", "matrix", "hostile", "few", "compare", "watch"])
 def test_every_chart_is_drawn_in_silence_and_without_a_request(
     browser: Browser, pages: dict[str, tuple[Path, int]], name: str
 ) -> None:
@@ -138,7 +146,7 @@ def test_every_chart_is_drawn_in_silence_and_without_a_request(
     opened.page.context.close()
 
 
-@pytest.mark.parametrize("name", ["run", "matrix", "hostile", "compare"])
+@pytest.mark.parametrize("name", ["run", "matrix", "hostile", "compare", "watch"])
 @pytest.mark.parametrize("width", [320, 390, 700])
 def test_a_narrow_page_never_scrolls_sideways(
     browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, name: str, width: int
@@ -158,7 +166,7 @@ def test_a_narrow_page_never_scrolls_sideways(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["run", "matrix", "compare"])
+@pytest.mark.parametrize("name", ["run", "matrix", "compare", "watch"])
 def test_every_text_can_be_read_in_light_and_dark(
     browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, name: str, scheme: str
 ) -> None:

@@ -1,0 +1,181 @@
+"""`contend watch` on this host: the kernel's own figures, planted culprits, and the command as a user types it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from contend.contention.watch import Watch
+from contend.errors import HostFailed
+from contend.interrupts import Interrupts
+from contend.probes.client import ProbeProcess
+from contend.report.watch_document import watch_schema
+from support import planted
+from support.command_line import CONTEND, Home
+from support.prerequisites import need
+
+pytestmark = pytest.mark.system
+BURN = "while True: pass"
+NAP = "import time\nwhile True:\n sum(range(3000)); time.sleep(0.001)"
+
+
+@pytest.fixture(autouse=True)
+def _blame() -> None:
+    """Without BPF there is nothing to test but the weaker watch, whose test does not use it."""
+    need(os.geteuid() == 0, "BPF programs need root")
+    try:
+        ProbeProcess({"interval_ms": 1000, "blame": {"by": "process"}}).stop()
+    except HostFailed as error:
+        need(False, f"no blame here: {error.message}")
+
+
+@contextmanager
+def running(*programs: str, cpu: int | None = None) -> Iterator[list[subprocess.Popen[bytes]]]:
+    started = []
+    try:
+        for program in programs:
+            started.append(subprocess.Popen([sys.executable, "-c", program]))
+            if cpu is not None:
+                os.sched_setaffinity(started[-1].pid, {cpu})
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def scheduled(pid: int) -> tuple[int, int]:
+    """CPU time and run delay, ns, of all threads that live."""
+    figures = [
+        tuple(map(int, (task / "schedstat").read_text(encoding="ascii").split()))
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    ]
+    return sum(f[0] for f in figures), sum(f[1] for f in figures)
+
+
+def sums(table: Any, *keys: str) -> Counter[tuple[str, ...]]:
+    found: Counter[tuple[str, ...]] = Counter()
+    cpu = table["resource"] == "cpu"
+    columns = [table[key][cpu].tolist() for key in (*keys, "wait_ns")]
+    for *key, ns in zip(*columns, strict=True):
+        found[tuple(key)] += ns
+    return found
+
+
+def test_rows_sum_to_the_waits_and_these_are_the_kernels_own_run_delay() -> None:
+    probe = ProbeProcess({"interval_ms": 300, "blame": {"by": "process", "disk": True}})
+    with running(BURN, BURN, BURN, NAP, NAP) as processes:
+        time.sleep(2)
+        for process in processes:
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(0.3)  # a stopped task waits no more: its figures stand still
+        kernel = {process.pid: scheduled(process.pid) for process in processes}
+        tables = probe.stop().tables
+    rows, totals = sums(tables["blame"], "victim"), sums(tables["blame_total"], "victim")
+    assert rows == totals
+    by_pid: Counter[int] = Counter()
+    for (victim,), ns in totals.items():
+        by_pid[int(victim.rpartition(":")[2])] += ns
+    for pid, (_, delay) in kernel.items():
+        assert delay > 10_000_000, "it waited at all"
+        assert by_pid[pid] == pytest.approx(delay, rel=0.01)
+
+
+def test_a_burner_is_charged_with_the_time_it_ran_while_its_victim_wanted_the_cpu() -> None:
+    """Both always want the same CPU: whenever the burner runs, the victim waits, and the other way round."""
+    cpu = sorted(os.sched_getaffinity(0))[-1]
+    with planted.workers(2) as made:
+        for number in (0, 1):
+            made.order(number, cpu, 1.0, 0.5)
+        time.sleep(0.2)
+        probe = ProbeProcess({"interval_ms": 200, "blame": {"by": "cgroup"}})
+        before = [scheduled(p.pid)[0] for p in made.processes]
+        time.sleep(2)
+        after = [scheduled(p.pid)[0] for p in made.processes]
+        pairs = sums(probe.stop().tables["blame"], "victim", "culprit")
+        for victim, culprit in ((0, 1), (1, 0)):
+            ran = after[culprit] - before[culprit]
+            assert pairs[made.name(victim), made.name(culprit)] == pytest.approx(ran, rel=0.05)
+
+
+def test_a_planted_culprit_is_named_first_among_twenty_groups() -> None:
+    """Three draws of the campaign in tests/accept."""
+    with planted.workers() as made:
+        draws = [planted.draw(made, random.Random(seed)) for seed in (1, 2, 3)]
+    assert sum(draw.right for draw in draws) >= 2, draws
+
+
+def test_the_command_accuses_with_exit_4_and_tells_machines_and_scrapers(contend: Home) -> None:
+    metrics = contend.path / "watch.prom"
+    with running(BURN, BURN, cpu=sorted(os.sched_getaffinity(0))[0]) as (victim, burner):
+        asked = ["watch", str(victim.pid), "--by", "process", "--for", "3s", "-i", "200ms", "--alert", "20%"]
+        said = contend(*asked, "--json", "--openmetrics", metrics, "-o", contend.path / "seen")
+        document = said.fine(4).json()
+        jsonschema.validate(document, watch_schema())
+        assert document["alert"]["verdict"] == "crossed"
+        [row] = document["resources"]["cpu"]["victims"]
+        charged = {c["name"].rpartition(":")[2]: c["wait_ns"] for c in row["culprits"]}
+        assert charged[str(burner.pid)] > 0.1 * row["wait_ns"]
+        assert f'victim="{row["name"]}"' in metrics.read_text(encoding="utf-8")
+        assert "<h1" in (contend.path / "seen/report.html").read_text(encoding="utf-8")
+        assert [p.name for p in contend.path.iterdir() if p.name.startswith(".watch.prom")] == []
+
+
+def test_ctrl_c_ends_with_the_summary(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [CONTEND, "watch", "-i", "100ms"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "the probe itself used" in out
+    assert "Traceback" not in err
+
+
+def test_without_bpf_it_says_correlation_and_gives_no_verdict(contend: Home) -> None:
+    with running(BURN, BURN, cpu=sorted(os.sched_getaffinity(0))[0]) as (victim, _):
+        asked = ["watch", str(victim.pid), "--by", "process", "--for", "2s", "-i", "200ms", "--no-bpf"]
+        document = contend(*asked, "--alert", "5%", "--json").no_traceback()
+    assert document.code == 5, document
+    assert document.json()["kind"] == "correlation"
+    assert "correlation" in document.json()["note"]
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["-i", "1ms"], "too short"),
+        (["--for", "0.1s"], "shorter than one interval"),
+        (["--alert", "120%"], "not between"),
+    ],
+)
+def test_bad_values_are_said_before_anything_starts(contend: Home, words: list[str], what: str) -> None:
+    contend("watch", *words).error(2, what)
+
+
+def test_a_watch_ends_by_itself_and_its_periods_follow_each_other() -> None:
+    watch = Watch("process", 100_000_000)
+    with Interrupts() as interrupts:
+        periods = list(watch.periods(interrupts, 0.5))
+    watch.stop()
+    assert periods
+    assert all(a.end_ns == b.start_ns for a, b in itertools.pairwise(periods))
