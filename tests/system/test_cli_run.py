@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from contend.probes.series import series_files
 from support.command_line import CONTEND, Home, Said, check_files, rows
 from support.prerequisites import need
 
@@ -71,8 +72,7 @@ def test_the_run_directory_is_whole(run: Finished) -> None:
     assert names >= wanted | {"findings.json", "report.html"}
     assert "work" not in names
     check_files(run.path)
-    tables = {path.name.rsplit("-", 1)[0] for path in (run.path / "series").iterdir()}
-    assert tables >= {"host", "cpu"}
+    assert series_files(run.path / "series").keys() >= {"host", "cpu", "process_use"}
 
 
 def test_the_analysis_keeps_to_its_published_schema(run: Finished) -> None:

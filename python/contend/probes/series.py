@@ -213,7 +213,7 @@ class SeriesWriter:
 
         partial = target.with_suffix(".partial")
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(exist_ok=True)  # never what is above it: somebody removed that on purpose
             options = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2"
             self._connection.execute(f"COPY ({query}) TO {_quoted(partial)} ({options})")
             partial.replace(target)
