@@ -111,6 +111,50 @@ def test_a_burner_is_charged_with_the_time_it_ran_while_its_victim_wanted_the_cp
             assert pairs[made.name(victim), made.name(culprit)] == pytest.approx(ran, rel=0.05)
 
 
+READER = """
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+page = mmap.mmap(-1, 65536)
+while True:
+    for at in range(0, 8 << 20, 65536):
+        os.preadv(fd, [page], at)
+"""
+
+
+def in_queue_ms() -> int:
+    """Time of all requests of all disks, from start to end (kernel: Documentation/admin-guide/iostats.rst)."""
+    rows = [line.split() for line in Path("/proc/diskstats").read_text(encoding="ascii").splitlines()]
+    whole = [row for row in rows if Path("/sys/block", row[2]).exists()]
+    return sum(int(row[n]) for row in whole for n in (6, 10, 14, 19) if n < len(row))
+
+
+def test_waits_and_service_of_disk_requests_sum_to_the_time_they_took(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_bytes(os.urandom(8 << 20))
+    os.sync()
+    try:
+        os.close(os.open(data, os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        need(False, "a file system with direct I/O for the tests' files")
+    probe = ProbeProcess({"interval_ms": 200, "blame": {"by": "process", "disk": True}})
+    before = in_queue_ms()
+    readers = [subprocess.Popen([sys.executable, "-c", READER, data]) for _ in range(3)]
+    time.sleep(2)
+    for reader in readers:
+        reader.kill()
+        reader.wait()
+    took_ms = in_queue_ms() - before
+    tables = probe.stop().tables
+    disk = tables["blame_total"]["resource"] == "disk"
+    told_ns = sum(int(tables["blame_total"][c][disk].sum()) for c in ("wait_ns", "used_ns"))
+    need(took_ms > 200, "a disk that the kernel keeps statistics of, below the tests' files")
+    assert told_ns / 1e6 == pytest.approx(took_ms, rel=0.1)
+    names = [f":{reader.pid}" for reader in readers]
+    pairs = zip(*(tables["blame"][c].tolist() for c in ("resource", "victim", "culprit")), strict=True)
+    met = {(v, c) for r, v, c in pairs if r == "disk" and v != c}
+    assert any(v.endswith(names[0]) and c.endswith(names[1]) for v, c in met)
+
+
 def test_a_planted_culprit_is_named_first_among_twenty_groups() -> None:
     """Three draws of the campaign in tests/accept."""
     with planted.workers() as made:

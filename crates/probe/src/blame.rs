@@ -4,13 +4,14 @@
 //! of a victim are the sum of its row, and a CPU row's sum is what the kernel itself adds to its tasks' run delay.
 use std::collections::HashMap;
 use std::io;
-use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 
 use contend_core::table::{Rows, Table};
 use contend_core::{Error, Result};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, OpenObject, btf};
+use libbpf_rs::{MapCore, MapFlags, btf};
 
+use crate::bpf;
 use crate::config::{BlameBy, BlameConfig};
 use crate::names::Names;
 use crate::sampler::{Sampler, Tick};
@@ -84,7 +85,7 @@ impl Blame {
             Error::system(
                 "the programs that watch the run queues cannot be loaded",
                 "they need root, or CAP_BPF and CAP_PERFMON, and a kernel with BTF: contend-probe check",
-                io::Error::other(error.to_string()),
+                io::Error::other(bpf::why(&error)),
             )
         })?;
         Ok(Self {
@@ -123,7 +124,11 @@ impl Blame {
     /// Waits that no pair had room for, since the last tick: kept in the totals, of nobody.
     fn add_lost(&mut self, t_ns: u64) {
         let Some(bss) = self.skel.maps.bss_data.as_deref() else { return };
-        let now = [(bss.lost_ns[CPU], bss.lost_waits[CPU]), (bss.lost_ns[DISK], bss.lost_waits[DISK])];
+        // SAFETY: numbers in memory shared with the kernel, which may write them at any time.
+        let (lost_ns, lost_waits) = unsafe {
+            ((&raw const bss.lost_ns).read_volatile(), (&raw const bss.lost_waits).read_volatile())
+        };
+        let now = [(lost_ns[CPU], lost_waits[CPU]), (lost_ns[DISK], lost_waits[DISK])];
         for which in [CPU, DISK] {
             let (ns, waits) = (now[which].0 - self.lost[which].0, now[which].1 - self.lost[which].1);
             if ns > 0 {
@@ -166,16 +171,29 @@ impl Sampler for Blame {
         vec![("blame", self.pairs.take()), ("blame_total", self.totals.take())]
     }
 
+    fn bpf_ns(&self) -> u64 {
+        let programs = &self.skel.progs;
+        let all = [
+            &programs.switched,
+            &programs.migrated,
+            &programs.removed,
+            &programs.io_started,
+            &programs.io_inserted,
+            &programs.io_issued,
+            &programs.io_completed,
+            &programs.io_merged,
+        ];
+        // Those that were not loaded have no descriptor: libbpf gives -1, and no time is known of it.
+        all.iter().filter(|program| program.autoload()).map(|program| bpf::run_ns(program.as_fd())).sum()
+    }
+
     fn dropped(&self) -> u64 {
         self.dropped
     }
 }
 
 fn load(config: &BlameConfig) -> std::result::Result<skel::BlameSkel<'static>, libbpf_rs::Error> {
-    libbpf_rs::set_print(None);
-    // Lives as long as the program: it is loaded once.
-    let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = skel::BlameSkelBuilder::default().open(object)?;
+    let mut open = skel::BlameSkelBuilder::default().open(bpf::room())?;
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         constants.by_cgroup = config.by == BlameBy::Cgroup;
     }

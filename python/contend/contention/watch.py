@@ -112,7 +112,7 @@ def _start(by: str, interval_ns: int, bpf: bool) -> tuple[ProbeProcess, Kind, st
     why = "it was not asked for"
     if bpf:
         try:
-            return ProbeProcess({**config, "blame": {"by": by, "disk": True}}), "blame", ""
+            return ProbeProcess({**config, "bpf_stats": True, "blame": {"by": by, "disk": True}}), "blame", ""
         except HostFailed as error:
             why = error.message
             if "contend-probe is not installed" in why:

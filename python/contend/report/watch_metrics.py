@@ -57,8 +57,8 @@ class Exporter:
                 for r, n in (self._groups if last is not None else ())
                 if last is not None
             ),
-            *_family("contend_watch_cpu_seconds", "counter", "CPU time of the probe itself."),
-            f"contend_watch_cpu_seconds_total {watched.cost.cpu_ns / NS_PER_S:.6f}",
+            *_family("contend_watch_cpu_seconds", "counter", "CPU time of the probe and its programs."),
+            f"contend_watch_cpu_seconds_total {(watched.cost.cpu_ns + watched.cost.bpf_ns) / NS_PER_S:.6f}",
             *_family("contend_watch_left_out_pairs", "gauge", "Pairs that no series was left for."),
             f"contend_watch_left_out_pairs {len(pairs) - sum(pair in pairs for pair in self._pairs)}",
             "# EOF",

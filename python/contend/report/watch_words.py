@@ -80,12 +80,13 @@ def alert(of: Alert) -> str:
 
 def cost(watched: Watched) -> str:
     """What the watch itself used, as far as it is known."""
-    part = watched.cost.cpu_ns / max(watched.blame.length_ns, 1)
+    length = max(watched.blame.length_ns, 1)
+    programs = f", its BPF programs {percent(watched.cost.bpf_ns / length)}" if watched.cost.bpf_ns else ""
     lost = f"; {watched.cost.dropped} waits had no room" if watched.cost.dropped else ""
     failed = (
         f"; {watched.cost.errors} reads failed ({watched.cost.last_error})" if watched.cost.errors else ""
     )
-    return f"the probe itself used {percent(part)} of a CPU{lost}{failed}"
+    return f"the probe itself used {percent(watched.cost.cpu_ns / length)} of a CPU{programs}{lost}{failed}"
 
 
 def meanings(names: set[str]) -> list[tuple[str, str]]:
