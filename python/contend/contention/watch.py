@@ -29,7 +29,8 @@ _AFTER_NS = 30_000_000  # after a tick, for the probe to have its rows ready
 
 @dataclass(slots=True)
 class Watched:
-    """A watch so far. `note` says what is worse than it could be, and why."""
+    """A watch so far. `note` says what is worse than it could be, and why; `loading_ns` is the CPU time that starting
+    the probe and loading its programs took once, and is in `cost`."""
 
     kind: Kind
     by: Literal["cgroup", "process"]
@@ -39,6 +40,7 @@ class Watched:
     blame: Blame = field(default_factory=Blame)
     namer: Namer = field(default_factory=Namer)
     cost: Cost = field(default_factory=lambda: Cost(cpu_ns=0, samples=0))
+    loading_ns: int = 0
 
 
 class Watch:
@@ -54,6 +56,8 @@ class Watch:
         )
         source = "; ".join(probe.sources.values())
         self.watched = Watched(kind, by, interval_ns, source, note)
+        list(self._taken(probe.drain()))
+        self.watched.loading_ns = self.watched.cost.cpu_ns
 
     def periods(self, interrupts: Interrupts, seconds: float | None) -> Iterator[Period]:
         """One an interval, until `seconds` have passed or KeyboardInterrupt is raised here."""

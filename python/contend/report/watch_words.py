@@ -86,7 +86,8 @@ def cost(watched: Watched) -> str:
     failed = (
         f"; {watched.cost.errors} reads failed ({watched.cost.last_error})" if watched.cost.errors else ""
     )
-    return f"the probe itself used {percent(watched.cost.cpu_ns / length)} of a CPU{programs}{lost}{failed}"
+    part = percent((watched.cost.cpu_ns - watched.loading_ns) / length)
+    return f"the probe itself used {part} of a CPU{programs}{lost}{failed}"
 
 
 def meanings(names: set[str]) -> list[tuple[str, str]]:
