@@ -87,6 +87,8 @@ struct end {
     __u64 start_ns; /* of the process */
     __u64 run_delay_ns;
     __u64 exec_ns;
+    __u64 read_bytes;
+    __u64 write_bytes;
     __u32 tgid;
     __u32 tid;
 };
@@ -183,12 +185,10 @@ static __always_inline void fill_process(struct process *to, struct task_struct 
     to->ended.involuntary = signal->nivcsw;
     to->ended.minor_faults = signal->min_flt;
     to->ended.major_faults = signal->maj_flt;
+    /* Not signal->ioac: a parent that waits for a child adds all the child's bytes to it (kernel/exit.c,
+     * wait_task_zombie), and they would count twice. User space adds up those of threads that end. */
     to->ended.read_bytes = 0;
     to->ended.write_bytes = 0;
-    if (bpf_core_field_exists(signal->ioac.read_bytes)) {
-        to->ended.read_bytes = signal->ioac.read_bytes;
-        to->ended.write_bytes = signal->ioac.write_bytes;
-    }
     to->ppid = task->real_parent->tgid;
     to->threads = signal->nr_threads;
     bpf_probe_read_kernel(to->name, COMM_LENGTH, task->comm);
@@ -198,6 +198,12 @@ static __always_inline void fill_end(struct end *to, struct task_struct *task) {
     to->start_ns = task->group_leader->start_boottime;
     to->run_delay_ns = task->sched_info.run_delay;
     to->exec_ns = task->se.sum_exec_runtime;
+    to->read_bytes = 0;
+    to->write_bytes = 0;
+    if (bpf_core_field_exists(task->ioac.read_bytes)) {
+        to->read_bytes = task->ioac.read_bytes;
+        to->write_bytes = task->ioac.write_bytes;
+    }
     to->tgid = task->tgid;
     to->tid = task->pid;
 }

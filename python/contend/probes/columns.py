@@ -132,7 +132,7 @@ TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "minor_faults": "page faults without a disk",
             "major_faults": "page faults that had to wait for a disk",
             "rss_bytes": "gauge: resident memory",
-            "read_bytes": "bytes it had read from disks; by BPF and /proc also those of children it has waited for",
+            "read_bytes": "bytes it had read from disks; by /proc also those of children it has waited for",
             "write_bytes": "bytes it had written to disks; as read_bytes",
             "busiest_thread_ns": "CPU time of its busiest thread",
             "busiest_tid": "which thread that was",

@@ -19,8 +19,10 @@ struct Process {
     /// Of its living threads, in this pass.
     living: Used,
     living_delay_ns: u64,
-    /// Of threads that ended since we watch: the kernel adds up everything of those but this.
+    /// Of threads that ended since we watch: what the kernel adds up of those nowhere, or not apart from children.
     ended_delay_ns: u64,
+    ended_read_bytes: u64,
+    ended_write_bytes: u64,
     split: Split,
     counters: Counters,
     busiest: (u32, u64),
@@ -45,8 +47,8 @@ impl Process {
             involuntary: used.involuntary,
             minor_faults: used.minor_faults,
             major_faults: used.major_faults,
-            read_bytes: used.read_bytes,
-            write_bytes: used.write_bytes,
+            read_bytes: used.read_bytes + self.ended_read_bytes,
+            write_bytes: used.write_bytes + self.ended_write_bytes,
         });
     }
 
@@ -155,6 +157,8 @@ impl Known {
             process.ran(end.tid, ran_ns);
         }
         process.ended_delay_ns += end.run_delay_ns;
+        process.ended_read_bytes += end.read_bytes;
+        process.ended_write_bytes += end.write_bytes;
         let Some((last, _)) = split::<LastRecord>(rest) else { return };
         process.own = ProcessRecord { threads: 0, ..last.process };
         // All its threads are among the ended.
@@ -238,7 +242,7 @@ mod tests {
     }
 
     fn end(tid: u32, exec_ns: u64, run_delay_ns: u64) -> EndRecord {
-        EndRecord { start_ns: 77, run_delay_ns, exec_ns, tgid: 10, tid }
+        EndRecord { start_ns: 77, run_delay_ns, exec_ns, read_bytes: 7, write_bytes: 3, tgid: 10, tid }
     }
 
     fn told(known: &mut Known) -> Vec<(u64, u64, (u32, u64))> {
@@ -300,9 +304,10 @@ mod tests {
                 reading.ended,
                 reading.counters.run_delay_ns,
                 reading.threads,
+                reading.counters.read_bytes,
             ));
         });
-        assert_eq!(ended, [(b"worker".to_vec(), Some(9), 6, 0)]);
+        assert_eq!(ended, [(b"worker".to_vec(), Some(9), 6, 0, 7)]);
         assert!(told(&mut known).is_empty());
     }
 

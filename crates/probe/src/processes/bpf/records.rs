@@ -70,6 +70,8 @@ pub struct EndRecord {
     pub start_ns: u64,
     pub run_delay_ns: u64,
     pub exec_ns: u64,
+    pub read_bytes: u64,
+    pub write_bytes: u64,
     pub tgid: u32,
     pub tid: u32,
 }
