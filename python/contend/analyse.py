@@ -108,7 +108,10 @@ def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCo
     said = [e for e in events if e["event"] == "probe-cost"]
     if not said or not interval_ns:
         return None
-    samples, cpu_ns, bpf_ns = (sum(int(e[key]) for e in said) for key in ("samples", "cpu_ns", "bpf_ns"))
+    # A run of an earlier version does not say what BPF took.
+    samples, cpu_ns, bpf_ns = (
+        sum(int(e.get(key, 0)) for e in said) for key in ("samples", "cpu_ns", "bpf_ns")
+    )
     return ProbeCost(samples, cpu_ns, bpf_ns, samples * interval_ns)
 
 

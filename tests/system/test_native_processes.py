@@ -125,6 +125,20 @@ def test_what_a_process_did_up_to_its_end_and_how_it_ended(source: str) -> None:
     assert rows.cost.dropped == 0
 
 
+def test_a_childs_bytes_are_its_own_and_not_also_its_parents(source: str, data: Path) -> None:
+    if source == "proc":
+        pytest.skip("the kernel's own sum of a process holds those of children it waited for")
+    recording = Recording(source)
+    recording.settle()
+    script = f"dd if={data} of=/dev/null bs=1M iflag=direct 2>/dev/null; exit 0"
+    parent = subprocess.Popen(("sh", "-c", script))
+    assert parent.wait() == 0
+    rows = recording.finish()
+    assert rows.did(parent.pid)["read_bytes"] < 1 << 20
+    use = rows.tables["process_use"]
+    assert int(use["read_bytes"][use["name"] == "dd"].sum()) == 6 << 20
+
+
 def test_children_between_two_samples_are_not_lost(source: str) -> None:
     recording = Recording(source, interval_ms=300)
     time.sleep(0.4)
