@@ -4,7 +4,7 @@ SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # As scripts/setup.sh built it.
-FEATURES = $(addprefix --features contend-probe/,$(shell cat .venv/contend-setup.stamp))
+FEATURES = $(addprefix --features contend-probe/,$(shell cat .venv/contend-setup.stamp 2>/dev/null))
 
 ## demo: who are my neighbours, and what do they cost me? On this machine, in about three minutes
 demo:
