@@ -1,7 +1,8 @@
 """The verdict on real loads: fifty trials and more with drawn intensities, a few in each run of the tests.
 
 `pytest -m accept tests/accept/test_alibi_campaign.py` runs the campaign (about a quarter of an hour on a quiet
-machine) and writes docs/results/alibi.*. CONTEND_TEST_SEED repeats the draws. Steal cannot be injected here: tests/unit/contention has it.
+machine) and writes docs/results/alibi.*. CONTEND_TEST_SEED repeats the draws. Steal cannot be injected
+here: tests/unit/contention has it.
 
 A trial during which processes that are not part of it used the CPUs has another truth than the one injected. Whether
 that was so is told by the loads' own accounting, without the verdict; such a trial is drawn again, and both are kept.
