@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -81,6 +82,11 @@ class Said:
         return json.loads(self.out)
 
 
+def _default_hangup() -> None:
+    """The tests themselves may run under nohup, and what is ignored at the start of a shell it cannot trap."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Home:
     """A directory with its own state, configuration and runs, so that tests see nothing but what they made."""
 
@@ -118,6 +124,7 @@ class Home:
         command = [CONTEND, *arguments]
         kept = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.path}
         kept |= {"env": self.environment(**(env or {})), "stdin": subprocess.DEVNULL}
+        kept |= {"preexec_fn": _default_hangup}
         return subprocess.Popen(command, start_new_session=True, **(kept | options))
 
     def __call__(

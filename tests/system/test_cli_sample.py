@@ -86,7 +86,11 @@ def test_a_signal_to_contend_reaches_the_command(contend: Home, number: signal.S
     with contend.start("sample", "-i", "50ms", "--", "sh", "-c", script) as process:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
-        out, err = process.communicate(timeout=25)
+        try:
+            out, err = process.communicate(timeout=25)
+        except subprocess.TimeoutExpired:
+            process.kill()  # and with it its command, rather than wait for both for ever
+            raise
     assert (process.returncode, out) == (9, "got it\n"), err
     check_files(the_sample(contend))
 
