@@ -136,7 +136,8 @@ def test_a_childs_bytes_are_its_own_and_not_also_its_parents(source: str, data: 
     rows = recording.finish()
     assert rows.did(parent.pid)["read_bytes"] < 1 << 20
     use = rows.tables["process_use"]
-    assert int(use["read_bytes"][use["name"] == "dd"].sum()) == 6 << 20
+    # A page of the program itself may have had to come from the disk too.
+    assert 6 << 20 <= int(use["read_bytes"][use["name"] == "dd"].sum()) < 7 << 20
 
 
 def test_children_between_two_samples_are_not_lost(source: str) -> None:
