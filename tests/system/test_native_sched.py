@@ -134,7 +134,7 @@ def test_known_sleeps_are_in_their_bucket() -> None:
     name = f":{ended.pid}"
     off = done[0].histogram(name, "off_cpu")
     long = sum(count for bucket, count in off.items() if bucket >= 3 << 20)  # the bucket of 3.3 ms and above
-    assert SLEEPS <= long <= SLEEPS * 1.2
+    assert SLEEPS * 0.99 <= long <= SLEEPS * 1.2
     blocked_ns = done[0].total(name, "off_cpu_ns") - done[0].total(name, "run_queue_ns")
     # A timer may be late by its slack of 50 µs and by an interrupt; what comes after that is run queue.
     assert SLEEPS * SLEEP_NS <= blocked_ns <= SLEEPS * SLEEP_NS * 1.1 + 0.1e9
