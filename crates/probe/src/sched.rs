@@ -90,6 +90,8 @@ struct Slot {
     before: Vec<Cell>,
     /// A cgroup's path, and of which.
     path: Option<(u64, String)>,
+    /// Whose it was at the tick before.
+    key: u64,
     ended_ticks: u32,
     quiet_ticks: u32,
 }
@@ -206,12 +208,16 @@ impl Sched {
         let known = &mut self.slots[slot];
         known.quiet_ticks = if quiet { known.quiet_ticks + 1 } else { 0 };
         let subject = self.subjects.get(slot);
-        known.ended_ticks = if subject.ended != 0 { known.ended_ticks + 1 } else { 0 };
+        if subject.ended == 0 || subject.key != known.key {
+            known.ended_ticks = 0;
+        }
+        known.key = subject.key;
+        known.ended_ticks += u32::from(subject.ended != 0);
         let over = match self.by {
             SchedBy::Cgroup => {
                 quiet && known.quiet_ticks % QUIET_TICKS == 0 && self.names.look(subject.key).is_none()
             }
-            _ => known.ended_ticks == 2,
+            _ => known.ended_ticks >= 2,
         };
         // A slot that nobody has is quiet too: its key is no longer there.
         let key = subject.key.to_ne_bytes();
