@@ -3,10 +3,12 @@
 //! * [`host`]: a thread that samples the host's counters at absolute deadlines.
 //! * [`tasks`]: a thread that follows the CPU time and run delay of one party's tasks.
 //! * [`pace`]: an open-loop load generator; latencies count from the intended send time.
+//! * [`ctrace`]: the files that a traced process writes.
 //!
 //! [`procfs`], [`procpid`] and [`vmstat`] parse what the kernel prints, [`procfile`] reads it without reopening, [`clock`] is the one clock.
 
 pub mod clock;
+pub mod ctrace;
 pub mod error;
 pub mod host;
 pub mod pace;
