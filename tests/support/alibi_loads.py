@@ -16,18 +16,25 @@ from typing import Any
 
 import numpy as np
 
+from contend.contention.alibi import limits
 from contend.contention.alibi.judge import judge
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.verdict import Alibi
 from contend.errors import HostFailed
 from contend.platforms.cgroups import Layout, read_layout
 from contend.probes.client import ProbeProcess
+from support.prerequisites import need
 
 QUIET_S, SETTLE_S, PHASE_S = 1.5, 1.0, 4.0
 # Others' CPU time during the phase, beyond which the truth may not be what was injected: below it none of their threads
 # can have been full for long. Decided without the verdict.
 DISTURBED_CPUS = 0.75
 QUIET_CPUS = 0.4
+# Draws of one kind until others have left the CPUs alone for one, each after at most PATIENCE_S of waiting for that.
+ATTEMPTS, PATIENCE_S = 6, 20.0
+# Their truth is that cores are idle; the others' resource is at its limit whoever else uses the CPUs.
+NEED_IDLE = frozenset({"thread", "locks"})
+INTERVALS_MS = (100, 250, 500, 1000)
 FILE_BYTES = 512 << 20
 
 BURN = "while True: pass"
@@ -261,10 +268,11 @@ def throttling(pick: random.Random) -> Draw:
     quota = str(round(100_000 * cpus))
 
     def start(ground: Ground) -> None:
+        # With the greatest weight, so that nobody else takes what the quota would let it have.
         ground.limit(
             "cpu",
-            {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": quota},
-            {"cpu.max": f"{quota} 100000"},
+            {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": quota, "cpu.shares": "262144"},
+            {"cpu.max": f"{quota} 100000", "cpu.weight": "10000"},
         )
         ground.run("stress-ng", "--cpu", threads, "--cpu-method", "int64", "--timeout", 60)
 
@@ -305,13 +313,17 @@ TOOLS = ("stress-ng", "fio", "iperf3", "ip", "tc", "taskset")
 
 @dataclass(frozen=True)
 class Trial:
-    """What was injected, what the verdict was, and what others did to the CPUs meanwhile."""
+    """What was injected, what the verdict was, and what others did to the CPUs meanwhile.
+
+    told: the resources that were said to be at their limit for a part of the phase that matters, of themselves.
+    """
 
     kind: str
     what: str
     truth: str
     verdict: str
     subject: str
+    told: tuple[str, ...]
     interval_ms: float
     foreign_cpus: float
     text: str
@@ -319,6 +331,11 @@ class Trial:
     @property
     def right(self) -> bool:
         return self.verdict == self.truth
+
+    @property
+    def right_beside_others(self) -> bool:
+        """Right on any host: where others used the CPUs these may be at their limit too, and lead."""
+        return self.right or (self.disturbed and self.kind not in NEED_IDLE and self.truth in self.told)
 
     @property
     def disturbed(self) -> bool:
@@ -329,12 +346,12 @@ class Trial:
         return {**asdict(self), "right": self.right, "disturbed": self.disturbed}
 
 
-def run_trial(draw: Draw, directory: Path, interval_ms: float) -> Trial:
-    """Quiet, load, judge: the phase is the load's time without its start."""
+def run_trial(draw: Draw, directory: Path, interval_ms: float, patience_s: float = PATIENCE_S) -> Trial:
+    """Quiet, load, judge: the phase is the load's time without its start. patience_s: see wait_quiet."""
     with contextlib.closing(Ground(directory)) as ground:
         if draw.kind in ("disk", "memory"):
             ground.file()
-        wait_quiet()
+        wait_quiet(patience_s)
         probe = ProbeProcess({"interval_ms": interval_ms, "host": True, "processes": True})
         time.sleep(QUIET_S)
         draw.start(ground)
@@ -349,9 +366,24 @@ def run_trial(draw: Draw, directory: Path, interval_ms: float) -> Trial:
     recording = Recording.of_tables(tables)
     alibi = judge(recording, began, ended)
     foreign = busy_cpus(alibi, tables) - used / (ended - began)
+    told = {s.resource: 1 for s in alibi.saturated if not s.cause and s.share >= limits.MAIN_SHARE}
     return Trial(
-        draw.kind, draw.what, draw.truth, alibi.verdict, alibi.subject, interval_ms, round(foreign, 3), alibi.text
+        draw.kind, draw.what, draw.truth, alibi.verdict, alibi.subject, tuple(told), interval_ms, round(foreign, 3),
+        alibi.text,
     )  # fmt: skip
+
+
+def undisturbed(kind: str, pick: random.Random, directory: Path, disturbed: list[Trial]) -> Trial | None:
+    """The first trial of a kind in which others left the CPUs alone; None after ATTEMPTS.
+
+    The others are added to `disturbed`. Which is which is told by the accounting of the loads, without the verdict.
+    """
+    for _ in range(ATTEMPTS):
+        trial = run_trial(KINDS[kind](pick), directory, pick.choice(INTERVALS_MS))
+        if not trial.disturbed:
+            return trial
+        disturbed.append(trial)
+    return None
 
 
 def busy_cpus(alibi: Alibi, tables: Mapping[str, Any]) -> float:
@@ -359,7 +391,7 @@ def busy_cpus(alibi: Alibi, tables: Mapping[str, Any]) -> float:
     return (1 - alibi.idle["cpu"]) * len(np.unique(tables["cpu"]["cpu"]))
 
 
-def wait_quiet(patience_s: float = 20.0) -> None:
+def wait_quiet(patience_s: float) -> None:
     """Wait until others leave the CPUs alone, within patience: a trial that is disturbed is known by its figures."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
@@ -375,8 +407,15 @@ def _busy_s() -> float:
 
 
 @contextlib.contextmanager
-def scratch(directory: Path) -> Iterator[Path]:
-    """A directory on a disk for the loads' file, removed afterwards."""
+def scratch(parent: Path) -> Iterator[Path]:
+    """A directory on a disk for the loads' file, removed afterwards; only where the loads can run at all.
+
+    Direct I/O needs a real file system, and a temporary directory may be one in memory: CONTEND_TEST_DISK names another.
+    """
+    need(os.geteuid() == 0, "cgroups and network namespaces need root")
+    for tool in TOOLS:
+        need(shutil.which(tool), tool)
+    directory = Path(os.environ.get("CONTEND_TEST_DISK", parent)) / "alibi"
     directory.mkdir(parents=True, exist_ok=True)
     try:
         yield directory

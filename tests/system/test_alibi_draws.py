@@ -1,0 +1,40 @@
+"""The verdict on real loads: one draw of each kind. `make accept` draws fifty and more (tests/accept)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.alibi_loads import INTERVALS_MS, KINDS, NEED_IDLE, Trial, run_trial, scratch, undisturbed
+from support.prerequisites import need
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    with scratch(tmp_path) as directory:
+        yield directory
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NEED_IDLE])
+def test_names_the_resource_whatever_others_do(kind: str, place: Path) -> None:
+    """On a host whose CPUs others keep busy those may lead the verdict; the resource is told all the same."""
+    pick = random.Random(f"one draw of {kind}")
+    trial = run_trial(KINDS[kind](pick), place, pick.choice(INTERVALS_MS), patience_s=0)
+    assert trial.right_beside_others, trial.to_json()
+
+
+@pytest.mark.parametrize("kind", sorted(NEED_IDLE))
+def test_names_what_idle_cores_tell(kind: str, place: Path) -> None:
+    disturbed: list[Trial] = []
+    trial = undisturbed(kind, random.Random(f"one draw of {kind}"), place, disturbed)
+    used = ", ".join(f"{t.foreign_cpus:.1f}" for t in disturbed)
+    need(
+        trial is not None,
+        f"idle cores: in each of {len(disturbed)} attempts other processes used CPUs ({used}); run it on a quiet host",
+    )
+    assert trial is not None and trial.right, trial
