@@ -64,14 +64,19 @@ def told(seconds: int, **changes: Any) -> dict[str, Any]:
     }
 
 
-def made_sample(directory: Path, seconds: int = 30, **changes: Any) -> RunDirectory:
-    """`seconds` at one sample a second: CPU 0 busy throughout, CPU 1 for the first half; one disk at 1 ms a request."""
+def made_sample(directory: Path, seconds: int = 30, *, stacks: bool = False, **changes: Any) -> RunDirectory:
+    """`seconds` at one sample a second: CPU 0 busy throughout, CPU 1 for the first half; one disk at 1 ms a request.
+
+    `stacks`: with where tasks blocked, and read and wait as the command's processes.
+    """
+    if stacks:
+        changes = {"sched": "process", "stacks": True, "pid": 101} | changes
     directory.mkdir(parents=True)
     run = RunDirectory(directory)
     run.write_text("environment.json", json.dumps(ENVIRONMENT))
     run.write_text(SAMPLE_FILE, json.dumps(told(seconds, **changes)))
     writer = SeriesWriter(run.series)
-    writer.add(tables(seconds))
+    writer.add(tables(seconds) | ({"sched_stack": stack_table(seconds)} if stacks else {}))
     writer.close()
     return run
 
@@ -123,11 +128,35 @@ def tables(seconds: int) -> dict[str, Coded]:
     }
 
 
+_READS = "main+0x10;libc.so.6+0x20;do_syscall_64_[k];__x64_sys_read_[k];io_schedule_[k];schedule_[k]"
+_LOCKS = "libc.so.6+0x30;do_syscall_64_[k];__x64_sys_futex_[k];futex_wait_[k];schedule_[k]"
+STACKS = {
+    # name, pid, stack: ns a second, times a second
+    (NAMES[1], 101, _READS): (S // 2, 100),
+    ("wait", 102, f"0x7f01;0x7f02;{_LOCKS}"): (S // 4, 10),
+    ("wait", 102, f"0x7f03;{_LOCKS}"): (S // 8, 5),
+    ("idle", 103, "ret_from_fork_[k];kthread_[k];schedule_[k]"): (S, 1),
+}
+
+
+def stack_table(seconds: int) -> Coded:
+    """sched_stack: read at its disk, wait at a lock, and idle asleep."""
+    count = len(STACKS)
+    which = np.tile(np.arange(count, dtype="u8"), seconds)
+    ns, times = (np.tile(np.array([v[at] for v in STACKS.values()], "u8"), seconds) for at in (0, 1))
+    t = np.repeat(BEGAN + np.arange(1, seconds + 1, dtype="u8") * S, count)
+    columns = {"t_ns": t, "subject": which, "stack": which, "off_cpu_ns": ns, "count": times}
+    subjects = [f"{name}:{pid}" for name, pid, _ in STACKS]
+    return Coded(columns, {"subject": subjects, "stack": [stack for *_, stack in STACKS]})
+
+
 def _process() -> Coded:
+    """`wait` is a child of `read`; the others of init."""
     count = len(NAMES)
     who = np.arange(count, dtype="u8")
     zero = np.zeros_like(who)
-    columns = {"t_ns": np.full_like(who, BEGAN), "pid": 100 + who, "start_ns": who + 1, "ppid": zero + 1}
+    columns = {"t_ns": np.full_like(who, BEGAN), "pid": 100 + who, "start_ns": who + 1}
+    columns["ppid"] = np.where(who == 2, 101, 1).astype("u8")
     columns |= {"name": who, "cgroup": zero, "event": zero, "exit_code": zero}
     return Coded(columns, {"name": NAMES, "cgroup": ["/made"]})
 

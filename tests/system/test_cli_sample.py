@@ -14,11 +14,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from contend.probes.client import probe_check
 from support.command_line import CONTEND, Home, check_files, wait_for
 from support.prerequisites import need
 
@@ -128,6 +131,7 @@ def test_mistakes_are_said_before_anything_is_made(contend: Home) -> None:
     contend("sample", "-i", "1ms", "--", "true").error(2, "10 ms")
     contend("sample", "-i", "soon", "--", "true").error(2, "soon")
     contend("sample", "--for", "0.5s").error(2, "--for")
+    contend("sample", "--off-cpu-stacks", "--", "true").error(2, "needs --sched")
     contend("sample", "--", "frobnicate").error(2, "frobnicate")
     (contend.path / "noexec").write_text("no program")
     (contend.path / "noexec").chmod(0o755)
@@ -259,14 +263,16 @@ def test_killed_outright_it_can_still_be_read(contend: Home) -> None:
     contend("destroy", str(run)).fine()
 
 
-def test_without_root_it_records_what_it_may_and_says_what_is_missing() -> None:
+@contextmanager
+def as_nobody(*words: str) -> Iterator[tuple[Home, subprocess.CompletedProcess[str]]]:
+    """What became of `contend sample` of a user without any rights."""
     need(os.geteuid() == 0 and shutil.which("setpriv"), "only root can become somebody else (setpriv)")
     # Not below pytest's directory: another pytest that begins closes that to everybody else.
     with tempfile.TemporaryDirectory() as name:
         home = Home(Path(name))
         for path in (home.path, *home.path.rglob("*")):
             os.chown(path, 65534, 65534)
-        words = [
+        rights = [
             "setpriv",
             "--reuid=65534",
             "--regid=65534",
@@ -275,14 +281,28 @@ def test_without_root_it_records_what_it_may_and_says_what_is_missing() -> None:
             "--bounding-set=-all",
         ]
         done = subprocess.run(
-            [*words, CONTEND, "sample", "-i", "100ms", "--", "sh", "-c", SPIN],
+            [*rights, CONTEND, "sample", *words],
             capture_output=True, text=True, cwd=home.path, timeout=60,
             env=home.environment(HOME=name),
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
+        yield home, done
+
+
+def test_without_root_it_records_what_it_may_and_says_what_is_missing() -> None:
+    with as_nobody("-i", "100ms", "--", "sh", "-c", SPIN) as (home, done):
         assert "note:" in done.stderr, done.stderr
         assert " sh" in done.stderr.partition("Top consumers")[2]
         check_files(the_sample(home))
+
+
+def test_without_bpf_it_is_said_that_there_are_no_stacks() -> None:
+    words = ("-i", "50ms", "-o", "out", "--sched", "process", "--off-cpu-stacks", "--", "sleep", "0.3")
+    with as_nobody(*words) as (home, done):
+        said = "o off-CPU stacks: they need BPF"
+        assert said in " ".join(done.stderr.split()), done.stderr
+        page = (home.path / "out" / "report.html").read_text(encoding="utf-8")
+        assert said in page
 
 
 # The recording
@@ -298,6 +318,22 @@ def test_what_a_process_burned_is_in_the_series(contend: Home) -> None:
     spent = ended["user_ns"] + ended["system_ns"]
     # From /proc the last interval of a process that ends is lost; the other sources have it.
     assert 0.8 * spent <= used <= 1.02 * spent
+
+
+def test_where_a_command_slept_is_in_its_stacks(contend: Home) -> None:
+    need(probe_check()["no_bpf"] is None, "BPF")
+    sleeper = contend.path / "made-sleeper"
+    sleeper.symlink_to(sys.executable)
+    said = contend(
+        "sample", "-i", "50ms", "-o", "out", "--sched", "process", "--off-cpu-stacks", "--",
+        str(sleeper), "-S", "-c", "import time\nfor _ in range(20): time.sleep(0.02)",
+    ).fine()  # fmt: skip
+    assert re.search(r"Longest off the CPU.*\n.*made-sleeper ×\d+\n.*nanosleep", said.err), said.err
+    contend("export", "out", "--to", "folded").fine()
+    lines = (contend.path / "out" / "export.folded").read_text(encoding="utf-8").splitlines()
+    slept = [int(x.rpartition(" ")[2]) for x in lines if x.startswith("made-sleeper;") and "nanosleep" in x]
+    assert 20 * 20_000 <= sum(slept) <= told(contend.path / "out")["exit"]["wall_ns"] / 1000
+    assert "sched_stack" in contend("sql", "out", "--json", "show tables").fine().out
 
 
 def test_every_column_is_documented_and_every_verb_reads_it(contend: Home) -> None:

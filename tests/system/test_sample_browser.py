@@ -28,11 +28,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int
     directory = tmp_path_factory.mktemp("samples")
     written = {}
     for name, seconds in {"short": 30, "long": LONG}.items():
-        run = made_sample(directory / name, seconds)
+        run = made_sample(directory / name, seconds, stacks=name == "short")
         summary = summarise(run)
         path = directory / f"{name}.html"
         path.write_text(render_sample(run, summary, shown_as="runs/made"), encoding="utf-8")
-        written[name] = path, len(sample_plots(read_sample(run.series), summary.cpus))
+        written[name] = path, len(sample_plots(read_sample(run.series), summary.cpus)) + (name == "short")
     return written
 
 
@@ -115,6 +115,37 @@ def test_a_brushed_range_is_what_every_chart_and_the_table_show(
     page.select_option("#window-block", label="the whole recording")
     page.wait_for_timeout(300)
     assert labels() == whole
+    page.context.close()
+
+
+def test_a_click_on_a_call_shows_it_as_wide_as_the_page(
+    browser: Browser, pages: dict[str, tuple[Path, int]]
+) -> None:
+    """And one on what is as wide already goes back; the list does the same for a keyboard."""
+    opened = open_page(browser, pages["short"][0])
+    page, chart = opened.page, "#chart-stacks-off-cpu"
+
+    def calls() -> set[str]:
+        return set(page.locator(f"{chart} .mark-text text").all_text_contents())
+
+    whole = calls()
+    assert {"read<&>'\"", "wait", "__x64_sys_read", "futex_wait", "[unknown]"} <= whole
+    assert "kthread" not in whole, "idle is not of the command"
+    page.locator(f"{chart} text", has_text="__x64_sys_futex").first.click()
+    page.wait_for_function(
+        "document.querySelector('#chart-stacks-off-cpu').textContent.includes('read') === false"
+    )
+    assert {"wait", "futex_wait"} <= calls()
+    assert "__x64_sys_read" not in calls()
+    page.locator(f"{chart} text", has_text="__x64_sys_futex").first.click()
+    page.wait_for_function("document.querySelector('#chart-stacks-off-cpu').textContent.includes('sys_read')")
+    assert calls() == whole
+    page.select_option("#stacks-program", label="wait")
+    page.wait_for_function(
+        "document.querySelector('#chart-stacks-off-cpu').textContent.includes('sys_read') === false"
+    )
+    assert "wait" in page.inner_text("#status")
+    assert opened.messages == []
     page.context.close()
 
 

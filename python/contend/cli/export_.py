@@ -7,10 +7,12 @@ from pathlib import Path
 import click
 
 from contend.cli.common import load_report, shown
+from contend.errors import BadInput
 from contend.units import parse_fraction
 
 TABLES = ("csv", "parquet", "junit", "openmetrics")
 TRACES = ("perfetto", "chrome")
+STACKS = "folded"
 SUFFIX = {
     "csv": "csv",
     "parquet": "parquet",
@@ -26,9 +28,10 @@ SUFFIX = {
 @click.option(
     "--to",
     "form",
-    type=click.Choice([*TABLES, *TRACES, "svg", "png"]),
+    type=click.Choice([*TABLES, *TRACES, STACKS, "svg", "png"]),
     required=True,
-    help="svg and png write one file a plot; perfetto and chrome the recorded timelines as counters.",
+    help="svg and png write one file a plot; perfetto and chrome the recorded timelines as counters; folded the"
+    " off-CPU stacks of a recording, in µs, for flamegraph.pl or speedscope.",
 )
 @click.option(
     "-o",
@@ -63,6 +66,10 @@ def command(run: str, form: str, output: Path | None, fail_above: str) -> int:
 
         print(shown(export_sample(directory, form, output)))
         return 0
+    if form == STACKS:
+        raise BadInput(
+            "a run has no stacks", hint="contend sample --sched process --off-cpu-stacks records them"
+        )
     report = load_report(directory)
     if form in TABLES:
         from contend.report.export import export

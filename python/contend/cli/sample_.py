@@ -50,6 +50,12 @@ if TYPE_CHECKING:
     type=click.Choice(["process", "cgroup", "thread"]),
     help="Histograms of times on a CPU, off it and waiting for one, of each (tables sched_hist, sched_total).",
 )
+@click.option(
+    "--off-cpu-stacks",
+    "stacks",
+    is_flag=True,
+    help="With --sched: where tasks were in their code when they blocked, by time (table sched_stack).",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No lines while it goes on.")
 @click.option(
     "--json", "as_json", is_flag=True, help="The summary as one JSON document, the last line of stdout."
@@ -62,6 +68,7 @@ def command(
     length: str | None,
     source: str,
     sched: str | None,
+    stacks: bool,
     quiet: bool,
     as_json: bool,
     runs: Path,
@@ -77,6 +84,7 @@ def command(
       contend sample -- make -j4 test
       contend sample -i 100ms -o before -- ./bench
       contend sample --for 30s
+      contend sample --sched process --off-cpu-stacks -- ./bench
       contend report before --open
       contend sql before "select name, sum(user_ns) from process_use group by name"
     """
@@ -89,6 +97,7 @@ def command(
         for_ns=parse_duration_ns(length) if length is not None else None,
         source=source,
         sched=sched or "",
+        stacks=stacks,
     )
     if command and shutil.which(command[0]) is None:
         raise BadInput(

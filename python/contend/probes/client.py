@@ -72,12 +72,17 @@ def _installed() -> Path:
 
 
 def record_all(
-    interval_ms: float, *, cpus: Sequence[int] | None = None, source: str = "auto", sched: str = ""
+    interval_ms: float,
+    *,
+    cpus: Sequence[int] | None = None,
+    source: str = "auto",
+    sched: str = "",
+    stacks: bool = False,
 ) -> dict[str, Any]:
     """The configuration of a probe that records everything this build can.
 
     `cpus`: those the probe keeps to. `source`: of the processes' figures. `sched`: whose scheduler histograms
-    (process, cgroup, thread), none when it is empty; they need BPF.
+    (process, cgroup, thread), none when it is empty; they need BPF. `stacks`: with them, where tasks blocked.
     """
     config: dict[str, Any] = {
         "interval_ms": interval_ms,
@@ -88,7 +93,7 @@ def record_all(
     }
     if sched:
         # Its programs run on everybody's time: only then is the kernel asked to count it.
-        config |= {"sched": {"by": sched}, "bpf_stats": True}
+        config |= {"sched": {"by": sched, **({"stacks": True} if stacks else {})}, "bpf_stats": True}
     return config
 
 

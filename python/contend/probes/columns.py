@@ -179,6 +179,17 @@ TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "migrations": "times on another CPU than the one before",
         },
     ),
+    "sched_stack": (
+        f"Where tasks were when they blocked; {CHANGES}. With `--off-cpu-stacks`, where BPF works.",
+        {
+            **_TIME,
+            "subject": "whose",
+            "stack": "its calls, the outermost first, semicolons between them: FILE+OFFSET of a program or library, "
+            "NAME_[k] in the kernel",
+            "off_cpu_ns": "time until it ran again, waiting for a CPU included; it counts when it ends",
+            "count": "how many times",
+        },
+    ),
 }  # fmt: skip
 
 

@@ -34,7 +34,19 @@ LATER = 4  # times that a batch may grow while writing would disturb
 MERGE_FILES = 32
 MERGED_ROWS = 1 << 20  # a file beyond it is not worth merging any more
 # What rows are sorted by, as far as a table has it; then by time.
-_KEYS = ("pid", "start_ns", "cgroup", "cpu", "device", "interface", "subject", "kind", "resource", "victim")
+_KEYS = (
+    "pid",
+    "start_ns",
+    "cgroup",
+    "cpu",
+    "device",
+    "interface",
+    "subject",
+    "stack",
+    "kind",
+    "resource",
+    "victim",
+)
 _NAME = re.compile(r"^(?P<table>[a-z_]+)-(?P<first>\d{4,})(?:-(?P<last>\d{4,}))?\.parquet$")
 
 

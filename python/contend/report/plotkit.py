@@ -21,7 +21,7 @@ class Plot:
     maps names to colours; `headers` and `table` say the same in figures; `role` tells where it belongs."""
 
     id: str
-    role: str  # answer, points, strip, timeline
+    role: str  # answer, points, strip, timeline, histogram, stacks
     title: str
     caption: str
     spec: Spec

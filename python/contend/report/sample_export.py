@@ -1,4 +1,4 @@
-"""A recording in the formats of others: tables as CSV or Parquet, and its totals as OpenMetrics."""
+"""A recording in the formats of others: tables as CSV or Parquet, its totals as OpenMetrics, stacks folded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from contend.errors import BadInput, HostFailed
 from contend.probes.series import series_files
 from contend.report.exposition import Family, exposition
+from contend.sample.stacks import folded, read_stacks
 from contend.store import SAMPLE_FILE, RunDirectory
 from contend.units import NS_PER_S
 
@@ -24,12 +25,23 @@ def export_sample(run: RunDirectory, form: str, output: Path | None) -> Path:
     """Write it; where. Raises BadInput for a format that recordings do not have, HostFailed for a full disk."""
     if form in ("csv", "parquet"):
         return _tables(run, form, output or run.path / "export")
+    if form == "folded":
+        lines = list(folded(read_stacks(run, everyone=True).stacks))
+        if not lines:
+            raise BadInput(
+                f"'{run.path}' holds no stacks",
+                hint="record with --sched process --off-cpu-stacks; they need BPF",
+            )
+        return _text("\n".join(lines) + "\n", output or run.path / "export.folded")
     if form != "openmetrics":
         raise BadInput(
-            f"a recording has no {form} form", hint="csv, parquet, openmetrics, perfetto or chrome"
+            f"a recording has no {form} form", hint="csv, parquet, openmetrics, folded, perfetto or chrome"
         )
-    target = output or run.path / "export.txt"
-    text = exposition(_families(run))
+    return _text(exposition(_families(run)), output or run.path / "export.txt")
+
+
+def _text(text: str, target: Path) -> Path:
+    """Write it whole; where."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f".{target.name}.part")

@@ -9,7 +9,9 @@ from contend.report import html
 from contend.report.sample_plots import sample_plots
 from contend.report.sample_series import SampleLines, Users, read_sample
 from contend.report.sample_terminal import value, verdict_words
+from contend.report.stack_plot import programs, stack_plot
 from contend.report.theme import stylesheet
+from contend.sample.stacks import read_stacks
 from contend.sample.summary import Summary
 from contend.units import NS_PER_S, format_duration
 
@@ -23,7 +25,8 @@ RANGES = 12  # of the list for those who cannot drag a brush
 def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
     """The page as text. `shown_as`: the directory as a person would type it. Names are escaped wherever they stand."""
     lines = read_sample(run.series)
-    plots = sample_plots(lines, summary.cpus)
+    found = read_stacks(run)
+    plots = [*sample_plots(lines, summary.cpus), *filter(None, [stack_plot(found)])]
     phases = summary.phases if len(summary.phases) > 1 else ()
     environment = run.read_json("environment.json")
     return html.environment().get_template("sample.html.j2").render(
@@ -35,6 +38,7 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
         measures=list(_measures(summary)),
         plots=plots,
         ranges=list(_ranges(lines)),
+        programs=programs(found),
         users=_users(lines.users),
         facts=_facts(summary, environment),
         cost=list(_cost(summary)),

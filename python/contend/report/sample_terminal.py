@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from contend.sample.summary import Consumer, Measure, Summary
@@ -20,6 +21,7 @@ _VERDICTS = {
     "idle": "Hardware idle: look at the software",
     "unknown": "Not known",
 }
+_SYSTEM_CALL = re.compile(r"^__[a-z0-9]+_sys_")  # what the architecture puts before its name
 LISTS = {
     "cpu": "CPUs",
     "run_delay": "tasks waiting for a CPU",
@@ -46,6 +48,9 @@ def lines(summary: Summary) -> Iterator[str]:
     if summary.top:
         yield ""
         yield from _consumers(summary)
+    if summary.stacks:
+        yield ""
+        yield from _stacks(summary)
     yield ""
     yield from _own(summary)
 
@@ -113,6 +118,31 @@ def _consumer(by: str, consumer: Consumer) -> str:
     unit = {"cpu": "CPUs", "run_delay": "s/s", "io": "B/s", "memory": "B"}[by]
     count = f" ×{consumer.processes}" if consumer.processes > 1 else ""
     return f"{value(consumer.value, unit):>10}  {consumer.name[: 26 - len(count)]}{count}"
+
+
+def _stacks(summary: Summary) -> Iterator[str]:
+    """Time, program, times, and below it the calls: as many as a line holds."""
+    yield "Longest off the CPU, by where (sleeping on purpose counts too)"
+    for stack in summary.stacks:
+        yield f"  {value(stack.off_cpu_s, 's'):>10}  {stack.subject[:40]} ×{stack.count:,}"
+        yield f"{'':14}{_where(stack.frames, 64)}"
+
+
+def _where(frames: Sequence[str], width: int) -> str:
+    """The kernel's innermost call and its outermost, mostly the system call; then those of the program that fit.
+
+    >>> _where(["main+0x1", "libc.so.6+0x2", "__x64_sys_read_[k]", "vfs_read_[k]", "pipe_read_[k]"], 64)
+    'pipe_read ← … ← read | libc.so.6+0x2 ← main+0x1'
+    """
+    kernel = [_SYSTEM_CALL.sub("", f).removesuffix("_[k]") for f in reversed(frames) if f.endswith("_[k]")]
+    program = [frame for frame in reversed(frames) if not frame.endswith("_[k]")]
+    words = " ← ".join([kernel[0], "…", kernel[-1]] if len(kernel) > 2 else kernel)
+    for at, frame in enumerate(program):
+        more = frame if not words else f"{words} {'←' if at else '|'} {frame}"
+        if len(more) > width - 4:
+            return f"{words} {'←' if at else '|'} …"[:width]
+        words = more
+    return words[:width] or "(where is not known)"
 
 
 def _own(summary: Summary) -> Iterator[str]:

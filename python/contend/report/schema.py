@@ -255,6 +255,13 @@ def sample_schema() -> Schema:
         "io": "bytes a second read from and written to disks",
         "memory": "bytes resident, on the average",
     }
+    stack = closed(
+        "Where tasks blocked, all processes of one name (or of one cgroup) together.",
+        subject=TEXT,
+        frames={**TEXTS, "description": "outermost first; NAME_[k] is in the kernel"},
+        off_cpu_s={**NUMBER, "description": "time until they ran again, added up"},
+        count={**COUNT, "description": "times"},
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend recording",
@@ -283,6 +290,10 @@ def sample_schema() -> Schema:
                 "type": "object",
                 "properties": {by: {**many(consumer), "description": unit} for by, unit in lists.items()},
                 "additionalProperties": False,
+            },
+            stacks={
+                **many(stack),
+                "description": "most time off a CPU, with --off-cpu-stacks; of the command's processes where there is one",
             },
             lateness=maybe(closed("How late samples were.", median_ns=COUNT, p99_ns=COUNT, max_ns=COUNT)),
             probe_share=maybe(NUMBER, "the probe's CPU time as a part of one CPU"),

@@ -37,6 +37,7 @@ class Asked:
     for_ns: int | None = None
     source: str = "auto"
     sched: str = ""
+    stacks: bool = False
 
     def __post_init__(self) -> None:
         if self.interval_ns < LEAST_INTERVAL_NS:
@@ -44,6 +45,8 @@ class Asked:
                 f"an interval of {self.interval_ns / 1e6:g} ms is below 10 ms",
                 hint="the kernel's CPU times come in steps of 10 ms; -i 10ms is the shortest",
             )
+        if self.stacks and not self.sched:
+            raise BadInput("--off-cpu-stacks needs --sched", hint="--sched process --off-cpu-stacks")
         if self.for_ns is not None and self.for_ns < self.interval_ns:
             raise BadInput("--for is shorter than one interval", hint="--for 30s, or a shorter -i")
 
@@ -118,6 +121,8 @@ def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None =
             "line": _line(asked),
             "interval_ns": asked.interval_ns,
             "sched": asked.sched,
+            "stacks": asked.stacks,
+            "pid": None,
             "began_ns": clock.monotonic_ns(),
             "began_utc": clock.utc(),
             "sources": dict(recorder.sources),
@@ -127,6 +132,7 @@ def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None =
         try:
             if asked.command:
                 command = Foreground(asked.command, signals)
+                told["pid"] = command.pid
             try:
                 run.write_json(SAMPLE_FILE, told)
             except HostFailed as error:
@@ -157,12 +163,16 @@ def _recorder(asked: Asked, writer: SeriesWriter) -> tuple[Recorder, tuple[str, 
     """With histograms if they were asked for and can be had here; else why they are missing."""
     interval_ms = asked.interval_ns / 1e6
     try:
-        return Recorder(record_all(interval_ms, source=asked.source, sched=asked.sched), writer), ()
+        config = record_all(interval_ms, source=asked.source, sched=asked.sched, stacks=asked.stacks)
+        recorder = Recorder(config, writer)
+        missing = ("no off-CPU stacks: they need BPF, as the histograms do",)
+        return recorder, missing if asked.stacks and "sched" not in recorder.sources else ()
     except HostFailed as error:
         if not asked.sched:
             raise
         recorder = Recorder(record_all(interval_ms, source=asked.source), writer)
-        why = f"no scheduler histograms: {error.message}; run delay and switches are in process_use"
+        what = "scheduler histograms" + (" and no off-CPU stacks" if asked.stacks else "")
+        why = f"no {what}: {error.message}; run delay and switches are in process_use"
         return recorder, (why,)
 
 
@@ -209,6 +219,7 @@ def _line(asked: Asked) -> str:
         words += ["--for", f"{asked.for_ns / 1e9:g}s"]
     words += ["--source", asked.source] if asked.source != "auto" else []
     words += ["--sched", asked.sched] if asked.sched else []
+    words += ["--off-cpu-stacks"] if asked.stacks else []
     return shlex.join([*words, *(("--", *asked.command) if asked.command else ())])
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from contend.probes.series import series_files
+from contend.sample.stacks import Stack, longest, read_stacks
 from contend.store import SAMPLE_FILE, RunDirectory
 from contend.units import NS_PER_S
 
@@ -63,7 +64,8 @@ class Summary:
 
     `top` holds lists by "cpu" (CPUs), "run_delay" (seconds waited a second), "io" (bytes a second read from and
     written to disks) and "memory" (bytes resident, on the average). `verdict` is what was the limit, over all;
-    `phases` are the parts in which it was the same.
+    `phases` are the parts in which it was the same. `stacks` are the calls in which most time was spent off a CPU, of
+    the command's processes where there is one.
     """
 
     begin_ns: int
@@ -77,6 +79,7 @@ class Summary:
     recording: Mapping[str, Any]
     verdict: Alibi | None = None
     phases: tuple[Alibi, ...] = ()
+    stacks: tuple[Stack, ...] = ()
 
     @property
     def length_s(self) -> float:
@@ -102,6 +105,7 @@ class Summary:
             "verdict": None if self.verdict is None else self.verdict.to_json(),
             "host": [asdict(m) for m in self.host],
             "top": {by: [asdict(c) for c in consumers] for by, consumers in self.top.items()},
+            "stacks": [asdict(s) for s in self.stacks],
             "lateness": None if self.lateness is None else asdict(self.lateness),
             "probe_share": self.probe_share,
             "recording": dict(self.recording),
@@ -117,6 +121,7 @@ def summarise(run: RunDirectory) -> Summary:
 
     with duckdb.connect() as connection:
         summary = _Reader(connection, run).summary()
+    summary = replace(summary, stacks=longest(read_stacks(run).stacks, TOP))
     if summary.samples < 2:
         return summary
     recording = Recording.of_run(run)

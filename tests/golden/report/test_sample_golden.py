@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def test_the_summary_as_printed(tmp_path: Path) -> None:
-    text = "\n".join(lines(summarise(made_sample(tmp_path / "run")))) + "\n"
+    text = "\n".join(lines(summarise(made_sample(tmp_path / "run", stacks=True)))) + "\n"
     path = HERE / "sample.txt"
     if os.environ.get("CONTEND_GOLDEN") == "write":
         path.write_text(text, encoding="utf-8")

@@ -99,3 +99,4 @@ def test_what_it_refuses_is_said_in_its_words(tmp_path: Path, monkeypatch: pytes
 def test_histograms_are_asked_for_only_when_they_are_wanted() -> None:
     assert "sched" not in record_all(100)
     assert record_all(100, sched="cgroup")["sched"] == {"by": "cgroup"}
+    assert record_all(100, sched="process", stacks=True)["sched"] == {"by": "process", "stacks": True}

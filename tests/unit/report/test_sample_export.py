@@ -68,6 +68,17 @@ def test_openmetrics_keeps_to_the_rules(run: RunDirectory, tmp_path: Path) -> No
     assert values['contend_program_cpu_seconds_total{program="read<&>\'\\"",mode="user"}'] == 0
 
 
+def test_stacks_are_folded_as_flame_graphs_read_them(run: RunDirectory, tmp_path: Path) -> None:
+    """Of everybody, in microseconds: 30 s of half a second each."""
+    place = export_sample(made_sample(tmp_path / "run", stacks=True), "folded", tmp_path / "out.folded")
+    lines = [line.rpartition(" ") for line in place.read_text(encoding="utf-8").splitlines()]
+    first = {stack.split(";")[0]: int(count) for stack, _, count in reversed(lines)}
+    assert first == {"read<&>'\"": 15_000_000, "wait": 7_500_000, "idle": 30_000_000}
+    assert all(stack.endswith(";schedule_[k]") for stack, _, _ in lines)
+    with pytest.raises(BadInput, match="no stacks"):
+        export_sample(run, "folded", tmp_path / "none")
+
+
 def fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """Field numbers and values of a protobuf message."""
     at = 0

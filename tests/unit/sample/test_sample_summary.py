@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
-    return summarise(made_sample(tmp_path_factory.mktemp("made") / "run"))
+    return summarise(made_sample(tmp_path_factory.mktemp("made") / "run", stacks=True))
 
 
 def of(summary: Summary, what: str, subject: str = "", resource: str = "") -> tuple[float, float, float]:

@@ -53,6 +53,24 @@
       tooltip: { disableDefaultStyle: true },
     });
     views.set(node.dataset.chart, view);
+    if (node.dataset.chart.startsWith("stacks-")) zoomable(view, document.getElementById("stacks-program"));
+  };
+
+  // Stacks of calls: a click shows one as wide as the page; on what is as wide already, everything again.
+  const zoomable = (view, list) => {
+    const whole = [view.signal("x0"), view.signal("x1")];
+    const zoom = (start, end) => view.signal("x0", start).signal("x1", end).runAsync();
+    view.addEventListener("click", (_, item) => {
+      const call = item && item.datum;
+      if (!call || call.a === undefined) return;
+      const wide = call.a <= view.signal("x0") && call.b >= view.signal("x1");
+      list.value = "";
+      zoom(...(wide ? whole : [call.a, call.b]));
+    });
+    list.addEventListener("change", () => {
+      zoom(...(list.value ? list.value.split(",").map(Number) : whole));
+      status.textContent = `The stacks show ${list.selectedOptions[0].textContent}`;
+    });
   };
 
   // The visible seconds of every timeline: from the brush, or from the list of blocks.
