@@ -16,6 +16,7 @@ import numpy as np
 from contend.probes.client import ProbeProcess
 
 WORKER = Path(__file__).with_name("worker.py")
+CROWD = Path(__file__).with_name("crowd.py")
 INTERVAL_MS = 40
 # Every source tells these; CPU time is user_ns + system_ns.
 COUNTERS = ("voluntary", "involuntary", "minor_faults", "major_faults", "read_bytes")
@@ -99,3 +100,46 @@ class Rows:
             (int(event), str(name), int(code))
             for event, name, code in zip(rows["event"], rows["name"], codes, strict=True)
         ]
+
+
+class Crowd:
+    """crowd.py: many children, there when this returns, and held at their gate."""
+
+    def __init__(self, count: int, work: str, seconds: float = 0) -> None:
+        words = (sys.executable, "-S", str(CROWD), str(count), work, str(seconds))
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self._process.pid
+        assert self._line() == "there"
+
+    def __enter__(self) -> Crowd:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if self._process.poll() is None:
+            self.end()
+
+    def go(self) -> None:
+        """Past the gate: those that burn have done so and stand still then, those that exit have."""
+        self._tell()
+        assert self._line() == "past"
+
+    def end(self) -> dict[str, Any]:
+        """End them all. Their pids, and what they used together by the kernel's sum of a parent's children."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._tell()
+        self._tell()
+        lines = self._process.stdout.read().splitlines()
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+        told: dict[str, Any] = json.loads(lines[-1])
+        return told
+
+    def _tell(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()

@@ -13,7 +13,7 @@
 #define WRITEBACK (~4ULL)         /* the kernel, writing what others dirtied */
 
 #define PAIRS 16384
-#define NAMES 4096
+#define NAMES 8192 /* of those that end within two ticks */
 #define NAME_LENGTH 184
 
 /* Since Linux 6.18 a task is throttled, before it was the queue it stands in. */
@@ -53,9 +53,10 @@ struct {
     __type(value, struct charge);
 } used SEC(".maps");
 
-/* Waits that no pair had room for: CPU and disk. */
+/* What there was no room for, of CPU and disk: waits of pairs, and the use of groups. */
 __u64 lost_ns[2];
 __u64 lost_waits[2];
+__u64 lost_used_ns[2];
 
 static __always_inline void charge(void *pairs, int disk, __u64 victim, __u64 culprit, __u64 ns, __u64 waits) {
     struct pair pair = {.victim = victim, .culprit = culprit};
@@ -77,15 +78,20 @@ static __always_inline void charge(void *pairs, int disk, __u64 victim, __u64 cu
         __sync_fetch_and_add(&known->waits, waits);
 }
 
-/* Without a place for the group its use is not known; the waits, which matter more, are counted where they are lost. */
 static __always_inline void add_used(int disk, __u64 group, __u64 ns) {
     struct pair key = {.victim = group, .culprit = disk};
     struct charge first = {.wait_ns = ns}, *known = bpf_map_lookup_elem(&used, &key);
 
-    if (known)
-        __sync_fetch_and_add(&known->wait_ns, ns);
-    else
-        bpf_map_update_elem(&used, &key, &first, BPF_NOEXIST);
+    if (!known) {
+        if (!bpf_map_update_elem(&used, &key, &first, BPF_NOEXIST))
+            return;
+        known = bpf_map_lookup_elem(&used, &key); /* as in charge() */
+        if (!known) {
+            __sync_fetch_and_add(&lost_used_ns[disk], ns);
+            return;
+        }
+    }
+    __sync_fetch_and_add(&known->wait_ns, ns);
 }
 
 static __always_inline __u64 cgroup_id(const struct cgroup *cgroup) {

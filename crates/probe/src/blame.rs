@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use contend_core::table::{Rows, Table};
 use contend_core::{Error, Result};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, btf};
+use libbpf_rs::{MapCore, btf};
 
 use crate::bpf;
 use crate::config::{BlameBy, BlameConfig};
@@ -21,8 +21,8 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/blame.skel.rs"));
 }
 
-/// Pairs read by one system call.
-const BATCH: u32 = 1024;
+/// Entries of each of the maps: PAIRS of blame.h.
+const PAIRS: u32 = 16_384;
 const NOT_KEPT: &str = "(not kept apart)";
 const CPU: usize = 0;
 const DISK: usize = 1;
@@ -34,8 +34,16 @@ pub struct Blame {
     names: Names,
     pairs: Table,
     totals: Table,
-    lost: [(u64, u64); 2],
+    lost: [Lost; 2],
     dropped: u64,
+}
+
+/// What was not kept apart since the programs began.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lost {
+    wait_ns: u64,
+    waits: u64,
+    used_ns: u64,
 }
 
 /// One pair's sum since the last tick.
@@ -99,7 +107,7 @@ impl Blame {
                 &["t_ns", "resource", "victim", "wait_ns", "waits", "used_ns"],
                 &["resource", "victim"],
             ),
-            lost: [(0, 0); 2],
+            lost: [Lost::default(); 2],
             dropped: 0,
         })
     }
@@ -121,24 +129,32 @@ impl Blame {
         }
     }
 
-    /// Waits that no pair had room for, since the last tick: kept in the totals, of nobody.
+    /// What the maps had no room for since the last tick: in the sums, of nobody and by nobody.
     fn add_lost(&mut self, t_ns: u64) {
         let Some(bss) = self.skel.maps.bss_data.as_deref() else { return };
         // SAFETY: numbers in memory shared with the kernel, which may write them at any time.
-        let (lost_ns, lost_waits) = unsafe {
-            ((&raw const bss.lost_ns).read_volatile(), (&raw const bss.lost_waits).read_volatile())
+        let (ns, waits, used) = unsafe {
+            (
+                (&raw const bss.lost_ns).read_volatile(),
+                (&raw const bss.lost_waits).read_volatile(),
+                (&raw const bss.lost_used_ns).read_volatile(),
+            )
         };
-        let now = [(lost_ns[CPU], lost_waits[CPU]), (lost_ns[DISK], lost_waits[DISK])];
         for which in [CPU, DISK] {
-            let (ns, waits) = (now[which].0 - self.lost[which].0, now[which].1 - self.lost[which].1);
-            if ns > 0 {
-                let row =
-                    [t_ns, self.totals.label(0, RESOURCES[which]), self.totals.label(1, NOT_KEPT), ns, waits];
-                self.totals.push(&row);
-                self.dropped += waits;
+            let now = Lost { wait_ns: ns[which], waits: waits[which], used_ns: used[which] };
+            let before = std::mem::replace(&mut self.lost[which], now);
+            let (wait_ns, used_ns) = (now.wait_ns - before.wait_ns, now.used_ns - before.used_ns);
+            if wait_ns > 0 || used_ns > 0 {
+                let waits = now.waits - before.waits;
+                let labels =
+                    [(0, RESOURCES[which]), (1, NOT_KEPT)].map(|(at, name)| self.totals.label(at, name));
+                self.totals.push(&[t_ns, labels[0], labels[1], wait_ns, waits, used_ns]);
+                let labels = [(0, RESOURCES[which]), (1, NOT_KEPT), (2, NOT_KEPT)]
+                    .map(|(at, name)| self.pairs.label(at, name));
+                self.pairs.push(&[t_ns, labels[0], labels[1], labels[2], wait_ns, waits]);
+                self.dropped += waits.max(1);
             }
         }
-        self.lost = now;
     }
 }
 
@@ -152,9 +168,9 @@ impl Sampler for Blame {
     }
 
     fn sample(&mut self, tick: Tick) -> io::Result<()> {
+        self.names.next_tick(&self.skel.maps.names);
         let charges = [take(&self.skel.maps.cpu_pairs)?, take(&self.skel.maps.disk_pairs)?];
         let used = take(&self.skel.maps.used)?;
-        self.names.next_tick();
         for which in [CPU, DISK] {
             let used: Vec<Charge> = used.iter().filter(|u| u.culprit == which as u64).copied().collect();
             self.add(tick.t_ns, which, &charges[which], &used);
@@ -220,8 +236,7 @@ fn traced(name: &str) -> bool {
 /// Every pair of the map, which is empty then but for what came meanwhile.
 fn take(map: &impl MapCore) -> io::Result<Vec<Charge>> {
     let mut found = Vec::new();
-    for entry in map.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY).map_err(io::Error::other)? {
-        let (key, value) = entry;
+    for (key, value) in bpf::take_all(map, PAIRS)? {
         let (key, value) = (words(&key), words(&value));
         found.push(Charge { victim: key[0], culprit: key[1], wait_ns: value[0], waits: value[1] });
     }

@@ -5,9 +5,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Struct;
+use libbpf_rs::{MapCore, MapFlags, OpenObject};
 
 use crate::processes::Bpf;
 
@@ -37,18 +37,32 @@ pub fn most_pids() -> u32 {
     text.trim().parse().unwrap_or(MOST).min(MOST).next_power_of_two()
 }
 
+/// Every entry of a hash map of at most `most`, which is empty then but for what came meanwhile: key and value.
+///
+/// All in one call: libbpf-rs takes a batch that is not full for the last one, and the kernel never splits a bucket of
+/// the hash, so that most batches of fewer are not full (kernel/bpf/hashtab.c, __htab_map_lookup_and_delete_batch).
+pub fn take_all(map: &impl MapCore, most: u32) -> io::Result<impl Iterator<Item = (Vec<u8>, Vec<u8>)>> {
+    map.lookup_and_delete_batch(most, MapFlags::ANY, MapFlags::ANY).map_err(io::Error::other)
+}
+
 /// Why BPF cannot be used, for people.
 ///
 /// RLIMIT_MEMLOCK is not among the reasons: libbpf raises it where the kernel still counts BPF's memory by it.
 pub fn why(error: &libbpf_rs::Error) -> String {
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return "this kernel does not describe its types (no /sys/kernel/btf/vmlinux)".to_owned();
+    const TYPES: &str = "/sys/kernel/btf/vmlinux";
+    if !Path::new(TYPES).exists() {
+        return format!("this kernel does not describe its types (no {TYPES})");
+    }
+    if let Err(error) = Btf::from_vmlinux() {
+        return format!("this kernel's description of its types, {TYPES}, cannot be read: {error}");
+    }
+    // Locked down, the kernel takes the helpers away that read its memory, and a program that calls one is invalid:
+    // EINVAL, not EPERM (kernel/trace/bpf_trace.c, bpf_tracing_func_proto).
+    let lockdown = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    if lockdown.contains("[confidentiality]") {
+        return "the kernel is locked down (confidentiality): BPF may not read its memory".to_owned();
     }
     if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
-        let lockdown = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
-        if lockdown.contains("[confidentiality]") {
-            return "the kernel is locked down (confidentiality): BPF may not read its memory".to_owned();
-        }
         return "BPF is not permitted: it needs root, or CAP_BPF and CAP_PERFMON".to_owned();
     }
     format!("BPF cannot be loaded: {error:#}")

@@ -21,7 +21,8 @@ mod handles;
 mod mounts;
 mod own;
 
-use mounts::{Mounts, Paths};
+pub use mounts::Mounts;
+use mounts::Paths;
 use own::{Kind, Limits, Nodes, Own};
 
 const COLUMNS: [&str; 16] = [

@@ -1,14 +1,11 @@
 //! What the groups that BPF programs count are called: a cgroup's path, a process's name and number.
 use std::collections::HashMap;
-use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapCore, MapFlags};
 
+use crate::cgroups::Mounts;
 use crate::config::BlameBy;
 
 /// What is no group, by the numbers that bpf/blame.bpf.c gives it.
@@ -22,8 +19,6 @@ const SPECIAL: [(u64, &str); 6] = [
 ];
 /// Names held; beyond it those not met for the longest are forgotten.
 const HELD: usize = 16_384;
-/// The kernel's kind of a handle that is a kernfs node's number (FILEID_KERNFS, include/linux/exportfs.h).
-const HANDLE_KERNFS: i32 = 0xfe;
 /// The programs stamp a process's start in units of 2^20 ns.
 const START_SHIFT: u32 = 20;
 
@@ -31,8 +26,10 @@ const START_SHIFT: u32 = 20;
 pub struct Names {
     by: BlameBy,
     tick_ns: u64,
-    cgroups: Option<(OwnedFd, PathBuf)>,
+    mounts: Mounts,
     known: HashMap<u64, Known>,
+    /// Those that had ended by the tick before, and by this one, by their keys in the map of the ended.
+    ended: [Vec<Vec<u8>>; 2],
     tick: u64,
 }
 
@@ -52,15 +49,18 @@ impl Names {
         Self {
             by,
             tick_ns: 1_000_000_000 / u64::try_from(hertz).unwrap_or(100).max(1),
-            cgroups: (by == BlameBy::Cgroup).then(mounted).flatten(),
+            mounts: if by == BlameBy::Cgroup { Mounts::read() } else { Mounts::default() },
             known: HashMap::new(),
+            ended: Default::default(),
             tick: 0,
         }
     }
 
-    /// A tick begins.
-    pub fn next_tick(&mut self) {
+    /// A tick begins. `ended` as in [`Names::of`].
+    pub fn next_tick(&mut self, ended: &impl MapCore) {
         self.tick += 1;
+        let [before, now] = &mut self.ended;
+        *before = std::mem::replace(now, ended.keys().collect());
     }
 
     /// The group's name. `ended` holds those that BPF programs kept of groups that are gone.
@@ -95,10 +95,10 @@ impl Names {
         self.ask(id)
     }
 
-    /// A tick ends: whoever ended during it has been named.
+    /// A tick ends. Of those that ended before the last one nothing more will be heard: a wait in which one of them ran
+    /// is charged when it ends itself, which may be in the tick after.
     pub fn forget_ended(&mut self, ended: &impl MapCore) -> io::Result<()> {
-        let ids: Vec<Vec<u8>> = ended.keys().collect();
-        for id in ids {
+        for id in std::mem::take(&mut self.ended[0]) {
             match ended.delete(&id) {
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
                     return Err(io::Error::other(error.to_string()));
@@ -118,7 +118,7 @@ impl Names {
     fn ask(&self, id: u64) -> Option<String> {
         match self.by {
             BlameBy::Process => self.process(id),
-            BlameBy::Cgroup => self.cgroup(id),
+            BlameBy::Cgroup => self.mounts.v2_path(id),
         }
     }
 
@@ -131,34 +131,6 @@ impl Names {
         let early = ((began * self.tick_ns) >> START_SHIFT) as u32;
         let late = (((began + 1) * self.tick_ns) >> START_SHIFT) as u32;
         (stamp.wrapping_sub(early) <= late.wrapping_sub(early)).then(|| format!("{name}:{pid}"))
-    }
-
-    /// Its directory, opened by number (open_by_handle_at(2)), below where the hierarchy is mounted.
-    fn cgroup(&self, id: u64) -> Option<String> {
-        #[repr(C)]
-        struct Handle {
-            bytes: u32,
-            kind: i32,
-            id: [u8; 8],
-        }
-        let (mount, root) = self.cgroups.as_ref()?;
-        let mut handle = Handle { bytes: 8, kind: HANDLE_KERNFS, id: id.to_ne_bytes() };
-        // SAFETY: a file_handle as the call wants it, with room for as many bytes as it says.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_open_by_handle_at,
-                mount.as_raw_fd(),
-                std::ptr::from_mut(&mut handle),
-                libc::O_PATH | libc::O_CLOEXEC,
-            )
-        };
-        if fd < 0 {
-            return None;
-        }
-        // SAFETY: just opened, and nobody else's.
-        let directory = unsafe { OwnedFd::from_raw_fd(i32::try_from(fd).ok()?) };
-        let path = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()?;
-        Some(format!("/{}", path.strip_prefix(root).ok()?.to_string_lossy()))
     }
 }
 
@@ -186,23 +158,6 @@ fn name_and_start(stat: &[u8]) -> Option<(String, u64)> {
     let name = String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned();
     let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
     Some((name, rest.split_ascii_whitespace().nth(19)?.parse().ok()?))
-}
-
-/// Where the v2 hierarchy is, from /proc/self/mountinfo.
-fn mounted() -> Option<(OwnedFd, PathBuf)> {
-    let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let line =
-        text.lines().find(|line| line.split(" - ").nth(1).is_some_and(|of| of.starts_with("cgroup2 ")))?;
-    let path = PathBuf::from(line.split(' ').nth(4)?);
-    Some((open_directory(&path)?, path))
-}
-
-fn open_directory(path: &Path) -> Option<OwnedFd> {
-    let name = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: a string that ends with a zero.
-    let fd = unsafe { libc::open(name.as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
-    // SAFETY: just opened, and nobody else's.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 #[cfg(test)]

@@ -41,15 +41,20 @@ impl Mounts {
         found
     }
 
-    /// The v2 group of an id, where it is not one that v1 may tell apart further.
-    pub fn by_id(&self, id: u64) -> Option<Paths> {
+    /// The path of the v2 group of an id, though no process may be in it; None where it has been removed.
+    pub fn v2_path(&self, id: u64) -> Option<String> {
         let inside = self.handles.as_ref()?.below_mount(id)?;
         let root = self.v2.as_ref()?.root.trim_end_matches('/');
-        let v2 = match inside.to_string_lossy() {
+        Some(match inside.to_string_lossy() {
             inside if inside.is_empty() && root.is_empty() => "/".to_owned(),
             inside if inside.is_empty() => root.to_owned(),
             inside => format!("{root}/{inside}"),
-        };
+        })
+    }
+
+    /// The v2 group of an id, where it is not one that v1 may tell apart further.
+    pub fn by_id(&self, id: u64) -> Option<Paths> {
+        let v2 = self.v2_path(id)?;
         (v2 != "/" || !self.has_v1()).then(|| Paths { v2: Some(v2), ..Paths::default() })
     }
 

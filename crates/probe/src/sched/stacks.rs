@@ -6,12 +6,11 @@ use contend_core::table::{Rows, Table};
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::symbols::{Kernel, User};
+use crate::bpf;
 
 /// Different call stacks kept, and sums by subject and stack held between two ticks.
 pub const MOST_TRACES: u32 = 16 * 1024;
 pub const MOST_WAITS: u32 = 16 * 1024;
-
-const BATCH: u32 = 1024;
 
 /// Whose time, and where it was.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -53,8 +52,7 @@ impl Stacks {
         traces: &impl MapCore,
     ) -> io::Result<HashMap<Of, (u64, u64)>> {
         let mut sums: HashMap<Of, (u64, u64)> = HashMap::new();
-        let taken = waits.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        for (key, value) in taken.map_err(io::Error::other)? {
+        for (key, value) in bpf::take_all(waits, MOST_WAITS)? {
             let word = |at: usize| {
                 key.get(4 * at..4 * at + 4)
                     .and_then(|bytes| bytes.try_into().ok())
