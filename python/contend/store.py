@@ -9,7 +9,7 @@
     findings.json      the analysis; report.html the page made from it
 
 A recording of `contend sample` is a smaller one: sample.json (what was asked, how it ended), environment.json, series,
-summary.json, report.html.
+summary.json, report.html. One of `contend watch -o` has recording.json instead, and watch.json for its summary.
 
 Crash guarantees: a row that `append` returned from is on the disk; a torn last line is cut off when the run
 is opened again; whole files are written beside their name and renamed, so they are old or new, never half.
@@ -30,7 +30,7 @@ from contend.errors import BadInput, HostFailed, UnknownName
 from contend.ledger import append_line, is_locked, read_rows, truncate_torn_line
 
 SCHEMA_VERSION = 1
-PLAN_FILE, SAMPLE_FILE = "plan.json", "sample.json"
+PLAN_FILE, SAMPLE_FILE, WATCH_FILE = "plan.json", "sample.json", "recording.json"
 Row = dict[str, Any]
 
 
@@ -61,12 +61,26 @@ class RunDirectory:
         )
 
     @classmethod
+    def at(cls, path: Path) -> RunDirectory:
+        """The directory a user named, new or empty. Raises BadInput for another."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise BadInput(f"'{path}' is not empty", hint="name a new directory with -o DIR")
+        except OSError as error:
+            raise BadInput(
+                f"cannot make '{path}': {error.strerror}", hint="choose another with -o DIR"
+            ) from error
+        return cls(path)
+
+    @classmethod
     def open(cls, path: str | Path, *, samples: bool = False) -> RunDirectory:
-        """An existing run; with `samples` a recording of `contend sample` will do. Raises BadInput when it is none."""
+        """An existing run; with `samples` a recording of `contend sample` or `contend watch` will do. Raises BadInput
+        when it is none."""
         directory = Path(path)
         if not directory.exists():
             places = (directory.parent, Path("runs"))
-            marks = (PLAN_FILE, SAMPLE_FILE) if samples else (PLAN_FILE,)
+            marks = (PLAN_FILE, SAMPLE_FILE, WATCH_FILE) if samples else (PLAN_FILE,)
             raise UnknownName(
                 "run",
                 str(path),
@@ -74,14 +88,14 @@ class RunDirectory:
             )
         run = cls(directory)
         if not (directory / PLAN_FILE).is_file():
-            if not run.is_sample:
+            if not run.is_sample and not run.is_watch:
                 raise BadInput(
                     f"'{path}' is not a run directory: it has no {PLAN_FILE}",
                     hint="name a directory that `contend run` made, like runs/NAME-TIME",
                 )
             if not samples:
                 raise BadInput(
-                    f"'{path}' is a recording of `contend sample`: it has no trials",
+                    f"'{path}' is a recording of `contend {'sample' if run.is_sample else 'watch'}`: it has no trials",
                     hint=f"contend report {path}, contend sql {path} … and contend export {path} … work on it",
                 )
         return run
@@ -90,6 +104,11 @@ class RunDirectory:
     def is_sample(self) -> bool:
         """Whether `contend sample` made it."""
         return (self.path / SAMPLE_FILE).is_file()
+
+    @property
+    def is_watch(self) -> bool:
+        """Whether `contend watch -o` made it."""
+        return (self.path / WATCH_FILE).is_file()
 
     @property
     def trials_path(self) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import signal
@@ -175,6 +176,20 @@ def test_the_command_accuses_with_exit_4_and_tells_machines_and_scrapers(contend
         assert charged[str(burner.pid)] > 0.1 * row["wait_ns"]
         assert f'victim="{row["name"]}"' in metrics.read_text(encoding="utf-8")
         assert "<h1" in (contend.path / "seen/report.html").read_text(encoding="utf-8")
+        again = contend("report", "seen", "--json").fine().json()
+        assert again == document, "the rows say what was said"
+        query = (
+            f"select sum(wait_ns)::BIGINT ns from blame where resource = 'cpu' and victim = '{row['name']}'"
+        )
+        assert contend("sql", "seen", "--json", query).fine().json() == [{"ns": row["wait_ns"]}]
+        contend(*asked, "-o", contend.path / "seen").error(2, "not empty")
+        contend("export", "seen", "--to", "csv").fine()
+        assert (
+            (contend.path / "seen/export/blame.csv").read_text(encoding="utf-8").startswith("t_ns,resource,")
+        )
+        contend("export", "seen", "--to", "openmetrics").error(2, "watch")
+        contend("compare", "seen", "seen").error(2, "contend watch")
+        assert "--alert" in contend("list", "runs", "--runs", ".").fine().out
         assert [p.name for p in contend.path.iterdir() if p.name.startswith(".watch.prom")] == []
 
 
@@ -202,6 +217,35 @@ def test_without_bpf_it_says_correlation_and_gives_no_verdict(contend: Home) -> 
     assert document.code == 5, document
     assert document.json()["kind"] == "correlation"
     assert "correlation" in document.json()["note"]
+
+
+def test_killed_outright_it_can_still_be_read(contend: Home) -> None:
+    """What was not written yet is lost, and what the watch cost; that it was killed is said."""
+    with contend.start("watch", "-i", "100ms", "-o", "seen", "--json") as process:
+        for _ in range(3):
+            process.stderr.readline()
+        process.kill()
+        process.wait()
+    said = contend("report", "seen").fine()
+    assert "contend was ended before the watch was" in " ".join(said.out.split())
+    assert (contend.path / "seen/report.html").exists()
+
+
+def test_a_full_disk_ends_the_recording_and_not_the_watch(contend: Home, full_disk: Path) -> None:
+    place = full_disk / "seen"
+    with contend.start("watch", "-i", "100ms", "--for", "3s", "-o", str(place), "--json") as process:
+        process.stderr.readline()
+        subprocess.run(
+            ["dd", "if=/dev/zero", f"of={full_disk / 'filler'}", "bs=64k"],
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert "the recording ends here" in err
+    assert "No space left" in err
+    assert "Traceback" not in err
+    assert json.loads(out)["kind"] == "blame", "the answer comes all the same"
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ SUFFIX = {
 def command(run: str, form: str, output: Path | None, fail_above: str) -> int:
     """Write RUN as tidy CSV or Parquet (a row a trial and metric), JUnit, OpenMetrics, a trace, or its plots.
 
-    Of a recording of `contend sample`, csv and parquet write a directory with a file a table.
+    Of a recording of `contend sample` or `contend watch`, csv and parquet write a directory with a file a table.
     """
     from contend.store import RunDirectory
 
@@ -61,7 +61,7 @@ def command(run: str, form: str, output: Path | None, fail_above: str) -> int:
         export_counters(directory, form, target)
         print(shown(target))
         return 0
-    if directory.is_sample:
+    if directory.is_sample or directory.is_watch:
         from contend.report.sample_export import export_sample
 
         print(shown(export_sample(directory, form, output)))

@@ -47,9 +47,9 @@ def command(what: str | None, runs: Path, as_json: bool) -> int:
 
 def _runs(place: Path) -> dict[str, str]:
     """Directories of runs and recordings, oldest first, and the command that each came from."""
-    from contend.store import PLAN_FILE, SAMPLE_FILE
+    from contend.store import PLAN_FILE, SAMPLE_FILE, WATCH_FILE
 
-    marks = [mark for name in (PLAN_FILE, SAMPLE_FILE) for mark in place.glob(f"*/{name}")]
+    marks = [mark for name in (PLAN_FILE, SAMPLE_FILE, WATCH_FILE) for mark in place.glob(f"*/{name}")]
     found = {}
     for mark in sorted(marks, key=lambda path: path.stat().st_mtime):
         try:

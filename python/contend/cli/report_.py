@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def command(run: str, verbose: bool, as_json: bool, open_page: bool) -> int:
     """Analyse RUN (a run directory) again, write findings.json and report.html, and print the table.
 
-    Of a recording of `contend sample` it writes summary.json and report.html, and prints the summary.
+    Of a recording of `contend sample` or `contend watch -o` it writes summary.json, or watch.json, and report.html, and
+    prints the summary.
     Works on an interrupted run too: what is on disk is what counts.
     """
     from contend.store import RunDirectory
@@ -30,6 +31,11 @@ def command(run: str, verbose: bool, as_json: bool, open_page: bool) -> int:
     directory = RunDirectory.open(run, samples=True)
     if directory.is_sample:
         _sample(directory, as_json)
+        return _opened(directory, open_page)
+    if directory.is_watch:
+        from contend.cli.watch_ import report_again
+
+        report_again(directory, as_json)
         return _opened(directory, open_page)
     report = write_report(directory)
     if as_json:

@@ -7,17 +7,18 @@ import datetime
 import json
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from contend.contention.blame import Period
-    from contend.contention.watch import Watch
+    from contend.contention.watch import Watch, Watched
     from contend.report.watch_document import WatchReport
     from contend.report.watch_terminal import Shower
+    from contend.store import RunDirectory
 
 SHORTEST_NS = 50_000_000
 
@@ -53,7 +54,7 @@ SHORTEST_NS = 50_000_000
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write watch.json and report.html there at the end.",
+    help="A new directory for the recording: every row for contend sql, and at the end watch.json and report.html.",
 )
 @click.option(
     "--no-bpf", is_flag=True, help="Use the weaker watch that needs no BPF: a correlation, no blame."
@@ -89,15 +90,14 @@ def command(
       contend watch nginx --for 30s --alert 20%           exit 4 if neighbours cost nginx more than that
       contend watch '/machine.slice' --by cgroup -o seen  a page about the virtual machines
     """
-    from contend.contention import alert as alerts
-    from contend.contention.findings import findings
-    from contend.contention.groups import choose, matches
+    from contend.contention.groups import choose
     from contend.contention.watch import Watch
+    from contend.contention.watch_record import WatchRecord
     from contend.environment import fingerprint
     from contend.errors import BadInput
     from contend.interrupts import Interrupts
-    from contend.report.watch_document import WatchReport, document
     from contend.report.watch_metrics import Exporter, write
+    from contend.store import RunDirectory
     from contend.units import parse_duration_ns, parse_fraction
 
     interval_ns = parse_duration_ns(interval)
@@ -110,14 +110,28 @@ def command(
     if threshold is not None and not 0 < threshold < 1:
         raise BadInput(f"--alert {alert} is not between 0 and 100 %", hint="--alert 20%")
 
-    began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    told: dict[str, Any] = {
+        "line": shlex.join(["contend", *sys.argv[1:]]),
+        "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "scope": scope,
+        "asked_by": by,
+        "threshold": threshold,
+    }
+    environment = fingerprint()
+    run = None if output is None else RunDirectory.at(output)
     exporter = Exporter()
     with Interrupts() as interrupts:
-        watch = Watch(choose(by), interval_ns, bpf=not no_bpf)  # type: ignore[arg-type]
-        machines = watch.watched.namer.machines
-
-        def keep(name: str) -> bool:
-            return (not scope or matches(scope, name)) and (by != "vm" or name in machines)
+        record = None
+        if run is not None:
+            run.write_json("environment.json", environment)
+            record = WatchRecord(run, told, lambda text: print(text, file=sys.stderr))
+        try:
+            watch = Watch(choose(by), interval_ns, bpf=not no_bpf, record=record)  # type: ignore[arg-type]
+        except BaseException:
+            if run is not None and not run.is_watch:  # it never began
+                run.remove()
+            raise
+        keep = _keep(told, watch.watched)
 
         def seen(period: Period) -> None:
             shower.show(watch.watched, period)
@@ -128,26 +142,51 @@ def command(
             _observe(watch, interrupts, length_ns, seen)
         interrupts.hold()
         watch.stop()
-        report = WatchReport(
-            watched=watch.watched,
-            findings=findings(watch.watched, keep),
-            alert=None if threshold is None else alerts.judge(watch.watched, threshold, keep),
-            scope=scope,
-            command=shlex.join(["contend", *sys.argv[1:]]),
-            began=began,
-            environment=fingerprint(),
-            keep=keep,
-        )
+        report = _report(watch.watched, told, environment)
         if openmetrics is not None:
             write(openmetrics, exporter.render(watch.watched, None))
-        if output is not None:
-            _write_page(report, output)
-        if as_json:
-            json.dump(document(report), sys.stdout, allow_nan=False)
-            print()
-        else:
-            _summary(report, output)
+        _finish(report, run, as_json)
     return 0 if report.alert is None else report.alert.exit_code
+
+
+def report_again(run: RunDirectory, as_json: bool) -> None:
+    """watch.json, report.html and the summary of a recorded watch, from its rows."""
+    from contend.contention.watch_record import read_watched
+    from contend.store import WATCH_FILE
+
+    told = run.read_json(WATCH_FILE)
+    report = _report(read_watched(run), told, run.read_json("environment.json"))
+    _finish(report, run, as_json)
+
+
+def _keep(told: Mapping[str, Any], watched: Watched) -> Callable[[str], bool]:
+    """Which victims are shown and alerted for. Machines may be found while it goes on."""
+    from contend.contention.groups import matches
+
+    scope, machines = str(told["scope"]), told["asked_by"] == "vm"
+
+    def keep(name: str) -> bool:
+        return (not scope or matches(scope, name)) and (not machines or name in watched.namer.machines)
+
+    return keep
+
+
+def _report(watched: Watched, told: Mapping[str, Any], environment: Mapping[str, Any]) -> WatchReport:
+    from contend.contention.alert import judge
+    from contend.contention.findings import findings
+    from contend.report.watch_document import WatchReport
+
+    keep, threshold = _keep(told, watched), told["threshold"]
+    return WatchReport(
+        watched=watched,
+        findings=findings(watched, keep),
+        alert=None if threshold is None else judge(watched, threshold, keep),
+        scope=str(told["scope"]),
+        command=str(told["line"]),
+        began=str(told["began"]),
+        environment=environment,
+        keep=keep,
+    )
 
 
 def _observe(watch: Watch, interrupts: object, length_ns: int | None, seen: Callable[[Period], None]) -> None:
@@ -173,26 +212,42 @@ def _shower(as_json: bool, keep: Callable[[str], bool]) -> Shower:
     return Lines(lambda line: print(line, file=stream, flush=True), keep)
 
 
-def _summary(report: WatchReport, output: Path | None) -> None:
+def _finish(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
+    """The page, and the answer even where that cannot be written."""
+    from contend.errors import HostFailed
+
+    failed = None
+    try:
+        if run is not None:
+            _write_page(report, run)
+    except HostFailed as error:
+        failed = error
+    _tell(report, run, as_json)
+    if failed is not None:
+        raise failed
+
+
+def _tell(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
+    """On stdout: the document, or the summary for people."""
+    from contend.report.watch_document import document
+
+    if as_json:
+        json.dump(document(report), sys.stdout, allow_nan=False)
+        print()
+        return
     from rich.console import Console
 
     from contend.cli.common import shown
     from contend.report.watch_terminal import summary
 
     summary(report, Console(highlight=False))
-    if output is not None:
-        print(f"report: {shown(output / 'report.html')}")
+    if run is not None:
+        print(f"{shown(run.path)}   report: {shown(run.path / 'report.html')}")
 
 
-def _write_page(report: WatchReport, directory: Path) -> None:
-    from contend.errors import HostFailed
+def _write_page(report: WatchReport, run: RunDirectory) -> None:
     from contend.report.watch_document import document
     from contend.report.watch_html import render_watch
-    from contend.report.watch_metrics import write
 
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HostFailed(f"cannot make {directory}: {error.strerror}", hint="-o DIR") from error
-    write(directory / "watch.json", json.dumps(document(report), allow_nan=False, indent=1) + "\n")
-    write(directory / "report.html", render_watch(report))
+    run.write_json("watch.json", document(report))
+    run.write_text("report.html", render_watch(report))

@@ -69,18 +69,20 @@ def machine_name(command: str, cgroup: str) -> str | None:
 class Namer:
     """Names as the probe gives them (`name:pid`), a machine's instead of its QEMU's.
 
-    One pid keeps one name: a process that changed it by exec is shown by its latest, as the same group.
+    One pid keeps one name: a process that changed it by exec is shown by its latest, as the same group. `asks` False:
+    of a host of another day, whose machines are all known.
     """
 
     by_pid: dict[str, str] = field(default_factory=dict)
     machines: set[str] = field(default_factory=set)
+    asks: bool = True
 
     def __call__(self, label: str) -> str:
         if not _QEMU.match(label):
             return label
         pid = label.rpartition(":")[2]
         if pid not in self.by_pid:
-            name = self._machine(pid)
+            name = self._machine(pid) if self.asks else None
             self.by_pid[pid] = label if name is None else f"{name}:{pid}"
             if name is not None:
                 self.machines.add(self.by_pid[pid])

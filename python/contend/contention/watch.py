@@ -19,6 +19,7 @@ from contend.probes.base import Cost
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from contend.contention.watch_record import WatchRecord
     from contend.interrupts import Interrupts
     from contend.probes.base import Table
     from contend.probes.client import Drained, ProbeProcess
@@ -30,7 +31,7 @@ _AFTER_NS = 30_000_000  # after a tick, for the probe to have its rows ready
 @dataclass(slots=True)
 class Watched:
     """A watch so far. `note` says what is worse than it could be, and why; `loading_ns` is the CPU time that starting
-    the probe and loading its programs took once, and is in `cost`."""
+    the probe and loading its programs took once, and is in `cost`; `last_ns` is where the next period begins."""
 
     kind: Kind
     by: Literal["cgroup", "process"]
@@ -41,21 +42,41 @@ class Watched:
     namer: Namer = field(default_factory=Namer)
     cost: Cost = field(default_factory=lambda: Cost(cpu_ns=0, samples=0))
     loading_ns: int = 0
+    last_ns: int = 0
+    _first: Period | None = None  # the probe's first sample comes at once: part of the first interval
+
+    def take(self, tables: Mapping[str, Table]) -> Iterator[Period]:
+        """Add what the probe's rows tell, in the order of time; the periods that are complete with it."""
+        for period in _READ[self.kind](tables, self.last_ns, self):
+            self.last_ns = period.end_ns
+            if self.blame.whole is None and self._first is None and 2 * period.length_ns < self.interval_ns:
+                self._first = period
+                continue
+            if self._first is not None:
+                period.join(self._first)
+                self._first = None
+            self.blame.add(period)
+            yield period
 
 
 class Watch:
     """A probe at work. `periods` yields what was charged, an interval at a time; `stop` ends it and gives the rest."""
 
-    def __init__(self, by: Literal["cgroup", "process"], interval_ns: int, *, bpf: bool = True) -> None:
-        """Start it. Raises HostFailed where neither kind of watch is possible here."""
+    def __init__(
+        self,
+        by: Literal["cgroup", "process"],
+        interval_ns: int,
+        *,
+        bpf: bool = True,
+        record: WatchRecord | None = None,
+    ) -> None:
+        """Start it; its rows go to `record` too. Raises HostFailed where neither kind of watch is possible here."""
         probe, kind, note = _start(by, interval_ns, bpf)
-        self._probe = probe
-        self._last_ns = time.monotonic_ns()
-        self._first: Period | None = (
-            None  # the probe's first sample comes at once: part of the first interval
-        )
+        self._probe, self._record = probe, record
         source = "; ".join(probe.sources.values())
-        self.watched = Watched(kind, by, interval_ns, source, note)
+        self.watched = Watched(kind, by, interval_ns, source, note, last_ns=time.monotonic_ns())
+        if record is not None:
+            record.begin(self.watched)
         list(self._taken(probe.drain()))
         self.watched.loading_ns = self.watched.cost.cpu_ns
 
@@ -74,25 +95,16 @@ class Watch:
 
     def stop(self) -> list[Period]:
         """End the probe. What it still had is added; the probe's last sample is taken now."""
-        return list(self._taken(self._probe.stop()))
+        rest = list(self._taken(self._probe.stop()))
+        if self._record is not None:
+            self._record.close(self.watched)
+        return rest
 
     def _taken(self, drained: Drained) -> Iterator[Period]:
-        watched = self.watched
-        watched.cost = drained.cost
-        for period in _READ[watched.kind](drained.tables, self._last_ns, watched):
-            self._last_ns = period.end_ns
-            if (
-                watched.blame.whole is None
-                and self._first is None
-                and 2 * period.length_ns < watched.interval_ns
-            ):
-                self._first = period
-                continue
-            if self._first is not None:
-                period.join(self._first)
-                self._first = None
-            watched.blame.add(period)
-            yield period
+        self.watched.cost = drained.cost
+        if self._record is not None:
+            self._record.keep(drained.coded)
+        yield from self.watched.take(drained.tables)
 
 
 def _blamed(tables: Mapping[str, Table], begin_ns: int, watched: Watched) -> Iterator[Period]:

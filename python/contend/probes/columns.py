@@ -190,6 +190,28 @@ TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "count": "how many times",
         },
     ),
+    "blame": (
+        f"Who waited for whom, by `contend watch -o`; {CHANGES}. A wait counts when it ends. See docs/concepts/blame.md.",
+        {
+            **_TIME,
+            "resource": "cpu or disk",
+            "victim": "who waited: a cgroup's path, or name:pid",
+            "culprit": "who had the CPU meanwhile, or whose requests were ahead; in parentheses where it was nobody",
+            "wait_ns": "time that it cost the victim",
+            "waits": "how many waits it had a part in",
+        },
+    ),
+    "blame_total": (
+        f"What each waited and used in all; {CHANGES}. A victim's rows of blame sum to its `wait_ns`.",
+        {
+            **_TIME,
+            "resource": "cpu or disk",
+            "victim": "who",
+            "wait_ns": "time it waited: on CPU the kernel's run delay",
+            "waits": "how many waits ended",
+            "used_ns": "time it was on a CPU, or its own part of the service of its disk requests",
+        },
+    ),
 }  # fmt: skip
 
 
@@ -198,7 +220,7 @@ def reference_page() -> str:
     parts = [
         "# Series",
         "",
-        "Generated from the code by `make docs`. What `contend run` and `contend sample` record beside what they",
+        "Generated from the code by `make docs`. What `contend run`, `sample` and `watch -o` record beside what they",
         "measure: the files `series/TABLE-*.parquet` of a run, and tables of `contend sql`. A name's ending is its",
         "unit: `_ns` nanoseconds, `_bytes` bytes, none a count. Every `t_ns` is CLOCK_MONOTONIC. A column is absent",
         "where the kernel does not tell it; a file `TABLE-0000-0031.parquet` holds what `TABLE-0000.parquet` to",

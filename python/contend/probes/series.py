@@ -46,6 +46,7 @@ _KEYS = (
     "kind",
     "resource",
     "victim",
+    "culprit",
 )
 _NAME = re.compile(r"^(?P<table>[a-z_]+)-(?P<first>\d{4,})(?:-(?P<last>\d{4,}))?\.parquet$")
 

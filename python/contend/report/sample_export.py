@@ -25,6 +25,11 @@ def export_sample(run: RunDirectory, form: str, output: Path | None) -> Path:
     """Write it; where. Raises BadInput for a format that recordings do not have, HostFailed for a full disk."""
     if form in ("csv", "parquet"):
         return _tables(run, form, output or run.path / "export")
+    if run.is_watch:
+        raise BadInput(
+            f"a recording of contend watch has no {form} form",
+            hint="csv or parquet; contend watch --openmetrics",
+        )
     if form == "folded":
         lines = list(folded(read_stacks(run, everyone=True).stacks))
         if not lines:

@@ -80,6 +80,8 @@ def alert(of: Alert) -> str:
 
 def cost(watched: Watched) -> str:
     """What the watch itself used, as far as it is known."""
+    if not watched.cost.samples:
+        return "what the probe itself used is not known: contend was ended before the watch was"
     length = max(watched.blame.length_ns, 1)
     programs = f", its BPF programs {percent(watched.cost.bpf_ns / length)}" if watched.cost.bpf_ns else ""
     lost = f"; {watched.cost.dropped} waits had no room" if watched.cost.dropped else ""

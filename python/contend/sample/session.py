@@ -225,14 +225,4 @@ def _line(asked: Asked) -> str:
 
 def sample_directory(output: Path | None, runs: Path, stamp: str) -> RunDirectory:
     """Where a recording goes: `output`, new or empty, or a new one below `runs`. Raises BadInput or HostFailed."""
-    if output is None:
-        return RunDirectory.create(runs, "sample", stamp)
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        if any(output.iterdir()):
-            raise BadInput(f"'{output}' is not empty", hint="name a new directory with -o DIR")
-    except OSError as error:
-        raise BadInput(
-            f"cannot make '{output}': {error.strerror}", hint="choose another with -o DIR"
-        ) from error
-    return RunDirectory(output)
+    return RunDirectory.create(runs, "sample", stamp) if output is None else RunDirectory.at(output)

@@ -1,0 +1,97 @@
+"""A watch that was recorded says from its rows what it said while it went on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contend.contention import watch_record
+from contend.contention.watch import Watched
+from contend.contention.watch_record import WatchRecord, read_watched
+from contend.errors import BadInput, HostFailed
+from contend.probes.base import Coded, Cost
+from contend.report.watch_document import document
+from contend.store import WATCH_FILE, RunDirectory
+from support import blame_rows
+from support.blame_rows import S
+
+
+def coded(table: Mapping[str, Any]) -> Coded:
+    """As the probe hands it out."""
+    columns, names = {}, {}
+    for column, values in table.items():
+        if values.dtype == object:
+            names[column] = sorted(set(values))
+            columns[column] = np.array([names[column].index(v) for v in values], "u8")
+        else:
+            columns[column] = values
+    return Coded(columns, names)
+
+
+def recorded(place: Path, seconds: int, **changes: Any) -> tuple[RunDirectory, Watched]:
+    """A watch of so many intervals, drained in two parts, the first sample at once as the probe takes it."""
+    place.mkdir()
+    run = RunDirectory(place)
+    watched = Watched("blame", "cgroup", S, "BPF", "a note", last_ns=S // 2)
+    record = WatchRecord(run, {"line": "contend watch", "scope": ""}, pytest.fail)
+    record.begin(watched)
+    first = [(S // 2 + 1000, "cpu", "/web.service", "/batch.service", 5)]
+    rows = first + blame_rows.steady(seconds)
+    for part in (rows[:16], rows[16:]):
+        tables = blame_rows.tables(part)
+        record.keep({name: coded(table) for name, table in tables.items()})
+        for _ in watched.take(tables):
+            pass
+    watched.cost = Cost(cpu_ns=7, samples=seconds)
+    watched.loading_ns = 3
+    watched.namer.by_pid["7"] = "web:7"
+    record.close(watched)
+    return run, watched
+
+
+def test_what_is_read_is_what_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ticks are read at a time."""
+    run, watched = recorded(tmp_path / "run", 12)
+    said = document(blame_rows.report(watched))
+    assert said["length_ns"] == 12 * S - S // 2
+    for ticks in (1, 5, 256):
+        monkeypatch.setattr(watch_record, "TICKS", ticks)
+        found = read_watched(run)
+        assert document(blame_rows.report(found)) == said
+        assert (found.cost, found.loading_ns, found.note) == (watched.cost, 3, "a note")
+        assert found.blame.apart == watched.blame.apart
+
+
+def test_a_machine_keeps_its_name_and_nobody_new_is_asked(tmp_path: Path) -> None:
+    run, _ = recorded(tmp_path / "run", 2)
+    namer = read_watched(run).namer
+    assert (namer("qemu-system-x86:7"), namer("qemu-system-x86:1")) == ("web:7", "qemu-system-x86:1")
+
+
+def test_a_watch_that_was_killed_has_no_cost_and_one_without_rows_no_victims(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    WatchRecord(run, {}, pytest.fail).begin(Watched("blame", "process", S, "BPF"))
+    found = read_watched(run)
+    assert (found.cost.samples, found.blame.whole) == (0, None)
+    run.write_json(WATCH_FILE, {"schema_version": 1})
+    with pytest.raises(BadInput, match="kind"):
+        read_watched(run)
+
+
+def test_a_disk_that_takes_nothing_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    record = WatchRecord(RunDirectory(tmp_path), {}, said.append)
+
+    def full(*_: object) -> None:
+        raise HostFailed("no space", hint="free some")
+
+    assert record._writer is not None
+    monkeypatch.setattr(record._writer, "add", full)
+    for _ in range(2):
+        record.keep({})
+    record.close(Watched("blame", "process", S, "BPF"))
+    assert said == ["warning: the recording ends here: no space\n  hint: free some"]
