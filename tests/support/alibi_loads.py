@@ -176,13 +176,17 @@ class Ground:
            "limit", f"{queue_kb}kb")  # fmt: skip
         return namespace, "10.213.7.2"
 
-    def close(self) -> None:
-        """End the loads and remove all that was made, idempotent."""
+    def end_loads(self) -> None:
+        """End what was started, idempotent."""
         for process in self._processes:
             process.kill()
         for process in self._processes:
             process.wait()
         self._processes.clear()
+
+    def close(self) -> None:
+        """End the loads and remove all that was made, idempotent."""
+        self.end_loads()
         self._clean.close()
 
 

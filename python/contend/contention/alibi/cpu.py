@@ -220,7 +220,7 @@ def _worth_a_look(table: Mapping[str, Array], grid: Grid, room: Flags) -> list[A
     names, process = np.unique(keys, return_inverse=True)
     score = np.zeros(len(names))
     busy = ("busiest_thread_ns", process * 2**22 + table["busiest_tid"].astype(np.int64), limits.BUSY, np.inf)
-    turns = ("cpu_ns", process * 2**22, 1 - limits.TURNS, 1 + limits.TURNS)
+    turns = ("cpu_ns", process * 2**22, limits.TURNS_LEAST, limits.TURNS_MOST)
     for column, key, low, high in (busy, turns):
         cells, at = np.unique(key[inside] * grid.bins + which[inside], return_inverse=True)
         share = np.bincount(at, table[column][inside], len(cells)) / grid.widths[cells % grid.bins]
@@ -246,10 +246,11 @@ def _process(
     together = grid.summed(t, table["cpu_ns"][rows]) / grid.widths
     single = grid.summed(t, table["busiest_thread_ns"][rows]) / grid.widths
     threads = grid.mean(t, table["threads"][rows])
-    turns = (np.abs(together - 1) <= limits.TURNS) & (single < limits.BUSY) & (np.nan_to_num(threads) > 1)
-    # Half of the time at exactly one CPU is a rule, not chance; a quota of one CPU is another rule.
-    turns &= room & (throttled < limits.THROTTLED)
-    if turns.mean() >= 0.5:
+    turns = (together >= limits.TURNS_LEAST) & (together <= limits.TURNS_MOST) & (single < limits.BUSY)
+    # Only where cores are idle does using one CPU say anything; a quota of one CPU is another rule.
+    free = room & (throttled < limits.THROTTLED)
+    turns &= free & (np.nan_to_num(threads) > 1)
+    if turns.sum() >= max(limits.TURNS_BINS, limits.TURNS_SHARE * free.sum()):
         measures = (
             Measure("CPUs used by all its threads together", together, "CPUs", "table process_use, user_ns + system_ns"),
             Measure("time on a CPU of its busiest thread", single, "fraction", where),

@@ -1,4 +1,7 @@
-"""Disks, by their queues: how long a request takes now against how long it takes on this device when it is alone."""
+"""Disks, by their queues: how long a request takes now against how long it takes on this device when it is alone.
+
+Or, where that is not known: how deep the queue is against the depth at which the device did as much already.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contend.contention.alibi import limits
+from contend.contention.alibi.ceiling import knees
 from contend.contention.alibi.grid import Grid, by_key
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.track import Judged, Measure, Track, mean
 
 if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Array, Floats
+    from contend.contention.alibi.grid import Array, Flags, Floats
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,13 @@ def judge_disks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
     found.idle["disk"] = round(1 - busiest, 4)
     if stalled is not None and not found.tracks:
         share = mean(grid, stalled)
-        if share >= 0.5:
+        if share >= 0.5 and busiest < 0.5 * share:
+            # Requests that a limit holds back wait before the device counts them (block/blk-throttle.c).
+            found.notes.append(
+                f"tasks waited for I/O {share:.0%} of the time while every disk was idle at least {1 - busiest:.0%} of it:"
+                " an I/O limit of their cgroup (io.max, blkio.throttle), or a file system that is elsewhere"
+            )
+        elif share >= 0.5:
             found.notes.append(
                 f"tasks waited for disk requests {share:.0%} of the time, without a queue: the time of one request after"
                 " the other, not the device's capacity"
@@ -79,18 +89,25 @@ def _device(
         slower = takes / alone
         compared = (slower >= limits.DISK_SLOWER) | (larger <= limits.DISK_LARGER)
     by_queue = np.where(compared, slower >= limits.DISK_SLOWER, depth >= limits.DISK_DEEP)
-    saturated = deep & by_queue
+    knee = _knees(own, grid, whole, deep)
+    flat = deep & (depth >= limits.DEEPER * knee) & (busy >= limits.KEPT_BUSY)
+    saturated = (deep & by_queue) | flat
     if not saturated.any():
         return None
     # Of a request's time all but the unloaded part is waiting, while there are requests.
     with np.errstate(invalid="ignore", divide="ignore"):
-        waiting = np.where(compared, 1 - 1 / slower, 1 - 1 / depth) * np.minimum(busy, 1.0)
+        waiting = np.where(compared, 1 - 1 / slower, 1 - 1 / depth)
+        waiting = np.where(flat & ~by_queue, 1 - knee / depth, waiting) * np.minimum(busy, 1.0)
     waited = np.fmax(waiting, np.nan_to_num(stalled)) if stalled is not None else waiting
     rate = np.add(now[0].bytes, now[1].bytes) / grid.widths * 1e9
     measures = [
         Measure("requests in flight, mean", depth, "requests", "table disk, read_ns + write_ns"),
         Measure("time of a request", takes / 1e6, "ms", "table disk, read_ns + write_ns a request"),
         Measure("time of a request alone, in this recording", alone / 1e6, "ms", "table disk, lightly loaded"),
+        Measure(
+            "requests in flight at which it did as much already", np.where(flat, knee, np.nan), "requests",
+            "table disk, in this recording",
+        ),
         Measure("requests a second", count / grid.widths * 1e9, "IOPS", "table disk, reads + writes"),
         Measure("bytes a second", rate, "B/s", "table disk, read_bytes + write_bytes"),
     ]  # fmt: skip
@@ -99,6 +116,20 @@ def _device(
             Measure("time in which some task waited for I/O", stalled, "fraction", "table host, psi_io_some_ns")
         )  # fmt: skip
     return Track("disk", name, saturated, waited, tuple(measures))
+
+
+def _knees(own: Mapping[str, Array], grid: Grid, whole: Grid, deep: Flags) -> Floats:
+    """By bin, the depth at which the device had reached its throughput already, in this recording."""
+
+    def rates(of: Grid) -> tuple[list[Floats], Floats]:
+        both = [_requests(own, of, kind) for kind in ("read", "write")]
+        each: list[Floats] = [sum(r.count for r in both) / of.widths, sum(r.bytes for r in both) / of.widths]
+        return each, sum(r.took_ns for r in both) / of.widths
+
+    now, _ = rates(grid)
+    seen, depth = rates(whole)
+    busy = whole.grown(own["t_ns"], own["busy_ns"]) / whole.widths
+    return knees(deep, now, depth, seen, busy >= limits.KEPT_BUSY)
 
 
 def _requests(own: Mapping[str, Array], grid: Grid, kind: str) -> _Requests:

@@ -21,7 +21,8 @@ from contend.contention.alibi.verdict import RESOURCES, Alibi
 def judge(recording: Recording, start_ns: int | None = None, end_ns: int | None = None) -> Alibi:
     """The verdict on one phase, [start_ns, end_ns) of CLOCK_MONOTONIC; None: from the first, to the last sample.
 
-    Unloaded times of disks are taken from the whole recording, everything else from the phase alone. A phase that
+    What disks and network queues do unloaded, and at most, is taken from the whole recording, everything else from the
+    phase alone. A phase that
     the samples do not cover has the verdict "unknown".
 
     >>> from contend.probes.client import ProbeProcess
@@ -93,7 +94,7 @@ def _all(recording: Recording, grid: Grid) -> list[Judged]:
     throttling, throttled = judge_throttling(recording, grid)
     disks = judge_disks(recording, grid, whole)
     blame_for_paging(memory, disks, recording, grid)
-    found = [memory, throttling, disks, judge_networks(recording, grid)]
+    found = [memory, throttling, disks, judge_networks(recording, grid, whole)]
     seen = cores(recording, grid)
     if seen is None:
         found.append(Judged(unknown=["CPUs and threads: no cpu table"], blind=True))

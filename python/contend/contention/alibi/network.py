@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contend.contention.alibi import limits
+from contend.contention.alibi.ceiling import knees
 from contend.contention.alibi.grid import Grid, by_key
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.track import Judged, Measure, Track, mean
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 _REFUSALS = ("overlimits", "drops", "requeues")
 
 
-def judge_networks(recording: Recording, grid: Grid) -> Judged:
-    """Interfaces whose queue stands while the link refuses more, and those at their known speed in one direction."""
+def judge_networks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
+    """Interfaces whose queue stands while the link refuses more, and those at their known speed in one direction.
+
+    whole: the recording's own bins, in which a queue's ceiling is looked for.
+    """
     found, queues, net = Judged(), recording.get("qdisc"), recording.get("net")
     if queues is None:
         found.unknown.append("network queues: no qdisc table")
     else:
         names = queues["interface"]
         for interface, rows in by_key(names):
-            track = _queue(str(interface), {k: v[rows] for k, v in queues.items()}, grid)
+            track = _queue(str(interface), {k: v[rows] for k, v in queues.items()}, grid, whole)
             if track is not None:
                 found.tracks.append(track)
     used = 0.0
@@ -43,7 +47,7 @@ def judge_networks(recording: Recording, grid: Grid) -> Judged:
     return found
 
 
-def _queue(interface: str, own: Mapping[str, Array], grid: Grid) -> Track | None:
+def _queue(interface: str, own: Mapping[str, Array], grid: Grid, whole: Grid) -> Track | None:
     """The fullest of an interface's queues: with classes or several hardware queues there are many."""
     best: Track | None = None
     for kind, rows in by_key(own["kind"]):
@@ -53,13 +57,17 @@ def _queue(interface: str, own: Mapping[str, Array], grid: Grid) -> Track | None
         def summed(column: str, rows: Array = rows, at: Array = at, n: int = len(times)) -> Array:
             return np.bincount(at, own[column][rows], n)
 
-        standing = grid.mean(times, (summed("backlog_packets") > 0).astype(np.float64))
+        packets, sent = summed("backlog_packets"), summed("sent_bytes")
+        standing = grid.mean(times, (packets > 0).astype(np.float64))
         refused = sum(np.nan_to_num(grid.grown(times, summed(c))) for c in _REFUSALS if c in own)
         saturated = (np.nan_to_num(standing) >= limits.BACKLOG) & (refused > 0)
+        knee = _knees(times, packets, sent, grid, whole)
+        deeper = np.nan_to_num(grid.mean(times, packets)) >= limits.DEEPER * knee
+        saturated |= deeper
         if not saturated.any():
             continue
         queued = grid.mean(times, summed("backlog_bytes"))
-        rate = grid.grown(times, summed("sent_bytes")) / grid.widths * 1e9
+        rate = grid.grown(times, sent) / grid.widths * 1e9
         measures = (
             Measure("samples at which its queue held packets", standing, "fraction", "table qdisc, backlog_packets"),
             Measure("bytes in its queue, mean", queued, "B", "table qdisc, backlog_bytes"),
@@ -68,12 +76,26 @@ def _queue(interface: str, own: Mapping[str, Array], grid: Grid) -> Track | None
                 "table qdisc, overlimits + drops + requeues",
             ),
             Measure("sent", rate, "B/s", "table qdisc, sent_bytes"),
+            Measure(
+                "packets in its queue at which it sent as much already", np.where(deeper, knee, np.nan), "packets",
+                "table qdisc, in this recording",
+            ),
             Measure("part of its highest rate in this phase", rate / np.nanmax(rate), "fraction", "table qdisc, sent_bytes"),
         )  # fmt: skip
         track = Track("network", f"{interface} ({kind})", saturated, standing, measures)
         if best is None or track.waiting(grid) > best.waiting(grid):
             best = track
     return best
+
+
+def _knees(times: Array, packets: Array, sent: Array, grid: Grid, whole: Grid) -> Floats:
+    """By bin with a deep queue, the packets that waited when the interface sent as much already, in this recording."""
+    rates = [of.grown(times, sent) / of.widths for of in (grid, whole)]
+    never_empty = whole.mean(times, (packets > 0).astype(np.float64)) >= 1
+    deep = (grid.mean(times, packets) >= limits.QUEUE_DEEP) & (
+        grid.mean(times, (packets > 0).astype(np.float64)) >= 1
+    )
+    return knees(deep, rates[:1], whole.mean(times, packets), rates[1:], never_empty)
 
 
 def _link(interface: str, own: Mapping[str, Array], grid: Grid, speed: float, found: Judged) -> float:

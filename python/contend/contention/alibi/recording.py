@@ -101,10 +101,10 @@ class Recording:
         return self.tables.get(table)
 
     def between(self, start_ns: int, end_ns: int) -> Recording:
-        """What was recorded in [start_ns, end_ns]; disks stay whole, for what they do unloaded."""
+        """What was recorded in [start_ns, end_ns]; disks and network queues stay whole, for what they do else."""
         tables = dict(self.tables)
         for name, table in tables.items():
-            if name != "disk":
+            if name not in ("disk", "qdisc"):
                 first = int(table["t_ns"].searchsorted(start_ns, "left"))
                 last = int(table["t_ns"].searchsorted(end_ns, "right"))
                 tables[name] = {column: values[first:last] for column, values in table.items()}
