@@ -16,6 +16,7 @@ import pytest
 
 from contend.platforms.cgroups import Layout, read_layout
 from contend.probes.client import ProbeProcess, program
+from contend.probes.snapshot import device_of
 from support.prerequisites import need
 from support.processes import Recording, Worker
 
@@ -31,11 +32,12 @@ class Group:
         self.v2 = None if layout.v2 is None else layout.v2.root / name
         v1 = {
             controller: layout.v1[controller].root / name
-            for controller in ("cpu", "memory")
+            for controller in ("cpu", "memory", "blkio")
             if controller in layout.v1
         }
         self.cpu = v1.get("cpu", self.v2)
         self.memory = v1.get("memory", self.v2)
+        self.io = v1.get("blkio", self.v2)
         self.v1 = bool(v1)
         self.directories = {directory for directory in (self.v2, *v1.values()) if directory is not None}
         for directory in self.directories:
@@ -60,6 +62,11 @@ class Group:
         assert self.cpu is not None
         values = dict(line.split() for line in (self.cpu / "cpu.stat").read_text().splitlines())
         return int(values["throttled_time"] if self.v1 else int(values["throttled_usec"]) * 1000)
+
+    def waited_for_cpu_ns(self) -> int:
+        assert self.v2 is not None
+        some = (self.v2 / "cpu.pressure").read_text().splitlines()[0]
+        return int(some.rpartition("total=")[2]) * 1000
 
     def remove(self) -> None:
         for directory in self.directories:
@@ -131,6 +138,54 @@ def test_throttling_and_limits_are_told_in_the_units_they_say(group: Group) -> N
     assert 0 < int(used["memory_bytes"].max()) <= 256 << 20
     if group.v2 is not None:
         assert int(used["psi_cpu_some_ns"].sum()) > 0  # who is throttled waits for a CPU
+
+
+def test_a_group_that_begins_between_two_samples_counts_from_its_begin() -> None:
+    need(os.geteuid() == 0, "making control groups needs root")
+    recording = Recording("auto", interval_ms=60_000)  # one sample at first, one at the end
+    made = Group(read_layout())
+    try:
+        need(made.cpu is not None and (made.cpu / "cpu.stat").exists(), "no cpu controller to be had")
+        made.limit_cpu(0.2)
+        with Worker() as worker:
+            made.take(worker.pid)
+            worker.do("burn 0.15")
+            recording.settle()
+            throttled, waited = made.throttled_ns(), made.waited_for_cpu_ns() if made.v2 is not None else 0
+            rows = recording.finish()
+    finally:
+        made.remove()
+    used = of_group(rows.tables, made.path)
+    assert len(used["t_ns"]) == 1
+    assert throttled > 100e6
+    assert int(used["throttled_ns"][0]) == pytest.approx(throttled, rel=0.02)
+    assert int(used["throttled_periods"][0]) > 0
+    if made.v2 is not None:
+        assert waited > 100e6
+        assert int(used["psi_cpu_some_ns"][0]) == pytest.approx(waited, rel=0.02)
+
+
+def test_bytes_at_the_disks_by_the_controller_of_groups(group: Group, tmp_path: Path) -> None:
+    device = device_of(tmp_path)
+    assert device is not None, "the temporary directory lies on no disk; set TMPDIR to one that does"
+    names = ("io.stat", "blkio.throttle.io_service_bytes_recursive")
+    need(group.io is not None and any((group.io / name).exists() for name in names), "no io controller")
+    data = tmp_path / "data"
+    data.write_bytes(os.urandom(6 << 20))
+    with data.open("rb+") as file:
+        os.fsync(file.fileno())
+    with Worker() as worker, Worker() as other:
+        group.take(worker.pid)
+        worker.do(f"read {data}")  # before: not in what is recorded
+        recording = Recording("auto")
+        recording.settle()
+        worker.do(f"read {data}")
+        other.do(f"read {data}")
+        rows = recording.finish()
+    used = of_group(rows.tables, group.path)
+    # A page of a program may come from the disk too.
+    assert 6 << 20 <= int(used["disk_read_bytes"].sum()) < 6.2 * (1 << 20)
+    assert int(used["disk_write_bytes"].sum()) < 1 << 20
 
 
 @pytest.fixture

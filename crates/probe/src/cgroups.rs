@@ -4,8 +4,8 @@
 //! groups of its own only there: then a process in the root of v2 is named by its v1 path, of the cpu controller.
 //!
 //! User and system time and I/O are sums of what its processes did. Its own files tell the rest; they are read only
-//! while something runs in it, or is held back. What they count begins when a group is first seen, and includes the
-//! groups below it.
+//! while something runs in it, or is held back. What they count begins with the recording, or with a group that was made
+//! later, and includes the groups below it.
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -17,15 +17,19 @@ use contend_core::table::{Rows, Table};
 use crate::kept::Files;
 use crate::processes::{Counters, Span};
 
+mod births;
+mod bytes;
 mod handles;
 mod mounts;
 mod own;
 
+use births::Births;
+use bytes::{Bytes, Moved};
 pub use mounts::Mounts;
 use mounts::Paths;
 use own::{Kind, Limits, Nodes, Own};
 
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 18] = [
     "t_ns",
     "interval_ns",
     "cgroup",
@@ -41,6 +45,8 @@ const COLUMNS: [&str; 16] = [
     "memory_limit_bytes",
     "read_bytes",
     "write_bytes",
+    "disk_read_bytes",
+    "disk_write_bytes",
     "processes",
 ];
 const PRESSURES: [&str; 3] = ["cpu.pressure", "io.pressure", "memory.pressure"];
@@ -74,6 +80,7 @@ struct State {
     memory_now: Own,
     /// Totals of the pressures at the last reading.
     last: Option<[u64; 3]>,
+    bytes: Option<Bytes>,
     processes: u64,
     /// Since the last row.
     used: Counters,
@@ -105,12 +112,14 @@ impl Groups {
 
     /// No process has been seen yet.
     pub fn new() -> Self {
+        let mounts = Mounts::read();
+        let births = Births::begin(mounts.mounted());
         Self {
-            mounts: Mounts::read(),
+            mounts,
             states: vec![State::default()],
             by_path: HashMap::new(),
             by_id: HashMap::new(),
-            nodes: Nodes::default(),
+            nodes: Nodes::new(births),
             files: Files::new(DESCRIPTORS),
             due: Vec::new(),
             table: Table::new(&COLUMNS, &["cgroup"]),
@@ -226,7 +235,15 @@ impl Groups {
         });
         let held_back = limits.throttle.throttled_ns > 0 || waited.iter().any(|ns| *ns > 0);
         let used = std::mem::take(&mut state.used);
-        if state.ran || held_back {
+        let (mut moved, mut moving) = (Moved::default(), false);
+        if let Some(bytes) = &mut state.bytes {
+            if used.read_bytes > 0 || used.write_bytes > 0 {
+                bytes.stir(span.t_ns);
+            }
+            moved = bytes.moved(span.t_ns, files);
+            moving = bytes.is_stirring(span.t_ns);
+        }
+        if state.ran || held_back || moved != Moved::default() {
             let label = *state.label.get_or_insert_with(|| table.label(0, &state.path));
             table.push(&[
                 span.t_ns,
@@ -244,10 +261,12 @@ impl Groups {
                 limits.memory_bytes,
                 used.read_bytes,
                 used.write_bytes,
+                moved.read,
+                moved.written,
                 state.processes,
             ]);
         }
-        state.stirring = state.ran || held_back;
+        state.stirring = state.ran || held_back || moving;
         state.ran = false;
         state.stirring
     }
@@ -257,6 +276,9 @@ impl Groups {
         for state in self.states.iter_mut().filter(|state| state.sample < since) {
             for own in state.pressures.iter_mut().chain([&mut state.memory_now]) {
                 own.close(&mut self.files);
+            }
+            if let Some(bytes) = &mut state.bytes {
+                bytes.close(&mut self.files);
             }
         }
         self.nodes.close_before(since, &mut self.files);
@@ -271,7 +293,7 @@ impl Groups {
         if let Some(group) = self.by_path.get(paths.name()) {
             return *group;
         }
-        let [v2, cpu, memory] = self.mounts.directories(paths);
+        let [v2, cpu, memory, io] = self.mounts.directories(paths);
         let all = [(Kind::V2, &v2), (Kind::Cpu, &cpu), (Kind::Memory, &memory)];
         let nodes =
             all.iter().filter_map(|(kind, directory)| self.nodes.add(*kind, directory.as_deref()?)).collect();
@@ -279,10 +301,16 @@ impl Groups {
             Some(directory) if memory.is_none() => Some((directory.clone(), "memory.current")),
             _ => memory.map(|directory| (directory, "memory.usage_in_bytes")),
         };
+        let io = match (&io, &v2) {
+            (Some(directory), _) => Some((directory, "blkio.throttle.io_service_bytes_recursive")),
+            (None, v2) => v2.as_ref().map(|directory| (directory, "io.stat")),
+        };
+        let bytes = io.map(|(directory, name)| Bytes::new(directory, name, self.nodes.is_born(directory)));
+        let last = v2.as_ref().and_then(|directory| self.nodes.is_born(directory).then_some([0; 3]));
         let group = Group(self.states.len() as u32);
         let path = paths.name().to_owned();
         self.by_path.insert(path.clone(), group);
-        self.states.push(State { path, directory: v2, memory, nodes, ..State::default() });
+        self.states.push(State { path, directory: v2, memory, nodes, last, bytes, ..State::default() });
         group
     }
 }
@@ -291,13 +319,16 @@ impl State {
     /// Time in which some of its tasks waited for CPU, I/O and memory since the last reading.
     fn pressures(&mut self, files: &mut Files) -> [u64; 3] {
         let Some(directory) = &self.directory else { return [0; 3] };
-        let mut now = [0; 3];
+        let mut now = self.last.unwrap_or_default();
         for ((now, own), name) in now.iter_mut().zip(&mut self.pressures).zip(PRESSURES) {
             let text = own.read(files, directory, name);
-            *now = text.and_then(|text| procfs::pressure(text).some_ns).unwrap_or(0);
+            *now = text.and_then(|text| procfs::pressure(text).some_ns).unwrap_or(*now);
         }
         let last = self.last.replace(now).unwrap_or(now);
-        std::array::from_fn(|which| now[which].saturating_sub(last[which]))
+        if now.iter().zip(&last).any(|(now, last)| now < last) {
+            return now; // another group of the same name counts from 0 again
+        }
+        std::array::from_fn(|which| now[which] - last[which])
     }
 }
 

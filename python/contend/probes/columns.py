@@ -153,6 +153,9 @@ TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "memory_limit_bytes": "gauge: its limit, 0 none",
             "read_bytes": "bytes read from disks",
             "write_bytes": "bytes written to disks",
+            "disk_read_bytes": "bytes of requests to disks, by the io controller (v1: blkio), those of groups "
+            "below included; 0 where it is off",
+            "disk_write_bytes": "… written, with what the kernel wrote back for it later",
             "processes": "gauge: its processes",
         },
     ),

@@ -1,5 +1,5 @@
 //! Where the hierarchies of control groups are mounted, and which groups a process is in.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use contend_core::procfile::ProcFile;
 
@@ -20,6 +20,7 @@ pub struct Mounts {
     v2: Option<Mount>,
     cpu: Option<Mount>,
     memory: Option<Mount>,
+    io: Option<Mount>,
 }
 
 /// The groups of one process, by their paths in their hierarchies.
@@ -28,6 +29,7 @@ pub struct Paths {
     v2: Option<String>,
     cpu: Option<String>,
     memory: Option<String>,
+    io: Option<String>,
 }
 
 impl Mounts {
@@ -75,6 +77,8 @@ impl Mounts {
                 found.cpu.get_or_insert(mount);
             } else if kind == "cgroup" && has("memory") {
                 found.memory.get_or_insert(mount);
+            } else if kind == "cgroup" && has("blkio") {
+                found.io.get_or_insert(mount);
             }
         }
         found
@@ -85,14 +89,24 @@ impl Mounts {
         self.cpu.is_some()
     }
 
-    /// The directories of a process's groups: v2, v1 cpu and v1 memory. None where it cannot be seen.
-    pub fn directories(&self, paths: &Paths) -> [Option<PathBuf>; 3] {
+    /// Where each of them is.
+    pub fn mounted(&self) -> impl Iterator<Item = &Path> {
+        [&self.v2, &self.cpu, &self.memory, &self.io]
+            .into_iter()
+            .flatten()
+            .map(|mount| mount.directory.as_path())
+    }
+
+    /// The directories of a process's groups: v2, v1 cpu, v1 memory and v1 blkio. None where it cannot be seen.
+    pub fn directories(&self, paths: &Paths) -> [Option<PathBuf>; 4] {
         // The root of v2 says nothing of a process that only v1 tells apart from others.
         let v2 = paths.v2.as_deref().filter(|path| *path == paths.name());
         [
             below(&self.v2, v2),
             below(&self.cpu, paths.cpu.as_deref()),
             below(&self.memory, paths.memory.as_deref()),
+            // The requests of a process in another group of this controller, as the root, are not this group's.
+            below(&self.io, paths.io.as_deref().filter(|path| *path == paths.name())),
         ]
     }
 }
@@ -122,6 +136,9 @@ impl Paths {
             }
             if has("memory") {
                 paths.memory = Some(path.to_owned());
+            }
+            if has("blkio") {
+                paths.io = Some(path.to_owned());
             }
         }
         paths
@@ -162,6 +179,7 @@ mod tests {
             "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
              32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n\
              33 31 0:30 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n\
+             34 31 0:31 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
              41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
         );
         let found = |text: &[u8]| {
@@ -170,10 +188,10 @@ mod tests {
                 .map(|path| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default())
         };
         assert!(mounts.has_v1());
-        let both = found(b"4:memory:/m\n2:cpu,cpuacct:/c\n0::/u\n");
-        assert_eq!(both, ["/sys/fs/cgroup/unified/u", "/sys/fs/cgroup/cpu/c", "/sys/fs/cgroup/memory/m"]);
-        let old = found(b"4:memory:/m\n2:cpu,cpuacct:/c\n0::/\n");
-        assert_eq!(old, ["", "/sys/fs/cgroup/cpu/c", "/sys/fs/cgroup/memory/m"]);
+        let both = found(b"7:blkio:/\n4:memory:/m\n2:cpu,cpuacct:/c\n0::/u\n");
+        assert_eq!(both, ["/sys/fs/cgroup/unified/u", "/sys/fs/cgroup/cpu/c", "/sys/fs/cgroup/memory/m", ""]);
+        let old = found(b"7:blkio:/c\n4:memory:/m\n2:cpu,cpuacct:/c\n0::/\n");
+        assert_eq!(old, ["", "/sys/fs/cgroup/cpu/c", "/sys/fs/cgroup/memory/m", "/sys/fs/cgroup/blkio/c"]);
     }
 
     #[test]

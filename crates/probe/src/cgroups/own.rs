@@ -1,12 +1,14 @@
 //! A group's own files: what it was held back by, and what it has in memory.
 //!
 //! Its limits may stand in a group above it (a container's, a pod's, a slice's), so those are read too, once a sample
-//! for all groups below them. `cpu.stat` is only read where there is a quota: on many CPUs it is the dearest of all.
+//! for all groups below them. `cpu.stat` is only read at first, and where there is a quota: on many CPUs it is the dearest
+//! of all.
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use contend_core::procfs;
 
+use super::births::Births;
 use crate::kept::{Files, Kept};
 
 /// A v1 limit from here on is none: LONG_MAX rounded down to pages (mm/page_counter.c, PAGE_COUNTER_MAX).
@@ -46,6 +48,11 @@ impl Own {
         Some(files.last())
     }
 
+    /// Whether it was not there when last looked for.
+    pub fn is_absent(&self) -> bool {
+        self.absent > 0
+    }
+
     /// Close.
     pub fn close(&mut self, files: &mut Files) {
         files.close(&mut self.kept);
@@ -74,6 +81,9 @@ impl Throttle {
     }
 
     fn since(&self, before: &Self) -> Self {
+        if self.periods < before.periods {
+            return *self; // another group of the same name counts from 0 again
+        }
         Self {
             throttled_ns: self.throttled_ns.saturating_sub(before.throttled_ns),
             throttled_periods: self.throttled_periods.saturating_sub(before.throttled_periods),
@@ -134,11 +144,22 @@ struct Node {
 /// The directories of all groups and of those above them.
 #[derive(Debug, Default)]
 pub struct Nodes {
+    births: Births,
     nodes: Vec<Node>,
     by_directory: HashMap<PathBuf, usize>,
 }
 
 impl Nodes {
+    /// None yet.
+    pub fn new(births: Births) -> Self {
+        Self { births, ..Self::default() }
+    }
+
+    /// Whether a group began after the recording did.
+    pub fn is_born(&self, directory: &Path) -> bool {
+        self.births.is_after(directory)
+    }
+
     /// Position of a directory; its ancestors up to the mounted root are added with it.
     pub fn add(&mut self, kind: Kind, directory: &Path) -> Option<usize> {
         if let Some(at) = self.by_directory.get(directory) {
@@ -157,7 +178,7 @@ impl Nodes {
             quota: Own::default(),
             stat: Own::default(),
             memory: Own::default(),
-            last: None,
+            last: self.is_born(directory).then(Throttle::default),
             now: Limits::default(),
             sample: 0,
         });
@@ -201,12 +222,14 @@ impl Node {
             // "max 100000" in v2 and -1 in v1 are none.
             let text = self.quota.read(files, &self.directory, name);
             let limited = text.is_some_and(|text| text.first().is_some_and(u8::is_ascii_digit));
-            let text = if limited { self.stat.read(files, &self.directory, "cpu.stat") } else { None };
-            let now = text.map(Throttle::parse);
-            if let (Some(now), Some(last)) = (now, self.last) {
-                limits.throttle = now.since(&last);
+            // Without a quota nothing changes: what is first read holds until there is one.
+            if limited || self.last.is_none() {
+                let now = self.stat.read(files, &self.directory, "cpu.stat").map(Throttle::parse);
+                if let (Some(now), Some(last)) = (now, self.last) {
+                    limits.throttle = now.since(&last);
+                }
+                self.last = now.or(self.last);
             }
-            self.last = now.or(self.last);
         }
         if let Some(name) = memory {
             let text = self.memory.read(files, &self.directory, name);
