@@ -20,7 +20,7 @@ def write_series(directory: Path, rows: Sequence[dict[str, Any]], step_s: float 
     total = dict.fromkeys(
         ("t", "iowait", "steal", "reads", "writes", "queue", "psi_cpu", "psi_io", "ctxt"), 0.0
     )
-    host, cpu, disk, net = [], [], [], []
+    host, cpu, disk, net, programs = [], [], [], [], []
     now, end = rows[0]["started_ns"] - S, rows[-1]["ended_ns"] + S
     step = round(step_s * S)
     while now < end:
@@ -86,6 +86,15 @@ def write_series(directory: Path, rows: Sequence[dict[str, Any]], step_s: float 
             )
         )
         net.append((now, "lo", int(total["ctxt"]) * 900, int(total["ctxt"]) * 900))
+        use = [
+            ("victim", 0.8 * cpu_load, 0.2 * max(0.0, crowd - 1), 0),
+            ("fio", 0.02 * io, 0.0, 4_000_000 * io),
+        ]
+        use.append((f"helper-{len(host) % 12:02d}", 0.001, 0.0, 0))  # more names than a chart has colours
+        programs += [
+            (now, name, "/", round(step * busy_part), 0, round(step * delay), 0, written)
+            for name, busy_part, delay, written in use
+        ]
         now += step + round(rng.uniform(0, 0.004) * S)
     columns = {
         "host": "t_ns, ctxt, intr, procs_running, procs_blocked, psi_cpu_some_ns, psi_io_some_ns, "
@@ -93,8 +102,10 @@ def write_series(directory: Path, rows: Sequence[dict[str, Any]], step_s: float 
         "cpu": "t_ns, cpu, user_ns, nice_ns, system_ns, idle_ns, iowait_ns, irq_ns, softirq_ns, steal_ns",
         "disk": "t_ns, device, reads, read_bytes, writes, write_bytes, in_flight, busy_ns, queue_ns",
         "net": "t_ns, interface, rx_bytes, tx_bytes",
+        "process_use": "t_ns, name, cgroup, user_ns, system_ns, run_delay_ns, read_bytes, write_bytes",
     }
-    for name, data in (("host", host), ("cpu", cpu), ("disk", disk), ("net", net)):
+    tables = {"host": host, "cpu": cpu, "disk": disk, "net": net, "process_use": programs}
+    for name, data in tables.items():
         half = len(data) // 2 // 2 * 2
         for number, part in enumerate((data[:half], data[half:])):
             literal = ", ".join(str(r) for r in part)

@@ -1,8 +1,4 @@
-"""The charts of a recording: a strip to brush, and timelines that follow it.
-
-All timelines share the parameters `x0` and `x1`, the visible seconds; the page sets them from the brush in the strip,
-or from its list of ranges.
-"""
+"""The charts of a recording: a strip to brush, timelines that follow it (`contend.report.timeline`), histograms."""
 
 from __future__ import annotations
 
@@ -11,25 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contend.report.plotkit import Plot, Spec, chart
-from contend.report.sample_series import OTHERS, SampleLines, Step
+from contend.report.sample_series import SampleLines
+from contend.report.series import OTHERS, Step
 from contend.report.theme import var
+from contend.report.timeline import BRUSH, CPU_COLOURS, HEADERS, HEIGHT, Time, figures, timeline
 from contend.units import format_value
-
-HEIGHT = 140
-STATES = {
-    "user": var("c1"),
-    "nice": var("c5"),
-    "system": var("c2"),
-    "interrupts": var("c7"),
-    "soft interrupts": var("c3"),
-    "waiting for disk": var("c4"),
-    "stolen": var("c6"),
-}
-# Steps of a time axis that people count in, s.
-_TICKS = (
-    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
-    3600, 7200, 10800, 21600, 43200, 86400,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +28,7 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind("cpu", "CPU time by state", "CPUs", "How many CPUs' worth of time went where; the rest is idle.", STATES,
+    _Kind("cpu", "CPU time by state", "CPUs", "How many CPUs' worth of time went where; the rest is idle.", CPU_COLOURS,
           stacked=True, ceiling=True),
     _Kind("consumers", "CPU time by program", "CPUs",
           "The programs that used most, all processes of one name together.", {}, stacked=True, ceiling=True),
@@ -166,19 +148,11 @@ def _busy(lines: SampleLines) -> tuple[list[tuple[float, float]], str]:
 def _strip(lines: SampleLines, cpus: int) -> Plot:
     busy, header = _busy(lines)
     rows = "\n".join(f"{t},{v:.4g}" for t, v in busy)
-    brush = {
-        "name": "brush",
-        "select": {
-            "type": "interval",
-            "encodings": ["x"],
-            "mark": {"fill": var("ink"), "fillOpacity": 0.12, "stroke": var("ink"), "strokeWidth": 1},
-        },
-    }
     layer: Spec = {
-        "params": [brush],
+        "params": [BRUSH],
         "mark": {"type": "area", "color": var("c1"), "opacity": 0.75, "clip": True},
         "encoding": {
-            "x": _time_axis(lines.end_s, follow=False),
+            "x": _time(lines).axis(follow=False),
             "y": {
                 "field": "v",
                 "type": "quantitative",
@@ -190,84 +164,34 @@ def _strip(lines: SampleLines, cpus: int) -> Plot:
     }
     spec = chart(56, [layer], [])
     spec["data"] = {"values": f"{header}\n{rows}", "format": {"type": "csv"}}
-    table = (("busy", *_figures([v for _, v in busy], "CPUs")),)
+    table = (("busy", *figures([v for _, v in busy], "CPUs")),)
     caption = "CPUs in use over the whole recording. Drag across it to choose a range; a click shows everything again."
-    return Plot(
-        "strip", "strip", "The recording", caption, spec, {}, ("line", "mean", "least", "most"), table
-    )
+    return Plot("strip", "strip", "The recording", caption, spec, {}, HEADERS, table)
 
 
 def _timeline(kind: _Kind, steps: Sequence[Step], lines: SampleLines, cpus: float) -> Plot:
-    names = _names(kind, steps)
-    shades = [f"c{n % 8 + 1}" for n in range(len(names))]
-    colours = {
-        name: kind.colours.get(name, var("alone") if name == OTHERS else var(shade))
-        for name, shade in zip(names, shades, strict=True)
-    }
-    order = {name: n for n, name in enumerate(names)}
-    y: Spec = {
-        "field": "v",
-        "type": "quantitative",
-        "title": kind.unit,
-        "scale": {"domainMin": 0, "zero": True, "nice": True},
-        "axis": {"tickCount": 4, "format": ",.4~g"},
-    }
-    if not any(step.mean for step in steps):
-        y["scale"] = {"domain": [0, 1]}  # a line of zeros has no scale of its own
-    elif kind.ceiling:
-        y["scale"] = {"domain": [0, cpus], "nice": False}
-    colour = {
-        "field": "k",
-        "type": "nominal",
-        "legend": None,
-        "scale": {"domain": names, "range": list(colours.values())},
-    }
-    x = _time_axis(lines.end_s, follow=True)
-    if kind.stacked:
-        mark: Spec = {"type": "area", "clip": True}
-        encoding = {
-            "x": x,
-            "y": {**y, "stack": "zero"},
-            "color": colour,
-            "order": {"field": "o", "type": "quantitative"},
-        }
-        layers: list[Spec] = [{"mark": mark, "encoding": encoding}]
-    else:
-        y["stack"] = None
-        # A single sample between two without any would be no line at all.
-        mark = {
-            "type": "line",
-            "clip": True,
-            "strokeWidth": 1.5,
-            "point": kind.name == "latency" and {"size": 9},
-        }
-        layers = [{"mark": mark, "encoding": {"x": x, "y": y, "color": colour}}]
-        if lines.merged and kind.name != "latency":
-            peaks: Spec = {"type": "line", "clip": True, "strokeWidth": 1, "opacity": 0.45}
-            layers.insert(0, {"mark": peaks, "encoding": {"x": x, "y": {**y, "field": "m"}, "color": colour}})
-    most = lines.merged and not kind.stacked
-    data = "\n".join(f"{s.t},{s.mean},{order[s.line]}" + (f",{s.most}" if most else "") for s in steps)
-    spec = chart(HEIGHT, layers, [])
-    spec["data"] = {"values": f"t,v,o{',m' if most else ''}\n{data}", "format": {"type": "csv"}}
-    spec["transform"] = [{"calculate": f"{json.dumps(names)}[datum.o]", "as": "k"}]
-    spec["params"] = _window(lines)
+    peaks = lines.merged and not kind.stacked
     caption = kind.caption
     if lines.merged:
-        caption += f" Means of {lines.step_s:.3g} s" + ("; pale: the most in one interval." if most else ".")
-    table = tuple((name, *_figures([s.mean for s in steps if s.line == name], kind.unit)) for name in names)
-    headers = ("line", "mean", "least", "most")
-    title = f"{kind.title}, {kind.unit}" + (f" of {cpus:g}" if kind.ceiling else "")
-    return Plot(f"timeline-{kind.name}", "timeline", title, caption, spec, colours, headers, table)
+        shown = peaks and kind.name != "latency"
+        caption += f" Means of {lines.step_s:.3g} s" + ("; pale: the most in one interval." if shown else ".")
+    return timeline(
+        kind.name,
+        f"{kind.title}, {kind.unit}" + (f" of {cpus:g}" if kind.ceiling else ""),
+        kind.unit,
+        caption,
+        steps,
+        _time(lines),
+        kind.colours,
+        stacked=kind.stacked,
+        ceiling=cpus if kind.ceiling else None,
+        peaks=peaks and kind.name != "latency",
+        dots=kind.name == "latency",
+    )
 
 
-def _names(kind: _Kind, steps: Sequence[Step]) -> list[str]:
-    """Lines in the order of their legend: as their colours say, or the largest first, the rest last."""
-    totals: dict[str, float] = {}
-    for step in steps:
-        totals[step.line] = totals.get(step.line, 0.0) + step.mean
-    known = [name for name in kind.colours if name in totals]
-    others = sorted((n for n in totals if n not in known), key=lambda n: (n == OTHERS, -totals[n], n))
-    return known + others
+def _time(lines: SampleLines) -> Time:
+    return Time(lines.end_s, "the first sample")
 
 
 def _cores(lines: SampleLines) -> Plot:
@@ -276,7 +200,7 @@ def _cores(lines: SampleLines) -> Plot:
     layer: Spec = {
         "mark": {"type": "rect", "clip": True},
         "encoding": {
-            "x": {**_time_axis(lines.end_s, follow=True), "field": "a"},
+            "x": _time(lines).axis(follow=True, field="a"),
             "x2": {"field": "b"},
             "y": {
                 "field": "c",
@@ -297,9 +221,9 @@ def _cores(lines: SampleLines) -> Plot:
     }
     spec = chart(max(60, min(260, 22 * len(cpus))), [layer], [])
     spec["data"] = {"values": f"a,b,c,d,v\n{rows}", "format": {"type": "csv"}}
-    spec["params"] = _window(lines)
+    spec["params"] = _time(lines).window()
     table = tuple(
-        (f"CPU {core}", *_figures([100 * busy for *_, c, busy in lines.cores if c == core], "%"))
+        (f"CPU {core}", *figures([100 * busy for *_, c, busy in lines.cores if c == core], "%"))
         for core in cpus
     )
     caption = "Each row is a CPU, darker the busier: one row dark and the others pale is a limit that no mean shows."
@@ -313,48 +237,3 @@ def _cores(lines: SampleLines) -> Plot:
         ("CPU", "mean", "least", "most"),
         table,
     )
-
-
-def _figures(values: Sequence[float], unit: str) -> tuple[str, str, str]:
-    if not values:
-        return ("", "", "")
-    short = unit if unit in ("CPUs", "%", "MB/s", "GiB") else ""
-    return tuple(_value(v, short) for v in (sum(values) / len(values), min(values), max(values)))  # type: ignore[return-value]
-
-
-def _value(value: float, unit: str) -> str:
-    return format_value(value, "ratio").removesuffix(" ratio") + (f" {unit}" if unit else "")
-
-
-def _window(lines: SampleLines) -> list[Spec]:
-    return [{"name": "x0", "value": 0}, {"name": "x1", "value": lines.end_s}]
-
-
-def _time_axis(end: float, *, follow: bool) -> Spec:
-    """Time since the first sample, in the words of clocks; `follow` lets the page move the visible part."""
-    low, high = ("x0", "x1") if follow else ("0", repr(end))
-    span = f"({high}-{low})"
-    step = repr(float(_TICKS[-1]))
-    for tick in reversed(_TICKS[:-1]):
-        step = f"({span}<={6 * tick!r}?{tick!r}:{step})"
-    scale: Spec = {"nice": False, "zero": False}
-    if follow:
-        scale |= {"domainMin": {"expr": "x0"}, "domainMax": {"expr": "x1"}}
-    else:
-        scale["domain"] = [0, end]
-    hours = "floor(datum.value/3600)+utcFormat(datum.value*1000,':%M')"
-    clock = f"{span}<360?{hours}+utcFormat(datum.value*1000,':%S'):{hours}" if end >= 3600 else ""
-    label = clock or ("utcFormat(datum.value*1000,'%M:%S')" if end >= 120 else "format(datum.value,'~g')")
-    unit = "hours:minutes" if end >= 3600 else "minutes:seconds" if end >= 120 else "seconds"
-    return {
-        "field": "t",
-        "type": "quantitative",
-        "title": f"{unit} since the first sample",
-        "scale": scale,
-        "axis": {
-            "values": {"expr": f"sequence(ceil({low}/{step})*{step},{high}+{step}/1000,{step})"},
-            "labelExpr": label,
-            "labelFlush": True,
-            "grid": False,
-        },
-    }

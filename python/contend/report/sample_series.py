@@ -7,13 +7,14 @@ POINTS of them, so a short recording is shown as it is, and a day opens as fast 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from contend.probes.series import series_files
-from contend.report.series import CPU_STATES, PRESSURES
+from contend.report.series import CPU_STATES, OTHERS, PRESSURES, Step
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -23,17 +24,7 @@ POINTS = 1500
 CELLS = 12_000  # of the picture of all cores: more are neither seen nor drawn in time
 CONSUMERS = 7  # names a stack shows beside all others
 USERS, USER_POINTS = 15, 300  # of the table that follows the chosen range
-OTHERS = "all others"
 SHORTEST_NS = 64  # the bucket of zero, whose next begins at 128 ns, is drawn from here on
-
-
-class Step(NamedTuple):
-    """One step of one line."""
-
-    t: float
-    mean: float
-    most: float
-    line: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +59,18 @@ class SampleLines:
 
 def read_sample(directory: Path, points: int = POINTS) -> SampleLines:
     """Timelines of a series directory in at most `points` steps; none where there are fewer than two samples."""
+    with _opened(directory, points) as reader:
+        return SampleLines() if reader is None else reader.lines()
+
+
+def read_consumers(directory: Path, origin_ns: int, points: int) -> dict[str, list[Step]]:
+    """The charts of programs alone: "consumers", "delay" and "disk-users", in seconds since `origin_ns`."""
+    with _opened(directory, points) as reader:
+        return {} if reader is None else reader.consumers(origin_ns)
+
+
+@contextmanager
+def _opened(directory: Path, points: int) -> Iterator[_Reader | None]:
     import duckdb
 
     with duckdb.connect() as connection:
@@ -76,14 +79,14 @@ def read_sample(directory: Path, points: int = POINTS) -> SampleLines:
             listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
             source = f"read_parquet([{listed}], union_by_name=true)"
             connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {source}")
-        if not {"host", "cpu"} <= files.keys():
-            return SampleLines()
-        first, last, samples = connection.execute(
-            "SELECT min(t_ns), max(t_ns), count(*) FROM host"
-        ).fetchall()[0]
-        if samples < 2 or last <= first:
-            return SampleLines()
-        return _Reader(connection, set(files), first, last, samples, points).lines()
+        reader = None
+        if {"host", "cpu"} <= files.keys():
+            first, last, samples = connection.execute(
+                "SELECT min(t_ns), max(t_ns), count(*) FROM host"
+            ).fetchall()[0]
+            if samples >= 2 and last > first:
+                reader = _Reader(connection, set(files), first, last, samples, points)
+        yield reader
 
 
 class _Reader:
@@ -116,8 +119,7 @@ class _Reader:
     def lines(self) -> SampleLines:
         charts = {
             "cpu": self._rates("cpu", "cpu", CPU_STATES, 1 / NS_PER_S, "sum"),
-            "consumers": self._top("user_ns + system_ns", "name", 1 / NS_PER_S),
-            "delay": self._top("run_delay_ns", "name", 1 / NS_PER_S),
+            **self._programs(),
             "groups": self._top("user_ns + system_ns", "cgroup", 1 / NS_PER_S),
             "throttled": self._groups("throttled_ns", 1 / NS_PER_S),
             "queue": [
@@ -131,7 +133,6 @@ class _Reader:
             "disk-bytes": self._rates(
                 "disk", "device", {"read_bytes": "read", "write_bytes": "written"}, 1e-6, "key"
             ),
-            "disk-users": self._top("read_bytes + write_bytes", "name", 1e-6),
             "network": self._rates(
                 "net", "interface", {"rx_bytes": "received", "tx_bytes": "sent"}, 1e-6, "key"
             ),
@@ -146,6 +147,22 @@ class _Reader:
             (self._last - self._first) / NS_PER_S,
             self._first,
         )
+
+    def _programs(self) -> dict[str, list[Step]]:
+        return {
+            "consumers": self._top("user_ns + system_ns", "name", 1 / NS_PER_S),
+            "delay": self._top("run_delay_ns", "name", 1 / NS_PER_S),
+            "disk-users": self._top("read_bytes + write_bytes", "name", 1e-6),
+        }
+
+    def consumers(self, origin_ns: int) -> dict[str, list[Step]]:
+        """Charts that anybody is in, their times from `origin_ns` on."""
+        shift = (self._first - origin_ns) / NS_PER_S
+        return {
+            name: [step._replace(t=round(step.t + shift, 3)) for step in steps]
+            for name, steps in self._programs().items()
+            if steps
+        }
 
     def _columns(self, table: str) -> set[str]:
         if table not in self._tables:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from contend.probes.series import series_files
 from contend.units import NS_PER_S
@@ -25,20 +25,33 @@ CPU_STATES = {
 }  # fmt: skip
 PRESSURES = {"psi_cpu_some_ns": "CPU", "psi_io_some_ns": "disk", "psi_memory_some_ns": "memory"}
 
-Point = tuple[float, float, str]  # seconds, value, which line
+OTHERS = "all others"
+
+
+class Step(NamedTuple):
+    """One step of one line: its middle (s), its mean, and the most in one interval of it."""
+
+    t: float
+    mean: float
+    most: float
+    line: str
 
 
 @dataclass(frozen=True, slots=True)
 class Timelines:
     """Lines by chart: `cpu` in CPUs, `queue` in threads, `pressure` in % of the time, `disk_queue` in
-    requests, `iops` in operations a second, `network` in MB/s."""
+    requests, `iops` in operations a second, `network` in MB/s; by program `consumers` in CPUs, `delay` in tasks,
+    `disk_users` in MB/s."""
 
-    cpu: Sequence[Point] = ()
-    queue: Sequence[Point] = ()
-    pressure: Sequence[Point] = ()
-    disk_queue: Sequence[Point] = ()
-    iops: Sequence[Point] = ()
-    network: Sequence[Point] = ()
+    cpu: Sequence[Step] = ()
+    queue: Sequence[Step] = ()
+    pressure: Sequence[Step] = ()
+    disk_queue: Sequence[Step] = ()
+    iops: Sequence[Step] = ()
+    network: Sequence[Step] = ()
+    consumers: Sequence[Step] = ()
+    delay: Sequence[Step] = ()
+    disk_users: Sequence[Step] = ()
 
     @property
     def empty(self) -> bool:
@@ -52,6 +65,9 @@ def read_timelines(directory: Path | None, origin_ns: int) -> Timelines:
         return Timelines()
     import duckdb
 
+    from contend.report.sample_series import read_consumers
+
+    programs = read_consumers(directory, origin_ns, POINTS)
     with duckdb.connect() as connection:
         reader = _Reader(connection, directory, origin_ns)
         return Timelines(
@@ -66,6 +82,9 @@ def read_timelines(directory: Path | None, origin_ns: int) -> Timelines:
             network=reader.rates(
                 "net", "interface", {"rx_bytes": "received", "tx_bytes": "sent"}, scale=1e-6
             ),
+            consumers=programs.get("consumers", ()),
+            delay=programs.get("delay", ()),
+            disk_users=programs.get("disk-users", ()),
         )  # fmt: skip
 
 
@@ -93,7 +112,7 @@ class _Reader:
         low, high = self._db.execute(f"SELECT min(t_ns), max(t_ns) FROM {table}").fetchone() or (0, 0)
         return max(1, ((high or 0) - (low or 0)) // POINTS)
 
-    def gauge(self, table: str, column: str, name: str) -> list[Point]:
+    def gauge(self, table: str, column: str, name: str) -> list[Step]:
         """Mean of a gauge in every step."""
         if column not in self._open(table):
             return []
@@ -102,11 +121,11 @@ class _Reader:
             f"SELECT avg(t_ns), avg({column}) FROM {table} WHERE {column} IS NOT NULL "
             f"GROUP BY t_ns // {step} ORDER BY 1"
         ).fetchall()
-        return [(self._seconds(t), round(float(v), 3), name) for t, v in rows]
+        return [_step(self._seconds(t), round(float(v), 3), name) for t, v in rows]
 
     def rates(
         self, table: str, key: str, columns: dict[str, str], *, scale: float, by_key: bool = False
-    ) -> list[Point]:
+    ) -> list[Step]:
         """Growth a second of cumulative columns: summed over `key` (CPUs, devices), or a line for each."""
         present = [c for c in columns if c in self._open(table)]
         if not present or (key and key not in self._columns[table]):
@@ -114,7 +133,7 @@ class _Reader:
         step = self._step_ns(table)
         part = f'"{key}"' if key else "0"
         line, group = ("k", "bucket, k") if by_key else ("''", "bucket")
-        points: list[Point] = []
+        points: list[Step] = []
         for column in present:
             # A step's rate: growth over the time it covers, for each key by itself, then summed.
             rows = self._db.execute(
@@ -132,7 +151,7 @@ class _Reader:
             ).fetchall()
             name = columns[column]
             points += [
-                (self._seconds(t), _round(float(v) * scale), f"{k} {name}".strip() if by_key else name)
+                _step(self._seconds(t), _round(float(v) * scale), f"{k} {name}".strip() if by_key else name)
                 for t, v, k in rows
             ]
         return _without_idle(points)
@@ -145,10 +164,14 @@ def _round(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _without_idle(points: list[Point]) -> list[Point]:
+def _step(t: float, value: float, line: str) -> Step:
+    return Step(t, value, value, line)
+
+
+def _without_idle(points: list[Step]) -> list[Step]:
     """Lines that are zero throughout say nothing and cost a legend entry; one stays when all are."""
-    busy = {name for _, value, name in points if value}
+    busy = {point.line for point in points if point.mean}
     if not busy:
-        first = points[0][2] if points else ""
-        return [p for p in points if p[2] == first]
-    return [p for p in points if p[2] in busy]
+        first = points[0].line if points else ""
+        return [p for p in points if p.line == first]
+    return [p for p in points if p.line in busy]

@@ -1,33 +1,37 @@
-"""The host's timelines under a strip of trials: what the machine did while each cell ran.
-
-All charts share the parameters `x0` and `x1`, the visible seconds; the page sets them from the brush in the
-strip, or from its list of blocks.
-"""
+"""The host's timelines under a strip of trials (`contend.report.timeline`): what the machine did while each cell ran."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from contend.report.matrix import matrices, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import Plot, Spec, chart, condition_colours, condition_name, row_axis, row_labels
-from contend.report.series import Point, Timelines, read_timelines
+from contend.report.series import Timelines, read_timelines
 from contend.report.theme import var
-from contend.units import NS_PER_S, format_duration, format_value
+from contend.report.timeline import BRUSH, CPU_COLOURS, Time, timeline
+from contend.units import NS_PER_S, format_duration
 
+SINCE = "the first trial"
 BANDS = 400  # with more trials than this the bands are in the strip only: thinner ones could not be seen
-HEIGHT = 120
-CPU_COLOURS = {
-    "user": var("c1"),
-    "nice": var("c5"),
-    "system": var("c2"),
-    "interrupts": var("c7"),
-    "soft interrupts": var("c3"),
-    "waiting for disk": var("c4"),
-    "stolen": var("c6"),
-}
+
+_WAITING = "Threads that run or want to: more than the host has CPUs, and somebody waits. Momentary values."
+_QUEUED = "Mean number of requests waiting or in service at each device (queue time ÷ time)."
+_PRESSED = "Share of the time in which at least one task waited for it (pressure stall information)."
+_DONE = "Completed reads and writes of all devices together."
+_SENT = "All interfaces together, the loopback included."
+_PROGRAMS = (
+    "The programs that used most in the whole run, all processes of one name together; contend's own too."
+)
+_DELAY = "How many tasks were runnable and had no CPU (run delay), by program."
+_USERS = "Bytes that programs caused to be read and written."
+_QUEUE = {"runnable": var("c1"), "blocked": var("c2")}
+_PRESSURE = {"CPU": var("c1"), "disk": var("c2"), "memory": var("c4")}
+_READS = {"reads": var("c1"), "writes": var("c2")}
+_RECEIVED = {"received": var("c1"), "sent": var("c2")}
+_STACKED = {"cpu", "consumers", "delay", "disk-users"}
 
 
 def timeline_plots(report: ReportInput) -> list[Plot]:
@@ -85,19 +89,11 @@ def _strip(trials: list[dict[str, Any]], colours: Mapping[str, str], end: float)
         for t in trials
     ]
     labels = [{"y": n, "label": lane} for n, lane in enumerate(lanes)]
-    x = _time_axis(0, end, follow=False)
+    x = Time(end, SINCE).axis(follow=False)
     y = row_axis("y", len(lanes))
-    brush = {
-        "name": "brush",
-        "select": {
-            "type": "interval",
-            "encodings": ["x"],
-            "mark": {"fill": var("ink"), "fillOpacity": 0.12, "stroke": var("ink"), "strokeWidth": 1},
-        },
-    }
     layers: list[Spec] = [
         {
-            "params": [brush],
+            "params": [BRUSH],
             "mark": {"type": "rect", "clip": True},
             "encoding": {
                 "x": {**x, "field": "start"},
@@ -147,166 +143,46 @@ def _say(trial: Mapping[str, Any]) -> str:
     return ", ".join([trial["lane"], trial["name"], when, f"{trial['end'] - trial['start']:.2f} s", *notes])
 
 
-def _time_axis(start: float, end: float, *, follow: bool) -> Spec:
-    """Seconds since the first trial; `follow` lets the page move the visible part."""
-    scale: Spec = {"nice": False, "zero": False, "domain": [start, end]}
-    if follow:
-        scale = {"nice": False, "zero": False, "domainMin": {"expr": "x0"}, "domainMax": {"expr": "x1"}}
-    return {
-        "field": "t",
-        "type": "quantitative",
-        "title": "seconds since the first trial",
-        "scale": scale,
-        "axis": {"tickCount": 6, "grid": False, "format": ".10~g"},
-    }
-
-
 def _panels(lines: Timelines, trials: list[dict[str, Any]], end: float, report: ReportInput) -> list[Plot]:
     cpus = report.environment.get("cpus")
     whole = float(cpus) if isinstance(cpus, int | float) else None
     of = f" of {whole:g}" if whole else ""
     spent = f"How many CPUs' worth of time went where{of and ','}{of}; the rest is idle."
-    waiting = (
-        "Threads that run or want to: more than the host has CPUs, and somebody waits. Momentary values."
-    )
-    queued = "Mean number of requests waiting or in service at each device (queue time ÷ time)."
-    pressed = "Share of the time in which at least one task waited for it (pressure stall information)."
-    found = [
-        _panel(
-            "cpu",
-            f"CPU time by state, CPUs{of}",
-            "CPUs",
-            lines.cpu,
-            CPU_COLOURS,
-            whole,
-            stacked=True,
-            caption=spent,
-        ),
-        _panel(
-            "queue",
-            "Run queue, threads",
-            "threads",
-            lines.queue,
-            {"runnable": var("c1"), "blocked": var("c2")},
-            caption=waiting,
-        ),
-        _panel(
-            "pressure",
-            "Pressure, % of the time",
-            "%",
-            lines.pressure,
-            {"CPU": var("c1"), "disk": var("c2"), "memory": var("c4")},
-            caption=pressed,
-        ),
-        _panel("disk-queue", "Disk queue, requests", "requests", lines.disk_queue, {}, caption=queued),
-        _panel(
-            "iops",
-            "Disk operations a second",
-            "operations/s",
-            lines.iops,
-            {"reads": var("c1"), "writes": var("c2")},
-            caption="Completed reads and writes of all devices together.",
-        ),
-        _panel(
-            "network",
-            "Network, MB/s",
-            "MB/s",
-            lines.network,
-            {"received": var("c1"), "sent": var("c2")},
-            caption="All interfaces together, the loopback included.",
-        ),
-    ]
-    return [_with_bands(p, trials, end) for p in found if p is not None]
-
-
-def _panel(
-    name: str,
-    title: str,
-    unit: str,
-    points: Sequence[Point],
-    colours: Mapping[str, str],
-    ceiling: float | None = None,
-    *,
-    caption: str,
-    stacked: bool = False,
-) -> Plot | None:
-    if not points:
-        return None
-    names = [n for n in colours if any(p[2] == n for p in points)]
-    names += sorted({p[2] for p in points} - set(names))
-    legend = dict(
-        zip(names, (colours.get(n, var(f"c{i % 8 + 1}")) for i, n in enumerate(names)), strict=True)
-    )
-    top = {"domainMin": 0, "nice": True, **({"domain": [0, ceiling]} if ceiling else {})}
-    encoding: Spec = {
-        "x": _time_axis(0, 0, follow=True),
-        "y": {
-            "field": "v",
-            "type": "quantitative",
-            "title": unit,
-            "scale": {**top, "zero": True},
-            "stack": "zero" if stacked else None,
-            "axis": {"tickCount": 4, "format": "~s"},
-        },
-        "color": {
-            "field": "k",
-            "type": "nominal",
-            "legend": None,
-            "scale": {"domain": names, "range": list(legend.values())},
-        },
+    time, behind = Time(end, SINCE), _bands(trials, Time(end, SINCE))
+    draw = partial(timeline, time=time, behind=behind)
+    found = {
+        "cpu": (f"CPU time by state, CPUs{of}", "CPUs", spent, lines.cpu, CPU_COLOURS),
+        "queue": ("Run queue, threads", "threads", _WAITING, lines.queue, _QUEUE),
+        "pressure": ("Pressure, % of the time", "%", _PRESSED, lines.pressure, _PRESSURE),
+        "disk-queue": ("Disk queue, requests", "requests", _QUEUED, lines.disk_queue, {}),
+        "iops": ("Disk operations a second", "operations/s", _DONE, lines.iops, _READS),
+        "network": ("Network, MB/s", "MB/s", _SENT, lines.network, _RECEIVED),
+        "consumers": (f"CPU time by program, CPUs{of}", "CPUs", _PROGRAMS, lines.consumers, {}),
+        "delay": ("Waiting for a CPU, by program, tasks", "tasks", _DELAY, lines.delay, {}),
+        "disk-users": ("Disk throughput by program, MB/s", "MB/s", _USERS, lines.disk_users, {}),
     }
-    mark: Spec = (
-        {"type": "area", "clip": True} if stacked else {"type": "line", "clip": True, "strokeWidth": 1.5}
-    )
-    order = {n: i for i, n in enumerate(names)}
-    if stacked:
-        encoding["order"] = {"field": "o", "type": "quantitative"}
-    # As CSV the thousands of points take a third of the room that objects would.
-    rows = "\n".join(f"{t},{v},{order[k]}" for t, v, k in points)
-    spec = {
-        "data": {"values": f"t,v,o\n{rows}", "format": {"type": "csv"}},
-        "transform": [{"calculate": f"{json.dumps(names)}[datum.o]", "as": "k"}],
-        "mark": mark,
-        "encoding": encoding,
-    }
-    table = []
-    for n in names:
-        series = [v for _, v, k in points if k == n]
-        numbers = (sum(series) / len(series), min(series), max(series))
-        table.append((n, *(format_value(x, unit) for x in numbers)))
-    return Plot(
-        f"timeline-{name}",
-        "timeline",
-        title,
-        caption,
-        spec,
-        legend,
-        ("line", "mean over the run", "least", "most"),
-        tuple(table),
-    )
+    return [
+        draw(
+            name, title, unit, caption, steps, colours=colours,
+            stacked=name in _STACKED, ceiling=whole if name in ("cpu", "consumers") else None,
+        )
+        for name, (title, unit, caption, steps, colours) in found.items()
+        if steps
+    ]  # fmt: skip
 
 
-def _with_bands(panel: Plot, trials: list[dict[str, Any]], end: float) -> Plot:
-    """The panel over the trials' bands, in the colours of the strip."""
-    layers = [panel.spec]
-    if len(trials) <= BANDS:
-        bands = [{"start": t["start"], "end": t["end"], "colour": t["colour"]} for t in trials]
-        x = _time_axis(0, 0, follow=True)
-        layers = [
-            {
-                "data": {"values": bands},
-                "mark": {"type": "rect", "opacity": 0.16, "clip": True},
-                "encoding": {
-                    "x": {**x, "field": "start"},
-                    "x2": {"field": "end"},
-                    "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
-                },
+def _bands(trials: list[dict[str, Any]], time: Time) -> list[Spec]:
+    """The trials behind a panel, in the colours of the strip."""
+    if len(trials) > BANDS:
+        return []
+    return [
+        {
+            "data": {"values": [{k: t[k] for k in ("start", "end", "colour")} for t in trials]},
+            "mark": {"type": "rect", "opacity": 0.16, "clip": True},
+            "encoding": {
+                "x": time.axis(follow=True, field="start"),
+                "x2": {"field": "end"},
+                "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
             },
-            *layers,
-        ]
-    spec = chart(HEIGHT, layers, [])
-    spec["params"] = [{"name": "x0", "value": 0}, {"name": "x1", "value": end}]
-    spec["resolve"] = {"scale": {"color": "independent"}}
-    return Plot(
-        panel.id, panel.role, panel.title, panel.caption, spec, panel.legend, panel.headers, panel.table
-    )
+        }
+    ]

@@ -132,7 +132,7 @@ def test_the_specs_are_vega_lite(tmp_path: Path) -> None:
     schema: dict[str, Any] = json.loads(schema_file.read_text(encoding="utf-8"))
     checker = jsonschema.Draft7Validator({**schema, "$ref": "#/definitions/TopLevelLayerSpec"})
     plots = all_plots(samples.interference(tmp_path, failing="x"))
-    assert len(plots) == 11
+    assert len(plots) == 14
     for plot in plots:
         for spec in (plot.spec, standalone(plot)):
             small = json.loads(resolve(json.dumps(spec)), object_hook=_first_values_only)
@@ -180,9 +180,9 @@ def test_counters_become_rates(tmp_path: Path) -> None:
             f"(i * 2000000000)::UBIGINT AS queue_ns FROM range(20) r(i)) TO '{tmp_path}/disk-0000.parquet' (FORMAT parquet)"
         )
     lines = read_timelines(tmp_path, 0)
-    assert {v for _, v, _ in lines.cpu} == {0.75}, "0.25 of one CPU and 0.5 of the other"
-    assert {(v, k) for _, v, k in lines.iops} == {(100.0, "reads")}
-    assert {(v, k) for _, v, k in lines.disk_queue} == {(2.0, "vda")}
+    assert {s.mean for s in lines.cpu} == {0.75}, "0.25 of one CPU and 0.5 of the other"
+    assert {(s.mean, s.line) for s in lines.iops} == {(100.0, "reads")}
+    assert {(s.mean, s.line) for s in lines.disk_queue} == {(2.0, "vda")}
     assert lines.queue == lines.pressure == lines.network == []
 
 
@@ -194,15 +194,30 @@ def test_a_counter_that_went_backwards_gives_no_point(tmp_path: Path) -> None:
                 f"FROM range(5) r(i)) TO '{tmp_path}/host-{number:04d}.parquet' (FORMAT parquet)"
             )
     lines = read_timelines(tmp_path, 0)
-    assert {v for _, v, _ in lines.pressure} == {50.0}
+    assert {s.mean for s in lines.pressure} == {50.0}
     assert len(lines.pressure) == 8
 
 
 def test_a_long_run_is_thinned_and_its_mean_kept(tmp_path: Path) -> None:
     report = samples.matrix_8x8(tmp_path)
     lines = read_timelines(report.series_dir, report.rows[0]["started_ns"])
-    user = [v for _, v, k in lines.cpu if k == "user"]
+    user = [s for s in lines.cpu if s.line == "user"]
     assert 300 <= len(user) <= 362
+
+
+def test_the_programs_of_a_run_are_shown_and_few_of_many(tmp_path: Path) -> None:
+    """The victim used four fifths of its time; who used least is put together, so that the page stays small."""
+    report = samples.matrix_8x8(tmp_path)
+    began, ended = report.rows[0]["started_ns"], report.rows[-1]["ended_ns"]
+    lines = read_timelines(report.series_dir, began)
+    names = {s.line for s in lines.consumers}
+    assert {"victim", "fio", "all others"} <= names
+    assert len(names) == 8
+    assert len(lines.consumers) <= 8 * 362
+    inside = [s.mean for s in lines.consumers if s.line == "victim" and 0 < s.t < (ended - began) / 1e9]
+    assert max(inside) == pytest.approx(0.8, rel=0.05)
+    assert {s.line for s in lines.disk_users} == {"fio"}
+    assert {"timeline-consumers", "timeline-disk-users"} <= {p.id for p in all_plots(report)}
 
 
 def test_no_series_is_said_not_hidden(tmp_path: Path) -> None:
