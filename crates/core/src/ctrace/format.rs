@@ -156,7 +156,15 @@ impl Header {
 /// FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv. Over words of eight bytes, the last one filled with
 /// zeros: a sum against torn writes, eight times as fast as by bytes.
 pub fn sum(payload: &[u8]) -> u64 {
-    payload.chunks(8).fold(0xcbf2_9ce4_8422_2325, |fnv, part| {
+    sum_on(SUM_OF_NOTHING, payload)
+}
+
+/// The sum of no bytes.
+pub const SUM_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Goes on with the sum of what came before, whose length must be a multiple of eight.
+pub fn sum_on(before: u64, payload: &[u8]) -> u64 {
+    payload.chunks(8).fold(before, |fnv, part| {
         let mut word = [0; 8];
         word[..part.len()].copy_from_slice(part);
         (fnv ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3)
@@ -200,5 +208,6 @@ mod tests {
             torn[at] = 0;
             assert_ne!(sum(&torn), whole);
         }
+        assert_eq!(sum_on(sum(b"01234567"), b"89"), whole);
     }
 }
