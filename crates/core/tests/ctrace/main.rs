@@ -1,4 +1,5 @@
 //! The reader of trace files against files made chunk by chunk: right ones, torn ones and hostile ones.
+#![allow(clippy::unwrap_used)]
 mod reading;
 mod support;
 mod torn;

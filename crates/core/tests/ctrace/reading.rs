@@ -5,8 +5,10 @@ use contend_core::ctrace::reader::{Oddities, Trace};
 
 use crate::support::{Made, Place, Random};
 
-/// (ns, name of its track, kind, id, details) of every event.
-pub fn read(trace: &Trace) -> (Vec<(u64, String, u8, u32, usize)>, Untold) {
+/// (ns, name of its track, kind, id, details).
+type Seen = (u64, String, u8, u32, usize);
+
+fn read(trace: &Trace) -> (Vec<Seen>, Untold) {
     let mut seen = Vec::new();
     let untold = merge(trace, |r| {
         let name = trace.names.text(trace.tracks[r.track as usize].name).to_owned();
