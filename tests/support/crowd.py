@@ -6,9 +6,7 @@ their number modulo 256. A first line on stdout says that all are there, a secon
 of stdin they are ended. What the crowd is told by the kernel goes to stdout as JSON, last.
 """
 
-import json
 import os
-import resource
 import signal
 import sys
 import time
@@ -58,6 +56,9 @@ def main():
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
             os.waitpid(pid, 0)
+    import json  # after the forks: a smaller parent is sooner forked
+    import resource
+
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
     told = {"pids": pids, "cpu_ns": round((own.ru_utime + own.ru_stime) * 1e9), "minor_faults": own.ru_minflt}
     print(json.dumps(told), flush=True)
