@@ -39,9 +39,18 @@ class Worker:
 
     def do(self, work: str) -> dict[str, int]:
         """Its figures since its begin, once it has done that."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        self.start(work)
+        return self.done()
+
+    def start(self, work: str) -> None:
+        """Let it begin; it is not waited for until `done`."""
+        assert self._process.stdin is not None
         self._process.stdin.write(work + "\n")
         self._process.stdin.flush()
+
+    def done(self) -> dict[str, int]:
+        """What `start` told it is done: its figures since its begin."""
+        assert self._process.stdout is not None
         figures: dict[str, int] = json.loads(self._process.stdout.readline())
         return figures
 

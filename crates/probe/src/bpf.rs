@@ -68,6 +68,20 @@ pub fn why(error: &libbpf_rs::Error) -> String {
     format!("BPF cannot be loaded: {error:#}")
 }
 
+/// What CLOCK_BOOTTIME and /proc show beyond the kernel's own stamps, which BPF programs read: not 0 in a time namespace
+/// (time_namespaces(7)).
+pub fn boottime_offset_ns() -> i64 {
+    offset_ns(&fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default())
+}
+
+fn offset_ns(offsets: &str) -> i64 {
+    let line = offsets.lines().map(str::split_ascii_whitespace);
+    let found =
+        line.filter_map(|mut words| words.next().filter(|clock| *clock == "boottime").map(|_| words)).next();
+    let mut numbers = found.into_iter().flatten().map(|word| word.parse::<i64>().unwrap_or(0));
+    numbers.next().unwrap_or(0).wrapping_mul(1_000_000_000).wrapping_add(numbers.next().unwrap_or(0))
+}
+
 /// Wait until what the kernel defers to after a grace period of RCU has been done: of tasks that ended, to let us know
 /// of their end. Takes some milliseconds, of no CPU time.
 pub fn wait_for_grace_period() {
@@ -106,4 +120,18 @@ pub fn run_ns(program: BorrowedFd<'_>) -> u64 {
         libbpf_rs::libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut length)
     };
     if done == 0 { info.run_time_ns } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_of_a_time_namespace() {
+        assert_eq!(
+            offset_ns("monotonic      500000         0\nboottime       -3         7\n"),
+            -2_999_999_993
+        );
+        assert_eq!((offset_ns(""), offset_ns("boottime x")), (0, 0));
+    }
 }

@@ -5,6 +5,7 @@ use std::io;
 
 use libbpf_rs::{MapCore, MapFlags};
 
+use crate::bpf;
 use crate::cgroups::Mounts;
 use crate::config::BlameBy;
 
@@ -26,6 +27,8 @@ const START_SHIFT: u32 = 20;
 pub struct Names {
     by: BlameBy,
     tick_ns: u64,
+    /// From the programs' stamps to the times of /proc.
+    offset_ns: i64,
     mounts: Mounts,
     known: HashMap<u64, Known>,
     /// Those that had ended by the tick before, and by this one, by their keys in the map of the ended.
@@ -49,6 +52,7 @@ impl Names {
         Self {
             by,
             tick_ns: 1_000_000_000 / u64::try_from(hertz).unwrap_or(100).max(1),
+            offset_ns: bpf::boottime_offset_ns(),
             mounts: if by == BlameBy::Cgroup { Mounts::read() } else { Mounts::default() },
             known: HashMap::new(),
             ended: Default::default(),
@@ -128,8 +132,9 @@ impl Names {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         let (name, began) = name_and_start(&stat)?;
         let stamp = id as u32;
-        let early = ((began * self.tick_ns) >> START_SHIFT) as u32;
-        let late = (((began + 1) * self.tick_ns) >> START_SHIFT) as u32;
+        let began_ns = (began * self.tick_ns).saturating_add_signed(-self.offset_ns);
+        let early = (began_ns >> START_SHIFT) as u32;
+        let late = ((began_ns + self.tick_ns) >> START_SHIFT) as u32;
         (stamp.wrapping_sub(early) <= late.wrapping_sub(early)).then(|| format!("{name}:{pid}"))
     }
 }

@@ -35,6 +35,8 @@ pub struct Bpf {
     known: Known,
     buffer: Vec<u8>,
     lost: u64,
+    /// From the kernel's stamps to CLOCK_BOOTTIME here.
+    offset_ns: i64,
 }
 
 impl Bpf {
@@ -74,6 +76,7 @@ impl Bpf {
             known: Known::default(),
             buffer: vec![0; READ_BYTES],
             lost: 0,
+            offset_ns: bpf::boottime_offset_ns(),
         })
     }
 
@@ -134,7 +137,13 @@ impl Source for Bpf {
     }
 
     fn read(&mut self, each: &mut dyn FnMut(&Reading<'_>)) -> io::Result<()> {
-        self.each(each)
+        match self.offset_ns {
+            0 => self.each(each),
+            offset => self.each(&mut |reading| {
+                let start_ns = reading.start_ns.saturating_add_signed(offset);
+                each(&Reading { start_ns, ..*reading });
+            }),
+        }
     }
 
     fn lost(&self) -> u64 {
