@@ -30,7 +30,8 @@ SUFFIX = {
     "form",
     type=click.Choice([*TABLES, *TRACES, STACKS, "svg", "png"]),
     required=True,
-    help="svg and png write one file a plot; perfetto and chrome the recorded timelines as counters; folded the"
+    help="svg and png write one file a plot; perfetto and chrome the recorded timelines as counters, with a run's"
+    " trials as slices; folded the"
     " off-CPU stacks of a recording, in µs, for flamegraph.pl or speedscope.",
 )
 @click.option(

@@ -1,6 +1,6 @@
-"""The timelines of a run or a recording as counters of a trace: for ui.perfetto.dev, or chrome://tracing.
+"""A run or a recording as a trace, for ui.perfetto.dev or chrome://tracing: timelines as counters, trials as slices.
 
-Perfetto's protobuf is written by hand: a trace is a list of packets, and counters need three kinds of them. Field
+Perfetto's protobuf is written by hand: a trace is a list of packets, and this one needs three kinds of them. Field
 numbers: protos/perfetto/trace/{trace_packet,clock_snapshot}.proto and track_event/*.proto of Perfetto, which never
 change for a field once it is published. Timestamps are CLOCK_MONOTONIC, as in everything that contend records.
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from contend.errors import BadInput, HostFailed
 from contend.report.sample_plots import TITLES
@@ -23,15 +24,26 @@ from contend.units import NS_PER_S
 EVERY_SAMPLE = 1 << 40
 
 _MONOTONIC = 3  # BuiltinClock
-_COUNTER = 4  # TrackEvent.Type.TYPE_COUNTER
+_BEGIN, _END, _COUNTER = 1, 2, 4  # TrackEvent.Type
+_TRIALS = 1 << 8  # uuid of the first track of trials
+
+
+class Trial(NamedTuple):
+    """A trial as a slice, `lane` the first of the tracks that was free; `said` are its facts."""
+
+    start_ns: int
+    end_ns: int
+    name: str
+    said: Mapping[str, str]
+    lane: int
 
 
 def export_counters(run: RunDirectory, form: str, target: Path) -> None:
-    """Write `target` in the form "perfetto" or "chrome"; whole or not at all. Raises BadInput without timelines."""
-    lines = read_sample(run.series, EVERY_SAMPLE)
-    if not lines.charts:
+    """Write `target` in the form "perfetto" or "chrome"; whole or not at all. Raises BadInput without anything to show."""
+    lines, trials = read_sample(run.series, EVERY_SAMPLE), read_trials(run)
+    if not lines.charts and not trials:
         raise BadInput(f"'{run.path}' holds no timelines", hint="was it ended within its first second?")
-    data = perfetto(lines, run.id) if form == "perfetto" else chrome(lines, run.id).encode()
+    data = perfetto(lines, run.id, trials) if form == "perfetto" else chrome(lines, run.id, trials).encode()
     part = target.with_name(f".{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -42,6 +54,27 @@ def export_counters(run: RunDirectory, form: str, target: Path) -> None:
         raise HostFailed(
             f"cannot write {target}: {error.strerror}", hint="choose another place with -o FILE"
         ) from error
+
+
+def read_trials(run: RunDirectory) -> list[Trial]:
+    """In the order they began. None overlap but where a clock began anew, as after a reboot."""
+    timed = [
+        row for row in run.rows() if row.get("started_ns") is not None and row.get("ended_ns") is not None
+    ]
+    found: list[Trial] = []
+    free_ns: list[int] = []  # when each lane is, again
+    for row in sorted(timed, key=lambda row: int(row["started_ns"])):
+        start, end = int(row["started_ns"]), int(row["ended_ns"])
+        lane = next((n for n, t in enumerate(free_ns) if t <= start), len(free_ns))
+        free_ns[lane : lane + 1] = [end]
+        factors = {str(k): str(v) for k, v in row.get("factors", {}).items()}
+        said = {
+            key: str(row[key])
+            for key in ("trial", "phase", "block", "status", "error")
+            if row.get(key) not in (None, "")
+        }
+        found.append(Trial(start, end, str(row.get("cell", "trial")), said | factors, lane))
+    return found
 
 
 def _tracks(lines: SampleLines) -> Iterator[tuple[str, str, str, list[tuple[int, float]]]]:
@@ -60,11 +93,19 @@ def _tracks(lines: SampleLines) -> Iterator[tuple[str, str, str, list[tuple[int,
         yield "CPU busy", f"CPU {core}", "%", points
 
 
-def chrome(lines: SampleLines, name: str) -> str:
-    """Chrome's JSON: counter events, times in microseconds."""
+def chrome(lines: SampleLines, name: str, trials: Sequence[Trial] = ()) -> str:
+    """Chrome's JSON: complete and counter events, times in microseconds."""
     events: list[dict[str, object]] = [
         {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": f"contend {name}"}}
     ]
+    for lane in range(1 + max((t.lane for t in trials), default=-1)):
+        label = {"name": _lane(lane)}
+        events.append({"ph": "M", "pid": 1, "tid": lane + 1, "name": "thread_name", "args": label})
+    events += [
+        {"ph": "X", "pid": 1, "tid": t.lane + 1, "cat": "trial", "name": t.name, "args": t.said,
+         "ts": t.start_ns / 1000, "dur": (t.end_ns - t.start_ns) / 1000}
+        for t in trials
+    ]  # fmt: skip
     for title, line, unit, points in _tracks(lines):
         track = f"{title}: {line} ({unit})"
         events += [
@@ -74,13 +115,22 @@ def chrome(lines: SampleLines, name: str) -> str:
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"))
 
 
-def perfetto(lines: SampleLines, name: str) -> bytes:
-    """Perfetto's protobuf: a track for each chart, and its lines as counter tracks below it."""
-    packets = [_packet(_field(6, _message(_clock(lines.origin_ns), _number(2, _MONOTONIC))))]
+def _lane(number: int) -> str:
+    return f"trials {number + 1}" if number else "trials"
+
+
+def perfetto(lines: SampleLines, name: str, trials: Sequence[Trial] = ()) -> bytes:
+    """Perfetto's protobuf: a track of trials, and one for each chart with its lines as counter tracks below it."""
+    began_ns = lines.origin_ns if lines.charts else trials[0].start_ns
+    packets = [_packet(_field(6, _message(_clock(began_ns), _number(2, _MONOTONIC))))]
     root = 1
     packets.append(_packet(_track(root, f"contend {name}", 0)))
     charts: dict[str, int] = {}
     events: list[tuple[int, bytes]] = []
+    lanes = range(1 + max((t.lane for t in trials), default=-1))
+    packets += [_packet(_track(_TRIALS + lane, _lane(lane), root)) for lane in lanes]
+    for trial in trials:
+        events += _slice(trial)
     for uuid, (title, line, unit, points) in enumerate(_tracks(lines), start=1 << 16):
         if title not in charts:
             charts[title] = root + 1 + len(charts)
@@ -92,6 +142,16 @@ def perfetto(lines: SampleLines, name: str) -> bytes:
             events.append((t, _packet(_number(8, t), _number(58, _MONOTONIC), _field(11, event))))
     events.sort(key=lambda item: item[0])
     return b"".join(packets) + b"".join(packet for _, packet in events)
+
+
+def _slice(trial: Trial) -> Iterator[tuple[int, bytes]]:
+    """Its begin and its end."""
+    track = _number(11, _TRIALS + trial.lane)
+    said = [_field(4, _message(_text(10, key), _text(6, text))) for key, text in trial.said.items()]
+    begin = _message(_number(9, _BEGIN), track, _text(22, "trial"), _text(23, trial.name), *said)
+    end = _message(_number(9, _END), track)
+    for t, event in ((trial.start_ns, begin), (trial.end_ns, end)):
+        yield t, _packet(_number(8, t), _number(58, _MONOTONIC), _field(11, event))
 
 
 def _clock(t_ns: int) -> bytes:

@@ -135,6 +135,60 @@ def test_perfetto_has_every_line_as_a_counter_on_our_clock(run: RunDirectory, tm
     assert points["Disk latency: vda"][-1] == (BEGAN + 30 * S, 1.0)
 
 
+@pytest.fixture
+def trials(tmp_path: Path) -> RunDirectory:
+    """A run of two trials that follow each other at once, and one of another boot that overlaps the second."""
+    place = made_sample(tmp_path / "trials")
+    for number, (start, end) in enumerate(((2, 5), (5, 9), (7, 8))):
+        place.append(
+            {"trial": number, "cell": f"cell {number}", "phase": "counted", "block": 0, "status": "ok",
+             "factors": {"victim": "a<b", "neighbour": "none"}, "started_ns": BEGAN + start * S, "ended_ns": BEGAN + end * S}
+        )  # fmt: skip
+    place.close()
+    return place
+
+
+def test_perfetto_has_the_trials_as_slices_that_nest_nowhere(trials: RunDirectory, tmp_path: Path) -> None:
+    export_counters(trials, "perfetto", tmp_path / "trace")
+    names: dict[int, str] = {}
+    open_since: dict[str, tuple[str, int]] = {}
+    slices: list[tuple[str, str, int, int]] = []
+    said: dict[str, str] = {}
+    for _, packet in fields((tmp_path / "trace").read_bytes()):
+        found = dict(fields(packet))
+        if 60 in found:
+            track = dict(fields(found[60]))
+            names[track[1]] = track[2].decode()
+        elif 11 in found:
+            event = dict(fields(found[11]))
+            track_name, t = names[event[11]], (found[8] - BEGAN) // S
+            if event[9] == 1:
+                assert track_name not in open_since
+                open_since[track_name] = event[23].decode(), t
+                notes = (dict(fields(data)) for number, data in fields(found[11]) if number == 4)
+                said |= {note[10].decode(): note[6].decode() for note in notes}
+            elif event[9] == 2:
+                slices.append((track_name, *open_since.pop(track_name), t))
+    assert sorted(slices) == [
+        ("trials", "cell 0", 2, 5),
+        ("trials", "cell 1", 5, 9),
+        ("trials 2", "cell 2", 7, 8),
+    ]
+    assert open_since == {}
+    assert (said["victim"], said["neighbour"], said["trial"]) == ("a<b", "none", "2")
+
+
+def test_chrome_has_the_trials_too(trials: RunDirectory, tmp_path: Path) -> None:
+    export_counters(trials, "chrome", tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    slices = [
+        (e["tid"], e["name"], e["ts"] * 1000 - BEGAN, e["dur"] * 1000) for e in events if e["ph"] == "X"
+    ]
+    assert slices == [(1, "cell 0", 2 * S, 3 * S), (1, "cell 1", 5 * S, 4 * S), (2, "cell 2", 7 * S, S)]
+    labels = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert labels == {1: "trials", 2: "trials 2"}
+
+
 def test_chrome_has_the_same_counters(run: RunDirectory, tmp_path: Path) -> None:
     export_counters(run, "chrome", tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
