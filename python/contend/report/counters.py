@@ -25,6 +25,7 @@ EVERY_SAMPLE = 1 << 40
 
 _MONOTONIC = 3  # BuiltinClock
 _BEGIN, _END, _COUNTER = 1, 2, 4  # TrackEvent.Type
+_EXPLICIT = 3  # TrackDescriptor.ChildTracksOrdering: by the rank that each child has; else by name
 _TRIALS = 1 << 8  # uuid of the first track of trials
 
 
@@ -124,17 +125,18 @@ def perfetto(lines: SampleLines, name: str, trials: Sequence[Trial] = ()) -> byt
     began_ns = lines.origin_ns if lines.charts else trials[0].start_ns
     packets = [_packet(_field(6, _message(_clock(began_ns), _number(2, _MONOTONIC))))]
     root = 1
-    packets.append(_packet(_track(root, f"contend {name}", 0)))
+    packets.append(_packet(_track(root, f"contend {name}", 0, _number(11, _EXPLICIT))))
     charts: dict[str, int] = {}
     events: list[tuple[int, bytes]] = []
     lanes = range(1 + max((t.lane for t in trials), default=-1))
-    packets += [_packet(_track(_TRIALS + lane, _lane(lane), root)) for lane in lanes]
+    packets += [_packet(_track(_TRIALS + lane, _lane(lane), root, _number(12, lane))) for lane in lanes]
     for trial in trials:
         events += _slice(trial)
     for uuid, (title, line, unit, points) in enumerate(_tracks(lines), start=1 << 16):
         if title not in charts:
             charts[title] = root + 1 + len(charts)
-            packets.append(_packet(_track(charts[title], title, root)))
+            rank = _number(12, len(lanes) + len(charts))
+            packets.append(_packet(_track(charts[title], title, root, rank)))
         counter = _field(8, _text(6, unit))
         packets.append(_packet(_track(uuid, f"{title}: {line}", charts[title], counter)))
         for t, value in points:
