@@ -24,7 +24,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -70,29 +72,35 @@ def quiet_ratios(a: list[str], b: list[str], pairs: int) -> list[float]:
     return ratios
 
 
+def hyperfine_times(commands: Sequence[str], runs: int, place: Path) -> list[list[float]]:
+    """Seconds of each run of each command, as hyperfine times them without a shell."""
+    out = place / "hyperfine.json"
+    words = ["hyperfine", "-N", "--warmup", "3", "--runs", str(runs), "--export-json", out, "--style", "none"]
+    subprocess.run([*words, *commands], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return [list(result["times"]) for result in json.loads(out.read_text())["results"]]
+
+
+def contend_cell(commands: Sequence[str], blocks: int, place: Path, seed: int) -> dict[str, Any]:
+    """The comparison of two commands' wall times by `contend ab`."""
+    words = [CONTEND, "ab", "--json", "--runs", place, "--seed", str(seed), "--target", "none"]
+    words += ["--blocks", str(blocks), "--metric", "wall", "--", commands[0], "--vs", commands[1]]
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    cell: dict[str, Any] = next(c for c in json.loads(done.stdout)["cells"] if c["metric"]["primary"])
+    return cell
+
+
+def prepared(place: Path) -> Path:
+    """A program that burns a number of rounds; ends the bench where hyperfine is missing."""
+    if shutil.which("hyperfine") is None:
+        sys.exit("error: hyperfine is not installed\n  hint: apt-get install hyperfine")
+    burn = place / "burn"
+    subprocess.run(["cc", "-O1", "-o", burn, HERE / "burn.c"], check=True)
+    return burn
+
+
 def by_hyperfine(commands: tuple[str, str], place: Path) -> tuple[float, float, float, float, float]:
     """Ratio B / A with Welch's 95 % interval on the log scale's delta method, and its own ratio ± deviation."""
-    out = place / "hyperfine.json"
-    runs = str(BLOCKS * 3 // 2)
-    subprocess.run(
-        [
-            "hyperfine",
-            "-N",
-            "--warmup",
-            "3",
-            "--runs",
-            runs,
-            "--export-json",
-            out,
-            "--style",
-            "none",
-            *commands,
-        ],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    a, b = (r["times"] for r in json.loads(out.read_text())["results"])
+    a, b = hyperfine_times(commands, BLOCKS * 3 // 2, place)
     means = [statistics.fmean(x) for x in (a, b)]
     errors = [statistics.variance(x) / len(x) / statistics.fmean(x) ** 2 for x in (a, b)]
     freedom = sum(errors) ** 2 / sum(e**2 / (len(a) - 1) for e in errors)
@@ -109,16 +117,7 @@ def by_hyperfine(commands: tuple[str, str], place: Path) -> tuple[float, float, 
 
 
 def by_contend(commands: tuple[str, str], place: Path, seed: int) -> tuple[float, float, float]:
-    done = subprocess.run(
-        [
-            CONTEND, "ab", "--json", "--runs", place, "--seed", str(seed), "--target", "none",
-            "--blocks", str(BLOCKS), "--metric", "wall", "--", commands[0], "--vs", commands[1],
-        ],
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    cell = next(c for c in json.loads(done.stdout)["cells"] if c["metric"]["primary"])
+    cell = contend_cell(commands, BLOCKS, place, seed)
     estimate = cell["estimate"]
     return estimate["value"], estimate["low"], estimate["high"]
 
@@ -133,14 +132,11 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=300, help="quiet pairs, before and again after")
     parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
-    if shutil.which("hyperfine") is None:
-        sys.exit("error: hyperfine is not installed\n  hint: apt-get install hyperfine")
     cpu = max(os.sched_getaffinity(0))
     rows = []
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        burn = place / "burn"
-        subprocess.run(["cc", "-O1", "-o", burn, HERE / "burn.c"], check=True)
+        burn = prepared(place)
         pin = ["taskset", "-c", str(cpu), str(burn)]
         *rounds, start = rounds_for(pin, given.seconds, given.ratio)
         for _ in range(2):  # what is left of an error is measured and taken out

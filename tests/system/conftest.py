@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from contend.errors import ContendError
 from contend.probes.client import ProbeProcess
+from support.browser import CHROMIUM, chromium
 from support.command_line import Home
 from support.prerequisites import need
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +36,11 @@ def source(request: pytest.FixtureRequest) -> str:
     except ContendError as error:
         need(False, f"the source {name}: {error}")
     return name
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium without a network."""
+    need(Path(CHROMIUM).exists(), "chromium: apt-get install chromium")
+    with chromium() as started:
+        yield started

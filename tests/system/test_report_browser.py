@@ -5,12 +5,8 @@ Screenshots go to the test's directory (`--basetemp` keeps them) for a person to
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,66 +16,12 @@ from contend.report.plots import all_plots
 from contend.report.watch_html import render_watch
 from support import blame_rows
 from support import report_samples as samples
+from support.browser import open_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.system
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-
-# Contrast of every visible text against the first opaque background below it (WCAG 2.1, 1.4.3).
-CONTRAST = """() => {
-  const channels = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-    .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const below = (node) => {
-    for (; node; node = node.parentElement) {
-      const colour = channels(getComputedStyle(node).backgroundColor);
-      if (colour.length === 3 || colour[3] === 1) return colour;
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode.parentElement;
-    if (!walker.currentNode.textContent.trim() || node.closest("script, style, .visually-hidden, noscript")) continue;
-    if (!node.getClientRects().length) continue;
-    const style = getComputedStyle(node);
-    const svg = node.closest("svg");
-    const ink = channels(svg ? style.fill : style.color);
-    const paper = below(svg ? svg.parentElement : node);
-    if (svg && String(ink.slice(0, 3)) === String(paper.slice(0, 3))) continue;  // the halo behind a label
-    const [a, b] = [light(ink), light(paper)].sort((x, y) => y - x);
-    found.push([(a + 0.05) / (b + 0.05), node.textContent.trim().slice(0, 40), style.color]);
-  }
-  return found.sort((x, y) => x[0] - y[0]);
-}"""
-
-
-@dataclass
-class Opened:
-    page: Page
-    messages: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not Path(CHROMIUM).exists():
-        reason = "no chromium here: apt-get install chromium"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -106,39 +48,16 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int
     return written
 
 
-def open_page(browser: Browser, path: Path, **options: Any) -> Opened:
-    context = browser.new_context(offline=True, **{"viewport": {"width": 1200, "height": 900}, **options})
-    opened = Opened(context.new_page())
-    opened.page.on("console", lambda message: opened.messages.append(message.text))
-    opened.page.on("pageerror", lambda error: opened.messages.append(str(error)))
-    opened.page.on("dialog", lambda dialog: (opened.messages.append("dialog"), dialog.dismiss()))
-    opened.page.on("request", lambda request: opened.requests.append(request.url))
-    opened.page.goto(path.as_uri())
-    opened.page.wait_for_selector("html[data-drawn]", timeout=20_000)
-    return opened
-
-
 @pytest.mark.parametrize("name", ["run", "matrix", "hostile", "few", "compare", "watch"])
 def test_every_chart_is_drawn_in_silence_and_without_a_request(
     browser: Browser, pages: dict[str, tuple[Path, int]], name: str
 ) -> None:
     path, charts = pages[name]
     opened = open_page(browser, path)
-    sizes = opened.page.eval_on_selector_all(
-        ".chart",
-        """nodes => nodes.map(n => { const svg = n.querySelector("svg"); const box = svg.getBoundingClientRect();
-           return [n.id, box.width, box.height, svg.querySelectorAll("path, rect, line, text").length]; })""",
-    )
-    assert len(sizes) == charts
-    assert [s for s in sizes if s[1] < 200 or s[2] < 60 or s[3] < 8] == []
-    assert opened.messages == []
-    assert opened.requests == [path.as_uri()]
+    drawn = opened.drawn(charts, 60)
     # The paint is reported with the next frame, which a busy machine may still owe.
     opened.page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
-    drawn, paint = opened.page.evaluate(
-        """() => [performance.getEntriesByName("charts-drawn")[0].startTime,
-                  performance.getEntriesByName("first-contentful-paint")[0].startTime]"""
-    )
+    paint = opened.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     print(
         f"{name}: first paint {paint:.0f} ms, {charts} charts drawn by {drawn:.0f} ms, {path.stat().st_size} bytes"
     )
@@ -152,15 +71,7 @@ def test_a_narrow_page_never_scrolls_sideways(
     browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, name: str, width: int
 ) -> None:
     opened = open_page(browser, pages[name][0], viewport={"width": width, "height": 844})
-    opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
-    too_wide = opened.page.eval_on_selector_all(
-        ".chart svg, .matrix td, .card, .command",
-        "(nodes, width) => nodes.filter(n => n.getBoundingClientRect().right > width + 1 && !n.closest('.scroll'))"
-        ".map(n => n.outerHTML.slice(0, 80))",
-        width,
-    )
-    assert too_wide == []
+    opened.narrow(width)
     opened.page.screenshot(path=tmp_path / f"{name}-{width}.png", full_page=True)
     opened.page.context.close()
 
@@ -171,10 +82,7 @@ def test_every_text_can_be_read_in_light_and_dark(
     browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, name: str, scheme: str
 ) -> None:
     opened = open_page(browser, pages[name][0], color_scheme=scheme)
-    opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    found = opened.page.evaluate(CONTRAST)
-    assert len(found) > 100
-    assert [f for f in found if f[0] < 4.5] == []
+    opened.readable()
     opened.page.screenshot(path=tmp_path / f"{name}-{scheme}.png", full_page=True)
     opened.page.context.close()
 
@@ -230,17 +138,9 @@ def shown(page: Page) -> list[str]:
 def test_the_strip_is_a_brush_and_the_list_of_blocks_its_keyboard(
     browser: Browser, pages: dict[str, tuple[Path, int]]
 ) -> None:
-    page = open_page(browser, pages["run"][0]).page
-    whole = shown(page)
-    box = page.locator("#chart-strip svg").bounding_box()
-    assert box is not None
-    page.locator("#chart-strip").scroll_into_view_if_needed()
-    box = page.locator("#chart-strip svg").bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 62, steps=5)
-    page.mouse.up()
+    opened = open_page(browser, pages["run"][0])
+    page, whole = opened.page, shown(opened.page)
+    opened.brush(0.4, 0.5, 60)
     page.wait_for_timeout(300)
     brushed = shown(page)
     assert brushed != whole

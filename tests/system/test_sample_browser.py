@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from test_report_browser import CONTRAST, browser, open_page
 
 from contend.report.sample_page import render_sample
 from contend.report.sample_plots import sample_plots
 from contend.report.sample_series import read_sample
 from contend.sample.summary import summarise
+from support.browser import open_page
 from support.made_samples import made_sample
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["browser"]  # the fixture
 pytestmark = pytest.mark.system
 LONG = 3 * 3600
 
@@ -42,16 +41,8 @@ def test_every_chart_is_drawn_in_silence_and_without_a_request(
 ) -> None:
     path, charts = pages[name]
     opened = open_page(browser, path)
-    sizes = opened.page.eval_on_selector_all(
-        ".chart",
-        """nodes => nodes.map(n => { const svg = n.querySelector("svg"); const box = svg.getBoundingClientRect();
-           return [n.id, box.width, box.height, svg.querySelectorAll("path, rect, line, text").length]; })""",
-    )
-    assert len(sizes) == charts >= 10
-    assert [s for s in sizes if s[1] < 200 or s[2] < 50 or s[3] < 8] == []
-    assert opened.messages == []
-    assert opened.requests == [path.as_uri()]
-    drawn = opened.page.evaluate("performance.getEntriesByName('charts-drawn')[0].startTime")
+    assert charts >= 10
+    drawn = opened.drawn(charts, 50)
     print(f"{name}: {charts} charts drawn by {drawn:.0f} ms, {path.stat().st_size} bytes")
     assert path.stat().st_size < 4_000_000
     opened.page.context.close()
@@ -62,8 +53,7 @@ def test_a_narrow_page_never_scrolls_sideways(
     browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, width: int
 ) -> None:
     opened = open_page(browser, pages["long"][0], viewport={"width": width, "height": 844})
-    opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.narrow(width)
     opened.page.screenshot(path=tmp_path / f"sample-{width}.png", full_page=True)
     opened.page.context.close()
 
@@ -73,10 +63,7 @@ def test_every_text_can_be_read_in_light_and_dark(
     browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, scheme: str
 ) -> None:
     opened = open_page(browser, pages["short"][0], color_scheme=scheme)
-    opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    found = opened.page.evaluate(CONTRAST)
-    assert len(found) > 100
-    assert [f for f in found if f[0] < 4.5] == []
+    opened.readable()
     opened.page.screenshot(path=tmp_path / f"sample-{scheme}.png", full_page=True)
     opened.page.context.close()
 
@@ -85,7 +72,8 @@ def test_a_brushed_range_is_what_every_chart_and_the_table_show(
     browser: Browser, pages: dict[str, tuple[Path, int]]
 ) -> None:
     """wait used its CPU in the first half only."""
-    page = open_page(browser, pages["short"][0]).page
+    opened = open_page(browser, pages["short"][0])
+    page = opened.page
 
     def labels() -> list[str]:
         return page.eval_on_selector_all(
@@ -99,13 +87,7 @@ def test_a_brushed_range_is_what_every_chart_and_the_table_show(
 
     whole = labels()
     assert used("wait") == pytest.approx(0.5)
-    page.locator("#chart-strip").scroll_into_view_if_needed()
-    box = page.locator("#chart-strip svg").bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 25)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 27, steps=5)
-    page.mouse.up()
+    opened.brush(0.7, 0.9, 25)
     page.wait_for_function("document.querySelector('#users-range').textContent.includes(' s to ')")
     assert labels() != whole
     assert (used("wait"), used("burn")) == (0.0, pytest.approx(1.0))

@@ -18,7 +18,7 @@ from contend.contention.groups import Namer
 from contend.contention.watch import Watched
 from contend.errors import BadInput, HostFailed
 from contend.probes.base import Cost
-from contend.probes.series import SeriesWriter, series_files
+from contend.probes.series import SeriesWriter, open_series
 from contend.store import SCHEMA_VERSION, WATCH_FILE, RunDirectory
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ def read_watched(run: RunDirectory) -> Watched:
     told = run.read_json(WATCH_FILE)
     try:
         watched = Watched(told["kind"], told["by"], told["interval_ns"], told["source"], told["note"])
-        tables = _TABLES[watched.kind]
         watched.last_ns = told["began_ns"]
     except KeyError as error:
         raise BadInput(
@@ -97,18 +96,12 @@ def read_watched(run: RunDirectory) -> Watched:
     watched.namer = Namer(dict(told.get("names", {})), set(told.get("machines", ())), asks=False)
     watched.cost = Cost(**told.get("cost", {"cpu_ns": 0, "samples": 0}))
     watched.loading_ns = told.get("loading_ns", 0)
-    files = series_files(run.series)
-    if set(tables) & files.keys():
-        import duckdb
+    import duckdb
 
-        with duckdb.connect() as connection:
-            for name in tables:
-                if name in files:
-                    listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files[name])
-                    connection.execute(
-                        f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}], union_by_name=true)"
-                    )
-            for part in _parts(connection, [name for name in tables if name in files]):
+    with duckdb.connect() as connection:
+        found = [name for name in open_series(connection, run.series) if name in _TABLES[watched.kind]]
+        if found:
+            for part in _parts(connection, found):
                 for _ in watched.take(part):
                     pass  # all it has to do is to be added
     return watched

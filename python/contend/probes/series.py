@@ -65,6 +65,23 @@ def series_files(directory: Path) -> dict[str, list[Path]]:
     return {table: _standing(files) for table, files in sorted(found.items())}
 
 
+def open_series(connection: duckdb.DuckDBPyConnection, directory: Path) -> dict[str, set[str]]:
+    """A view for each table of a series directory; the columns of each.
+
+    >>> import duckdb
+    >>> open_series(duckdb.connect(), Path("/nowhere"))
+    {}
+    """
+    found = {}
+    for table, files in series_files(directory).items():
+        listed = ", ".join(_quoted(path) for path in files)
+        connection.execute(
+            f"CREATE VIEW {table} AS SELECT * FROM read_parquet([{listed}], union_by_name=true)"
+        )
+        found[table] = {str(row[0]) for row in connection.execute(f"DESCRIBE {table}").fetchall()}
+    return found
+
+
 def covered_files(directory: Path) -> list[Path]:
     """Files whose rows stand in a merged file too."""
     standing = {path for files in series_files(directory).values() for path in files}

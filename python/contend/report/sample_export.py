@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed
-from contend.probes.series import series_files
+from contend.probes.series import open_series
 from contend.report.exposition import Family, exposition
 from contend.sample.stacks import folded, read_stacks
 from contend.store import SAMPLE_FILE, RunDirectory
@@ -67,7 +67,7 @@ def _tables(run: RunDirectory, form: str, directory: Path) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with duckdb.connect() as connection:
-            for table in _open(connection, run):
+            for table in open_series(connection, run.series):
                 part = directory / f".{table}.part"
                 place = str(part).replace("'", "''")
                 connection.execute(f"COPY (SELECT * FROM {table} ORDER BY t_ns) TO '{place}' ({options})")
@@ -78,18 +78,6 @@ def _tables(run: RunDirectory, form: str, directory: Path) -> Path:
             f"cannot write to {directory}: {reason}", hint="choose another place with -o DIR"
         ) from error
     return directory
-
-
-def _open(connection: duckdb.DuckDBPyConnection, run: RunDirectory) -> dict[str, set[str]]:
-    """A view for each table; its columns."""
-    found = {}
-    for table, files in series_files(run.series).items():
-        listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
-        connection.execute(
-            f"CREATE VIEW {table} AS SELECT * FROM read_parquet([{listed}], union_by_name=true)"
-        )
-        found[table] = {str(row[0]) for row in connection.execute(f"DESCRIBE {table}").fetchall()}
-    return found
 
 
 def _families(run: RunDirectory) -> Iterator[Family]:
@@ -103,7 +91,7 @@ def _families(run: RunDirectory) -> Iterator[Family]:
         "contend_recording", "info", "", "What was recorded.", [({"run": run.id, "command": command}, 1)]
     )
     with duckdb.connect() as connection:
-        reader = _Totals(connection, _open(connection, run), began)
+        reader = _Totals(connection, open_series(connection, run.series), began)
         yield from reader.host()
         yield from reader.devices()
         yield from reader.programs()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import series_files
+from contend.probes.series import open_series
 from contend.report.series import CPU_STATES, OTHERS, PRESSURES, Step
 from contend.units import NS_PER_S
 
@@ -74,18 +74,14 @@ def _opened(directory: Path, points: int) -> Iterator[_Reader | None]:
     import duckdb
 
     with duckdb.connect() as connection:
-        files = series_files(directory)
-        for table, paths in files.items():
-            listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
-            source = f"read_parquet([{listed}], union_by_name=true)"
-            connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {source}")
+        tables = open_series(connection, directory).keys()
         reader = None
-        if {"host", "cpu"} <= files.keys():
+        if {"host", "cpu"} <= tables:
             first, last, samples = connection.execute(
                 "SELECT min(t_ns), max(t_ns), count(*) FROM host"
             ).fetchall()[0]
             if samples >= 2 and last > first:
-                reader = _Reader(connection, set(files), first, last, samples, points)
+                reader = _Reader(connection, set(tables), first, last, samples, points)
         yield reader
 
 

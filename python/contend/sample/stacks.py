@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import series_files
+from contend.probes.series import open_series
 from contend.store import SAMPLE_FILE, RunDirectory
 from contend.units import NS_PER_S
 
@@ -71,21 +71,15 @@ class Stacks:
 
 def read_stacks(run: RunDirectory, *, everyone: bool = False) -> Stacks:
     """Of a recording with a command those of its processes, else (or asked for `everyone`) of all; none without."""
-    files = series_files(run.series)
-    if "sched_stack" not in files:
-        return Stacks(())
     import duckdb
 
-    told = run.read_json(SAMPLE_FILE)
-    by, pid = told.get("sched", ""), told.get("pid")
     with duckdb.connect() as connection:
-        for table in ("sched_stack", "process"):
-            listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files.get(table, ()))
-            if listed:
-                connection.execute(
-                    f"CREATE VIEW {table} AS SELECT * FROM read_parquet([{listed}], union_by_name=true)"
-                )
-        if pid is not None and not everyone and "process" in files and by != "cgroup":
+        tables = open_series(connection, run.series)
+        if "sched_stack" not in tables:
+            return Stacks(())
+        told = run.read_json(SAMPLE_FILE)
+        by, pid = told.get("sched", ""), told.get("pid")
+        if pid is not None and not everyone and "process" in tables and by != "cgroup":
             found = tuple(_grouped(connection, by, _of_family(int(pid))))
             if found:
                 return Stacks(found, of_command=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import series_files
+from contend.probes.series import open_series
 from contend.sample.stacks import Stack, longest, read_stacks
 from contend.store import SAMPLE_FILE, RunDirectory
 from contend.units import NS_PER_S
@@ -132,15 +132,8 @@ class _Reader:
     def __init__(self, connection: duckdb.DuckDBPyConnection, run: RunDirectory) -> None:
         self._db = connection
         self._recording = run.read_json(SAMPLE_FILE)
-        self._columns: dict[str, set[str]] = {}
+        self._columns = open_series(connection, run.series)
         self._end_ns = 0
-        for table, files in series_files(run.series).items():
-            listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
-            connection.execute(
-                f"CREATE VIEW {table} AS SELECT * FROM read_parquet([{listed}], union_by_name=true)"
-            )
-            described = connection.execute(f"DESCRIBE {table}").fetchall()
-            self._columns[table] = {str(row[0]) for row in described}
 
     def summary(self) -> Summary:
         begin, end, samples = 0, 0, 0
