@@ -7,13 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from contend.probes.base import Coded
+from contend.probes.series import SeriesWriter
+
 TICK_NS = 10_000_000
 ORIGIN_NS = 7_000_000_000_000
 MS = 1_000_000
+
+
+def coded(table: dict[str, Any]) -> Coded:
+    """A table as the probe's client hands it on: columns of names as positions in a list of them."""
+    columns, names = dict(table), {}
+    for column, values in table.items():
+        if values.dtype == object:
+            names[column], columns[column] = np.unique(values.astype(str), return_inverse=True)
+    return Coded(columns, names)
 
 
 @dataclass
@@ -55,6 +68,7 @@ class Load:
     limit_bytes: float = 0.0
     memory_bytes: float = 0.0
     group_reads: float = 0.0  # bytes
+    group_io_wait: float = 0.0
     swap_in: float = 0.0
     direct_scans: float = 0.0
     oom_kills: float = 0.0
@@ -205,13 +219,28 @@ class Host:
             for c in columns
         } | {"t_ns": np.array([r["t_ns"] for r in rows], dtype=np.uint64)}
 
+    def write(self, directory: Path, parents: dict[int, int] | None = None) -> None:
+        """The tables as a run's series, and a table of processes with these parents (else 1), all seen at first."""
+        writer, tables = SeriesWriter(directory), self.tables()
+        used = tables["process_use"]
+        pids, first = np.unique(used["pid"], return_index=True)
+        ppids = [(parents or {}).get(int(pid), 1) for pid in pids]
+        n = len(pids)
+        tables["process"] = {
+            "t_ns": used["t_ns"][first], "pid": pids, "start_ns": used["start_ns"][first],
+            "ppid": np.array(ppids, dtype=np.uint64), "name": used["name"][first], "cgroup": used["cgroup"][first],
+            "event": np.zeros(n, dtype=np.uint64), "exit_code": np.zeros(n, dtype=np.uint64),
+        }  # fmt: skip
+        writer.add({name: coded(table) for name, table in tables.items()})
+        writer.close()
+
     def _row(self, t: Any, step: float, share: float, thread: Thread) -> dict[str, Any]:
         used = share * 1e9
         return {
             "t_ns": t, "interval_ns": step * 1e9, "pid": thread.pid, "start_ns": 1, "name": thread.name,
             "cgroup": thread.cgroup, "threads": thread.threads, "user_ns": used * thread.cpu, "system_ns": 0,
-            "run_delay_ns": used * thread.run_delay, "busiest_thread_ns": used * thread.busiest,
-            "busiest_tid": thread.pid + (thread.threads > 1),
+            "run_delay_ns": used * thread.run_delay, "read_bytes": 0, "write_bytes": 0,
+            "busiest_thread_ns": used * thread.busiest, "busiest_tid": thread.pid + (thread.threads > 1),
         }  # fmt: skip
 
     def _cgroups(self) -> dict[str, Any]:
@@ -226,10 +255,11 @@ class Host:
                         "throttled_ns": share * 1e9 * load.throttled,
                         "periods": 1000 * share, "throttled_periods": 1000 * share * load.throttled_periods,
                         "psi_memory_some_ns": share * 1e9 * load.memory_wait, "read_bytes": share * load.group_reads,
+                        "psi_io_some_ns": share * 1e9 * load.group_io_wait,
                         "memory_bytes": load.memory_bytes, "memory_limit_bytes": load.limit_bytes,
                     })  # fmt: skip
         names = ("t_ns", "interval_ns", "cgroup", "throttled_ns", "periods", "throttled_periods", "psi_memory_some_ns",
-                 "read_bytes", "memory_bytes", "memory_limit_bytes")  # fmt: skip
+                 "psi_io_some_ns", "read_bytes", "memory_bytes", "memory_limit_bytes")  # fmt: skip
         return {
             c: np.array([r[c] for r in rows], dtype=object if c == "cgroup" else np.float64) for c in names
         }

@@ -46,6 +46,7 @@ def load_report(run: RunDirectory) -> ReportInput:
     from contend.analyse import analyse, latest, probe_cost
     from contend.contention.alibi.cells import cell_alibis
     from contend.contention.alibi.recording import Recording
+    from contend.contention.alibi.scope import VICTIM, read_party
     from contend.errors import ScenarioError
     from contend.ledger import read_rows
     from contend.report.model import ReportInput
@@ -61,7 +62,7 @@ def load_report(run: RunDirectory) -> ReportInput:
     recording = Recording.of_run(run)
     analysis = replace(
         analyse(run, scenario),
-        alibis=cell_alibis(latest(rows), recording),
+        alibis=cell_alibis(latest(rows), recording, read_party(run.series, VICTIM)),
         probe=probe_cost(read_rows(run.ledger_path), recording.interval_ns),
     )
     return ReportInput(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
-from contend.contention.alibi.words import short
+from contend.contention.alibi.words import party_line, short
 from contend.report import words
 from contend.report.matrix import condition, is_compare, matrices, secondary, subject
 from contend.report.model import ReportInput
@@ -75,6 +75,7 @@ def environment() -> Environment:
     made.globals.update(
         words=words,
         short=short,
+        party_line=party_line,
         heat=heat,
         subject=subject,
         condition=condition,

@@ -28,12 +28,14 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
     found = read_stacks(run)
     plots = [*sample_plots(lines, summary.cpus), *filter(None, [stack_plot(found)])]
     phases = summary.phases if len(summary.phases) > 1 else ()
+    parties = summary.party_phases or (None,) * len(phases)
     environment = run.read_json("environment.json")
     return html.environment().get_template("sample.html.j2").render(
         summary=summary,
         told=summary.recording,
         verdict=summary.verdict,
-        phases=[(_range(a, summary.begin_ns), a) for a in phases],
+        party=summary.party,
+        phases=[(_range(a, summary.begin_ns), a, own) for a, own in zip(phases, parties, strict=False)],
         verdict_words=verdict_words,
         measures=list(_measures(summary)),
         plots=plots,

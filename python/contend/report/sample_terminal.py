@@ -34,6 +34,8 @@ def lines(summary: Summary) -> Iterator[str]:
     """The verdict, the table, a line at a time."""
     if summary.verdict is not None:
         yield from textwrap.wrap(summary.verdict.text, 80, subsequent_indent="  ")
+        if summary.party is not None:
+            yield from textwrap.wrap(summary.party.text, 80, subsequent_indent="  ")
         yield ""
     told = summary.recording
     head = f"{format_duration(summary.length_s * NS_PER_S)} at {format_duration(told['interval_ns'])}"

@@ -124,6 +124,12 @@ DEFINITIONS: dict[str, Schema] = {
         trials={**COUNT, "description": "counted trials that hold samples, the first thirty"},
         agreeing={**COUNT, "description": "of them, those with this verdict"},
         text=TEXT,
+        party_verdict={
+            "enum": ["", *alibi.VERDICTS],
+            "description": "what held the measured party up; empty: its processes were not told apart",
+        },
+        party_agreeing=COUNT,
+        party_text=TEXT,
     ),
     "design": closed(
         "How the numbers were made.",
@@ -226,6 +232,7 @@ def alibi_schema() -> Schema:
         **closed(
             "Which resource was saturated during one phase, or that none was.",
             schema_version={"const": alibi.SCHEMA_VERSION},
+            scope={**TEXT, "description": "the party that it is about; empty: the host"},
             verdict={"enum": list(alibi.VERDICTS)},
             subject=TEXT,
             saturated=many(ref("saturation")),
@@ -274,6 +281,7 @@ def sample_schema() -> Schema:
             cpus=COUNT,
             memory_bytes={**COUNT, "description": "of the host; 0 where it is not known"},
             verdict=maybe(ref("alibi"), "what was the limit; null with fewer than two samples"),
+            party=maybe(ref("alibi"), "what held the command up; null without one, or where it was not seen"),
             host=many(
                 closed(
                     "One quantity over the recording; p95 and max are of the intervals between samples.",

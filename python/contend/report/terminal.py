@@ -10,7 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from contend.analysis import Analysis, CellResult
-from contend.contention.alibi.words import cell_line
+from contend.contention.alibi.words import cell_line, party_line
 from contend.report import words
 from contend.report.matrix import (
     Matrix,
@@ -259,8 +259,12 @@ class _Printer:
         self.line("Hardware meanwhile", "bold")
         for alibi in self.analysis.alibis:
             self.line(f"{alibi.cell}: {cell_line(alibi)}", "", 2, 2)
+            if party := party_line(alibi):
+                self.line(f"the measured party: {party}", "", 4, 2)
             if verbose:
                 self.line(alibi.text, "dim", 4, 2)
+                if alibi.party_text:
+                    self.line(alibi.party_text, "dim", 4, 2)
 
     def secondary(self) -> None:
         cells = secondary(self.analysis)

@@ -64,7 +64,8 @@ class Summary:
 
     `top` holds lists by "cpu" (CPUs), "run_delay" (seconds waited a second), "io" (bytes a second read from and
     written to disks) and "memory" (bytes resident, on the average). `verdict` is what was the limit, over all;
-    `phases` are the parts in which it was the same. `stacks` are the calls in which most time was spent off a CPU, of
+    `phases` are the parts in which it was the same. `party` is what held the command up, if there was one, and
+    `party_phases` in each of the phases. `stacks` are the calls in which most time was spent off a CPU, of
     the command's processes where there is one.
     """
 
@@ -79,6 +80,8 @@ class Summary:
     recording: Mapping[str, Any]
     verdict: Alibi | None = None
     phases: tuple[Alibi, ...] = ()
+    party: Alibi | None = None
+    party_phases: tuple[Alibi | None, ...] = ()
     stacks: tuple[Stack, ...] = ()
 
     @property
@@ -103,6 +106,7 @@ class Summary:
             "cpus": self.cpus,
             "memory_bytes": self.memory_bytes,
             "verdict": None if self.verdict is None else self.verdict.to_json(),
+            "party": None if self.party is None else self.party.to_json(),
             "host": [asdict(m) for m in self.host],
             "top": {by: [asdict(c) for c in consumers] for by, consumers in self.top.items()},
             "stacks": [asdict(s) for s in self.stacks],
@@ -117,7 +121,9 @@ def summarise(run: RunDirectory) -> Summary:
     import duckdb
 
     from contend.contention.alibi.judge import judge, phases
+    from contend.contention.alibi.party import judge_party
     from contend.contention.alibi.recording import Recording
+    from contend.contention.alibi.scope import Tree, read_party
 
     with duckdb.connect() as connection:
         summary = _Reader(connection, run).summary()
@@ -125,7 +131,14 @@ def summarise(run: RunDirectory) -> Summary:
     if summary.samples < 2:
         return summary
     recording = Recording.of_run(run)
-    return replace(summary, verdict=judge(recording), phases=phases(recording))
+    summary = replace(summary, verdict=judge(recording), phases=phases(recording))
+    told = summary.recording
+    own = read_party(run.series, Tree(told["pid"], told["began_ns"])) if told.get("pid") else None
+    if own is None:
+        return summary
+    spans = [(summary.begin_ns, summary.end_ns), *((p.start_ns, p.end_ns) for p in summary.phases)]
+    whole, *each = (judge_party("the command", recording, own, start, end) for start, end in spans)
+    return replace(summary, party=whole, party_phases=tuple(each))
 
 
 class _Reader:

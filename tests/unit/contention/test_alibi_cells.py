@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import numpy as np
 
 from contend.contention.alibi.cells import cell_alibis
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.words import cell_line
 from contend.environment import link_speeds
-from contend.probes.base import Coded
 from contend.probes.series import SeriesWriter
 from contend.report.schema import DEFINITIONS
 from contend.report.terminal import render
 from contend.store import RunDirectory
-from support.alibi_series import Host, Thread
+from support.alibi_series import Host, Thread, coded
 from support.report_samples import interference
 
 SLOTS = 12
@@ -39,17 +37,9 @@ def recorded(directory: Path) -> list[dict[str, Any]]:
              "started_ns": began, "ended_ns": ended}
         )  # fmt: skip
     writer = SeriesWriter(directory)
-    writer.add({name: _coded(table) for name, table in host.tables().items()})
+    writer.add({name: coded(table) for name, table in host.tables().items()})
     writer.close()
     return rows
-
-
-def _coded(table: dict[str, Any]) -> Coded:
-    columns, names = dict(table), {}
-    for column, values in table.items():
-        if values.dtype == object:
-            names[column], columns[column] = np.unique(values.astype(str), return_inverse=True)
-    return Coded(columns, names)
 
 
 def test_each_cell_has_the_verdict_of_its_trials(tmp_path: Path) -> None:

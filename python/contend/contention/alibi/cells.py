@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from contend.contention.alibi.judge import judge
+from contend.contention.alibi.party import judge_party
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.verdict import Alibi, CellAlibi
 
@@ -18,10 +20,12 @@ LEAST_SAMPLES = 3
 _PROCESS = re.compile(r" \((pid|[^()]*, pid) [^()]*\)")
 
 
-def cell_alibis(rows: Iterable[Mapping[str, Any]], recording: Recording) -> tuple[CellAlibi, ...]:
+def cell_alibis(
+    rows: Iterable[Mapping[str, Any]], recording: Recording, own: Recording | None = None
+) -> tuple[CellAlibi, ...]:
     """One alibi a cell with counted trials that are long enough to hold samples, in the order of the cells' names.
 
-    rows: of trials.ndjson. Without samples there are no alibis.
+    rows: of trials.ndjson. own: the rows of what is measured (scope.VICTIM). Without samples there are no alibis.
     """
     if len(recording.times) < 2:
         return ()
@@ -29,7 +33,9 @@ def cell_alibis(rows: Iterable[Mapping[str, Any]], recording: Recording) -> tupl
     for row in rows:
         if row["status"] == "ok" and row["phase"] == "counted" and _seen(row, recording):
             cells.setdefault(row["cell"], []).append(row)
-    return tuple(_of_cell(cell, trials[:MOST_TRIALS], recording) for cell, trials in sorted(cells.items()))
+    return tuple(
+        _of_cell(cell, trials[:MOST_TRIALS], recording, own) for cell, trials in sorted(cells.items())
+    )
 
 
 def _seen(row: Mapping[str, Any], recording: Recording) -> bool:
@@ -37,14 +43,30 @@ def _seen(row: Mapping[str, Any], recording: Recording) -> bool:
     return int(inside.sum()) >= LEAST_SAMPLES
 
 
-def _of_cell(cell: str, trials: list[Mapping[str, Any]], recording: Recording) -> CellAlibi:
-    found = [judge(recording, int(t["started_ns"]), int(t["ended_ns"])) for t in trials]
-    verdict, agreeing = Counter(a.verdict for a in found).most_common(1)[0]
-    same = sorted((a for a in found if a.verdict == verdict), key=_weight)
-    typical = same[len(same) // 2]
+def _of_cell(
+    cell: str, trials: list[Mapping[str, Any]], recording: Recording, own: Recording | None
+) -> CellAlibi:
+    spans = [(int(t["started_ns"]), int(t["ended_ns"])) for t in trials]
+    found = [judge(recording, *span) for span in spans]
+    typical, agreeing = _typical(found)
     # Every trial has processes of its own: their numbers say nothing of the cell.
     subject = _PROCESS.sub("", typical.subject)
-    return CellAlibi(cell, dict(trials[0]["factors"]), verdict, subject, len(found), agreeing, typical.text)
+    told = CellAlibi(
+        cell, dict(trials[0]["factors"]), typical.verdict, subject, len(found), agreeing, typical.text
+    )
+    each = [judge_party("the measured party", recording, own, *span) for span in spans] if own else []
+    parties = [party for party in each if party is not None]
+    if not parties:
+        return told
+    party, agreeing = _typical(parties)
+    return replace(told, party_verdict=party.verdict, party_agreeing=agreeing, party_text=party.text)
+
+
+def _typical(found: list[Alibi]) -> tuple[Alibi, int]:
+    """Of those with the most frequent verdict the one in their middle, and how many they are."""
+    verdict, agreeing = Counter(a.verdict for a in found).most_common(1)[0]
+    same = sorted((a for a in found if a.verdict == verdict), key=_weight)
+    return same[len(same) // 2], agreeing
 
 
 def _weight(alibi: Alibi) -> float:

@@ -40,7 +40,7 @@ def judge(recording: Recording, start_ns: int | None = None, end_ns: int | None 
         return Alibi("unknown", "", (), {}, (why,), (), start, end)
     grid = make_grid(times, start, end, limits.BIN_NS)
     assert grid is not None  # two samples there are
-    return _verdict(_all(recording, grid), grid)
+    return verdict_of(_all(recording, grid), grid)
 
 
 def phases(recording: Recording) -> tuple[Alibi, ...]:
@@ -104,7 +104,8 @@ def _all(recording: Recording, grid: Grid) -> list[Judged]:
     return found
 
 
-def _verdict(found: list[Judged], grid: Grid) -> Alibi:
+def verdict_of(found: list[Judged], grid: Grid) -> Alibi:
+    """The one verdict on what the judges found: the resource with most waiting, if it was at its limit for long."""
     tracks = [t for j in found for t in j.tracks]
     told = sorted(tracks, key=lambda t: _rank(t, grid))
     main = next((t for t in told if not t.cause and t.share(grid) >= limits.MAIN_SHARE), None)

@@ -74,6 +74,11 @@ BACKLOG = 0.5
 # At 95 % of a known link speed the link is full, queue or not: headers and gaps take the rest.
 LINK = 0.95
 
+# A party waited for disk requests for a quarter of the time, as for CPUs.
+IO_WAIT = 0.25
+# A cgroup is a party's own when 95 % of the CPU time and of the bytes there were: its pressure is then the party's.
+OWN = 0.95
+
 # What was saturated for less than a fifth of a phase is told, but does not decide its verdict.
 MAIN_SHARE = 0.20
 

@@ -69,7 +69,7 @@ def judge_memory(recording: Recording, grid: Grid) -> Judged:
 
 
 @dataclass(frozen=True)
-class _Group:
+class Group:
     """A cgroup that is short of memory. weight: how much it looks like the one; reads: bytes it reads, by bin."""
 
     weight: tuple[float, float]
@@ -78,12 +78,12 @@ class _Group:
     reads: Floats
 
 
-def _shortest(table: Mapping[str, Array] | None, grid: Grid, saturated: Flags) -> _Group | None:
+def _shortest(table: Mapping[str, Array] | None, grid: Grid, saturated: Flags) -> Group | None:
     """The cgroup that is at its limit, or stalls most, meanwhile; None where that is the host itself."""
     if table is None or not saturated.any():
         return None
     groups = (  # one at a time: there may be thousands
-        _group(str(cgroup), {name: values[rows] for name, values in table.items()}, grid, saturated)
+        short_group(str(cgroup), {name: values[rows] for name, values in table.items()}, grid, saturated)
         for cgroup, rows in by_key(table["cgroup"])
         if cgroup != "/"
     )
@@ -91,7 +91,8 @@ def _shortest(table: Mapping[str, Array] | None, grid: Grid, saturated: Flags) -
     return best if best is not None and best.weight[0] >= limits.MEMORY_STALL else None
 
 
-def _group(cgroup: str, own: Mapping[str, Array], grid: Grid, saturated: Flags) -> _Group:
+def short_group(cgroup: str, own: Mapping[str, Array], grid: Grid, saturated: Flags) -> Group:
+    """What a cgroup's own rows say of it while memory is short."""
     t, none = own["t_ns"], np.zeros(len(own["t_ns"]))
     stalled: Floats = grid.summed(t, np.nan_to_num(own.get("psi_memory_some_ns", none))) / grid.widths
     reads = grid.summed(t, np.nan_to_num(own.get("read_bytes", none)))
@@ -114,7 +115,7 @@ def _group(cgroup: str, own: Mapping[str, Array], grid: Grid, saturated: Flags) 
     # at their limit (a page cache fills any) the one that reads most.
     weight = float(stalled[saturated].mean() + at_limit[saturated].mean()), float(reads[saturated].sum())
     subject = f"cgroup {cgroup}" + (", at its limit" if at_limit.any() else "")
-    return _Group(weight, subject, measures, reads)
+    return Group(weight, subject, measures, reads)
 
 
 def blame_for_paging(memory: Judged, disks: Judged, recording: Recording, grid: Grid) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Names, not numbers, by table; every other column is a number.
 _NAMES = {"device", "interface", "kind", "name", "cgroup"}
 # What is read of a table: all of it, or a query over it. {table} is the view, columns are as recorded.
-_QUERIES = {
+QUERIES = {
     "host": "SELECT * FROM host ORDER BY t_ns",
     "cpu": "SELECT * FROM cpu ORDER BY t_ns",
     "disk": "SELECT * FROM disk ORDER BY t_ns",
@@ -47,7 +47,7 @@ _QUERIES = {
         ORDER BY t_ns
     """,
 }
-_SOURCE = {"busy": "process_use", "delays": "process_use", "cgroups": "cgroup_use"}
+_SOURCE = {"busy": "process_use", "delays": "process_use", "cgroups": "cgroup_use", "own": "process_use"}
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Recording:
             for table, files in found.items():
                 connection.read_parquet([str(path) for path in files], union_by_name=True).create_view(table)
 
-        return cls(_read(prepare, list(found), str(directory)), link_bytes_per_s or {})
+        return cls(read_tables(prepare, list(found), str(directory), QUERIES), link_bytes_per_s or {})
 
     @classmethod
     def of_tables(
@@ -95,7 +95,7 @@ class Recording:
             for name, table in tables.items():
                 connection.register(name, dict(table))
 
-        return cls(_read(prepare, sorted(tables), "the tables"), link_bytes_per_s or {})
+        return cls(read_tables(prepare, sorted(tables), "the tables", QUERIES), link_bytes_per_s or {})
 
     def get(self, table: str) -> Mapping[str, Array] | None:
         return self.tables.get(table)
@@ -104,7 +104,7 @@ class Recording:
         """What was recorded in [start_ns, end_ns]; disks and network queues stay whole, for what they do else."""
         tables = dict(self.tables)
         for name, table in tables.items():
-            if name not in ("disk", "qdisc"):
+            if name not in ("disk", "qdisc", "own"):
                 first = int(table["t_ns"].searchsorted(start_ns, "left"))
                 last = int(table["t_ns"].searchsorted(end_ns, "right"))
                 tables[name] = {column: values[first:last] for column, values in table.items()}
@@ -129,7 +129,10 @@ class Recording:
         return np.array([], dtype=np.int64)
 
 
-def _read(prepare: Any, present: list[str], where: str) -> dict[str, dict[str, Array]]:
+def read_tables(
+    prepare: Any, present: list[str], where: str, queries: Mapping[str, str]
+) -> dict[str, dict[str, Array]]:
+    """The results of the queries whose tables are `present`; `prepare` makes them known to a connection. BadInput."""
     import duckdb
 
     # One thread: this may run beside the next trial.
@@ -138,7 +141,7 @@ def _read(prepare: Any, present: list[str], where: str) -> dict[str, dict[str, A
             prepare(connection)
             return {
                 name: _columns(connection, query)
-                for name, query in _QUERIES.items()
+                for name, query in queries.items()
                 if _SOURCE.get(name, name) in present
             }
         except duckdb.Error as error:

@@ -49,7 +49,7 @@ class CellAlibi:
     """What the hardware did while one cell of a run was measured.
 
     verdict: that of most of the cell's counted trials; agreeing: of how many of `trials`. text: of the trial in their
-    middle.
+    middle. party_*: the same of the party that was measured, "" and 0 where its processes were not told apart.
     """
 
     cell: str
@@ -59,6 +59,9 @@ class CellAlibi:
     trials: int
     agreeing: int
     text: str
+    party_verdict: str = ""
+    party_agreeing: int = 0
+    party_text: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -69,6 +72,9 @@ class CellAlibi:
             "trials": self.trials,
             "agreeing": self.agreeing,
             "text": self.text,
+            "party_verdict": self.party_verdict,
+            "party_agreeing": self.party_agreeing,
+            "party_text": self.party_text,
         }
 
 
@@ -79,7 +85,7 @@ class Alibi:
     verdict: one of VERDICTS. "idle": nothing was at its limit for a part of the phase that matters, so the software
     is to be looked at. "unknown": nothing was seen at its limit, but what could not be judged may have been.
     idle: unused part (0–1) by resource. unknown: what could not be judged and why. notes: what a reader should know
-    beside it. start_ns, end_ns: the phase, CLOCK_MONOTONIC.
+    beside it. start_ns, end_ns: the phase, CLOCK_MONOTONIC. scope: of which party ("the command"); "": of the host.
     """
 
     verdict: str
@@ -90,6 +96,7 @@ class Alibi:
     notes: tuple[str, ...]
     start_ns: int
     end_ns: int
+    scope: str = ""
 
     @property
     def text(self) -> str:
@@ -101,6 +108,7 @@ class Alibi:
     def to_json(self) -> dict[str, Any]:
         return {
             "schema_version": SCHEMA_VERSION,
+            "scope": self.scope,
             "verdict": self.verdict,
             "subject": self.subject,
             "saturated": [s.to_json() for s in self.saturated],

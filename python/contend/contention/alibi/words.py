@@ -27,7 +27,20 @@ _CALM = {
     "steal": "nothing stolen",
     "throttling": "nothing throttled",
 }
-
+_PARTY_LIMIT = {
+    "cpu": "it waited for a CPU",
+    "memory": "it stood still for memory: {subject}",
+    "disk": "it waited for disk requests: {subject}",
+    "throttling": "a CPU quota is its limit: {subject} is throttled",
+    "thread": "one thread is its limit: {subject}",
+}
+_PARTY_CALM = (
+    "no thread of it full",
+    "no wait for a CPU that matters",
+    "not throttled",
+    "no stall for memory",
+    "no wait for a disk that matters",
+)
 
 _SHORT = {
     "cpu": "the CPU was the limit",
@@ -60,8 +73,27 @@ def cell_line(alibi: CellAlibi) -> str:
     return f"{short(alibi)}, in {alibi.agreeing} of {alibi.trials} trials"
 
 
+def party_line(alibi: CellAlibi) -> str:
+    """What held the measured party up in a cell, and in how many of its trials; "" where that is not known.
+
+    >>> party_line(CellAlibi("a", {}, "cpu", "", 10, 9, "", "throttling", 8, ""))
+    'a CPU quota was the limit, in 8 of 10 trials'
+    """
+    if not alibi.party_verdict:
+        return ""
+    of_party = {
+        "cpu": "it waited for a CPU",
+        "disk": "it waited for a disk",
+        "idle": "not held up by the hardware",
+    }
+    words = of_party.get(alibi.party_verdict) or _SHORT[alibi.party_verdict]
+    return f"{words}, in {alibi.party_agreeing} of {alibi.trials} trials"
+
+
 def paragraph(alibi: Alibi) -> str:
     """One paragraph, most important first."""
+    if alibi.scope:
+        return _of_party(alibi)
     parts = []
     if alibi.verdict == "idle":
         parts.append(f"Hardware idle, look at the software: {_calm(alibi)}.")
@@ -77,6 +109,26 @@ def paragraph(alibi: Alibi) -> str:
         parts.append(f"And {len(others) - 3} more.")
     if alibi.verdict not in ("idle",) and alibi.idle:
         parts.append(f"Unused: {_idle(alibi)}.")
+    parts += [f"{note[0].upper()}{note[1:]}." for note in alibi.notes]
+    if alibi.unknown and alibi.verdict != "unknown":
+        parts.append(f"Not judged: {_joined(alibi.unknown)}.")
+    return " ".join(parts)
+
+
+def _of_party(alibi: Alibi) -> str:
+    """What held a party up, or that the hardware did not."""
+    name = f"{alibi.scope[0].upper()}{alibi.scope[1:]}"
+    told = [s for s in alibi.saturated if s.share >= limits.MAIN_SHARE]
+    if alibi.verdict == "idle":
+        parts = [f"{name}: not held up by the hardware, look at the software: {', '.join(_PARTY_CALM)}."]
+    elif alibi.verdict == "unknown":
+        parts = [f"{name}: not known: {_joined(alibi.unknown)}."]
+    else:
+        main = next(s for s in alibi.saturated if (s.resource, s.subject) == (alibi.verdict, alibi.subject))
+        sentence = _PARTY_LIMIT[main.resource].format(subject=main.subject)
+        parts = [f"{name}: {sentence}, {_share(main)} of the phase{_figures(main)}."]
+    others = [s for s in told if (s.resource, s.subject) != (alibi.verdict, alibi.subject)]
+    parts += [_other(s) for s in others[:3]]
     parts += [f"{note[0].upper()}{note[1:]}." for note in alibi.notes]
     if alibi.unknown and alibi.verdict != "unknown":
         parts.append(f"Not judged: {_joined(alibi.unknown)}.")

@@ -1,0 +1,147 @@
+"""Whose rows of a recording: those of one party, a command with all that it started or the processes of its cgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contend.contention.alibi.recording import QUERIES, Recording, read_tables
+from contend.probes.series import series_files
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A command and all that it started. since_ns: before it began, CLOCK_MONOTONIC; pids are used again.
+
+    Whose parent had ended before it was first seen is not known to be of it.
+    """
+
+    pid: int
+    since_ns: int
+
+    @property
+    def members(self) -> str:
+        return f"""
+            WITH RECURSIVE seen AS (
+                SELECT pid, start_ns, any_value(ppid) AS ppid, min(t_ns) AS seen_ns,
+                       max(t_ns) FILTER (event = 2) AS ended_ns
+                FROM process GROUP BY pid, start_ns
+            ), root AS (
+                SELECT * FROM seen WHERE pid = {self.pid} AND seen_ns >= {self.since_ns} ORDER BY start_ns LIMIT 1
+            ), found AS (
+                SELECT pid, start_ns, ended_ns FROM root
+                UNION
+                SELECT child.pid, child.start_ns, child.ended_ns FROM seen AS child JOIN found AS parent
+                ON child.ppid = parent.pid AND child.start_ns >= parent.start_ns
+                   AND (parent.ended_ns IS NULL OR child.seen_ns <= parent.ended_ns)
+            )
+            SELECT pid, start_ns FROM found"""
+
+    @property
+    def strangers(self) -> str:
+        """Who else is in its cgroups, without whoever started it and the probe beside it: contend."""
+        return f"""
+            pid NOT IN (SELECT ppid FROM process WHERE pid = {self.pid})
+            AND pid NOT IN (
+                SELECT pid FROM process WHERE ppid IN (SELECT ppid FROM process WHERE pid = {self.pid})
+            )"""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The processes in cgroups whose path the regular expression is found in, and the other is not."""
+
+    pattern: str
+    but: str = "a^"
+
+    @property
+    def members(self) -> str:
+        pattern, but = (text.replace("'", "''") for text in (self.pattern, self.but))
+        return f"""
+            SELECT DISTINCT pid, start_ns FROM all_use
+            WHERE regexp_matches(cgroup, '{pattern}') AND NOT regexp_matches(cgroup, '{but}')"""
+
+    @property
+    def strangers(self) -> str:
+        return "true"
+
+
+Scope = Tree | Groups
+# What a run measures stands in a group of its own (platforms.groups); what loads it, if it is a server, beside it.
+VICTIM = Groups(r"/contend\.[^/]+/victim-[^/]+$", r"-load$")
+
+_PARTY = QUERIES | {
+    "delays": """
+        SELECT t_ns, sum(run_delay_ns) AS run_delay_ns, sum(user_ns::DOUBLE + system_ns) AS cpu_ns
+        FROM process_use GROUP BY t_ns ORDER BY t_ns
+    """,
+    # All of them, and its ancestors': a quota above it is one on it.
+    "cgroups": "SELECT * FROM cgroup_use WHERE cgroup <> '/' ORDER BY t_ns",
+    # Of the cgroups it was in: the part of what was done there that was its own, the smaller of CPU time and bytes, and
+    # its own CPU time there.
+    "own": """
+        WITH done AS (
+            SELECT cgroup, members.pid IS NOT NULL AS own, sum(user_ns::DOUBLE + system_ns) AS cpu,
+                   sum(read_bytes::DOUBLE + write_bytes) AS bytes
+            FROM all_use LEFT JOIN members USING (pid, start_ns)
+            WHERE members.pid IS NOT NULL OR {strangers}
+            GROUP BY ALL
+        )
+        SELECT cgroup, least(
+            coalesce(sum(cpu) FILTER (own) / nullif(sum(cpu), 0), 1),
+            coalesce(sum(bytes) FILTER (own) / nullif(sum(bytes), 0), 1)
+        ) AS share, coalesce(sum(cpu) FILTER (own), 0) AS cpu_ns
+        FROM done GROUP BY cgroup HAVING bool_or(own) ORDER BY cgroup
+    """,
+}
+
+
+def read_party(directory: Path, scope: Scope) -> Recording | None:
+    """The rows of a party in a run's series; None where no process of it was recorded. Raises BadInput.
+
+    Tables as in Recording, those of processes and cgroups of the party alone; delays has cpu_ns too; own: by cgroup that
+    it was in, the part of what was done there that was its own (share), and its CPU time there (cpu_ns).
+    """
+    files = series_files(directory)
+    if not {"process", "process_use", "cgroup_use"} <= set(files):
+        return None
+
+    def prepare(connection: duckdb.DuckDBPyConnection) -> None:
+        whole = {"process_use": "all_use", "cgroup_use": "all_groups"}
+        for table, paths in files.items():
+            connection.read_parquet([str(p) for p in paths], union_by_name=True).create_view(
+                whole.get(table, table)
+            )
+        connection.execute(f"CREATE TABLE members AS {scope.members}")
+        connection.execute(
+            "CREATE VIEW process_use AS SELECT * FROM all_use SEMI JOIN members USING (pid, start_ns)"
+        )
+        found = connection.execute("SELECT DISTINCT cgroup FROM process_use").fetchall()
+        connection.execute("CREATE TABLE groups (cgroup VARCHAR)")
+        connection.executemany(
+            "INSERT INTO groups VALUES (?)", [[g] for g in _with_ancestors(g for (g,) in found)]
+        )
+        connection.execute(
+            "CREATE VIEW cgroup_use AS SELECT * FROM all_groups SEMI JOIN groups USING (cgroup)"
+        )
+
+    queries = _PARTY | {"own": _PARTY["own"].format(strangers=scope.strangers)}
+    tables = read_tables(prepare, list(files), str(directory), queries)
+    return Recording(tables) if len(tables["delays"]["t_ns"]) else None
+
+
+def _with_ancestors(cgroups: Iterable[str]) -> list[str]:
+    """
+    >>> _with_ancestors(["/a/b", "/a"])
+    ['/', '/a', '/a/b']
+    """
+    found = {"/"}
+    for path in cgroups:
+        parts = path.strip("/").split("/")
+        found |= {"/" + "/".join(parts[: n + 1]) for n in range(len(parts))}
+    return sorted(found)

@@ -1,0 +1,147 @@
+"""The alibi of one party on series with a known truth: its own threads, quota, memory and waits, not its neighbours'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from contend.contention.alibi.cells import cell_alibis
+from contend.contention.alibi.party import judge_party
+from contend.contention.alibi.recording import Recording
+from contend.contention.alibi.scope import VICTIM, Groups, Scope, Tree, read_party
+from contend.contention.alibi.verdict import Alibi
+from contend.contention.alibi.words import party_line
+from contend.report.schema import DEFINITIONS, alibi_schema
+from support.alibi_series import Host, Thread
+
+START, END = 5.0, 15.0
+MINE = Groups("^/mine$")
+
+
+def told(host: Host, place: Path, scope: Scope = MINE, parents: dict[int, int] | None = None) -> Alibi | None:
+    host.write(place, parents)
+    own = read_party(place, scope)
+    if own is None:
+        return None
+    found = judge_party("the command", Recording.of_directory(place), own, *host.span(START, END))
+    assert found is not None
+    jsonschema.validate(found.to_json(), alibi_schema())
+    return found
+
+
+def mine(cpu: float, busiest: float, **more: float) -> Thread:
+    return Thread("mine", 70, cpu, busiest, cgroup="/mine", **more)
+
+
+def theirs(cpu: float) -> Thread:
+    return Thread("theirs", 71, cpu, min(1.0, cpu), cgroup="/theirs")
+
+
+def test_its_own_thread_and_not_its_neighbours(tmp_path: Path) -> None:
+    host = Host().load(START, END, cores=[0.3] * 4, threads=[mine(0.1, 0.1), theirs(1.0)], cgroup="/mine")
+    found = told(host, tmp_path / "calm")
+    assert found is not None and found.verdict == "idle" and "not held up" in found.text
+    host = Host().load(START, END, cores=[0.3] * 4, threads=[mine(1.0, 1.0), theirs(0.1)], cgroup="/mine")
+    found = told(host, tmp_path / "full")
+    assert found is not None and (found.verdict, found.subject) == ("thread", "mine (pid 70)")
+    assert found.text.startswith("The command: one thread is its limit")
+
+
+def test_it_waited_for_a_cpu(tmp_path: Path) -> None:
+    waits = mine(0.5, 0.5, run_delay=0.5)
+    host = Host().load(
+        START, END, cores=[1.0] * 4, cpu_wait=0.9, threads=[waits, theirs(3.5)], cgroup="/mine"
+    )
+    found = told(host, tmp_path)
+    assert found is not None and found.verdict == "cpu"
+    assert "it waited for a CPU" in found.text
+
+
+def test_a_quota_of_its_own_or_above_it_explains_its_wait(tmp_path: Path) -> None:
+    for number, group in enumerate(("/mine", "/slice")):
+        thread = Thread("mine", 70, 0.4, 0.4, cgroup="/mine" if number == 0 else "/slice/mine", run_delay=0.6)
+        host = Host().load(
+            START,
+            END,
+            cores=[0.4],
+            cpu_wait=0.6,
+            threads=[thread],
+            cgroup=group,
+            throttled=0.6,
+            throttled_periods=1.0,
+        )
+        found = told(host, tmp_path / str(number), Groups("mine$"))
+        assert found is not None and (found.verdict, found.subject) == ("throttling", f"cgroup {group}")
+        assert [s.resource for s in found.saturated] == ["throttling"]
+
+
+def test_a_neighbours_quota_is_not_its_own(tmp_path: Path) -> None:
+    host = Host().load(START, END, cores=[0.4], threads=[mine(0.2, 0.2)], cgroup="/mine")
+    host.load(START, END, threads=[theirs(0.4)], cgroup="/theirs", throttled=0.6, throttled_periods=1.0)
+    found = told(host, tmp_path)
+    assert found is not None and found.verdict == "idle"
+
+
+def test_its_waits_for_disks_and_for_memory(tmp_path: Path) -> None:
+    busy = {"cores": [0.2], "threads": [mine(0.2, 0.2)], "cgroup": "/mine", "io_wait": 0.9}
+    found = told(Host().load(START, END, group_io_wait=0.8, **busy), tmp_path / "disk")
+    assert found is not None and found.verdict == "disk" and "waited for disk requests" in found.text
+    short = Host().load(
+        START, END, memory_wait=0.7, group_io_wait=0.8, limit_bytes=1e9, memory_bytes=0.99e9, **busy
+    )
+    found = told(short, tmp_path / "memory")
+    assert found is not None and (found.verdict, found.subject) == ("memory", "cgroup /mine, at its limit")
+    found = told(Host().load(START, END, group_io_wait=0.05, **busy), tmp_path / "others")
+    assert found is not None and found.verdict == "idle"
+
+
+@pytest.mark.parametrize(("io_wait", "verdict"), [(0.05, "idle"), (0.8, "unknown")])
+def test_without_a_cgroup_of_its_own_the_host_bounds_its_waits(
+    tmp_path: Path, io_wait: float, verdict: str
+) -> None:
+    host = Host().load(
+        START, END, cores=[0.4], io_wait=io_wait, group_io_wait=io_wait, cgroup="/mine",
+        threads=[mine(0.2, 0.2), Thread("editor", 72, 0.2, 0.2, cgroup="/mine")],
+    )  # fmt: skip
+    found = told(host, tmp_path, Tree(70, 0), {70: 4})
+    assert found is not None and found.verdict == verdict, found.text
+    assert ("no cgroup of its own" in found.text) == (verdict == "unknown")
+
+
+def test_a_command_is_all_that_it_started(tmp_path: Path) -> None:
+    child = Thread("child", 80, 1.0, 1.0, cgroup="/mine")
+    host = Host().load(START, END, cores=[0.3] * 4, threads=[mine(0.01, 0.01), child], cgroup="/mine")
+    grown = told(host, tmp_path / "child", Tree(70, 0), {80: 70})
+    assert grown is not None and grown.subject == "child (pid 80)"
+    apart = told(host, tmp_path / "apart", Tree(70, 0), {80: 1})
+    assert apart is not None and apart.verdict == "idle"
+    # A process of that number which was there before the command is another.
+    assert told(host, tmp_path / "before", Tree(70, host.span(END + 1, 0)[0])) is None
+
+
+def test_the_measured_party_of_a_run(tmp_path: Path) -> None:
+    victim, load, neighbour = (
+        f"/x/contend.run/{n}" for n in ("victim-fio", "victim-fio-load", "neighbour-cpu")
+    )
+    threads = [Thread(g[-4:], 70 + n, 1.0, 1.0, cgroup=g) for n, g in enumerate((load, neighbour))]
+    quiet = Thread("fio", 60, 0.2, 0.2, cgroup=victim, run_delay=0.01)
+    host = Host().load(START, END, cores=[0.6] * 4, threads=[quiet, *threads], cgroup=victim)
+    host.write(tmp_path)
+    began, ended = host.span(START, END)
+    row = {
+        "cell": "a",
+        "factors": {},
+        "phase": "counted",
+        "status": "ok",
+        "started_ns": began,
+        "ended_ns": ended,
+    }
+    whole = Recording.of_directory(tmp_path)
+    (cell,) = cell_alibis([row], whole, read_party(tmp_path, VICTIM))
+    assert (cell.verdict, cell.party_verdict, cell.party_agreeing) == ("thread", "idle", 1)
+    assert party_line(cell) == "not held up by the hardware, in 1 of 1 trials"
+    jsonschema.validate(cell.to_json(), {**DEFINITIONS["cell_alibi"], "$defs": DEFINITIONS})
+    (alone,) = cell_alibis([row], whole, read_party(tmp_path, Groups("nobody")))
+    assert (alone.party_verdict, party_line(alone)) == ("", "")
