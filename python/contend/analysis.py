@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contend.advice.finding import Finding
-from contend.contention.alibi.verdict import CellAlibi
+from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
 from contend.stats.estimate import Estimate
 
 SCHEMA_VERSION = 1
@@ -185,6 +185,7 @@ class Analysis:
     flags: Mapping[str, int]  # how many trials carry which flag
     trials: int
     alibis: tuple[CellAlibi, ...] = ()  # by cell, where series were recorded
+    phase_alibis: tuple[PhaseAlibi, ...] = ()  # of the whole run, and of its phases
     probe: ProbeCost | None = None  # None where nothing was recorded, or the run was killed
 
     def to_json(self) -> dict[str, Any]:
@@ -203,5 +204,6 @@ class Analysis:
             "flags": dict(self.flags),
             "trials": self.trials,
             "alibis": [a.to_json() for a in self.alibis],
+            "phase_alibis": [a.to_json() for a in self.phase_alibis],
             "probe": None if self.probe is None else self.probe.to_json(),
         }

@@ -44,7 +44,7 @@ def make_progress(as_json: bool) -> Progress:
 def load_report(run: RunDirectory) -> ReportInput:
     """Everything a report needs, from the run directory alone."""
     from contend.analyse import analyse, latest, probe_cost
-    from contend.contention.alibi.cells import cell_alibis
+    from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
     from contend.contention.alibi.scope import VICTIM, read_party
     from contend.errors import ScenarioError
@@ -62,6 +62,7 @@ def load_report(run: RunDirectory) -> ReportInput:
     recording = Recording.of_run(run)
     analysis = replace(
         analyse(run, scenario),
+        phase_alibis=phase_alibis(latest(rows), recording),
         alibis=cell_alibis(latest(rows), recording, read_party(run.series, VICTIM)),
         probe=probe_cost(read_rows(run.ledger_path), recording.interval_ns),
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
-from contend.contention.alibi.words import party_line, short
+from contend.contention.alibi.words import party_line, phase_name, short
 from contend.report import words
 from contend.report.matrix import condition, is_compare, matrices, secondary, subject
 from contend.report.model import ReportInput
@@ -76,6 +76,7 @@ def environment() -> Environment:
         words=words,
         short=short,
         party_line=party_line,
+        phase_name=phase_name,
         heat=heat,
         subject=subject,
         condition=condition,

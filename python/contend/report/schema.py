@@ -115,6 +115,15 @@ DEFINITIONS: dict[str, Schema] = {
         advice=TEXT,
         verify={**TEXT, "description": "a command line, or empty"},
     ),
+    "phase_alibi": closed(
+        "What the hardware did in a phase of the run, or in all of it, by the series recorded.",
+        phase={**TEXT, "description": "run, from its first trial to its last; pilot; counted"},
+        verdict={"enum": list(alibi.VERDICTS)},
+        subject=TEXT,
+        text=TEXT,
+        start_ns={"type": "integer", "description": "CLOCK_MONOTONIC"},
+        end_ns={"type": "integer"},
+    ),
     "cell_alibi": closed(
         "What the hardware did while a cell was measured, by the series recorded beside its trials.",
         cell=TEXT,
@@ -169,6 +178,7 @@ def analysis_schema() -> Schema:
             flags={"type": "object", "additionalProperties": COUNT},
             trials=COUNT,
             alibis=many(ref("cell_alibi")),
+            phase_alibis=many(ref("phase_alibi")),
             probe=maybe(
                 closed(
                     "What recording the run cost.",

@@ -10,7 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from contend.analysis import Analysis, CellResult
-from contend.contention.alibi.words import cell_line, party_line
+from contend.contention.alibi.words import cell_line, party_line, phase_name, short
 from contend.report import words
 from contend.report.matrix import (
     Matrix,
@@ -257,6 +257,8 @@ class _Printer:
             return
         self.line()
         self.line("Hardware meanwhile", "bold")
+        for phase in self.analysis.phase_alibis:
+            self.line(f"{phase_name(phase)}: {short(phase)}", "", 2, 2)
         for alibi in self.analysis.alibis:
             self.line(f"{alibi.cell}: {cell_line(alibi)}", "", 2, 2)
             if party := party_line(alibi):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 
-from contend.contention.alibi.cells import cell_alibis
+from contend.contention.alibi.cells import cell_alibis, phase_alibis
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.words import cell_line
 from contend.environment import link_speeds
@@ -52,6 +53,30 @@ def test_each_cell_has_the_verdict_of_its_trials(tmp_path: Path) -> None:
     assert cell_line(burner) == "one thread was the limit (burner), in 5 of 5 trials"
     schema = {**DEFINITIONS["cell_alibi"], "$defs": DEFINITIONS}
     jsonschema.validate(burner.to_json(), schema)
+
+
+def share(text: str) -> float:
+    """Of the phase, as the text has it."""
+    found = re.search(r"(\d+) % of the phase", text)
+    assert found is not None, text
+    return int(found[1]) / 100
+
+
+def test_the_run_and_its_phases_have_verdicts_of_their_own(tmp_path: Path) -> None:
+    rows = recorded(tmp_path)
+    # The pilot is the burner's alone; in the counted trials a burner takes turns with the sleeper, a new one each time.
+    rows = [row for n, row in enumerate(rows) if n != 1]
+    recording = Recording.of_directory(tmp_path)
+    run, pilot, counted = phase_alibis(rows, recording)
+    assert [a.phase for a in (run, pilot, counted)] == ["run", "pilot", "counted"]
+    assert [a.verdict for a in (run, pilot, counted)] == ["thread", "thread", "thread"]
+    assert counted.subject == "burner (5 processes in turn)" and 0.3 < share(counted.text) < 0.6
+    assert pilot.subject == "burner (pid 500)"
+    assert run.start_ns <= pilot.start_ns < pilot.end_ns <= counted.start_ns < counted.end_ns <= run.end_ns
+    schema = {**DEFINITIONS["phase_alibi"], "$defs": DEFINITIONS}
+    jsonschema.validate(run.to_json(), schema)
+    assert phase_alibis([], recording) == ()
+    assert phase_alibis(rows, Recording.of_tables({})) == ()
 
 
 def test_trials_between_two_samples_have_none(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from contend.contention.alibi.judge import judge
 from contend.contention.alibi.party import judge_party
 from contend.contention.alibi.recording import Recording
-from contend.contention.alibi.verdict import Alibi, CellAlibi
+from contend.contention.alibi.verdict import Alibi, CellAlibi, PhaseAlibi
 
 # Each costs some milliseconds; what the hardware does is mostly the same in all trials of a cell.
 MOST_TRIALS = 30
@@ -36,6 +36,28 @@ def cell_alibis(
     return tuple(
         _of_cell(cell, trials[:MOST_TRIALS], recording, own) for cell, trials in sorted(cells.items())
     )
+
+
+def phase_alibis(rows: Iterable[Mapping[str, Any]], recording: Recording) -> tuple[PhaseAlibi, ...]:
+    """One alibi of the run, from its first trial to its last, and one of each of its phases, in their order.
+
+    rows: of trials.ndjson. What the hardware did between the trials of a phase is in it; without samples there is none.
+    """
+    if len(recording.times) < 2:
+        return ()
+    spans: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        if row["status"] == "ok":
+            for phase in ("run", row["phase"]):
+                start, end = spans.get(phase, (row["started_ns"], row["ended_ns"]))
+                spans[phase] = min(start, row["started_ns"]), max(end, row["ended_ns"])
+    found = []
+    for phase, (start, end) in spans.items():
+        alibi = judge(recording, int(start), int(end))
+        found.append(
+            PhaseAlibi(phase, alibi.verdict, alibi.subject, alibi.text, alibi.start_ns, alibi.end_ns)
+        )
+    return tuple(found)
 
 
 def _seen(row: Mapping[str, Any], recording: Recording) -> bool:

@@ -205,7 +205,35 @@ def judge_threads(seen: Cores, recording: Recording, grid: Grid, throttled: Floa
         return found
     for rows in _worth_a_look(table, grid, room):
         _process(table, rows, grid, room, throttled, found)
+    _one_after_the_other(table, grid, room, found)
     return found
+
+
+def _one_after_the_other(table: Mapping[str, Array], grid: Grid, room: Flags, found: Judged) -> None:
+    """Programs of which no process is full for long, but now this one and now that: the trials of a run, a compiler."""
+    which, inside = grid.locate(table["t_ns"])
+    programs, program = np.unique(table["name"].astype(str), return_inverse=True)
+    threads, thread = np.unique(
+        np.stack([program, table["start_ns"], table["pid"], table["busiest_tid"]]),
+        axis=1,
+        return_inverse=True,
+    )
+    cells, at = np.unique(thread.ravel()[inside] * grid.bins + which[inside], return_inverse=True)
+    bins = cells % grid.bins
+    busy = np.bincount(at, table["busiest_thread_ns"][inside], len(cells)) / grid.widths[bins]
+    full = (busy >= limits.BUSY) & room[bins]
+    of_program, of_process = threads[0][cells // grid.bins], threads[:3, cells // grid.bins]
+    for number in np.unique(of_program[full]):
+        own = full & (of_program == number)
+        longest, count = np.unique(of_process[:, own], axis=1, return_counts=True)
+        together: Floats = np.zeros(grid.bins)
+        np.maximum.at(together, bins[own], busy[own])
+        track = Track("thread", f"{programs[int(number)]} ({len(count)} processes in turn)", together > 0, together, (
+            Measure("time on a CPU of its busiest thread", together, "fraction", "table process_use, busiest_thread_ns"),
+        ))  # fmt: skip
+        alone = count.max() / grid.bins
+        if longest.shape[1] > 1 and alone < limits.MAIN_SHARE <= track.share(grid):
+            found.tracks.append(track)
 
 
 def _worth_a_look(table: Mapping[str, Array], grid: Grid, room: Flags) -> list[Array]:

@@ -63,7 +63,6 @@ def _cpu(own: Recording, grid: Grid, used: Floats, throttled: Floats) -> Judged:
     measures = (
         Measure("of its time wanted on a CPU it waited", part, "fraction", "table process_use, run_delay_ns"),
         Measure("its tasks waiting, mean", delay, "tasks", "table process_use, run_delay_ns"),
-        Measure("CPUs it used", used, "CPUs", "table process_use, user_ns + system_ns"),
     )
     found = Judged(notes=[f"it used {float(np.average(used, weights=grid.widths)):.2f} CPUs"])
     if saturated.any():

@@ -79,6 +79,28 @@ class CellAlibi:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseAlibi:
+    """What the hardware did in one phase of a run ("pilot", "counted"), or from its first trial to its last ("run")."""
+
+    phase: str
+    verdict: str
+    subject: str
+    text: str
+    start_ns: int
+    end_ns: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "phase": self.phase,
+            "verdict": self.verdict,
+            "subject": self.subject,
+            "text": self.text,
+            "start_ns": self.start_ns,
+            "end_ns": self.end_ns,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Alibi:
     """What the hardware did during one phase.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from contend.advice.finding import Evidence
 from contend.contention.alibi import limits
-from contend.contention.alibi.verdict import Alibi, CellAlibi, Saturation
+from contend.contention.alibi.verdict import Alibi, CellAlibi, PhaseAlibi, Saturation
 from contend.units import format_value
 
 _LIMIT = {
@@ -55,13 +55,22 @@ _SHORT = {
 }
 
 
-def short(alibi: Alibi | CellAlibi) -> str:
+def short(alibi: Alibi | CellAlibi | PhaseAlibi) -> str:
     """The verdict in a few words.
 
     >>> short(CellAlibi("a", {}, "disk", "vda", 10, 9, ""))
     'the disk was the limit (vda)'
     """
     return _SHORT[alibi.verdict] + (f" ({alibi.subject})" if alibi.subject else "")
+
+
+def phase_name(alibi: PhaseAlibi) -> str:
+    """
+    >>> phase_name(PhaseAlibi("counted", "idle", "", "", 0, 1)), phase_name(PhaseAlibi("run", "idle", "", "", 0, 1))
+    ('the counted trials', 'the whole run')
+    """
+    names = {"run": "the whole run", "counted": "the counted trials", "pilot": "the pilot"}
+    return names.get(alibi.phase, alibi.phase)
 
 
 def cell_line(alibi: CellAlibi) -> str:
