@@ -15,6 +15,7 @@ from contend.units import format_duration
 
 ROW = 20  # pixels
 FRAMES = 1500  # drawn at most: what took longest
+LEAST = 0.0005  # of all time: less is half a pixel, and would only make the picture deep
 DEPTH = 60  # calls below each other at most
 PROGRAMS = 20  # the page's list to choose from
 TABLE = 25
@@ -43,7 +44,7 @@ class Box:
 
 
 def boxes(stacks: Sequence[Stack]) -> list[Box]:
-    """At most FRAMES of them, the largest first on every level, each within the one that called it."""
+    """At most FRAMES of them, none below LEAST; the largest first on every level, each within the one that called it."""
     root = _Frame(0)
     for stack in stacks:
         root.seconds += stack.off_cpu_s
@@ -52,7 +53,7 @@ def boxes(stacks: Sequence[Stack]) -> list[Box]:
             kind = 0 if depth == 0 else 2 if name.endswith("_[k]") else 1
             at = at.called.setdefault(name, _Frame(kind))
             at.seconds += stack.off_cpu_s
-    made = [box for box in _boxes(root, 0.0, 0) if box.end > box.start]
+    made = [box for box in _boxes(root, 0.0, 0) if box.end - box.start > LEAST * root.seconds]
     # A caller is never shorter than what it called, so cutting the shortest leaves no gap above anything.
     made.sort(key=lambda box: (box.start - box.end, box.depth))
     return sorted(made[:FRAMES], key=lambda box: (box.depth, box.start))
@@ -94,8 +95,9 @@ def stack_plot(found: Stacks) -> Plot | None:
         "it, as wide as the time. Click a call to see it as wide as the page, again to go back. Sleeping on purpose "
         "counts as waiting for a lock, a disk or a pipe does."
     )
-    if len(drawn) == FRAMES:
-        caption += f" The {FRAMES} longest calls are drawn; contend export --to folded has all."
+    caption += f" Calls of less than {100 * LEAST:g} % are left out here"
+    caption += f", and all but the {FRAMES} longest" if len(drawn) == FRAMES else ""
+    caption += "; contend export --to folded has them."
     table = tuple(
         (stack.subject, format_duration(stack.off_cpu_s * 1e9), f"{stack.count:,}", " ← ".join(reversed(stack.calls)))
         for stack in longest(found.stacks, TABLE)
@@ -122,7 +124,7 @@ def _layers(rows: int) -> list[Spec]:
         "type": "quantitative",
         "title": "seconds off a CPU, added up over tasks",
         "scale": {"nice": False, "zero": False, "domainMin": {"expr": "x0"}, "domainMax": {"expr": "x1"}},
-        "axis": {"tickCount": 6, "grid": False, "format": "~g"},
+        "axis": {"tickCount": 6, "grid": False, "format": ",.10~g"},
     }
     y: Spec = {
         "field": "d",

@@ -61,9 +61,13 @@ impl Stacks {
             let (slot, tgid) = (word(0) as usize, word(1));
             let mut frames = self.frames(traces, word(3), |own, address| own.user.name(tgid, address));
             frames.extend(self.frames(traces, word(2), |own, address| own.kernel.name(address)));
-            // The innermost are our own: the program that asked, and what called it.
+            // The innermost are our own: the program that asked, and what called it. Where others watch the switches
+            // too, the kernel goes through a list of them (kernel: __DEFINE_TRACE in include/linux/tracepoint.h).
             if let Some(ours) = frames.iter().rposition(|frame| frame.starts_with("bpf_trace_run")) {
                 frames.truncate(ours);
+            }
+            while frames.last().is_some_and(|frame| frame.starts_with("__traceiter_")) {
+                frames.pop();
             }
             let [ns, count] = longs(&value)[..] else { continue };
             let sum = sums.entry(Of { slot, stack: frames.join(";") }).or_default();
