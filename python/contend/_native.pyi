@@ -90,3 +90,15 @@ def pace(
     (2**64-1: never), done_ns and outcome (0 unfinished, 1 ok, 2 refused, 3 broken, 4 timed out) as bytes of
     little-endian u64. Raises BadInput, HostFailed (nothing listens), KeyboardInterrupt.
     """
+
+def ctrace_export(paths: Sequence[str], form: str, target: str) -> dict[str, Any]:
+    """Write trace files, and those of directories, as one trace to `target`: "perfetto" or "chrome".
+
+    Streams: memory grows with what is defined (names, tracks, locks), not with the events. Returns counts: events,
+    processes, tracks, bytes (written), lost (not recorded), torn_bytes, not_closed (files without an end), open_at_end,
+    cut, ends_alone, overtaken, released_unheld, out_of_order, unknown_tracks, unknown_locks, stray_details, incomplete,
+    bad_records, bad_syncs, unknown_chunks, missing; and passed_over, files of a directory that are no traces, with why.
+
+    Raises BadInput where there is no trace, HostFailed where a file cannot be read or written, KeyboardInterrupt; what
+    was written up to then stays in `target`.
+    """

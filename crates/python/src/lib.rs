@@ -2,6 +2,7 @@
 use pyo3::prelude::*;
 
 mod columns;
+mod ctrace;
 mod errors;
 mod pace;
 mod spawn;
@@ -14,5 +15,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tasks::TaskWatch>()?;
     module.add_function(wrap_pyfunction!(tasks::task_schedstat, module)?)?;
     module.add_function(wrap_pyfunction!(pace::pace, module)?)?;
+    module.add_function(wrap_pyfunction!(ctrace::ctrace_export, module)?)?;
     Ok(())
 }

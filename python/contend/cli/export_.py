@@ -1,7 +1,8 @@
-"""`contend export`: a run in the formats of others."""
+"""`contend export`: a run or a trace in the formats of others."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -23,14 +24,14 @@ SUFFIX = {
 }
 
 
-@click.command("export", short_help="Write a run in another format.")
-@click.argument("run")
+@click.command("export", short_help="Write a run or a trace in another format.")
+@click.argument("run", metavar="RUN|TRACE")
 @click.option(
     "--to",
     "form",
     type=click.Choice([*TABLES, *TRACES, STACKS, "svg", "png"]),
     required=True,
-    help="svg and png write one file a plot; perfetto and chrome the recorded timelines as counters, with a run's"
+    help="svg and png write one file a plot; perfetto and chrome a trace, or a run's timelines as counters with its"
     " trials as slices; folded the"
     " off-CPU stacks of a recording, in µs, for flamegraph.pl or speedscope.",
 )
@@ -38,7 +39,7 @@ SUFFIX = {
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File, or directory for svg and png (default: in the run directory).",
+    help="File, or directory for svg and png (default: in the run directory, or beside the trace).",
 )
 @click.option(
     "--fail-above",
@@ -51,8 +52,14 @@ def command(run: str, form: str, output: Path | None, fail_above: str) -> int:
     """Write RUN as tidy CSV or Parquet (a row a trial and metric), JUnit, OpenMetrics, a trace, or its plots.
 
     Of a recording of `contend sample` or `contend watch`, csv and parquet write a directory with a file a table.
+
+    A TRACE is a .ctrace file, or the directory of them that a traced program wrote, its processes merged on one clock.
     """
+    from contend.report.trace_export import is_trace
     from contend.store import RunDirectory
+
+    if is_trace(run):
+        return _trace(Path(run), form, output)
 
     directory = RunDirectory.open(run, samples=True)
     if form in TRACES:
@@ -83,4 +90,16 @@ def command(run: str, form: str, output: Path | None, fail_above: str) -> int:
 
         for path in save_plots(report, output or directory.path / "plots", formats=(form,)):
             print(shown(path))
+    return 0
+
+
+def _trace(source: Path, form: str, output: Path | None) -> int:
+    from contend.report.trace_export import export_trace, notes
+
+    if form not in TRACES:
+        raise BadInput(f"a trace cannot be written as '{form}'", hint="--to perfetto or --to chrome")
+    target = output or (source if source.is_dir() else source.parent) / f"export.{SUFFIX[form]}"
+    for note in notes(export_trace(source, form, target)):
+        print(f"note: {note}", file=sys.stderr)
+    print(shown(target))
     return 0

@@ -29,6 +29,8 @@ pub struct Record<'a> {
     pub file: u32,
     /// Position of the track it lies on. A SWITCH lies on the track that it leaves.
     pub track: u32,
+    /// Of the track of what follows: another one after a SWITCH.
+    pub then: u32,
     /// Its id is the file's own.
     pub event: Event,
     /// The ARG, INT, FLOAT and CPU that follow it.
@@ -107,18 +109,13 @@ pub fn merge(trace: &Trace, mut each: impl FnMut(&Record<'_>) -> Result<()>) -> 
                 }
                 cursor.at += 1;
             }
-            let track = cursor.track;
-            let Cursor { ring, file, .. } = *cursor;
-            each(&Record { ns, ring, file, track, event, details: &details })?;
+            let Cursor { ring, file, track, .. } = *cursor;
             if event.kind() == event::SWITCH {
-                cursor.track = match trace.files[file as usize].tracks.get(&event.value()) {
-                    Some(&track) => track,
-                    None => {
-                        untold.unknown_tracks += 1;
-                        cursor.own
-                    }
-                };
+                let to = trace.files[file as usize].tracks.get(&event.value());
+                untold.unknown_tracks += u64::from(to.is_none());
+                cursor.track = to.copied().unwrap_or(cursor.own);
             }
+            each(&Record { ns, ring, file, track, then: cursor.track, event, details: &details })?;
             match cursor.next_ns(trace, &mut bytes, &mut untold)? {
                 None => break,
                 Some(next) => ns = next,

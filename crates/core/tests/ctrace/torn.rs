@@ -1,5 +1,6 @@
 //! Files as a crash or an enemy leaves them.
 use contend_core::Error;
+use contend_core::ctrace::export::{Form, export};
 use contend_core::ctrace::format::{Event, chunk, event, track};
 use contend_core::ctrace::merge::merge;
 use contend_core::ctrace::reader::Trace;
@@ -33,7 +34,15 @@ fn survive(place: &Place, bytes: &[u8]) -> Option<(u64, u64)> {
         Ok(())
     })
     .unwrap();
-    Some((seen, trace.files[0].odd.torn_bytes))
+    let torn = trace.files[0].odd.torn_bytes;
+    let mut trace = trace;
+    for form in [Form::Perfetto, Form::Chrome] {
+        let mut written = Vec::new();
+        let done = export(&mut trace, form, &mut written, || Ok(())).unwrap();
+        assert_eq!(done.bytes, written.len() as u64);
+        assert!(std::str::from_utf8(&written).is_ok() || form == Form::Perfetto);
+    }
+    Some((seen, torn))
 }
 
 #[test]

@@ -1,0 +1,517 @@
+//! Perfetto's protobuf, written as the events come. Field numbers: `protos/perfetto/trace/*.proto` of Perfetto; those
+//! of a published field never change.
+//!
+//! Each ring is a packet sequence of its own: its thread's track is the sequence's default, times are differences to
+//! the packet before (a clock of the sequence that counts up), and names are told once a sequence. A span is then two
+//! packets of about fifteen bytes.
+use std::io::Write;
+
+use super::format::{Event, event, lock, track};
+use super::perfetto_wire::{Interned, bytes, fixed, number, varint, varint_bytes};
+use super::plots::{Plot, Plots};
+use super::reader::Trace;
+use super::spans::{At, Ending, Sink, Title, Value};
+use crate::{Error, Result};
+
+const BUFFER_BYTES: usize = 1 << 20;
+/// Of packets with absolute times.
+const MAIN_SEQUENCE: u64 = 1;
+const FIRST_RING_SEQUENCE: u64 = 2;
+/// BuiltinClock.MONOTONIC; and a clock of each sequence, which may have the ids 64 to 127.
+const MONOTONIC: u64 = 3;
+const OWN_CLOCK: u64 = 64;
+/// Keeps iids of names that are no spans apart: waits by lock, then by track.
+const WAIT_IIDS: u64 = 1 << 33;
+const TRACK_IIDS: u64 = 1 << 32;
+
+/// TrackEvent.Type.
+#[derive(Clone, Copy)]
+enum Type {
+    Begin = 1,
+    End = 2,
+    Instant = 3,
+    Counter = 4,
+}
+
+/// Category iids are 1 and up in this order. Spans have none.
+const CATEGORIES: [&str; 4] = ["lock", "switch", "flow", "job"];
+#[derive(Clone, Copy)]
+enum Category {
+    Lock = 1,
+    Switch = 2,
+    Flow = 3,
+    Job = 4,
+}
+
+#[derive(Default)]
+struct Sequence {
+    begun: bool,
+    ns: u64,
+    told: Interned,
+}
+
+/// Writes what it is told.
+pub struct Perfetto<'t, W: Write> {
+    trace: &'t Trace,
+    out: W,
+    buffer: Vec<u8>,
+    sequences: Vec<Sequence>,
+    plots: Plots,
+    event: Vec<u8>,
+    interned: Vec<u8>,
+    scratch: Vec<u8>,
+    keys: [u32; 7],
+    written: u64,
+}
+
+/// Keys of our own annotations.
+const KEYS: [&str; 7] = ["lock", "site", "holder", "exception", "unfinished", "number", "cpu_ns"];
+#[derive(Clone, Copy)]
+enum Key {
+    Lock,
+    Site,
+    Holder,
+    Exception,
+    Unfinished,
+    Number,
+    Cpu,
+}
+
+impl<'t, W: Write> Perfetto<'t, W> {
+    /// Names must be known to the trace: see [`add_names`].
+    pub fn new(trace: &'t Trace, out: W) -> Self {
+        let mut sequences = Vec::new();
+        sequences.resize_with(trace.rings.len(), Sequence::default);
+        let keys = KEYS.map(|key| trace.names.find(key).unwrap_or(0));
+        let mut new = Self {
+            trace,
+            out,
+            buffer: Vec::with_capacity(BUFFER_BYTES + (BUFFER_BYTES >> 2)),
+            sequences,
+            plots: Plots::new(trace.tracks.len(), 1),
+            event: Vec::new(),
+            interned: Vec::new(),
+            scratch: Vec::new(),
+            keys,
+            written: 0,
+        };
+        // What clock the whole trace is on.
+        let mut snapshot = Vec::new();
+        let origin = trace.files.iter().map(|f| f.header.monotonic_ns).min().unwrap_or(0);
+        clock(&mut snapshot, MONOTONIC, origin, false);
+        number(&mut snapshot, 2, MONOTONIC);
+        new.main_packet(6, &snapshot);
+        new
+    }
+
+    /// Bytes written, when all is told.
+    ///
+    /// # Errors
+    /// [`Error::System`] where they cannot be written.
+    pub fn finish(mut self) -> Result<u64> {
+        for file in &self.trace.files {
+            for lost in &file.lost {
+                let uuid = self.track(self.trace.rings[lost.ring as usize].track);
+                self.annotate_number_as("events", lost.events as i64);
+                number(&mut self.event, 9, Type::Instant as u64);
+                number(&mut self.event, 11, uuid);
+                bytes(&mut self.event, 23, b"events lost");
+                let mut packet = Vec::new();
+                number(&mut packet, 8, lost.from_ns);
+                number(&mut packet, 58, MONOTONIC);
+                bytes(&mut packet, 11, &self.event);
+                self.event.clear();
+                number(&mut packet, 10, MAIN_SEQUENCE);
+                bytes(&mut self.buffer, 1, &packet);
+            }
+        }
+        self.flush()?;
+        self.out.flush().map_err(cannot_write)?;
+        Ok(self.written)
+    }
+
+    #[cold]
+    fn flush(&mut self) -> Result<()> {
+        self.out.write_all(&self.buffer).map_err(cannot_write)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// A packet without time.
+    fn main_packet(&mut self, field: u32, data: &[u8]) {
+        let mut packet = Vec::with_capacity(data.len() + 16);
+        bytes(&mut packet, field, data);
+        number(&mut packet, 10, MAIN_SEQUENCE);
+        bytes(&mut self.buffer, 1, &packet);
+    }
+
+    /// Writes the event that was put together.
+    fn packet(&mut self, at: At, of: Type, uuid: u64) -> Result<()> {
+        if !self.sequences[at.ring as usize].begun {
+            self.begin_sequence(at);
+        }
+        number(&mut self.event, 9, of as u64);
+        // The own thread is the sequence's default.
+        if uuid != self.plots.number(Plot::Track(self.trace.rings[at.ring as usize].track)).0 {
+            number(&mut self.event, 11, uuid);
+        }
+        let sequence = &mut self.sequences[at.ring as usize];
+        let id = u64::from(at.ring) + FIRST_RING_SEQUENCE;
+        let since = at.ns.saturating_sub(sequence.ns);
+        sequence.ns = sequence.ns.max(at.ns);
+        let sized = |data: &[u8]| 1 + varint_bytes(data.len() as u64) + data.len();
+        let interned = if self.interned.is_empty() { 0 } else { sized(&self.interned) };
+        let size = 1 + varint_bytes(since) + sized(&self.event) + interned + 1 + varint_bytes(id) + 2;
+        let out = &mut self.buffer;
+        out.push(1 << 3 | 2);
+        varint(out, size as u64);
+        number(out, 8, since);
+        bytes(out, 11, &self.event);
+        if interned > 0 {
+            bytes(out, 12, &self.interned);
+        }
+        number(out, 10, id);
+        number(out, 13, 2); // SEQ_NEEDS_INCREMENTAL_STATE
+        self.event.clear();
+        self.interned.clear();
+        if out.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Its clock, and its defaults.
+    #[cold]
+    fn begin_sequence(&mut self, at: At) {
+        let own = self.track(self.trace.rings[at.ring as usize].track);
+        let id = u64::from(at.ring) + FIRST_RING_SEQUENCE;
+        let (mut snapshot, mut packet, mut defaults, mut event) = (vec![], vec![], vec![], vec![]);
+        clock(&mut snapshot, OWN_CLOCK, at.ns, true);
+        clock(&mut snapshot, MONOTONIC, at.ns, false);
+        number(&mut snapshot, 2, MONOTONIC);
+        number(&mut event, 11, own);
+        bytes(&mut defaults, 11, &event);
+        number(&mut defaults, 58, OWN_CLOCK);
+        bytes(&mut packet, 59, &defaults);
+        bytes(&mut packet, 6, &snapshot);
+        number(&mut packet, 10, id);
+        number(&mut packet, 13, 1); // SEQ_INCREMENTAL_STATE_CLEARED
+        bytes(&mut self.buffer, 1, &packet);
+        let sequence = &mut self.sequences[at.ring as usize];
+        sequence.begun = true;
+        sequence.ns = at.ns;
+    }
+
+    fn track(&mut self, at: u32) -> u64 {
+        let (uuid, new) = self.plots.number(Plot::Track(at));
+        if new {
+            self.describe_track(at, uuid);
+        }
+        uuid
+    }
+
+    #[cold]
+    fn describe_track(&mut self, at: u32, uuid: u64) {
+        let here = &self.trace.tracks[at as usize];
+        let pid = u64::from(self.trace.files[here.file as usize].header.pid);
+        let mut about = Vec::new();
+        number(&mut about, 1, uuid);
+        let name = self.trace.names.text(here.name).as_bytes();
+        let mut inner = Vec::new();
+        match here.kind {
+            track::PROCESS => {
+                number(&mut inner, 1, pid);
+                bytes(&mut inner, 6, name);
+                bytes(&mut about, 3, &inner);
+            }
+            track::THREAD if here.tid > 0 && here.tid <= i32::MAX as u64 => {
+                // So that its process is there, by its name.
+                self.process(here.file);
+                number(&mut inner, 1, pid);
+                number(&mut inner, 2, here.tid);
+                bytes(&mut inner, 5, name);
+                bytes(&mut about, 4, &inner);
+            }
+            _ => {
+                let parent = here.parent.unwrap_or(self.trace.files[here.file as usize].process);
+                let parent = self.track(parent);
+                number(&mut about, 5, parent);
+                bytes(&mut about, 2, name);
+                number(&mut about, 15, 2); // not one with others of its name
+            }
+        }
+        self.main_packet(60, &about);
+    }
+
+    fn process(&mut self, file: u32) -> u64 {
+        self.track(self.trace.files[file as usize].process)
+    }
+
+    fn plot(&mut self, plot: Plot) -> u64 {
+        let (uuid, new) = self.plots.number(plot);
+        if new {
+            self.describe(plot, uuid);
+        }
+        uuid
+    }
+
+    #[cold]
+    fn describe(&mut self, plot: Plot, uuid: u64) {
+        let (trace, mut about) = (self.trace, Vec::new());
+        let name_of = |lock: u32| trace.names.text(trace.locks[lock as usize].name);
+        number(&mut about, 1, uuid);
+        let (name, parent) = match plot {
+            Plot::Track(track) => (String::new(), self.track(track)),
+            Plot::Locks(file) => ("locks".to_owned(), self.process(file)),
+            Plot::Lock { lock, .. } => {
+                number(&mut about, 15, 3); // one with others of its key
+                number(&mut about, 17, u64::from(lock) + 1);
+                let here = &trace.locks[lock as usize];
+                let (name, site) = (trace.names.text(here.name), trace.names.text(here.site));
+                let title = if site.is_empty() || site == name {
+                    name.to_owned()
+                } else {
+                    format!("{name} ({site})")
+                };
+                (title, self.plot(Plot::Locks(here.file)))
+            }
+            Plot::Length(lock) => {
+                bytes(&mut about, 8, &[]);
+                let unit = if trace.locks[lock as usize].kind == lock::QUEUE { "length" } else { "value" };
+                (format!("{} {unit}", name_of(lock)), self.plot(Plot::Locks(trace.locks[lock as usize].file)))
+            }
+            Plot::Counter { file, name } => {
+                bytes(&mut about, 8, &[]);
+                (trace.names.text(name).to_owned(), self.process(file))
+            }
+            Plot::Job { file, name, .. } => (format!("job {}", trace.names.text(name)), self.process(file)),
+        };
+        number(&mut about, 5, parent);
+        bytes(&mut about, 2, name.as_bytes());
+        self.main_packet(60, &about);
+    }
+
+    fn told(&mut self, at: At) -> &mut Interned {
+        &mut self.sequences[at.ring as usize].told
+    }
+
+    /// The event's name.
+    fn name(&mut self, at: At, name: u32) {
+        let iid = u64::from(name) + 1;
+        if self.sequences[at.ring as usize].told.names.first(name) {
+            self.intern(2, iid, self.trace.names.text(name).as_bytes());
+        }
+        number(&mut self.event, 10, iid);
+    }
+
+    fn other_name(&mut self, at: At, iid: u64, name: impl FnOnce(&Trace) -> String) {
+        if self.told(at).other_names.insert(iid) {
+            let name = name(self.trace);
+            self.intern(2, iid, name.as_bytes());
+        }
+        number(&mut self.event, 10, iid);
+    }
+
+    /// As the name of a track, which an event may have too.
+    fn track_name(&mut self, at: At, track: u32) {
+        let name = self.trace.tracks[track as usize].name;
+        self.other_name(at, TRACK_IIDS + u64::from(name), |trace| trace.names.text(name).to_owned());
+    }
+
+    fn category(&mut self, at: At, category: Category) {
+        let bit = 1 << category as u32;
+        if self.told(at).categories & bit == 0 {
+            self.told(at).categories |= bit;
+            self.intern(1, category as u64, CATEGORIES[category as usize - 1].as_bytes());
+        }
+        number(&mut self.event, 3, category as u64);
+    }
+
+    /// EventCategory, EventName, DebugAnnotationName and InternedString are all an iid and a text.
+    #[cold]
+    fn intern(&mut self, field: u32, iid: u64, text: &[u8]) {
+        self.scratch.clear();
+        number(&mut self.scratch, 1, iid);
+        bytes(&mut self.scratch, 2, text);
+        bytes(&mut self.interned, field, &self.scratch);
+    }
+
+    /// Puts an annotation into the event; `fill` writes its value.
+    fn annotate(&mut self, at: At, key: u32, fill: impl FnOnce(&mut Vec<u8>)) {
+        if self.told(at).keys.first(key) {
+            self.intern(3, u64::from(key) + 1, self.trace.names.text(key).as_bytes());
+        }
+        self.scratch.clear();
+        number(&mut self.scratch, 1, u64::from(key) + 1);
+        fill(&mut self.scratch);
+        bytes(&mut self.event, 4, &self.scratch);
+    }
+
+    fn annotate_text(&mut self, at: At, key: u32, text: u32) {
+        if self.told(at).texts.first(text) {
+            self.intern(29, u64::from(text) + 1, self.trace.names.text(text).as_bytes());
+        }
+        self.annotate(at, key, |out| number(out, 17, u64::from(text) + 1));
+    }
+
+    fn annotate_number_as(&mut self, key: &str, value: i64) {
+        let mut inner = Vec::new();
+        bytes(&mut inner, 10, key.as_bytes());
+        number(&mut inner, 4, value as u64);
+        bytes(&mut self.event, 4, &inner);
+    }
+
+    fn details(&mut self, at: At, details: &[Event]) {
+        for detail in details {
+            let key = self.trace.name(at.file, detail.id());
+            match detail.kind() {
+                event::ARG => self.annotate_text(at, key, self.trace.name(at.file, detail.value())),
+                event::CPU => {
+                    self.annotate(at, self.keys[Key::Cpu as usize], |out| number(out, 4, detail.ticks));
+                }
+                // Without a name they are the event's own number.
+                event::INT if detail.id() != 0 => self.annotate(at, key, |out| number(out, 4, detail.ticks)),
+                event::FLOAT if detail.id() != 0 => self.annotate(at, key, |out| fixed(out, 5, detail.ticks)),
+                _ => {}
+            }
+        }
+    }
+
+    fn ending(&mut self, at: At, how: Ending) {
+        let key = match how {
+            Ending::Returned => return,
+            Ending::Raised => Key::Exception,
+            Ending::Cut | Ending::FileEnd => Key::Unfinished,
+        };
+        self.annotate(at, self.keys[key as usize], |out| number(out, 2, 1));
+    }
+}
+
+/// Names that are written besides the trace's own.
+pub fn add_names(trace: &mut Trace) {
+    for key in KEYS {
+        trace.names.place(key);
+    }
+}
+
+fn clock(snapshot: &mut Vec<u8>, id: u64, ns: u64, counts_up: bool) {
+    let mut clock = Vec::new();
+    number(&mut clock, 1, id);
+    number(&mut clock, 2, ns);
+    if counts_up {
+        number(&mut clock, 3, 1);
+    }
+    bytes(snapshot, 1, &clock);
+}
+
+pub(super) fn cannot_write(error: std::io::Error) -> Error {
+    Error::system("cannot write the trace", "choose another place with -o FILE", error)
+}
+
+impl<W: Write> Sink for Perfetto<'_, W> {
+    fn begin(
+        &mut self,
+        at: At,
+        track: u32,
+        what: Title,
+        holder: Option<u32>,
+        details: &[Event],
+    ) -> Result<()> {
+        let uuid = self.track(track);
+        match what {
+            Title::Span(name) => self.name(at, name),
+            Title::Wait(lock) => {
+                let here = self.trace.locks[lock as usize].clone();
+                let iid = WAIT_IIDS + u64::from(here.name);
+                self.other_name(at, iid, |trace| format!("wait {}", trace.names.text(here.name)));
+                self.category(at, Category::Lock);
+                self.annotate_text(at, self.keys[Key::Lock as usize], here.name);
+                if here.site != 0 {
+                    self.annotate_text(at, self.keys[Key::Site as usize], here.site);
+                }
+                if let Some(holder) = holder {
+                    let name = self.trace.tracks[holder as usize].name;
+                    self.annotate_text(at, self.keys[Key::Holder as usize], name);
+                }
+            }
+        }
+        self.details(at, details);
+        self.packet(at, Type::Begin, uuid)
+    }
+
+    fn end(&mut self, at: At, track: u32, _: Title, how: Ending, details: &[Event]) -> Result<()> {
+        let uuid = self.track(track);
+        self.ending(at, how);
+        self.details(at, details);
+        self.packet(at, Type::End, uuid)
+    }
+
+    fn stint_begin(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
+        let uuid = self.track(thread);
+        self.track_name(at, track);
+        self.category(at, Category::Switch);
+        self.packet(at, Type::Begin, uuid)
+    }
+
+    fn stint_end(&mut self, at: At, thread: u32, _: u32) -> Result<()> {
+        let uuid = self.track(thread);
+        self.packet(at, Type::End, uuid)
+    }
+
+    fn instant(&mut self, at: At, track: u32, name: u32, details: &[Event]) -> Result<()> {
+        let uuid = self.track(track);
+        self.name(at, name);
+        self.details(at, details);
+        self.packet(at, Type::Instant, uuid)
+    }
+
+    fn flow(&mut self, at: At, track: u32, name: u32, id: u64, received: bool) -> Result<()> {
+        let uuid = self.track(track);
+        self.name(at, name);
+        self.category(at, Category::Flow);
+        // flow_ids, terminating_flow_ids
+        fixed(&mut self.event, if received { 48 } else { 47 }, id);
+        self.packet(at, Type::Instant, uuid)
+    }
+
+    fn counter(&mut self, at: At, name: u32, value: Value) -> Result<()> {
+        let uuid = self.plot(Plot::Counter { file: at.file, name });
+        match value {
+            Value::Int(value) => number(&mut self.event, 30, value as u64),
+            Value::Float(value) => fixed(&mut self.event, 44, value.to_bits()),
+        }
+        self.packet(at, Type::Counter, uuid)
+    }
+
+    fn queue(&mut self, at: At, lock: u32, length: u32) -> Result<()> {
+        let uuid = self.plot(Plot::Length(lock));
+        number(&mut self.event, 30, u64::from(length));
+        self.packet(at, Type::Counter, uuid)
+    }
+
+    fn hold_begin(&mut self, at: At, lock: u32, lane: u32, holder: u32) -> Result<()> {
+        let uuid = self.plot(Plot::Lock { lock, lane });
+        self.track_name(at, holder);
+        self.category(at, Category::Lock);
+        self.packet(at, Type::Begin, uuid)
+    }
+
+    fn hold_end(&mut self, at: At, lock: u32, lane: u32, _: u32, how: Ending) -> Result<()> {
+        let uuid = self.plot(Plot::Lock { lock, lane });
+        self.ending(at, how);
+        self.packet(at, Type::End, uuid)
+    }
+
+    fn job_begin(&mut self, at: At, name: u32, lane: u32, job: u32, details: &[Event]) -> Result<()> {
+        let uuid = self.plot(Plot::Job { file: at.file, name, lane });
+        self.name(at, name);
+        self.category(at, Category::Job);
+        self.annotate(at, self.keys[Key::Number as usize], |out| number(out, 4, u64::from(job)));
+        self.details(at, details);
+        self.packet(at, Type::Begin, uuid)
+    }
+
+    fn job_end(&mut self, at: At, name: u32, lane: u32, how: Ending) -> Result<()> {
+        let uuid = self.plot(Plot::Job { file: at.file, name, lane });
+        self.ending(at, how);
+        self.packet(at, Type::End, uuid)
+    }
+}
