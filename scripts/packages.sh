@@ -36,12 +36,12 @@ runc:runc:platform container
 podman:podman:platform container
 chromium:chromium:tests of the report page
 sysstat:pidstat:cross-checks with pidstat
+linux-perf:perf:cross-checks with perf, and what histograms cost a pipe
 '
 # atop brings a service that records from the next boot on: not for those who only run tests.
 BENCH="$TEST"'
 hyperfine:hyperfine:benchmarks against hyperfine
 atop:atop:benchmarks against atop
-linux-perf:perf:what histograms cost a pipe
 libbpf-tools:runqlat:benchmarks against runqlat, cpudist and offcputime
 '
 POLICY=/usr/sbin/policy-rc.d
