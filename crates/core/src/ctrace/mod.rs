@@ -1,8 +1,14 @@
 //! Trace files: the layout that a traced process writes and the analysis reads; `docs/reference/ctrace.md` is the text.
 //!
+//! Recording: [`ring`] (one a thread) over [`chunk`], [`defs`] (what ids mean), [`clock`], [`writer`] (the thread that
+//! spills), [`session`] (start, stop, fork).
+//!
 //! [`reader`] scans files and knows their names, tracks and locks; [`merge`] gives the events of all of them in the
 //! order of one clock; [`spans`] makes of them spans, waits, holds and jobs; [`perfetto`] and [`chrome`] write those.
 pub mod chrome;
+pub mod chunk;
+pub mod clock;
+pub mod defs;
 pub mod export;
 pub mod format;
 pub mod merge;
@@ -13,8 +19,11 @@ pub mod reader;
 mod reader_chunks;
 mod reader_clock;
 mod reader_tables;
+pub mod ring;
+pub mod session;
 pub mod spans;
 mod spans_locks;
+pub mod writer;
 
 pub use reader_clock::Ticks;
 pub use reader_tables::{Ids, Lock, Names, Ring, Track};
