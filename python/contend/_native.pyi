@@ -1,7 +1,9 @@
 """The native core: what must cost almost nothing. Documented in crates/python/src."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 def spawn(
     argv: Sequence[str],
@@ -102,3 +104,108 @@ def ctrace_export(paths: Sequence[str], form: str, target: str) -> dict[str, Any
     Raises BadInput where there is no trace, HostFailed where a file cannot be read or written, KeyboardInterrupt; what
     was written up to then stays in `target`.
     """
+# ---- contend.trace: its parts are documented there.
+
+_T = TypeVar("_T")
+
+def trace_start(
+    directory: Path, *, name: str, buffer_bytes: int, block: bool, counter: bool, cpu_times: bool
+) -> Path:
+    """Begin to record. Raises BadInput if a recording goes on, HostFailed if the file cannot be made."""
+
+def trace_stop() -> dict[str, object]:
+    """End the recording, if there is one; then as `trace_status`."""
+
+def trace_flush() -> None:
+    """Have what was recorded so far in the file."""
+
+def trace_status() -> dict[str, object]:
+    """path, recording, events, bytes, lost, failure."""
+
+class Traced:
+    """A callable that records a span for each call. Made by `trace_wrap`."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+def trace_wrap(function: Callable[..., _T], name: str, kind: int) -> Callable[..., _T]:
+    """Wrap a function; kind: 0 it runs when called, 1 it gives a coroutine, 2 a generator, 3 an async generator."""
+
+def trace_task(coroutine: _T, name: str) -> _T:
+    """A coroutine in the place of that one, whose steps run on a track of their own."""
+
+class TraceSpan:
+    """`with span("name", key=value):` a span around the block; it says if the block ended by an exception.
+
+    Arguments are text, integers or floats; anything else is told by its str(). At most 64 are kept, of a text 1 KiB.
+    """
+
+    def __init__(self, name: str, /, **args: Any) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+class TraceJob:
+    """`with job("boot", server=name):` a piece of work whose time as a whole counts, whatever threads it runs through:
+    `begin()` in one, `end()` in another. `number` is its own in this process."""
+
+    number: int
+    def __init__(self, name: str, /, **args: Any) -> None: ...
+    def begin(self) -> Self: ...
+    def end(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+def trace_instant(name: str, /, **args: Any) -> None:
+    """Something happened, here and now."""
+
+def trace_counter(name: str, value: float, /) -> None:
+    """A figure has this value from now on."""
+
+def trace_flow(name: str, flow: int | str, received: bool, /) -> int:
+    """A message was sent or received; the number of the flow. TypeError for what is neither int nor str."""
+
+class Lock:
+    """threading.Lock, on record: who takes it, and who waits for whom. `name` is for people; without one it is called
+    by what it is assigned to."""
+
+    def __init__(self, *, name: str | None = None) -> None: ...
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+    def release(self) -> None: ...
+    def locked(self) -> bool: ...
+    def __enter__(self) -> bool: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+class RLock:
+    """threading.RLock, on record as `Lock`; taking it again is not."""
+
+    def __init__(self, *, name: str | None = None) -> None: ...
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+    def release(self) -> None: ...
+    def locked(self) -> bool: ...
+    def __enter__(self) -> bool: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+class Waits:
+    """The events of a lock that is made in Python. `kind` as in the file (docs/reference/ctrace.md); `shared`: several
+    may hold it at once, so that nobody is named as its holder."""
+
+    def __init__(self, kind: int, name: str | None = None, *, shared: bool = False) -> None: ...
+    def on(self) -> bool: ...
+    def wait(self) -> int:
+        """A wait begins; a token for its end."""
+
+    def gave_up(self, token: int) -> None: ...
+    def acquired(self, token: int = 0) -> None: ...
+    def released(self, times: int = 1) -> None: ...
+    def passed(self, token: int) -> None:
+        """The wait ended and nothing is held by it: a notification, an item."""
+
+    def put(self, length: int) -> None: ...
+    def got(self, length: int) -> None: ...

@@ -7,6 +7,7 @@ mod errors;
 mod pace;
 mod spawn;
 mod tasks;
+mod trace;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -16,5 +17,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tasks::task_schedstat, module)?)?;
     module.add_function(wrap_pyfunction!(pace::pace, module)?)?;
     module.add_function(wrap_pyfunction!(ctrace::ctrace_export, module)?)?;
-    Ok(())
+    trace::register(module)
 }

@@ -221,6 +221,17 @@ impl Local {
             || self.slow(session, events, false)
     }
 
+    /// Record what closes something that another thread may have opened in `session`: dropped only if this thread has
+    /// no ring and there is no room for one.
+    #[inline]
+    pub fn settle(&self, session: u32, event: Event) {
+        if self.session.get() == session || self.enter(session) {
+            self.close(session, event);
+        } else {
+            session::LOSSES.add(1);
+        }
+    }
+
     /// As `close`, for an event with what completes it.
     pub fn close_group(&self, session: u32, events: &[Event]) {
         if current() != session || (self.session.get() == session && unsafe { (*self.last.get()).extend(events) })
@@ -239,7 +250,16 @@ impl Local {
         }
     }
 
-    /// The thread's own track.
+    /// The thread's own track, defined.
+    #[inline]
+    pub fn thread(&self) -> u32 {
+        match self.own.get() {
+            (track, session) if track != 0 && session == current() => track,
+            _ => self.own_track(),
+        }
+    }
+
+    /// Find out the thread's own track.
     #[cold]
     pub fn own_track(&self) -> u32 {
         let session = current();

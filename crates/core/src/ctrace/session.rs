@@ -233,15 +233,28 @@ pub fn define_track(known: u32, kind: u32, parent: u32, name: &str, tid: u64) ->
     })
 }
 
-/// Define a lock; `known` is its number, 0 for a new one. Once a session.
-pub fn define_lock(known: u32, kind: u32, name: &str, site: &str) -> u32 {
+/// A number for a track that will be defined by [`define_named_track`].
+pub fn new_track() -> u32 {
+    with(|state| state.definitions.new_track())
+}
+
+/// Define a track whose name has an id already.
+pub fn define_named_track(id: u32, kind: u32, parent: u32, name: u32) {
+    with(|state| state.definitions.track(Track { id, kind, parent, name, tid: 0 }));
+}
+
+/// A number for a lock that is about to be defined.
+pub fn new_lock() -> u32 {
+    with(|state| state.definitions.new_lock())
+}
+
+/// Define a lock. Once a session.
+pub fn define_lock(id: u32, kind: u32, name: &str, site: &str) {
     with(|state| {
         let name = if name.is_empty() { 0 } else { state.definitions.name(name) };
         let site = if site.is_empty() { 0 } else { state.definitions.name(site) };
-        let id = if known == 0 { state.definitions.new_lock() } else { known };
         state.definitions.lock(Lock { id, kind, name, site });
-        id
-    })
+    });
 }
 
 /// Id of a name of events.

@@ -1,0 +1,249 @@
+//! `Traced`: a callable that records when its function begins and ends. The hot path of the whole tracer.
+use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use contend_core::ctrace::clock::ticks;
+use contend_core::ctrace::format::{Event, event};
+use contend_core::ctrace::ring::{Local, current, local};
+use contend_core::ctrace::session;
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi::{self, PyObject, PyTypeObject};
+use pyo3::prelude::*;
+
+use super::api::{self, LAST_MEMBER, PyMethod_New, PyObject_Vectorcall, PyVectorcall_Call, Vectorcall, slot};
+use super::steps;
+
+/// What a call of the function gives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum Kind {
+    Result = 0,
+    Coroutine = 1,
+    Generator = 2,
+    AsyncGenerator = 3,
+}
+
+#[repr(C)]
+struct Traced {
+    base: PyObject,
+    vectorcall: Option<Vectorcall>,
+    inner: *mut PyObject,
+    dict: *mut PyObject,
+    weak: *mut PyObject,
+    name: u32,
+    kind: Kind,
+}
+
+static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
+
+/// Record the begin of a span; whether it was recorded.
+#[inline(always)]
+pub fn begin(local: &Local, session: u32, name: u32) -> bool {
+    let began = Event::new(ticks(), event::BEGIN, name, 0);
+    match session::cpu_times() {
+        false => local.open(session, began),
+        true => local.group(session, &[began, cpu()]),
+    }
+}
+
+/// Record the end of a span that was recorded.
+#[inline(always)]
+pub fn end(local: &Local, session: u32, name: u32, failed: bool) {
+    let ended = Event::new(ticks(), event::END, name, u32::from(failed));
+    match session::cpu_times() {
+        false => local.close(session, ended),
+        true => local.close_group(session, &[ended, cpu()]),
+    }
+}
+
+fn cpu() -> Event {
+    Event::new(contend_core::clock::thread_cpu_ns(), event::CPU, 0, 0)
+}
+
+unsafe extern "C-unwind" fn call(
+    callable: *mut PyObject,
+    args: *const *mut PyObject,
+    nargsf: usize,
+    kwnames: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: CPython calls this on a Traced, with arguments as by PEP 590, which are handed on as they are.
+    unsafe {
+        let this = callable.cast::<Traced>();
+        let session = current();
+        if session == 0 {
+            return PyObject_Vectorcall((*this).inner, args, nargsf, kwnames);
+        }
+        let name = (*this).name;
+        let local = local();
+        let recorded = begin(local, session, name);
+        let result = PyObject_Vectorcall((*this).inner, args, nargsf, kwnames);
+        if recorded {
+            end(local, session, name, result.is_null());
+        }
+        result
+    }
+}
+
+// A call of these runs none of the function's code: the object that it gives is what is traced. So also while
+// recording is off: it may be on when the object goes on.
+unsafe extern "C-unwind" fn call_steps(
+    callable: *mut PyObject,
+    args: *const *mut PyObject,
+    nargsf: usize,
+    kwnames: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: as above.
+    unsafe {
+        let this = callable.cast::<Traced>();
+        let made = PyObject_Vectorcall((*this).inner, args, nargsf, kwnames);
+        if made.is_null() {
+            return made;
+        }
+        steps::wrap(made, (*this).name, (*this).kind as u32)
+    }
+}
+
+unsafe extern "C-unwind" fn bind(this: *mut PyObject, to: *mut PyObject, _class: *mut PyObject) -> *mut PyObject {
+    // SAFETY: CPython's own arguments.
+    unsafe {
+        if to.is_null() || to == ffi::Py_None() {
+            ffi::Py_INCREF(this);
+            return this;
+        }
+        PyMethod_New(this, to)
+    }
+}
+
+unsafe extern "C-unwind" fn attribute(this: *mut PyObject, name: *mut PyObject) -> *mut PyObject {
+    unsafe { api::attribute_or_inner(this, (*this.cast::<Traced>()).inner, name) }
+}
+
+unsafe extern "C-unwind" fn repr(this: *mut PyObject) -> *mut PyObject {
+    unsafe { ffi::PyUnicode_FromFormat(c"<traced %R>".as_ptr(), (*this.cast::<Traced>()).inner) }
+}
+
+// As functions: pickled by name. (pickle checks that the name leads back to this very object.)
+unsafe extern "C-unwind" fn reduce(this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
+    unsafe { ffi::PyObject_GetAttrString(this, c"__qualname__".as_ptr()) }
+}
+
+unsafe extern "C-unwind" fn traverse(
+    this: *mut PyObject,
+    visit: unsafe extern "C-unwind" fn(*mut PyObject, *mut c_void) -> c_int,
+    with: *mut c_void,
+) -> c_int {
+    unsafe {
+        let this = this.cast::<Traced>();
+        for object in [ffi::Py_TYPE(this.cast()).cast(), (*this).inner, (*this).dict] {
+            if !object.is_null() {
+                let stop = visit(object, with);
+                if stop != 0 {
+                    return stop;
+                }
+            }
+        }
+        0
+    }
+}
+
+unsafe extern "C-unwind" fn clear(this: *mut PyObject) -> c_int {
+    unsafe {
+        // `inner` stays: a call from a finaliser in the cycle must still find its function.
+        let dict = &mut (*this.cast::<Traced>()).dict;
+        let held = std::mem::replace(dict, ptr::null_mut());
+        ffi::Py_XDECREF(held);
+        0
+    }
+}
+
+unsafe extern "C-unwind" fn free(this: *mut PyObject) {
+    unsafe {
+        ffi::PyObject_GC_UnTrack(this.cast());
+        let traced = this.cast::<Traced>();
+        if !(*traced).weak.is_null() {
+            ffi::PyObject_ClearWeakRefs(this);
+        }
+        clear(this);
+        ffi::Py_XDECREF(std::mem::replace(&mut (*traced).inner, ptr::null_mut()));
+        let class = ffi::Py_TYPE(this);
+        ffi::PyObject_GC_Del(this.cast());
+        ffi::Py_DECREF(class.cast());
+    }
+}
+
+/// Wrap a function under a name. Its attributes are set in Python (functools.update_wrapper).
+#[pyfunction]
+pub fn trace_wrap(py: Python<'_>, function: Bound<'_, PyAny>, name: &str, kind: u32) -> PyResult<Py<PyAny>> {
+    let (kind, vectorcall): (Kind, Vectorcall) = match kind {
+        0 => (Kind::Result, call),
+        1 => (Kind::Coroutine, call_steps),
+        2 => (Kind::Generator, call_steps),
+        3 => (Kind::AsyncGenerator, call_steps),
+        _ => return Err(PyTypeError::new_err(format!("no kind of call has the number {kind}"))),
+    };
+    if !function.is_callable() {
+        return Err(PyTypeError::new_err(format!("{} cannot be called", function.repr()?)));
+    }
+    let name = session::name(name);
+    // SAFETY: the type is made when the module is; every field is set before Python sees the object.
+    unsafe {
+        let made = ffi::PyObject_GC_New::<Traced>(TYPE.load(Ordering::Acquire));
+        if made.is_null() {
+            return Err(PyErr::fetch(py));
+        }
+        (*made).vectorcall = Some(vectorcall);
+        (*made).inner = function.into_ptr();
+        (*made).dict = ptr::null_mut();
+        (*made).weak = ptr::null_mut();
+        (*made).name = name;
+        (*made).kind = kind;
+        ffi::PyObject_GC_Track(made.cast());
+        Ok(Bound::from_owned_ptr(py, made.cast()).unbind())
+    }
+}
+
+/// Make the type.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let members = Box::leak(Box::new([
+        api::offset(c"__vectorcalloffset__", offset_of!(Traced, vectorcall)),
+        api::offset(c"__dictoffset__", offset_of!(Traced, dict)),
+        api::offset(c"__weaklistoffset__", offset_of!(Traced, weak)),
+        LAST_MEMBER,
+    ]));
+    let getset = Box::leak(Box::new([
+        ffi::PyGetSetDef {
+            name: c"__dict__".as_ptr(),
+            get: Some(ffi::PyObject_GenericGetDict),
+            set: Some(ffi::PyObject_GenericSetDict),
+            doc: ptr::null(),
+            closure: ptr::null_mut(),
+        },
+        ffi::PyGetSetDef::default(),
+    ]));
+    let methods = Box::leak(Box::new([
+        super::method(c"__reduce__", reduce as *const c_void, ffi::METH_NOARGS),
+        ffi::PyMethodDef::zeroed(),
+    ]));
+    let made = api::add_type(
+        module,
+        c"contend._native.Traced",
+        size_of::<Traced>(),
+        ffi::Py_TPFLAGS_HAVE_GC | api::HAVE_VECTORCALL | ffi::Py_TPFLAGS_METHOD_DESCRIPTOR,
+        vec![
+            slot(ffi::Py_tp_call, PyVectorcall_Call as *const c_void),
+            slot(ffi::Py_tp_descr_get, bind as *const c_void),
+            slot(ffi::Py_tp_getattro, attribute as *const c_void),
+            slot(ffi::Py_tp_repr, repr as *const c_void),
+            slot(ffi::Py_tp_traverse, traverse as *const c_void),
+            slot(ffi::Py_tp_clear, clear as *const c_void),
+            slot(ffi::Py_tp_dealloc, free as *const c_void),
+            slot(ffi::Py_tp_members, members.as_ptr().cast()),
+            slot(ffi::Py_tp_getset, getset.as_ptr().cast()),
+            slot(ffi::Py_tp_methods, methods.as_ptr().cast()),
+        ],
+    )?;
+    TYPE.store(made, Ordering::Release);
+    module.add_function(wrap_pyfunction!(trace_wrap, module)?)
+}

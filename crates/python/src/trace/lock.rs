@@ -1,0 +1,303 @@
+//! What `Lock` and `RLock` share: a futex whose word names the holder's track, and the events around it.
+//!
+//! The word is 0 (free), or the track of the holder with a bit that says that somebody waits (as the word of a
+//! priority-inheriting futex, futex(2)). So whoever finds the lock taken learns in the same moment by whom.
+use std::ffi::{c_int, c_long};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use contend_core::clock::monotonic_ns;
+use contend_core::ctrace::clock::{ticks, ticks_after};
+use contend_core::ctrace::format::{Event, event};
+use contend_core::ctrace::ring::{Local, current, local};
+use pyo3::ffi::{self, PyObject};
+
+use super::api::{PyErr_CheckSignals, PyEval_RestoreThread, PyEval_SaveThread};
+use super::naming::{self, Origin};
+
+const WAITED_FOR: u32 = 1 << 31;
+
+/// How an attempt ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    Yes,
+    No,
+    /// A signal handler raised.
+    Failed,
+}
+
+/// How long to try.
+#[derive(Clone, Copy)]
+pub enum Patience {
+    Try,
+    Until(u64),
+    Forever,
+}
+
+#[repr(C)]
+pub struct Futex {
+    word: AtomicU32,
+    /// Of the lock in the file, 0: it has none yet.
+    pub id: AtomicU32,
+    /// The session that it is defined in.
+    pub defined: AtomicU32,
+    /// The session that its holder's acquisition is on record in; belongs to the holder.
+    recorded: AtomicU32,
+    pub kind: u32,
+    pub origin: Origin,
+}
+
+impl Futex {
+    /// Free.
+    pub fn new(kind: u32, origin: Origin) -> Self {
+        Self {
+            word: AtomicU32::new(0),
+            id: AtomicU32::new(0),
+            defined: AtomicU32::new(0),
+            recorded: AtomicU32::new(0),
+            kind,
+            origin,
+        }
+    }
+
+    /// Somebody has it.
+    pub fn is_taken(&self) -> bool {
+        self.word.load(Ordering::Relaxed) != 0
+    }
+
+    /// Take it. A contended attempt says so, and by whom it is held, before it blocks.
+    ///
+    /// # Safety
+    /// With the interpreter's lock held.
+    #[inline(always)]
+    pub unsafe fn acquire(&self, patience: Patience) -> Taken {
+        let session = current();
+        if session != 0 && self.defined.load(Ordering::Relaxed) != session {
+            unsafe { naming::define(self, session) };
+        }
+        let local = local();
+        let me = local.track();
+        match self.word.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => {
+                self.took(local, session);
+                Taken::Yes
+            }
+            Err(_) if matches!(patience, Patience::Try) => Taken::No,
+            Err(found) => unsafe { self.wait(local, session, me, found, patience) },
+        }
+    }
+
+    #[inline(always)]
+    fn took(&self, local: &Local, session: u32) {
+        let recorded = session != 0
+            && local.open(
+                session,
+                Event::new(ticks_after(), event::LOCK_ACQUIRED, self.id.load(Ordering::Relaxed), 0),
+            );
+        self.recorded.store(if recorded { session } else { 0 }, Ordering::Relaxed);
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn wait(&self, local: &Local, session: u32, me: u32, found: u32, patience: Patience) -> Taken {
+        let id = self.id.load(Ordering::Relaxed);
+        let told = session != 0
+            && local.open(session, Event::new(ticks(), event::LOCK_WAIT, id, found & !WAITED_FOR));
+        let deadline = match patience {
+            Patience::Until(deadline) => Some(deadline),
+            _ => None,
+        };
+        loop {
+            let (mut result, tick);
+            unsafe {
+                let state = PyEval_SaveThread();
+                result = self.block(me, deadline);
+                tick = ticks_after();
+                PyEval_RestoreThread(state);
+                if result == Blocked::Interrupted && PyErr_CheckSignals() < 0 {
+                    result = Blocked::Failed;
+                }
+            }
+            let kind = match result {
+                Blocked::Interrupted => continue,
+                Blocked::Taken => event::LOCK_ACQUIRED,
+                _ => event::LOCK_GIVEN_UP,
+            };
+            let outcome = Event::new(tick, kind, id, u32::from(result == Blocked::Taken));
+            if told {
+                local.close(session, outcome);
+            }
+            return match result {
+                Blocked::Taken => {
+                    let recorded = told && current() == session;
+                    self.recorded.store(if recorded { session } else { 0 }, Ordering::Relaxed);
+                    Taken::Yes
+                }
+                Blocked::Failed => Taken::Failed,
+                _ => Taken::No,
+            };
+        }
+    }
+
+    /// Without the interpreter's lock.
+    fn block(&self, me: u32, deadline: Option<u64>) -> Blocked {
+        loop {
+            let found = self.word.load(Ordering::Relaxed);
+            if found == 0 {
+                // Others may wait too: whoever waited says so, and at worst wakes nobody.
+                let mine = me | WAITED_FOR;
+                if self.word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    return Blocked::Taken;
+                }
+                continue;
+            }
+            let marked = found | WAITED_FOR;
+            if found != marked
+                && self.word.compare_exchange(found, marked, Ordering::Relaxed, Ordering::Relaxed).is_err()
+            {
+                continue;
+            }
+            match futex_wait(&self.word, marked, deadline) {
+                0 | libc::EAGAIN => {}
+                libc::ETIMEDOUT => return Blocked::TimedOut,
+                _ => return Blocked::Interrupted,
+            }
+        }
+    }
+
+    /// Let it go, whoever took it; false if nobody had it.
+    #[inline(always)]
+    pub fn release(&self) -> bool {
+        let session = self.recorded.load(Ordering::Relaxed);
+        // The time before, the event after: recording does not lengthen the hold.
+        let tick = if session != 0 { ticks() } else { 0 };
+        if self.word.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.recorded.store(0, Ordering::Relaxed);
+        let before = self.word.swap(0, Ordering::Release);
+        if session != 0 && current() == session {
+            let id = self.id.load(Ordering::Relaxed);
+            local().settle(session, Event::new(tick, event::LOCK_RELEASED, id, 0));
+        }
+        if before & WAITED_FOR != 0 {
+            futex_wake(&self.word);
+        }
+        before != 0
+    }
+
+    /// In a child after fork: nobody has it.
+    pub fn reset(&self) {
+        self.recorded.store(0, Ordering::Relaxed);
+        self.word.store(0, Ordering::Relaxed);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Blocked {
+    Taken,
+    TimedOut,
+    Interrupted,
+    Failed,
+}
+
+/// 0 or the error. The deadline is CLOCK_MONOTONIC, as FUTEX_WAIT_BITSET takes it (futex(2)).
+fn futex_wait(word: &AtomicU32, expected: u32, deadline: Option<u64>) -> c_int {
+    let until = deadline.map(|ns| libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as c_long,
+    });
+    let until = until.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let how = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word lives as long as the lock, the time over the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            how,
+            expected,
+            until,
+            ptr::null::<u32>(),
+            libc::FUTEX_BITSET_MATCH_ANY,
+        )
+    };
+    if result == 0 { 0 } else { std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINTR) }
+}
+
+fn futex_wake(word: &AtomicU32) {
+    // SAFETY: only the address counts.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+}
+
+/// `blocking` and `timeout` as threading.Lock.acquire takes them; None with an error set.
+///
+/// # Safety
+/// With the interpreter's lock held; the arguments are live objects.
+pub unsafe fn patience(args: *const *mut PyObject, count: isize, names: *mut PyObject) -> Option<Patience> {
+    unsafe {
+        let named = if names.is_null() { 0 } else { ffi::PyTuple_Size(names) };
+        if count == 0 && named == 0 {
+            return Some(Patience::Forever);
+        }
+        let (mut blocking, mut timeout): (*mut PyObject, *mut PyObject) = (ptr::null_mut(), ptr::null_mut());
+        if count > 2 {
+            ffi::PyErr_SetString(ffi::PyExc_TypeError, c"acquire() takes at most 2 arguments".as_ptr());
+            return None;
+        }
+        for (at, place) in [&mut blocking, &mut timeout].into_iter().enumerate().take(count as usize) {
+            *place = *args.add(at);
+        }
+        for at in 0..named {
+            let name = ffi::PyTuple_GetItem(names, at);
+            let place = if ffi::PyUnicode_CompareWithASCIIString(name, c"blocking".as_ptr()) == 0 {
+                &mut blocking
+            } else if ffi::PyUnicode_CompareWithASCIIString(name, c"timeout".as_ptr()) == 0 {
+                &mut timeout
+            } else {
+                ffi::PyErr_Format(ffi::PyExc_TypeError, c"acquire() got an unexpected argument '%U'".as_ptr(), name);
+                return None;
+            };
+            if !place.is_null() {
+                ffi::PyErr_Format(ffi::PyExc_TypeError, c"acquire() got '%U' twice".as_ptr(), name);
+                return None;
+            }
+            *place = *args.add((count + at) as usize);
+        }
+        let blocks = match blocking.is_null() {
+            true => 1,
+            false => ffi::PyObject_IsTrue(blocking),
+        };
+        if blocks < 0 {
+            return None;
+        }
+        let seconds = match timeout.is_null() {
+            true => -1.0,
+            false => ffi::PyFloat_AsDouble(timeout),
+        };
+        if seconds == -1.0 {
+            if !ffi::PyErr_Occurred().is_null() {
+                return None;
+            }
+            return Some(if blocks == 1 { Patience::Forever } else { Patience::Try });
+        }
+        let refuse = |class: *mut PyObject, why: &std::ffi::CStr| {
+            ffi::PyErr_SetString(class, why.as_ptr());
+            None
+        };
+        if blocks == 0 {
+            return refuse(ffi::PyExc_ValueError, c"can't specify a timeout for a non-blocking call");
+        }
+        if seconds.is_nan() || seconds < 0.0 {
+            return refuse(ffi::PyExc_ValueError, c"timeout value must be a non-negative number");
+        }
+        // threading.TIMEOUT_MAX: nanoseconds in an i64.
+        if seconds > (i64::MAX / 1_000_000_000) as f64 {
+            return refuse(ffi::PyExc_OverflowError, c"timeout value is too large");
+        }
+        Some(match seconds {
+            0.0 => Patience::Try,
+            _ => Patience::Until(monotonic_ns().saturating_add((seconds * 1e9) as u64)),
+        })
+    }
+}
+

@@ -1,0 +1,129 @@
+//! What a lock is called: the name it was given, or what its creation was assigned to, found out at its first event.
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use contend_core::ctrace::session;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+
+use super::lock::Futex;
+
+/// Where a lock comes from. Holds references: `drop_references` before it goes.
+#[repr(C)]
+pub struct Origin {
+    /// A str, or null.
+    pub name: *mut PyObject,
+    /// The code that made it, or null.
+    code: *mut PyObject,
+    /// The instruction in it.
+    at: isize,
+}
+
+/// Frames of these files make locks for others: who called them is meant.
+const THROUGH: [&str; 6] = [
+    "/threading.py",
+    "/queue.py",
+    "/contend/trace/locks.py",
+    "/contend/trace/queues.py",
+    "/multiprocessing/synchronize.py",
+    "/concurrent/futures/_base.py",
+];
+
+impl Origin {
+    /// Of the frame that runs now; `name` is a str or null, borrowed.
+    ///
+    /// # Safety
+    /// With the interpreter's lock held.
+    pub unsafe fn here(name: *mut PyObject) -> Self {
+        unsafe {
+            ffi::Py_XINCREF(name);
+            let mut origin = Self { name, code: ptr::null_mut(), at: -1 };
+            let mut frame: *mut PyObject = ffi::PyEval_GetFrame().cast(); // borrowed
+            ffi::Py_XINCREF(frame);
+            while !frame.is_null() {
+                let code: *mut PyObject = ffi::PyFrame_GetCode(frame.cast()).cast();
+                let back = ffi::PyObject_GetAttrString(frame, c"f_back".as_ptr());
+                if back.is_null() || back == ffi::Py_None() || !passes_through(code) {
+                    let at = ffi::PyObject_GetAttrString(frame, c"f_lasti".as_ptr());
+                    if !at.is_null() {
+                        origin.at = ffi::PyLong_AsSsize_t(at);
+                        ffi::Py_DECREF(at);
+                    }
+                    origin.code = code;
+                    ffi::Py_XDECREF(back);
+                    ffi::Py_DECREF(frame);
+                    break;
+                }
+                ffi::Py_DECREF(code);
+                ffi::Py_DECREF(frame);
+                frame = back;
+            }
+            ffi::PyErr_Clear(); // none of this may fail what it describes
+            origin
+        }
+    }
+
+    /// # Safety
+    /// With the interpreter's lock held; once.
+    pub unsafe fn drop_references(&mut self) {
+        unsafe {
+            ffi::Py_XDECREF(std::mem::replace(&mut self.name, ptr::null_mut()));
+            ffi::Py_XDECREF(std::mem::replace(&mut self.code, ptr::null_mut()));
+        }
+    }
+
+    /// Name and site, by `contend.trace.names.describe`, which remembers its answers.
+    unsafe fn describe(&self, py: Python<'_>) -> PyResult<(String, String)> {
+        let object = |held: *mut PyObject| unsafe {
+            match held.is_null() {
+                true => py.None().into_bound(py),
+                false => Bound::from_borrowed_ptr(py, held),
+            }
+        };
+        py.import("contend.trace.names")?
+            .getattr("describe")?
+            .call1((object(self.name), object(self.code), self.at))?
+            .extract()
+    }
+}
+
+unsafe fn passes_through(code: *mut PyObject) -> bool {
+    unsafe {
+        let file = ffi::PyObject_GetAttrString(code, c"co_filename".as_ptr());
+        if file.is_null() {
+            return false;
+        }
+        let mut size = 0;
+        let text = ffi::PyUnicode_AsUTF8AndSize(file, &raw mut size);
+        let through = !text.is_null() && {
+            let bytes = std::slice::from_raw_parts(text.cast::<u8>(), size as usize);
+            THROUGH.iter().any(|end| bytes.ends_with(end.as_bytes()))
+        };
+        ffi::Py_DECREF(file);
+        through
+    }
+}
+
+/// Tell the file what this lock is.
+///
+/// # Safety
+/// With the interpreter's lock held.
+#[cold]
+#[inline(never)]
+pub unsafe fn define(futex: &Futex, session: u32) {
+    // Set before: finding the name runs Python, which may use locks.
+    futex.defined.store(session, Ordering::Relaxed);
+    let id = match futex.id.load(Ordering::Relaxed) {
+        0 => session::new_lock(),
+        id => id,
+    };
+    futex.id.store(id, Ordering::Relaxed);
+    // SAFETY: the caller holds the interpreter's lock.
+    let py = unsafe { Python::assume_attached() };
+    let held = PyErr::take(py);
+    let (name, site) = unsafe { futex.origin.describe(py) }.unwrap_or_default();
+    if let Some(held) = held {
+        held.restore(py);
+    }
+    session::define_lock(id, futex.kind, &name, &site);
+}

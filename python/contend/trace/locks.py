@@ -1,0 +1,92 @@
+"""Locks in the place of threading's: the same behaviour, and on record who waits for whom, how long, and who holds.
+
+`Lock` and `RLock` are native and cost no more than threading's own. A name can be given; else a lock is called by
+what it is assigned to (`ResourceTracker.lock`) and where (`file:line`).
+"""
+
+from __future__ import annotations
+
+import threading
+
+from contend._native import Lock, RLock, Waits
+
+__all__ = ["BoundedSemaphore", "Condition", "Lock", "RLock", "Semaphore"]
+
+# As in the file, docs/reference/ctrace.md.
+SEMAPHORE, CONDITION, QUEUE = 3, 4, 5
+
+
+class Condition(threading.Condition):
+    """threading.Condition; a wait for its notification is on record, as is its lock."""
+
+    def __init__(
+        self, lock: Lock | RLock | None = None, *, name: str | None = None, waits: Waits | None = None
+    ) -> None:
+        super().__init__(RLock(name=f"{name}.lock" if name else None) if lock is None else lock)  # type: ignore[arg-type]
+        self._waits = Waits(CONDITION, name) if waits is None else waits
+
+    def wait(self, timeout: float | None = None) -> bool:
+        waits = self._waits
+        if not waits.on():
+            return super().wait(timeout)
+        token = waits.wait()
+        notified = False
+        try:
+            notified = super().wait(timeout)
+        finally:
+            if notified:
+                waits.passed(token)
+            else:
+                waits.gave_up(token)
+        return notified
+
+
+class Semaphore(threading.Semaphore):
+    """threading.Semaphore; a wait for it is on record. Who holds it is known where its value is at most 1."""
+
+    def __init__(self, value: int = 1, *, name: str | None = None) -> None:
+        super().__init__(value)
+        self._waits = Waits(SEMAPHORE, name, shared=value > 1)
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        waits = self._waits
+        if not waits.on():
+            return super().acquire(blocking, timeout)
+        if not blocking and timeout is not None:
+            raise ValueError("can't specify timeout for non-blocking acquire")
+        if super().acquire(blocking=False):
+            waits.acquired()
+            return True
+        if not blocking:
+            return False
+        token, taken = waits.wait(), False
+        try:
+            taken = super().acquire(True, timeout)
+        finally:
+            if taken:
+                waits.acquired(token)
+            else:
+                waits.gave_up(token)
+        return taken
+
+    __enter__ = acquire
+
+    def release(self, n: int = 1) -> None:
+        self._waits.released(n)
+        super().release(n)
+
+
+class BoundedSemaphore(Semaphore):
+    """threading.BoundedSemaphore, as `Semaphore` here."""
+
+    def __init__(self, value: int = 1, *, name: str | None = None) -> None:
+        super().__init__(value, name=name)
+        self._initial_value = value
+
+    def release(self, n: int = 1) -> None:
+        if n < 1:
+            raise ValueError("n must be one or more")
+        with self._cond:  # type: ignore[attr-defined]
+            if self._value + n > self._initial_value:
+                raise ValueError("Semaphore released too many times")
+        super().release(n)

@@ -1,0 +1,49 @@
+"""Queues in the place of the queue module's: puts, gets, lengths and the waits for an item or for room."""
+
+from __future__ import annotations
+
+import queue
+from typing import Any, TypeVar
+
+from contend._native import Lock, Waits
+from contend.trace.locks import QUEUE, Condition
+
+__all__ = ["LifoQueue", "PriorityQueue", "Queue"]
+
+T = TypeVar("T")
+
+
+class Queue(queue.Queue[T]):
+    """queue.Queue; every put and get is on record with the length after it, and every wait.
+
+    >>> tasks: Queue[int] = Queue(maxsize=10, name="tasks")
+    >>> tasks.put(1); tasks.get()
+    1
+    """
+
+    def __init__(self, maxsize: int = 0, *, name: str | None = None) -> None:
+        super().__init__(maxsize)
+        self._waits = Waits(QUEUE, name)
+        # The conditions share the queue's identity: who waits, waits for the queue.
+        self.mutex = Lock(name=f"{name}.mutex" if name else None)  # type: ignore[assignment]
+        self.not_empty = Condition(self.mutex, waits=self._waits)  # type: ignore[arg-type]
+        self.not_full = Condition(self.mutex, waits=self._waits)  # type: ignore[arg-type]
+        self.all_tasks_done = Condition(self.mutex, waits=self._waits)  # type: ignore[arg-type]
+
+    # queue.Queue calls these two with its mutex held.
+    def _put(self, item: Any) -> None:
+        super()._put(item)  # type: ignore[misc]
+        self._waits.put(self._qsize())
+
+    def _get(self) -> T:
+        item: T = super()._get()  # type: ignore[misc]
+        self._waits.got(self._qsize())
+        return item
+
+
+class LifoQueue(Queue[T], queue.LifoQueue[T]):
+    """queue.LifoQueue, as `Queue` here."""
+
+
+class PriorityQueue(Queue[T], queue.PriorityQueue[T]):
+    """queue.PriorityQueue, as `Queue` here."""

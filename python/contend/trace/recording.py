@@ -1,0 +1,127 @@
+"""Begin and end a recording; children of fork go on in files of their own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from contend._native import trace_flush, trace_start, trace_status, trace_stop
+from contend.errors import BadInput
+
+_LEAST_BUFFER_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Status:
+    """A recording that goes on, or the last one of this process."""
+
+    path: Path | None
+    """Its file; None in a child made by fork that has not recorded anything yet."""
+    recording: bool
+    events: int
+    """Written to the file."""
+    bytes: int
+    """Of the file."""
+    lost: int
+    """Events that were dropped because there was no room: the writer could not follow."""
+    failure: str | None
+    """Why it ended before `stop`: the disk was full, the directory went away. The program went on."""
+
+
+def start(
+    directory: str | os.PathLike[str],
+    *,
+    buffer_bytes: int = 32 << 20,
+    overflow: Literal["drop", "block"] = "drop",
+    clock: Literal["auto", "monotonic"] = "auto",
+    cpu_times: bool = False,
+) -> Path:
+    """Record from now on, into a file of this process in `directory` (made if it is not there); returns its path.
+
+    A thread of its own, in native code, writes at least four times a second: a process that is killed leaves a file
+    that can be read up to its last quarter of a second. At most `buffer_bytes` of memory hold events that wait to be
+    written; beyond, `overflow` decides: "drop" (new events are dropped and counted, `Status.lost`, and in the file)
+    or "block" (the program waits for the disk). `clock` "monotonic" keeps to clock_gettime where "auto" would use
+    the CPU's counter. `cpu_times` adds the thread's CPU time to the begin and end of every span, for 200 ns or so.
+
+    Ends by `stop` or when the interpreter exits. A child made by fork records into its own file from its first event
+    on. Raises BadInput if a recording goes on or an argument is wrong, HostFailed if the directory cannot be written.
+    """
+    if overflow not in ("drop", "block"):
+        raise BadInput(f"overflow: {overflow!r} is not one of: drop, block", hint="'drop' never delays the program")
+    if clock not in ("auto", "monotonic"):
+        raise BadInput(f"clock: {clock!r} is not one of: auto, monotonic", hint="'auto' takes the cheapest safe one")
+    if buffer_bytes < _LEAST_BUFFER_BYTES:
+        raise BadInput(
+            f"buffer_bytes: {buffer_bytes} is too little", hint=f"at least {_LEAST_BUFFER_BYTES}; 32 MiB is usual"
+        )
+    path = trace_start(
+        Path(directory),
+        name=_process_name(),
+        buffer_bytes=buffer_bytes,
+        block=overflow == "block",
+        counter=clock == "auto",
+        cpu_times=cpu_times,
+    )
+    atexit.unregister(stop)
+    atexit.register(stop)
+    _follow_multiprocessing()
+    return path
+
+
+def stop() -> Status:
+    """End the recording; what was recorded is in the file afterwards. Nothing happens if there is none."""
+    return _status(trace_stop())
+
+
+def flush() -> None:
+    """Have everything up to now in the file when this returns."""
+    trace_flush()
+
+
+def status() -> Status:
+    """How the recording goes, or how the last one went."""
+    return _status(trace_status())
+
+
+def _status(told: dict[str, object]) -> Status:
+    return Status(**told)  # type: ignore[arg-type]  # the native module tells exactly these
+
+
+def _process_name() -> str:
+    program = sys.argv[0] if getattr(sys, "argv", None) and sys.argv[0] else "python"
+    return Path(program).name or program
+
+
+_followed = False
+
+
+def _follow_multiprocessing() -> None:
+    """Children of multiprocessing leave by os._exit: stop in what it runs before, where it is in use."""
+    global _followed  # noqa: PLW0603 - handlers can be registered, never unregistered
+    if not _followed:
+        _followed = True
+        os.register_at_fork(after_in_child=_in_child)
+
+
+class _Mark:
+    """register_after_fork wants an object to hold on to."""
+
+
+_mark = _Mark()
+
+
+def _in_child() -> None:
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.register_after_fork(_mark, _at_exit_of_child)
+
+
+def _at_exit_of_child(_mark: _Mark) -> None:
+    from multiprocessing.util import Finalize
+
+    Finalize(None, stop, exitpriority=-100)
