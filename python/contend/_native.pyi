@@ -104,6 +104,7 @@ def ctrace_export(paths: Sequence[str], form: str, target: str) -> dict[str, Any
     Raises BadInput where there is no trace, HostFailed where a file cannot be read or written, KeyboardInterrupt; what
     was written up to then stays in `target`.
     """
+
 # ---- contend.trace: its parts are documented there.
 
 _T = TypeVar("_T")
@@ -142,7 +143,11 @@ class TraceSpan:
     def __init__(self, name: str, /, **args: Any) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
     ) -> None: ...
 
 class TraceJob:
@@ -155,7 +160,11 @@ class TraceJob:
     def end(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
     ) -> None: ...
 
 def trace_instant(name: str, /, **args: Any) -> None:
@@ -177,7 +186,11 @@ class Lock:
     def locked(self) -> bool: ...
     def __enter__(self) -> bool: ...
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
     ) -> None: ...
 
 class RLock:
@@ -189,7 +202,11 @@ class RLock:
     def locked(self) -> bool: ...
     def __enter__(self) -> bool: ...
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
     ) -> None: ...
 
 class Waits:

@@ -113,7 +113,9 @@ def read(path: Path) -> Trace:
     return trace
 
 
-def _take(trace: Trace, strings: dict[int, str], rings: dict[int, list[Event]], kind: int, payload: bytes) -> None:
+def _take(
+    trace: Trace, strings: dict[int, str], rings: dict[int, list[Event]], kind: int, payload: bytes
+) -> None:
     assert not trace.ended, "a chunk after the end"
     if kind == 1:
         _events(trace, strings, rings, payload)

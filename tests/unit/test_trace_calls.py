@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.ctrace_events import BEGIN, END, Trace, read
 
 from contend import trace
 from contend.errors import BadInput
+from support.ctrace_events import BEGIN, END, Trace, read
 
 
 @contextlib.contextmanager
@@ -75,9 +75,12 @@ class Square(Shape):
 
 
 def test_it_is_still_the_function() -> None:
-    assert add(1) == 2 and add(1, 2, 3, c=4, d=5) == 15 and add(*(1, 2), **{"c": 3}) == 6
+    assert add(1) == 2 and add(1, 2, 3, c=4, d=5) == 15 and add(*(1, 2), c=3) == 6
     assert add.__name__ == "add" and add.__doc__ == "Sums up." and add.__module__ == __name__
-    assert str(inspect.signature(add)) == "(a: 'int', b: 'int' = 1, *rest: 'int', c: 'int' = 0, **more: 'int') -> 'int'"
+    assert (
+        str(inspect.signature(add))
+        == "(a: 'int', b: 'int' = 1, *rest: 'int', c: 'int' = 0, **more: 'int') -> 'int'"
+    )
     assert add.__wrapped__.__qualname__ == "add" and add.mark == "kept"  # type: ignore[attr-defined]
     assert add.__defaults__ == (1,) and add.__code__.co_name == "add"
     assert pickle.loads(pickle.dumps(add)) is add and copy.deepcopy(add) is add
@@ -100,7 +103,13 @@ def test_methods_bind(tmp_path: Path) -> None:
         assert list(inspect.signature(Shape().area).parameters) == ["factor"]
         assert inspect.ismethod(Shape().area) and Shape.size.__doc__ == "How large."
     names = [event.name.rpartition(":")[2] for event in traces[0].of(BEGIN)]
-    assert names == ["Shape.area"] * 4 + ["Shape.make", "Shape.made", "Shape.twice", "Shape.twice", "Shape.size"]
+    assert names == ["Shape.area"] * 4 + [
+        "Shape.make",
+        "Shape.made",
+        "Shape.twice",
+        "Shape.twice",
+        "Shape.size",
+    ]
     assert len(traces[0].spans()) == len(names)
 
 
@@ -188,7 +197,7 @@ def test_a_coroutine_that_nobody_awaits_still_warns() -> None:
     @trace.traced
     async def forgotten() -> None: ...
 
-    with pytest.warns(RuntimeWarning, match="forgotten.* was never awaited"):
+    with pytest.warns(RuntimeWarning, match=r"forgotten.* was never awaited"):
         forgotten()
         gc.collect()
 
@@ -232,7 +241,7 @@ def test_off_nothing_is_recorded_and_a_second_session_has_its_own_file(tmp_path:
 
 
 def test_starting_twice_is_refused_and_says_where(tmp_path: Path) -> None:
-    with recorded(tmp_path), pytest.raises(BadInput, match="already recording into .*ctrace") as refused:
+    with recorded(tmp_path), pytest.raises(BadInput, match=r"already recording into .*ctrace") as refused:
         trace.start(tmp_path / "other")
     assert refused.value.hint and not trace.status().recording
 
@@ -256,7 +265,6 @@ PROGRAM = st.recursive(
 def test_any_program_leaves_balanced_spans(tmp_path_factory: pytest.TempPathFactory, program: object) -> None:
     """Calls, spans and exceptions nested anyhow, with recording switched at random in the midst of them."""
     directory = tmp_path_factory.mktemp("traces")
-    functions = {name: trace.traced(name=name)(lambda then: run(then)) for name in "abc"}
 
     def run(step: object) -> None:
         if step == "raise":
@@ -275,6 +283,7 @@ def test_any_program_leaves_balanced_spans(tmp_path_factory: pytest.TempPathFact
                     else:
                         functions[name](then)
 
+    functions = {name: trace.traced(name=name)(run) for name in "abc"}
     trace.start(directory)
     with contextlib.suppress(LookupError):
         run(program)

@@ -18,8 +18,8 @@ Off, a traced function costs a few nanoseconds; decorate and leave it in. The fi
 
 from __future__ import annotations
 
-from contend._native import TraceJob as job
-from contend._native import TraceSpan as span
+from contend._native import TraceJob as job  # noqa: N813 - used as functions are
+from contend._native import TraceSpan as span  # noqa: N813
 from contend._native import trace_counter as counter
 from contend._native import trace_instant as instant
 from contend.trace import flow

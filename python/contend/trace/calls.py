@@ -16,7 +16,7 @@ _RESULT, _COROUTINE, _GENERATOR, _ASYNC_GENERATOR = range(4)
 
 
 @overload
-def traced(function: F, /) -> F: ...
+def traced(function: F, /, *, name: str | None = None) -> F: ...
 @overload
 def traced(function: None = None, /, *, name: str | None = None) -> Callable[[F], F]: ...
 def traced(function: Any = None, /, *, name: str | None = None) -> Any:
@@ -32,17 +32,19 @@ def traced(function: Any = None, /, *, name: str | None = None) -> Any:
     ... def add(a: int, b: int = 1) -> int:
     ...     return a + b
     >>> add(1), add.__name__, str(inspect.signature(add))
-    (2, 'add', '(a: int, b: int = 1) -> int')
+    (2, 'add', "(a: 'int', b: 'int' = 1) -> 'int'")
     """
     if function is None:
         return functools.partial(traced, name=name) if name is not None else traced
     if isinstance(function, Traced):
         return function
     if isinstance(function, (classmethod, staticmethod)):
-        return type(function)(traced(function.__func__, name=name))
+        inner: Any = function.__func__
+        return type(function)(traced(inner, name=name))
     if isinstance(function, property):
-        parts = (function.fget, function.fset, function.fdel)
-        return type(function)(*(part and traced(part, name=name) for part in parts), function.__doc__)
+        parts: list[Any] = [function.fget, function.fset, function.fdel]
+        get, set_, delete = (part and traced(part, name=name) for part in parts)
+        return type(function)(get, set_, delete, function.__doc__)
     if inspect.isclass(function) or not callable(function):
         raise BadInput(
             f"{function!r} cannot be traced: it is no function",

@@ -76,17 +76,5 @@ class Semaphore(threading.Semaphore):
         super().release(n)
 
 
-class BoundedSemaphore(Semaphore):
+class BoundedSemaphore(Semaphore, threading.BoundedSemaphore):
     """threading.BoundedSemaphore, as `Semaphore` here."""
-
-    def __init__(self, value: int = 1, *, name: str | None = None) -> None:
-        super().__init__(value, name=name)
-        self._initial_value = value
-
-    def release(self, n: int = 1) -> None:
-        if n < 1:
-            raise ValueError("n must be one or more")
-        with self._cond:  # type: ignore[attr-defined]
-            if self._value + n > self._initial_value:
-                raise ValueError("Semaphore released too many times")
-        super().release(n)

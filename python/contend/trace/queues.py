@@ -32,11 +32,11 @@ class Queue(queue.Queue[T]):
 
     # queue.Queue calls these two with its mutex held.
     def _put(self, item: Any) -> None:
-        super()._put(item)  # type: ignore[misc]
+        super()._put(item)
         self._waits.put(self._qsize())
 
     def _get(self) -> T:
-        item: T = super()._get()  # type: ignore[misc]
+        item: T = super()._get()
         self._waits.got(self._qsize())
         return item
 
@@ -45,5 +45,5 @@ class LifoQueue(Queue[T], queue.LifoQueue[T]):
     """queue.LifoQueue, as `Queue` here."""
 
 
-class PriorityQueue(Queue[T], queue.PriorityQueue[T]):
+class PriorityQueue(Queue[Any], queue.PriorityQueue[Any]):
     """queue.PriorityQueue, as `Queue` here."""

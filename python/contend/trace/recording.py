@@ -52,12 +52,17 @@ def start(
     on. Raises BadInput if a recording goes on or an argument is wrong, HostFailed if the directory cannot be written.
     """
     if overflow not in ("drop", "block"):
-        raise BadInput(f"overflow: {overflow!r} is not one of: drop, block", hint="'drop' never delays the program")
+        raise BadInput(
+            f"overflow: {overflow!r} is not one of: drop, block", hint="'drop' never delays the program"
+        )
     if clock not in ("auto", "monotonic"):
-        raise BadInput(f"clock: {clock!r} is not one of: auto, monotonic", hint="'auto' takes the cheapest safe one")
+        raise BadInput(
+            f"clock: {clock!r} is not one of: auto, monotonic", hint="'auto' takes the cheapest safe one"
+        )
     if buffer_bytes < _LEAST_BUFFER_BYTES:
         raise BadInput(
-            f"buffer_bytes: {buffer_bytes} is too little", hint=f"at least {_LEAST_BUFFER_BYTES}; 32 MiB is usual"
+            f"buffer_bytes: {buffer_bytes} is too little",
+            hint=f"at least {_LEAST_BUFFER_BYTES}; 32 MiB is usual",
         )
     path = trace_start(
         Path(directory),
@@ -98,14 +103,17 @@ def _process_name() -> str:
 
 
 _followed = False
+_finalised_in = 0
 
 
 def _follow_multiprocessing() -> None:
-    """Children of multiprocessing leave by os._exit: stop in what it runs before, where it is in use."""
+    """Children of multiprocessing leave by os._exit: stop in what they run before that."""
     global _followed  # noqa: PLW0603 - handlers can be registered, never unregistered
     if not _followed:
         _followed = True
         os.register_at_fork(after_in_child=_in_child)
+    if "multiprocessing.util" in sys.modules:
+        _stop_with_multiprocessing()
 
 
 class _Mark:
@@ -118,10 +126,14 @@ _mark = _Mark()
 def _in_child() -> None:
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
-        util.register_after_fork(_mark, _at_exit_of_child)
+        # A child of multiprocessing forgets its parent's finalisers, then runs these.
+        util.register_after_fork(_mark, _stop_with_multiprocessing)
 
 
-def _at_exit_of_child(_mark: _Mark) -> None:
-    from multiprocessing.util import Finalize
+def _stop_with_multiprocessing(_mark: _Mark | None = None) -> None:
+    global _finalised_in  # noqa: PLW0603 - once a process
+    if _finalised_in != os.getpid():
+        from multiprocessing.util import Finalize
 
-    Finalize(None, stop, exitpriority=-100)
+        Finalize(None, stop, exitpriority=-100)
+        _finalised_in = os.getpid()

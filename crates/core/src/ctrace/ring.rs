@@ -6,13 +6,14 @@
 //! balanced whatever is lost.
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::chunk::Chunk;
 use super::clock::ticks;
 use super::format::{Event, event};
 use super::session;
+use crate::ticker::lock;
 
 /// Number of the session that records, 0 none. Everything compares with it, so one store ends a recording.
 static SESSION: AtomicU32 = AtomicU32::new(0);
@@ -81,13 +82,14 @@ pub struct Ring {
     pub id: u32,
     /// The consumer's place: a block and how much of it was read.
     tail: UnsafeCell<(*mut Chunk, usize)>,
-    owed: UnsafeCell<Vec<Event>>,
+    /// Held by either side only to move a few events.
+    owed: Mutex<Vec<Event>>,
     /// What did not fit.
     pub losses: Losses,
     closed: AtomicBool,
 }
 
-// SAFETY: `owed` is used by the producing thread alone, `tail` by the writer alone, the rest are atomics.
+// SAFETY: `tail` is used by the writer alone; the rest is shared as it is meant to be.
 unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
@@ -97,7 +99,7 @@ impl Ring {
         Self {
             id,
             tail: UnsafeCell::new((first.as_ptr(), 0)),
-            owed: UnsafeCell::new(Vec::new()),
+            owed: Mutex::new(Vec::new()),
             losses: Losses::new(),
             closed: AtomicBool::new(false),
         }
@@ -113,11 +115,22 @@ impl Ring {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// What can be read now, block by block, and the blocks that are done with.
+    /// What can be read now, block by block, and the blocks that are done with; what it gives comes after all of them.
     ///
     /// # Safety
     /// Called by the writer alone; the parts are valid until the blocks are given back.
-    pub unsafe fn read(&self, parts: &mut Vec<(*const Event, usize)>, done: &mut Vec<NonNull<Chunk>>) {
+    pub unsafe fn read(
+        &self,
+        parts: &mut Vec<(*const Event, usize)>,
+        done: &mut Vec<NonNull<Chunk>>,
+    ) -> Vec<Event> {
+        // While something is owed its thread writes nowhere else: what is owed comes after what is in the blocks.
+        let mut owed = lock(&self.owed);
+        unsafe { self.read_blocks(parts, done) };
+        std::mem::take(&mut owed)
+    }
+
+    unsafe fn read_blocks(&self, parts: &mut Vec<(*const Event, usize)>, done: &mut Vec<NonNull<Chunk>>) {
         let tail = unsafe { &mut *self.tail.get() };
         while let Some(held) = NonNull::new(tail.0) {
             // SAFETY: a block in the chain is valid until the writer gives it back.
@@ -209,7 +222,9 @@ impl Local {
     /// Record what closes something that was recorded in `session`: never dropped while that session lasts.
     #[inline(always)]
     pub fn close(&self, session: u32, event: Event) {
-        if current() != session || (self.session.get() == session && unsafe { (*self.last.get()).push(event) }) {
+        if current() != session
+            || (self.session.get() == session && unsafe { (*self.last.get()).push(event) })
+        {
             return;
         }
         self.slow(session, &[event], true);
@@ -234,7 +249,8 @@ impl Local {
 
     /// As `close`, for an event with what completes it.
     pub fn close_group(&self, session: u32, events: &[Event]) {
-        if current() != session || (self.session.get() == session && unsafe { (*self.last.get()).extend(events) })
+        if current() != session
+            || (self.session.get() == session && unsafe { (*self.last.get()).extend(events) })
         {
             return;
         }
@@ -348,29 +364,35 @@ impl Local {
         }
         // SAFETY: `enter` set it; only this thread lets it go.
         let ring = unsafe { &*self.ring.get() };
-        // SAFETY: this thread is the producer.
-        let owed = unsafe { &mut *ring.owed.get() };
         loop {
-            if self.pay(owed) && unsafe { (*self.last.get()).extend(events) } {
+            let mut owed = lock(&ring.owed);
+            if self.pay(&mut owed) && unsafe { (*self.last.get()).extend(events) } {
                 return true;
             }
             if let Some(chunk) = session::take_chunk() {
-                // SAFETY: the last block is valid while it is in the chain, and it stays in the chain without a next.
+                // SAFETY: the last block is in the chain until another follows it.
                 unsafe { (*self.last.get()).follow(chunk.as_ptr()) };
                 self.last.set(chunk.as_ptr());
-            } else if !session::wait_for_room(session) {
-                break;
+                continue;
             }
+            if session::blocks() {
+                drop(owed); // the writer wants it
+                if session::wait_for_room(session) {
+                    continue;
+                }
+                return false;
+            }
+            if closing {
+                // One by one: nothing may come into this block's last places before what is owed.
+                let fits =
+                    |&&event: &&Event| self.pay(&mut owed) && unsafe { (*self.last.get()).push(event) };
+                let fit = events.iter().take_while(fits).count();
+                owe(&mut owed, &events[fit..]);
+            } else {
+                ring.losses.add(events.len() as u64);
+            }
+            return closing;
         }
-        if closing {
-            // One by one: nothing may come into this block's last places before what is owed.
-            let fit = events.iter().take_while(|&&event| self.pay(owed) && unsafe { (*self.last.get()).push(event) });
-            let fit = fit.count();
-            owe(owed, &events[fit..]);
-        } else {
-            ring.losses.add(events.len() as u64);
-        }
-        closing
     }
 
     /// Write what is owed, as far as it goes; whether nothing is left.

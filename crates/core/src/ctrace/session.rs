@@ -123,9 +123,24 @@ pub fn start(options: Options) -> Result<PathBuf> {
     static AT_FORK: Once = Once::new();
     AT_FORK.call_once(|| {
         // SAFETY: the handlers are plain functions that live as long as the process.
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+        unsafe {
+            libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child))
+        };
     });
+    // The writer of the last recording may still be at work, if another thread stops it.
+    ask(|_| (), |asked| current() != 0 || asked.finished == asked.session);
     with(|state| {
+        let writing = {
+            let asked = lock(&ASKED);
+            asked.finished != asked.session
+        };
+        if current() == 0 && writing {
+            let path = state.status.path.as_deref().unwrap_or(&options.directory).display().to_string();
+            return Err(Error::invalid(
+                format!("the last recording is still being written to {path}"),
+                "does its file system answer?",
+            ));
+        }
         if current() != 0 {
             let path = state.status.path.as_deref().unwrap_or(&options.directory).display().to_string();
             return Err(Error::invalid(format!("already recording into {path}"), "stop() first"));
@@ -156,7 +171,7 @@ impl State {
             let mut asked = lock(&ASKED);
             *asked = Asked { session, finished: asked.finished, ..Asked::default() };
         }
-        writer::spawn(output, session)?;
+        writer::spawn(output, session).inspect_err(|_| lock(&ASKED).finished = session)?;
         Ok(path)
     }
 }
@@ -169,7 +184,7 @@ pub fn stop() -> Status {
         !std::mem::take(&mut state.waiting) && session != 0
     });
     if begun {
-        ask(|asked| asked.stop = true, |asked| asked.finished == session);
+        ask(|asked| asked.stop |= asked.session == session, |asked| asked.finished >= session);
     }
     status()
 }
@@ -185,7 +200,7 @@ pub fn flush() {
         asked.flushes += 1;
         asked.flushes
     };
-    ask(|_| (), |asked| asked.flushed >= wanted || asked.finished == session);
+    ask(|_| (), |asked| asked.flushed >= wanted || asked.finished >= session);
 }
 
 /// A file system that hangs must not hang the program for good.
@@ -249,12 +264,8 @@ pub fn new_lock() -> u32 {
 }
 
 /// Define a lock. Once a session.
-pub fn define_lock(id: u32, kind: u32, name: &str, site: &str) {
-    with(|state| {
-        let name = if name.is_empty() { 0 } else { state.definitions.name(name) };
-        let site = if site.is_empty() { 0 } else { state.definitions.name(site) };
-        state.definitions.lock(Lock { id, kind, name, site });
-    });
+pub fn define_lock(lock: Lock) {
+    with(|state| state.definitions.lock(lock));
 }
 
 /// Id of a name of events.
@@ -324,9 +335,14 @@ fn wake() {
     }
 }
 
+/// Where there is no room, wait for it.
+pub(super) fn blocks() -> bool {
+    BLOCK.load(Ordering::Relaxed)
+}
+
 /// With the policy to block: wait a moment for the writer. False if there is no use in trying again.
 pub(super) fn wait_for_room(session: u32) -> bool {
-    if !BLOCK.load(Ordering::Relaxed) {
+    if !blocks() {
         return false;
     }
     wake();
@@ -371,8 +387,7 @@ pub(super) fn fail(session: u32, path: &Path, why: &str) {
     writer::warn(&format!("recording stopped, the program goes on: {message}"));
 }
 
-type Guards =
-    (MutexGuard<'static, Option<State>>, MutexGuard<'static, Asked>, MutexGuard<'static, Pool>);
+type Guards = (MutexGuard<'static, Option<State>>, MutexGuard<'static, Asked>, MutexGuard<'static, Pool>);
 struct Held(UnsafeCell<Option<Guards>>);
 // SAFETY: used by the thread that forks alone, which holds all three locks meanwhile.
 unsafe impl Sync for Held {}
@@ -400,6 +415,10 @@ extern "C" fn after_fork_in_child() {
     }
     local().forget_after_fork();
     IN_CHILD.store(true, Ordering::Relaxed);
+    {
+        let mut asked = lock(&ASKED);
+        asked.finished = asked.session; // by a thread that is not in this process
+    }
     let rings = with(|state| {
         state.status = Status::default();
         if current() != 0 {

@@ -52,7 +52,8 @@ impl Output {
         fs::create_dir_all(directory).map_err(refused)?;
         // An absolute path stays right when the program changes its directory.
         let directory = fs::canonicalize(directory).map_err(refused)?;
-        let (pid, parent, start_ns) = (std::process::id(), std::os::unix::process::parent_id(), process_start_ns());
+        let (pid, parent, start_ns) =
+            (std::process::id(), std::os::unix::process::parent_id(), process_start_ns());
         let mut options = OpenOptions::new();
         options.append(true).create_new(true).custom_flags(libc::O_CLOEXEC);
         let (path, file) = (1..=u32::MAX)
@@ -80,7 +81,8 @@ impl Output {
             realtime_ns: realtime_ns(),
             ticks_per_s,
         };
-        let mut output = Self { path, file, identity: (about.dev(), about.ino()), bytes: 0, events: 0, lost: 0 };
+        let mut output =
+            Self { path, file, identity: (about.dev(), about.ino()), bytes: 0, events: 0, lost: 0 };
         output.append(&[&header.to_bytes()]).map_err(refused)?;
         Ok(output)
     }
@@ -97,7 +99,8 @@ impl Output {
                 skip -= from;
                 if from < part.len() {
                     let rest = &part[from..];
-                    vectors.push(libc::iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() });
+                    vectors
+                        .push(libc::iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() });
                 }
             }
             // SAFETY: the vectors point into `parts`, which live over the call.
@@ -152,9 +155,10 @@ impl Output {
     fn events(&mut self, ring: u32, parts: &[&[Event]]) -> io::Result<()> {
         let count: usize = parts.iter().map(|part| part.len()).sum();
         let begin = u64::from(ring) | (count as u64) << 32;
-        let sum = parts.iter().copied().flatten().fold(fold(0xcbf2_9ce4_8422_2325, begin), |sum, event| {
-            fold(fold(sum, event.ticks), event.word)
-        });
+        let sum =
+            parts.iter().copied().flatten().fold(fold(0xcbf2_9ce4_8422_2325, begin), |sum, event| {
+                fold(fold(sum, event.ticks), event.word)
+            });
         let head = head(chunk::EVENTS, 8 + count * EVENT_BYTES, sum);
         let begin = begin.to_le_bytes();
         let mut all: Vec<&[u8]> = vec![&head, &begin];
@@ -213,16 +217,19 @@ impl Output {
         for ring in &rings {
             let (mut parts, mut done) = (Vec::new(), Vec::new());
             // SAFETY: this is the only writer of the session; blocks are given back after they are written.
-            unsafe { ring.read(&mut parts, &mut done) };
-            read.push((ring, parts, done));
+            let owed = unsafe { ring.read(&mut parts, &mut done) };
+            read.push((ring, parts, owed, done));
         }
         // After the events were read: whatever they name is defined by now.
         let pending = session::with(|state| state.definitions.take());
         self.definitions(&pending)?;
-        for (ring, parts, done) in read {
+        for (ring, parts, owed, done) in read {
             // SAFETY: see above.
-            let parts: Vec<&[Event]> =
+            let mut parts: Vec<&[Event]> =
                 parts.iter().map(|&(at, len)| unsafe { std::slice::from_raw_parts(at, len) }).collect();
+            if !owed.is_empty() {
+                parts.push(&owed);
+            }
             for some in parts.chunks(MOST_PARTS) {
                 self.events(ring.id, some)?;
             }
@@ -306,12 +313,13 @@ pub fn spawn(output: Output, session: u32) -> Result<()> {
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
     }
-    let spawned = std::thread::Builder::new().name("contend-trace".into()).spawn(move || run(output, session));
+    let spawned =
+        std::thread::Builder::new().name("contend-trace".into()).spawn(move || run(output, session));
     // SAFETY: the mask from above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    spawned
-        .map(|_| ())
-        .map_err(|error| Error::system("start the thread that writes the trace", "raise the limit of threads", error))
+    spawned.map(|_| ()).map_err(|error| {
+        Error::system("start the thread that writes the trace", "raise the limit of threads", error)
+    })
 }
 
 fn run(mut output: Output, session: u32) {

@@ -5,12 +5,18 @@
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::ptr;
 
-use pyo3::ffi::{PyMemberDef, PyObject, PySendResult, PyThreadState, PyType_Slot, PyType_Spec, PyTypeObject};
+use pyo3::ffi::{
+    PyMemberDef, PyObject, PySendResult, PyThreadState, PyType_Slot, PyType_Spec, PyTypeObject,
+};
 use pyo3::prelude::*;
 
 /// PEP 590. In the stable ABI from 3.12 on; 3.11 has the same functions outside of it.
-pub type Vectorcall =
-    unsafe extern "C-unwind" fn(*mut PyObject, *const *mut PyObject, usize, *mut PyObject) -> *mut PyObject;
+pub type Vectorcall = unsafe extern "C-unwind" fn(
+    *mut PyObject,
+    *const *mut PyObject,
+    usize,
+    *mut PyObject,
+) -> *mut PyObject;
 
 /// Py_TPFLAGS_HAVE_VECTORCALL, public from 3.8 on, in the stable ABI from 3.12.
 pub const HAVE_VECTORCALL: c_ulong = 1 << 11;
@@ -22,10 +28,22 @@ unsafe extern "C-unwind" {
         nargsf: usize,
         kwnames: *mut PyObject,
     ) -> *mut PyObject;
-    pub fn PyVectorcall_Call(callable: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject;
+    pub fn PyVectorcall_Call(
+        callable: *mut PyObject,
+        args: *mut PyObject,
+        kwargs: *mut PyObject,
+    ) -> *mut PyObject;
     pub fn PyMethod_New(function: *mut PyObject, bound_to: *mut PyObject) -> *mut PyObject;
-    pub fn PyIter_Send(iter: *mut PyObject, value: *mut PyObject, result: *mut *mut PyObject) -> PySendResult;
-    pub fn PyObject_Call(callable: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject;
+    pub fn PyIter_Send(
+        iter: *mut PyObject,
+        value: *mut PyObject,
+        result: *mut *mut PyObject,
+    ) -> PySendResult;
+    pub fn PyObject_Call(
+        callable: *mut PyObject,
+        args: *mut PyObject,
+        kwargs: *mut PyObject,
+    ) -> *mut PyObject;
     pub fn PyEval_SaveThread() -> *mut PyThreadState;
     pub fn PyEval_RestoreThread(state: *mut PyThreadState);
     pub fn PyErr_CheckSignals() -> c_int;
@@ -33,7 +51,10 @@ unsafe extern "C-unwind" {
 
 /// A slot of a type.
 pub fn slot(number: c_int, function: *const c_void) -> PyType_Slot {
-    PyType_Slot { slot: number, pfunc: function.cast_mut() }
+    PyType_Slot {
+        slot: number,
+        pfunc: function.cast_mut(),
+    }
 }
 
 /// A read-only member that tells CPython an offset, by its special name.
@@ -48,8 +69,13 @@ pub const fn offset(name: &'static std::ffi::CStr, at: usize) -> PyMemberDef {
 }
 
 /// Ends a list of members.
-pub const LAST_MEMBER: PyMemberDef =
-    PyMemberDef { name: ptr::null(), type_code: 0, offset: 0, flags: 0, doc: ptr::null() };
+pub const LAST_MEMBER: PyMemberDef = PyMemberDef {
+    name: ptr::null(),
+    type_code: 0,
+    offset: 0,
+    flags: 0,
+    doc: ptr::null(),
+};
 
 /// Make a heap type and put it into the module.
 pub fn add_type(
@@ -68,8 +94,15 @@ pub fn add_type(
         slots: slots.as_mut_ptr(),
     };
     // SAFETY: the spec and its slots are valid for the call; what they point to is static.
-    let made = unsafe { Bound::from_owned_ptr_or_err(module.py(), pyo3::ffi::PyType_FromSpec(&raw mut spec))? };
-    let short = name.to_str().unwrap_or_default().rsplit('.').next().unwrap_or_default();
+    let made = unsafe {
+        Bound::from_owned_ptr_or_err(module.py(), pyo3::ffi::PyType_FromSpec(&raw mut spec))?
+    };
+    let short = name
+        .to_str()
+        .unwrap_or_default()
+        .rsplit('.')
+        .next()
+        .unwrap_or_default();
     module.add(short, &made)?;
     Ok(made.into_ptr().cast()) // kept for good: the module is never unloaded
 }
@@ -78,11 +111,16 @@ pub fn add_type(
 ///
 /// # Safety
 /// With the interpreter's lock held, on live objects.
-pub unsafe fn attribute_or_inner(this: *mut PyObject, inner: *mut PyObject, name: *mut PyObject) -> *mut PyObject {
+pub unsafe fn attribute_or_inner(
+    this: *mut PyObject,
+    inner: *mut PyObject,
+    name: *mut PyObject,
+) -> *mut PyObject {
     use pyo3::ffi::*;
     unsafe {
         let found = PyObject_GenericGetAttr(this, name);
-        if !found.is_null() || inner.is_null() || PyErr_ExceptionMatches(PyExc_AttributeError) == 0 {
+        if !found.is_null() || inner.is_null() || PyErr_ExceptionMatches(PyExc_AttributeError) == 0
+        {
             return found;
         }
         PyErr_Clear();

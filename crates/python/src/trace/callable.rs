@@ -12,7 +12,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
 
-use super::api::{self, LAST_MEMBER, PyMethod_New, PyObject_Vectorcall, PyVectorcall_Call, Vectorcall, slot};
+use super::api::{
+    self, LAST_MEMBER, PyMethod_New, PyObject_Vectorcall, PyVectorcall_Call, Vectorcall, slot,
+};
 use super::steps;
 
 /// What a call of the function gives.
@@ -105,7 +107,11 @@ unsafe extern "C-unwind" fn call_steps(
     }
 }
 
-unsafe extern "C-unwind" fn bind(this: *mut PyObject, to: *mut PyObject, _class: *mut PyObject) -> *mut PyObject {
+unsafe extern "C-unwind" fn bind(
+    this: *mut PyObject,
+    to: *mut PyObject,
+    _class: *mut PyObject,
+) -> *mut PyObject {
     // SAFETY: CPython's own arguments.
     unsafe {
         if to.is_null() || to == ffi::Py_None() {
@@ -136,7 +142,11 @@ unsafe extern "C-unwind" fn traverse(
 ) -> c_int {
     unsafe {
         let this = this.cast::<Traced>();
-        for object in [ffi::Py_TYPE(this.cast()).cast(), (*this).inner, (*this).dict] {
+        for object in [
+            ffi::Py_TYPE(this.cast()).cast(),
+            (*this).inner,
+            (*this).dict,
+        ] {
             if !object.is_null() {
                 let stop = visit(object, with);
                 if stop != 0 {
@@ -175,16 +185,28 @@ unsafe extern "C-unwind" fn free(this: *mut PyObject) {
 
 /// Wrap a function under a name. Its attributes are set in Python (functools.update_wrapper).
 #[pyfunction]
-pub fn trace_wrap(py: Python<'_>, function: Bound<'_, PyAny>, name: &str, kind: u32) -> PyResult<Py<PyAny>> {
+pub fn trace_wrap(
+    py: Python<'_>,
+    function: Bound<'_, PyAny>,
+    name: &str,
+    kind: u32,
+) -> PyResult<Py<PyAny>> {
     let (kind, vectorcall): (Kind, Vectorcall) = match kind {
         0 => (Kind::Result, call),
         1 => (Kind::Coroutine, call_steps),
         2 => (Kind::Generator, call_steps),
         3 => (Kind::AsyncGenerator, call_steps),
-        _ => return Err(PyTypeError::new_err(format!("no kind of call has the number {kind}"))),
+        _ => {
+            return Err(PyTypeError::new_err(format!(
+                "no kind of call has the number {kind}"
+            )));
+        }
     };
     if !function.is_callable() {
-        return Err(PyTypeError::new_err(format!("{} cannot be called", function.repr()?)));
+        return Err(PyTypeError::new_err(format!(
+            "{} cannot be called",
+            function.repr()?
+        )));
     }
     let name = session::name(name);
     // SAFETY: the type is made when the module is; every field is set before Python sees the object.

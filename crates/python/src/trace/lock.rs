@@ -37,8 +37,11 @@ pub enum Patience {
 #[repr(C)]
 pub struct Futex {
     word: AtomicU32,
-    /// Of the lock in the file, 0: it has none yet.
+    /// Whether `id`, `name` and `site`, its numbers in the file, are known yet.
+    pub named: AtomicU32,
     pub id: AtomicU32,
+    pub name: AtomicU32,
+    pub site: AtomicU32,
     /// The session that it is defined in.
     pub defined: AtomicU32,
     /// The session that its holder's acquisition is on record in; belongs to the holder.
@@ -52,7 +55,10 @@ impl Futex {
     pub fn new(kind: u32, origin: Origin) -> Self {
         Self {
             word: AtomicU32::new(0),
+            named: AtomicU32::new(naming::UNNAMED),
             id: AtomicU32::new(0),
+            name: AtomicU32::new(0),
+            site: AtomicU32::new(0),
             defined: AtomicU32::new(0),
             recorded: AtomicU32::new(0),
             kind,
@@ -65,19 +71,34 @@ impl Futex {
         self.word.load(Ordering::Relaxed) != 0
     }
 
+    /// The session that records this lock, 0 none.
+    ///
+    /// # Safety
+    /// With the interpreter's lock held.
+    #[inline(always)]
+    pub unsafe fn session(&self) -> u32 {
+        let session = current();
+        let defined = session == 0 || self.defined.load(Ordering::Relaxed) == session;
+        if defined || unsafe { naming::define(self, session) } {
+            session
+        } else {
+            0
+        }
+    }
+
     /// Take it. A contended attempt says so, and by whom it is held, before it blocks.
     ///
     /// # Safety
     /// With the interpreter's lock held.
     #[inline(always)]
     pub unsafe fn acquire(&self, patience: Patience) -> Taken {
-        let session = current();
-        if session != 0 && self.defined.load(Ordering::Relaxed) != session {
-            unsafe { naming::define(self, session) };
-        }
+        let session = unsafe { self.session() };
         let local = local();
         let me = local.track();
-        match self.word.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
+        match self
+            .word
+            .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
+        {
             Ok(_) => {
                 self.took(local, session);
                 Taken::Yes
@@ -92,17 +113,33 @@ impl Futex {
         let recorded = session != 0
             && local.open(
                 session,
-                Event::new(ticks_after(), event::LOCK_ACQUIRED, self.id.load(Ordering::Relaxed), 0),
+                Event::new(
+                    ticks_after(),
+                    event::LOCK_ACQUIRED,
+                    self.id.load(Ordering::Relaxed),
+                    0,
+                ),
             );
-        self.recorded.store(if recorded { session } else { 0 }, Ordering::Relaxed);
+        self.recorded
+            .store(if recorded { session } else { 0 }, Ordering::Relaxed);
     }
 
     #[cold]
     #[inline(never)]
-    unsafe fn wait(&self, local: &Local, session: u32, me: u32, found: u32, patience: Patience) -> Taken {
+    unsafe fn wait(
+        &self,
+        local: &Local,
+        session: u32,
+        me: u32,
+        found: u32,
+        patience: Patience,
+    ) -> Taken {
         let id = self.id.load(Ordering::Relaxed);
         let told = session != 0
-            && local.open(session, Event::new(ticks(), event::LOCK_WAIT, id, found & !WAITED_FOR));
+            && local.open(
+                session,
+                Event::new(ticks(), event::LOCK_WAIT, id, found & !WAITED_FOR),
+            );
         let deadline = match patience {
             Patience::Until(deadline) => Some(deadline),
             _ => None,
@@ -130,7 +167,8 @@ impl Futex {
             return match result {
                 Blocked::Taken => {
                     let recorded = told && current() == session;
-                    self.recorded.store(if recorded { session } else { 0 }, Ordering::Relaxed);
+                    self.recorded
+                        .store(if recorded { session } else { 0 }, Ordering::Relaxed);
                     Taken::Yes
                 }
                 Blocked::Failed => Taken::Failed,
@@ -146,14 +184,21 @@ impl Futex {
             if found == 0 {
                 // Others may wait too: whoever waited says so, and at worst wakes nobody.
                 let mine = me | WAITED_FOR;
-                if self.word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                if self
+                    .word
+                    .compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+                {
                     return Blocked::Taken;
                 }
                 continue;
             }
             let marked = found | WAITED_FOR;
             if found != marked
-                && self.word.compare_exchange(found, marked, Ordering::Relaxed, Ordering::Relaxed).is_err()
+                && self
+                    .word
+                    .compare_exchange(found, marked, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_err()
             {
                 continue;
             }
@@ -221,30 +266,59 @@ fn futex_wait(word: &AtomicU32, expected: u32, deadline: Option<u64>) -> c_int {
             libc::FUTEX_BITSET_MATCH_ANY,
         )
     };
-    if result == 0 { 0 } else { std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINTR) }
+    if result == 0 {
+        0
+    } else {
+        std::io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or(libc::EINTR)
+    }
 }
 
 fn futex_wake(word: &AtomicU32) {
     // SAFETY: only the address counts.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        )
+    };
 }
 
 /// `blocking` and `timeout` as threading.Lock.acquire takes them; None with an error set.
 ///
 /// # Safety
 /// With the interpreter's lock held; the arguments are live objects.
-pub unsafe fn patience(args: *const *mut PyObject, count: isize, names: *mut PyObject) -> Option<Patience> {
+pub unsafe fn patience(
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> Option<Patience> {
     unsafe {
-        let named = if names.is_null() { 0 } else { ffi::PyTuple_Size(names) };
+        let named = if names.is_null() {
+            0
+        } else {
+            ffi::PyTuple_Size(names)
+        };
         if count == 0 && named == 0 {
             return Some(Patience::Forever);
         }
-        let (mut blocking, mut timeout): (*mut PyObject, *mut PyObject) = (ptr::null_mut(), ptr::null_mut());
+        let (mut blocking, mut timeout): (*mut PyObject, *mut PyObject) =
+            (ptr::null_mut(), ptr::null_mut());
         if count > 2 {
-            ffi::PyErr_SetString(ffi::PyExc_TypeError, c"acquire() takes at most 2 arguments".as_ptr());
+            ffi::PyErr_SetString(
+                ffi::PyExc_TypeError,
+                c"acquire() takes at most 2 arguments".as_ptr(),
+            );
             return None;
         }
-        for (at, place) in [&mut blocking, &mut timeout].into_iter().enumerate().take(count as usize) {
+        for (at, place) in [&mut blocking, &mut timeout]
+            .into_iter()
+            .enumerate()
+            .take(count as usize)
+        {
             *place = *args.add(at);
         }
         for at in 0..named {
@@ -254,11 +328,19 @@ pub unsafe fn patience(args: *const *mut PyObject, count: isize, names: *mut PyO
             } else if ffi::PyUnicode_CompareWithASCIIString(name, c"timeout".as_ptr()) == 0 {
                 &mut timeout
             } else {
-                ffi::PyErr_Format(ffi::PyExc_TypeError, c"acquire() got an unexpected argument '%U'".as_ptr(), name);
+                ffi::PyErr_Format(
+                    ffi::PyExc_TypeError,
+                    c"acquire() got an unexpected argument '%U'".as_ptr(),
+                    name,
+                );
                 return None;
             };
             if !place.is_null() {
-                ffi::PyErr_Format(ffi::PyExc_TypeError, c"acquire() got '%U' twice".as_ptr(), name);
+                ffi::PyErr_Format(
+                    ffi::PyExc_TypeError,
+                    c"acquire() got '%U' twice".as_ptr(),
+                    name,
+                );
                 return None;
             }
             *place = *args.add((count + at) as usize);
@@ -278,17 +360,27 @@ pub unsafe fn patience(args: *const *mut PyObject, count: isize, names: *mut PyO
             if !ffi::PyErr_Occurred().is_null() {
                 return None;
             }
-            return Some(if blocks == 1 { Patience::Forever } else { Patience::Try });
+            return Some(if blocks == 1 {
+                Patience::Forever
+            } else {
+                Patience::Try
+            });
         }
         let refuse = |class: *mut PyObject, why: &std::ffi::CStr| {
             ffi::PyErr_SetString(class, why.as_ptr());
             None
         };
         if blocks == 0 {
-            return refuse(ffi::PyExc_ValueError, c"can't specify a timeout for a non-blocking call");
+            return refuse(
+                ffi::PyExc_ValueError,
+                c"can't specify a timeout for a non-blocking call",
+            );
         }
         if seconds.is_nan() || seconds < 0.0 {
-            return refuse(ffi::PyExc_ValueError, c"timeout value must be a non-negative number");
+            return refuse(
+                ffi::PyExc_ValueError,
+                c"timeout value must be a non-negative number",
+            );
         }
         // threading.TIMEOUT_MAX: nanoseconds in an i64.
         if seconds > (i64::MAX / 1_000_000_000) as f64 {
@@ -300,4 +392,3 @@ pub unsafe fn patience(args: *const *mut PyObject, count: isize, names: *mut PyO
         })
     }
 }
-

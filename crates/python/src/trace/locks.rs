@@ -85,7 +85,11 @@ unsafe extern "C-unwind" fn release(this: *mut PyObject, _none: *mut PyObject) -
     }
 }
 
-unsafe extern "C-unwind" fn exit(this: *mut PyObject, _args: *const *mut PyObject, _count: isize) -> *mut PyObject {
+unsafe extern "C-unwind" fn exit(
+    this: *mut PyObject,
+    _args: *const *mut PyObject,
+    _count: isize,
+) -> *mut PyObject {
     unsafe { release(this, ptr::null_mut()) }
 }
 
@@ -151,7 +155,11 @@ unsafe extern "C-unwind" fn r_release(this: *mut PyObject, _none: *mut PyObject)
     }
 }
 
-unsafe extern "C-unwind" fn r_exit(this: *mut PyObject, _args: *const *mut PyObject, _count: isize) -> *mut PyObject {
+unsafe extern "C-unwind" fn r_exit(
+    this: *mut PyObject,
+    _args: *const *mut PyObject,
+    _count: isize,
+) -> *mut PyObject {
     unsafe { r_release(this, ptr::null_mut()) }
 }
 
@@ -163,12 +171,19 @@ unsafe extern "C-unwind" fn depth(this: *mut PyObject, _none: *mut PyObject) -> 
     unsafe {
         let this = object(this);
         let mine = this.owner.load(Ordering::Relaxed) == me();
-        ffi::PyLong_FromUnsignedLongLong(if mine { this.count.load(Ordering::Relaxed) } else { 0 })
+        ffi::PyLong_FromUnsignedLongLong(if mine {
+            this.count.load(Ordering::Relaxed)
+        } else {
+            0
+        })
     }
 }
 
 // Condition gives the lock up as a whole while it waits, and takes it back to the same depth.
-unsafe extern "C-unwind" fn release_save(this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
+unsafe extern "C-unwind" fn release_save(
+    this: *mut PyObject,
+    _none: *mut PyObject,
+) -> *mut PyObject {
     unsafe {
         let this = object(this);
         if this.owner.load(Ordering::Relaxed) != me() {
@@ -184,7 +199,10 @@ unsafe extern "C-unwind" fn release_save(this: *mut PyObject, _none: *mut PyObje
     }
 }
 
-unsafe extern "C-unwind" fn acquire_restore(this: *mut PyObject, state: *mut PyObject) -> *mut PyObject {
+unsafe extern "C-unwind" fn acquire_restore(
+    this: *mut PyObject,
+    state: *mut PyObject,
+) -> *mut PyObject {
     unsafe {
         let count = ffi::PyLong_AsUnsignedLongLong(state);
         if count == u64::MAX && !ffi::PyErr_Occurred().is_null() {
@@ -202,7 +220,12 @@ unsafe extern "C-unwind" fn acquire_restore(this: *mut PyObject, state: *mut PyO
 
 // ---- both
 
-unsafe fn make(class: *mut PyTypeObject, args: *mut PyObject, named: *mut PyObject, kind: u32) -> *mut PyObject {
+unsafe fn make(
+    class: *mut PyTypeObject,
+    args: *mut PyObject,
+    named: *mut PyObject,
+    kind: u32,
+) -> *mut PyObject {
     unsafe {
         let mut name: *mut PyObject = ptr::null_mut();
         let mut keywords = [c"name".as_ptr().cast_mut(), ptr::null_mut()];
@@ -220,7 +243,11 @@ unsafe fn make(class: *mut PyTypeObject, args: *mut PyObject, named: *mut PyObje
             name = ptr::null_mut();
         }
         if !name.is_null() && ffi::PyUnicode_Check(name) == 0 {
-            ffi::PyErr_Format(ffi::PyExc_TypeError, c"a lock's name is a str, not %R".as_ptr(), name);
+            ffi::PyErr_Format(
+                ffi::PyExc_TypeError,
+                c"a lock's name is a str, not %R".as_ptr(),
+                name,
+            );
             return ptr::null_mut();
         }
         let made = ffi::PyType_GenericAlloc(class, 0).cast::<Object>();
@@ -232,11 +259,19 @@ unsafe fn make(class: *mut PyTypeObject, args: *mut PyObject, named: *mut PyObje
     }
 }
 
-unsafe extern "C-unwind" fn new(class: *mut PyTypeObject, args: *mut PyObject, named: *mut PyObject) -> *mut PyObject {
+unsafe extern "C-unwind" fn new(
+    class: *mut PyTypeObject,
+    args: *mut PyObject,
+    named: *mut PyObject,
+) -> *mut PyObject {
     unsafe { make(class, args, named, lock::LOCK) }
 }
 
-unsafe extern "C-unwind" fn r_new(class: *mut PyTypeObject, args: *mut PyObject, named: *mut PyObject) -> *mut PyObject {
+unsafe extern "C-unwind" fn r_new(
+    class: *mut PyTypeObject,
+    args: *mut PyObject,
+    named: *mut PyObject,
+) -> *mut PyObject {
     unsafe { make(class, args, named, lock::REENTRANT) }
 }
 
@@ -255,9 +290,17 @@ unsafe extern "C-unwind" fn free(this: *mut PyObject) {
 
 unsafe extern "C-unwind" fn repr(this: *mut PyObject) -> *mut PyObject {
     unsafe {
-        let state = if object(this).futex.is_taken() { c"locked" } else { c"unlocked" };
+        let state = if object(this).futex.is_taken() {
+            c"locked"
+        } else {
+            c"unlocked"
+        };
         let format = c"<%s contend.trace.%s object at %p>";
-        let kind = if object(this).futex.kind == lock::LOCK { c"Lock" } else { c"RLock" };
+        let kind = if object(this).futex.kind == lock::LOCK {
+            c"Lock"
+        } else {
+            c"RLock"
+        };
         ffi::PyUnicode_FromFormat(format.as_ptr(), state.as_ptr(), kind.as_ptr(), this)
     }
 }
@@ -274,7 +317,11 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         (c"locked_lock", locked as *const c_void, ffi::METH_NOARGS),
         (c"__enter__", enter as *const c_void, ffi::METH_NOARGS),
         (c"__exit__", exit as *const c_void, ffi::METH_FASTCALL),
-        (c"_at_fork_reinit", after_fork as *const c_void, ffi::METH_NOARGS),
+        (
+            c"_at_fork_reinit",
+            after_fork as *const c_void,
+            ffi::METH_NOARGS,
+        ),
     ];
     let again: Vec<(&std::ffi::CStr, *const c_void, c_int)> = vec![
         (c"acquire", r_acquire as *const c_void, fast),
@@ -283,18 +330,36 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         (c"__enter__", r_enter as *const c_void, ffi::METH_NOARGS),
         (c"__exit__", r_exit as *const c_void, ffi::METH_FASTCALL),
         (c"_is_owned", is_owned as *const c_void, ffi::METH_NOARGS),
-        (c"_recursion_count", depth as *const c_void, ffi::METH_NOARGS),
-        (c"_release_save", release_save as *const c_void, ffi::METH_NOARGS),
-        (c"_acquire_restore", acquire_restore as *const c_void, ffi::METH_O),
-        (c"_at_fork_reinit", after_fork as *const c_void, ffi::METH_NOARGS),
+        (
+            c"_recursion_count",
+            depth as *const c_void,
+            ffi::METH_NOARGS,
+        ),
+        (
+            c"_release_save",
+            release_save as *const c_void,
+            ffi::METH_NOARGS,
+        ),
+        (
+            c"_acquire_restore",
+            acquire_restore as *const c_void,
+            ffi::METH_O,
+        ),
+        (
+            c"_at_fork_reinit",
+            after_fork as *const c_void,
+            ffi::METH_NOARGS,
+        ),
     ];
     let types = [
         (c"contend._native.Lock", plain, new as *const c_void),
         (c"contend._native.RLock", again, r_new as *const c_void),
     ];
     for (name, methods, new) in types {
-        let mut methods: Vec<_> =
-            methods.into_iter().map(|(name, function, how)| super::method(name, function, how)).collect();
+        let mut methods: Vec<_> = methods
+            .into_iter()
+            .map(|(name, function, how)| super::method(name, function, how))
+            .collect();
         methods.push(ffi::PyMethodDef::zeroed());
         let members = Box::leak(Box::new([
             api::offset(c"__weaklistoffset__", offset_of!(Object, weak)),

@@ -37,7 +37,9 @@ fn cut(text: &str) -> &str {
     match text.len() <= MOST_TEXT_BYTES {
         true => text,
         false => {
-            let end = (0..=MOST_TEXT_BYTES).rev().find(|&at| text.is_char_boundary(at));
+            let end = (0..=MOST_TEXT_BYTES)
+                .rev()
+                .find(|&at| text.is_char_boundary(at));
             &text[..end.unwrap_or(0)]
         }
     }
@@ -54,7 +56,12 @@ fn arguments(args: &Bound<'_, PyDict>, events: &mut Vec<Event>) -> PyResult<()> 
 
 fn argument(id: u32, value: &Bound<'_, PyAny>) -> PyResult<Option<Event>> {
     if value.is_instance_of::<PyFloat>() {
-        return Ok(Some(Event::new(value.extract::<f64>()?.to_bits(), event::FLOAT, id, 0)));
+        return Ok(Some(Event::new(
+            value.extract::<f64>()?.to_bits(),
+            event::FLOAT,
+            id,
+            0,
+        )));
     }
     if value.is_instance_of::<PyInt>()
         && !value.is_instance_of::<PyBool>()
@@ -63,7 +70,8 @@ fn argument(id: u32, value: &Bound<'_, PyAny>) -> PyResult<Option<Event>> {
         return Ok(Some(Event::new(number as u64, event::INT, id, 0)));
     }
     let text = value.str()?;
-    Ok(session::value(cut(&text.to_string_lossy())).map(|text| Event::new(ticks(), event::ARG, id, text)))
+    Ok(session::value(cut(&text.to_string_lossy()))
+        .map(|text| Event::new(ticks(), event::ARG, id, text)))
 }
 
 /// An event with its arguments; whether it was recorded.
@@ -93,7 +101,11 @@ impl TraceSpan {
     #[new]
     #[pyo3(signature = (name, /, **args))]
     fn new(name: &Bound<'_, PyString>, args: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
-        Ok(Self { name: id(name)?, args: args.map(Bound::unbind), session: AtomicU32::new(0) })
+        Ok(Self {
+            name: id(name)?,
+            args: args.map(Bound::unbind),
+            session: AtomicU32::new(0),
+        })
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
@@ -108,12 +120,18 @@ impl TraceSpan {
                 }
             };
         }
-        this.session.store(if recorded { session } else { 0 }, Ordering::Relaxed);
+        this.session
+            .store(if recorded { session } else { 0 }, Ordering::Relaxed);
         Ok(this)
     }
 
     #[pyo3(signature = (kind, _value, _traceback, /))]
-    fn __exit__(&self, kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+    fn __exit__(
+        &self,
+        kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) {
         let session = self.session.swap(0, Ordering::Relaxed);
         if session != 0 && current() == session {
             end(local(), session, self.name, !kind.is_none());
@@ -127,7 +145,11 @@ impl TraceSpan {
 pub fn trace_instant(name: &Bound<'_, PyString>, args: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
     let session = current();
     if session != 0 {
-        emit(session, &[Event::new(ticks(), event::INSTANT, id(name)?, 0)], args)?;
+        emit(
+            session,
+            &[Event::new(ticks(), event::INSTANT, id(name)?, 0)],
+            args,
+        )?;
     }
     Ok(())
 }
@@ -141,10 +163,16 @@ pub fn trace_counter(name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> Py
         return Ok(());
     }
     let number = match value.extract::<i64>() {
-        Ok(number) if !value.is_instance_of::<PyFloat>() => Event::new(number as u64, event::INT, 0, 0),
+        Ok(number) if !value.is_instance_of::<PyFloat>() => {
+            Event::new(number as u64, event::INT, 0, 0)
+        }
         _ => Event::new(value.extract::<f64>()?.to_bits(), event::FLOAT, 0, 0),
     };
-    emit(session, &[Event::new(ticks(), event::COUNTER, id(name)?, 0), number], None)?;
+    emit(
+        session,
+        &[Event::new(ticks(), event::COUNTER, id(name)?, 0), number],
+        None,
+    )?;
     Ok(())
 }
 
@@ -155,21 +183,37 @@ fn flow_number(flow: &Bound<'_, PyAny>) -> PyResult<u64> {
     }
     let low = flow.call_method1("__and__", (u64::MAX,));
     low.and_then(|low| low.extract()).map_err(|_| {
-        let shown = flow.repr().map_or_else(|_| "it".to_owned(), |text| text.to_string());
-        PyTypeError::new_err(format!("a flow is known by an int or a str, not by {shown}"))
+        let shown = flow
+            .repr()
+            .map_or_else(|_| "it".to_owned(), |text| text.to_string());
+        PyTypeError::new_err(format!(
+            "a flow is known by an int or a str, not by {shown}"
+        ))
     })
 }
 
 /// See `_native.pyi`.
 #[pyfunction]
 #[pyo3(signature = (name, flow, received, /))]
-pub fn trace_flow(name: &Bound<'_, PyString>, flow: &Bound<'_, PyAny>, received: bool) -> PyResult<u64> {
+pub fn trace_flow(
+    name: &Bound<'_, PyString>,
+    flow: &Bound<'_, PyAny>,
+    received: bool,
+) -> PyResult<u64> {
     let number = flow_number(flow)?;
     let session = current();
     if session != 0 {
-        let kind = if received { event::FLOW_IN } else { event::FLOW_OUT };
+        let kind = if received {
+            event::FLOW_IN
+        } else {
+            event::FLOW_OUT
+        };
         let whole = Event::new(number, event::INT, 0, 0);
-        emit(session, &[Event::new(ticks(), kind, id(name)?, number as u32), whole], None)?;
+        emit(
+            session,
+            &[Event::new(ticks(), kind, id(name)?, number as u32), whole],
+            None,
+        )?;
     }
     Ok(number)
 }
@@ -193,7 +237,12 @@ impl TraceJob {
     #[pyo3(signature = (name, /, **args))]
     fn new(name: &Bound<'_, PyString>, args: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
         let number = JOBS.fetch_add(1, Ordering::Relaxed) as u32 + 1;
-        Ok(Self { name: id(name)?, args: args.map(Bound::unbind), number, session: AtomicU32::new(0) })
+        Ok(Self {
+            name: id(name)?,
+            args: args.map(Bound::unbind),
+            number,
+            session: AtomicU32::new(0),
+        })
     }
 
     /// It begins, here and now.
@@ -214,7 +263,10 @@ impl TraceJob {
         let session = self.session.swap(0, Ordering::Relaxed);
         if session != 0 && current() == session {
             // This thread may have nothing on record yet: then its end may be lost as any new event.
-            local().settle(session, Event::new(ticks(), event::JOB_END, self.name, self.number));
+            local().settle(
+                session,
+                Event::new(ticks(), event::JOB_END, self.name, self.number),
+            );
         }
     }
 
@@ -223,7 +275,12 @@ impl TraceJob {
     }
 
     #[pyo3(signature = (_kind, _value, _traceback, /))]
-    fn __exit__(&self, _kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+    fn __exit__(
+        &self,
+        _kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) {
         self.end();
     }
 }

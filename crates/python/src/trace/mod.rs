@@ -22,7 +22,12 @@ mod waits;
 fn method(name: &'static CStr, function: *const c_void, how: c_int) -> ffi::PyMethodDef {
     // SAFETY: CPython calls it as `how` says; all shapes are pointers to functions of one size.
     let meth = unsafe { std::mem::transmute::<*const c_void, ffi::PyMethodDefPointer>(function) };
-    ffi::PyMethodDef { ml_name: name.as_ptr(), ml_meth: meth, ml_flags: how, ml_doc: std::ptr::null() }
+    ffi::PyMethodDef {
+        ml_name: name.as_ptr(),
+        ml_meth: meth,
+        ml_flags: how,
+        ml_doc: std::ptr::null(),
+    }
 }
 
 /// The name that `threading` knows of the calling thread. Only looks: a thread is named in the midst of its event.
@@ -39,7 +44,9 @@ fn thread_name() -> Option<String> {
         // SAFETY: cannot fail.
         let ident = unsafe { libc::pthread_self() } as u64;
         let thread = threads.cast::<PyDict>()?.get_item(ident)?;
-        thread.map(|thread| thread.getattr("_name")?.extract()).transpose()
+        thread
+            .map(|thread| thread.getattr("_name")?.extract())
+            .transpose()
     })();
     if let Some(held) = held {
         held.restore(py);
@@ -61,8 +68,15 @@ fn trace_start(
 ) -> PyResult<PathBuf> {
     session::name_threads(thread_name);
     session::set_cpu_times(cpu_times);
-    let options = Options { directory, buffer_bytes, block, name, allow_counter: counter };
-    py.detach(|| session::start(options)).map_err(|error| raise(py, &error))
+    let options = Options {
+        directory,
+        buffer_bytes,
+        block,
+        name,
+        allow_counter: counter,
+    };
+    py.detach(|| session::start(options))
+        .map_err(|error| raise(py, &error))
 }
 
 fn shown(py: Python<'_>, status: Status) -> PyResult<Bound<'_, PyDict>> {

@@ -1,7 +1,8 @@
 //! What a lock is called: the name it was given, or what its creation was assigned to, found out at its first event.
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use contend_core::ctrace::defs::Lock;
 use contend_core::ctrace::session;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -18,6 +19,11 @@ pub struct Origin {
     /// The instruction in it.
     at: isize,
 }
+
+/// Of [`Futex::named`].
+pub const UNNAMED: u32 = 0;
+const NAMING: u32 = 1;
+const NAMED: u32 = 2;
 
 /// Frames of these files make locks for others: who called them is meant.
 const THROUGH: [&str; 6] = [
@@ -37,7 +43,11 @@ impl Origin {
     pub unsafe fn here(name: *mut PyObject) -> Self {
         unsafe {
             ffi::Py_XINCREF(name);
-            let mut origin = Self { name, code: ptr::null_mut(), at: -1 };
+            let mut origin = Self {
+                name,
+                code: ptr::null_mut(),
+                at: -1,
+            };
             let mut frame: *mut PyObject = ffi::PyEval_GetFrame().cast(); // borrowed
             ffi::Py_XINCREF(frame);
             while !frame.is_null() {
@@ -104,26 +114,49 @@ unsafe fn passes_through(code: *mut PyObject) -> bool {
     }
 }
 
-/// Tell the file what this lock is.
+/// Tell the file what this lock is; false while its name is being found out, by this thread or another.
 ///
 /// # Safety
 /// With the interpreter's lock held.
 #[cold]
 #[inline(never)]
-pub unsafe fn define(futex: &Futex, session: u32) {
-    // Set before: finding the name runs Python, which may use locks.
-    futex.defined.store(session, Ordering::Relaxed);
-    let id = match futex.id.load(Ordering::Relaxed) {
-        0 => session::new_lock(),
-        id => id,
-    };
-    futex.id.store(id, Ordering::Relaxed);
-    // SAFETY: the caller holds the interpreter's lock.
-    let py = unsafe { Python::assume_attached() };
-    let held = PyErr::take(py);
-    let (name, site) = unsafe { futex.origin.describe(py) }.unwrap_or_default();
-    if let Some(held) = held {
-        held.restore(py);
+pub unsafe fn define(futex: &Futex, session: u32) -> bool {
+    let named = &futex.named;
+    if named
+        .compare_exchange(UNNAMED, NAMING, Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok()
+    {
+        // Runs Python, which may use locks, this one too, and let other threads run.
+        // SAFETY: the caller holds the interpreter's lock.
+        let py = unsafe { Python::assume_attached() };
+        let held = PyErr::take(py);
+        let (name, site) = unsafe { futex.origin.describe(py) }.unwrap_or_default();
+        if let Some(held) = held {
+            held.restore(py);
+        }
+        let id = |text: &str| {
+            if text.is_empty() {
+                0
+            } else {
+                session::name(text)
+            }
+        };
+        futex.name.store(id(&name), Ordering::Relaxed);
+        futex.site.store(id(&site), Ordering::Relaxed);
+        futex.id.store(session::new_lock(), Ordering::Relaxed);
+        named.store(NAMED, Ordering::Relaxed);
     }
-    session::define_lock(id, futex.kind, &name, &site);
+    if named.load(Ordering::Relaxed) != NAMED {
+        return false;
+    }
+    // From here on nothing lets another thread in: its events come after the definition.
+    let of = |number: &AtomicU32| number.load(Ordering::Relaxed);
+    session::define_lock(Lock {
+        id: of(&futex.id),
+        kind: futex.kind,
+        name: of(&futex.name),
+        site: of(&futex.site),
+    });
+    futex.defined.store(session, Ordering::Release);
+    true
 }

@@ -44,7 +44,12 @@ pub unsafe fn wrap(inner: *mut PyObject, name: u32, kind: u32) -> *mut PyObject 
     unsafe { make(class, inner, name, 0) }
 }
 
-unsafe fn make(class: &AtomicPtr<PyTypeObject>, inner: *mut PyObject, name: u32, track: u32) -> *mut PyObject {
+unsafe fn make(
+    class: &AtomicPtr<PyTypeObject>,
+    inner: *mut PyObject,
+    name: u32,
+    track: u32,
+) -> *mut PyObject {
     unsafe {
         let made = ffi::PyObject_GC_New::<Steps>(class.load(Ordering::Acquire));
         if made.is_null() {
@@ -62,7 +67,11 @@ unsafe fn make(class: &AtomicPtr<PyTypeObject>, inner: *mut PyObject, name: u32,
 
 /// One step within its span, or on its track.
 #[inline(always)]
-unsafe fn step<T>(this: *mut Steps, run: impl FnOnce(*mut PyObject) -> T, failed: impl FnOnce(&T) -> bool) -> T {
+unsafe fn step<T>(
+    this: *mut Steps,
+    run: impl FnOnce(*mut PyObject) -> T,
+    failed: impl FnOnce(&T) -> bool,
+) -> T {
     unsafe {
         let session = current();
         let inner = (*this).inner;
@@ -72,7 +81,12 @@ unsafe fn step<T>(this: *mut Steps, run: impl FnOnce(*mut PyObject) -> T, failed
         let local = local();
         if (*this).track != 0 {
             if (*this).defined != session {
-                session::define_named_track((*this).track, track::TASK, local.thread(), (*this).name);
+                session::define_named_track(
+                    (*this).track,
+                    track::TASK,
+                    local.thread(),
+                    (*this).name,
+                );
                 (*this).defined = session;
             }
             let before = local.track();
@@ -91,7 +105,11 @@ unsafe fn step<T>(this: *mut Steps, run: impl FnOnce(*mut PyObject) -> T, failed
     }
 }
 
-unsafe extern "C-unwind" fn am_send(this: *mut PyObject, value: *mut PyObject, to: *mut *mut PyObject) -> PySendResult {
+unsafe extern "C-unwind" fn am_send(
+    this: *mut PyObject,
+    value: *mut PyObject,
+    to: *mut *mut PyObject,
+) -> PySendResult {
     unsafe {
         step(
             this.cast(),
@@ -147,7 +165,11 @@ unsafe extern "C-unwind" fn send(this: *mut PyObject, value: *mut PyObject) -> *
     }
 }
 
-unsafe fn call_method(this: *mut PyObject, name: &std::ffi::CStr, args: *mut PyObject) -> *mut PyObject {
+unsafe fn call_method(
+    this: *mut PyObject,
+    name: &std::ffi::CStr,
+    args: *mut PyObject,
+) -> *mut PyObject {
     unsafe {
         let run = |inner| {
             let method = ffi::PyObject_GetAttrString(inner, name.as_ptr());
@@ -194,7 +216,11 @@ unsafe extern "C-unwind" fn awaited(this: *mut PyObject) -> *mut PyObject {
 }
 
 /// What a method of an asynchronous generator gives is awaited: its steps are the generator's.
-unsafe fn awaitable(this: *mut PyObject, name: &std::ffi::CStr, args: *mut PyObject) -> *mut PyObject {
+unsafe fn awaitable(
+    this: *mut PyObject,
+    name: &std::ffi::CStr,
+    args: *mut PyObject,
+) -> *mut PyObject {
     unsafe {
         let steps = this.cast::<Steps>();
         let method = ffi::PyObject_GetAttrString((*steps).inner, name.as_ptr());
@@ -206,7 +232,11 @@ unsafe fn awaitable(this: *mut PyObject, name: &std::ffi::CStr, args: *mut PyObj
             false => PyObject_Call(method, args, ptr::null_mut()),
         };
         ffi::Py_DECREF(method);
-        if made.is_null() { made } else { make(&COROUTINE, made, (*steps).name, 0) }
+        if made.is_null() {
+            made
+        } else {
+            make(&COROUTINE, made, (*steps).name, 0)
+        }
     }
 }
 
@@ -241,7 +271,9 @@ unsafe extern "C-unwind" fn traverse(
 ) -> i32 {
     unsafe {
         match visit(ffi::Py_TYPE(this).cast(), with) {
-            0 if !(*this.cast::<Steps>()).inner.is_null() => visit((*this.cast::<Steps>()).inner, with),
+            0 if !(*this.cast::<Steps>()).inner.is_null() => {
+                visit((*this.cast::<Steps>()).inner, with)
+            }
             stop => stop,
         }
     }
@@ -264,7 +296,8 @@ pub fn trace_task(py: Python<'_>, coroutine: Bound<'_, PyAny>, name: &str) -> Py
     let (name, track) = (session::name(name), session::new_track());
     // SAFETY: the reference is handed over; null has an error set.
     unsafe {
-        Bound::from_owned_ptr_or_err(py, make(&COROUTINE, coroutine.into_ptr(), name, track)).map(Bound::unbind)
+        Bound::from_owned_ptr_or_err(py, make(&COROUTINE, coroutine.into_ptr(), name, track))
+            .map(Bound::unbind)
     }
 }
 
@@ -292,7 +325,10 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     };
     let with = |more: &[(i32, *const c_void)]| {
         let mut slots = common();
-        slots.extend(more.iter().map(|&(number, function)| slot(number, function)));
+        slots.extend(
+            more.iter()
+                .map(|&(number, function)| slot(number, function)),
+        );
         slots
     };
     let types = [
@@ -326,7 +362,13 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ),
     ];
     for (place, name, slots) in types {
-        let made = api::add_type(module, name, size_of::<Steps>(), ffi::Py_TPFLAGS_HAVE_GC, slots)?;
+        let made = api::add_type(
+            module,
+            name,
+            size_of::<Steps>(),
+            ffi::Py_TPFLAGS_HAVE_GC,
+            slots,
+        )?;
         place.store(made, Ordering::Release);
     }
     module.add_function(wrap_pyfunction!(trace_task, module)?)

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use super::lock::Futex;
-use super::naming::{self, Origin};
+use super::naming::Origin;
 
 /// See `_native.pyi`.
 #[pyclass(frozen, module = "contend._native")]
@@ -37,12 +37,8 @@ impl Drop for Waits {
 
 impl Waits {
     fn session(&self) -> u32 {
-        let session = current();
-        if session != 0 && self.futex.defined.load(Ordering::Relaxed) != session {
-            // SAFETY: called by methods, with the interpreter's lock held.
-            unsafe { naming::define(&self.futex, session) };
-        }
-        session
+        // SAFETY: called by methods, with the interpreter's lock held.
+        unsafe { self.futex.session() }
     }
 
     fn event(&self, kind: u8, value: u32) -> Event {
@@ -58,7 +54,13 @@ impl Waits {
         let name = name.map_or(std::ptr::null_mut(), |name| name.as_ptr());
         // SAFETY: a method, with the interpreter's lock held.
         let futex = Futex::new(kind, unsafe { Origin::here(name) });
-        Self { futex, shared, held: AtomicU32::new(0), holds: AtomicU32::new(0), holder: AtomicU32::new(0) }
+        Self {
+            futex,
+            shared,
+            held: AtomicU32::new(0),
+            holds: AtomicU32::new(0),
+            holder: AtomicU32::new(0),
+        }
     }
 
     /// Recording goes on.
@@ -70,7 +72,11 @@ impl Waits {
     fn wait(&self) -> u32 {
         let session = self.session();
         let holder = self.holder.load(Ordering::Relaxed);
-        if session != 0 && local().open(session, self.event(event::LOCK_WAIT, holder)) { session } else { 0 }
+        if session != 0 && local().open(session, self.event(event::LOCK_WAIT, holder)) {
+            session
+        } else {
+            0
+        }
     }
 
     /// The wait of that token ended without it.
@@ -113,7 +119,11 @@ impl Waits {
         for _ in 0..times {
             let less = |holds: u32| holds.checked_sub(1);
             // Only what was recorded as taken: a semaphore may also be released by who never took it.
-            if self.holds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
+            if self
+                .holds
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+                .is_err()
+            {
                 return;
             }
             local().settle(session, self.event(event::LOCK_RELEASED, 0));
