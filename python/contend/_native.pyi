@@ -105,6 +105,21 @@ def ctrace_export(paths: Sequence[str], form: str, target: str) -> dict[str, Any
     was written up to then stays in `target`.
     """
 
+def ctrace_summary(paths: Sequence[str], least: int = 5) -> dict[str, Any]:
+    """Where the time of a trace went, over all processes.
+
+    Returns told (counts, as of ctrace_export, without bytes), begin_ns, end_ns, crowded (calls of more names than are
+    told apart in one span, left out of `repeated`), and tables: dicts of columns, where names are lists of str and
+    numbers little-endian u64. spans, by name: count, total_ns (of recursion the outermost only), self_ns (not in spans
+    inside, waiting for a lock, or suspended), wait_ns, suspended_ns, max_ns, raised, unfinished, cpu_ns (where it was
+    recorded), remote (of kind remote, or with a message sent), remote_ns, remote_max_ns. locks, by name, site and
+    kind: instances, waits, wait_ns, max_wait_ns, given_up, holds, hold_ns, max_hold_ns. holders: lock (row of locks),
+    span (innermost one of who held it when a wait began; else empty, and track is its name), waits, wait_ns. repeated:
+    parent, child, and of those parents that hold `least` or more: parents, calls, most (in one), ns, remote.
+
+    Raises BadInput, HostFailed, KeyboardInterrupt.
+    """
+
 # ---- contend.trace: its parts are documented there.
 
 _T = TypeVar("_T")

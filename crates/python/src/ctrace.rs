@@ -1,4 +1,4 @@
-//! Trace files that are read: `ctrace_export`.
+//! Trace files that are read: `ctrace_export` and `ctrace_summary`.
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -6,11 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use contend_core::ctrace::export::{Exported, Form, export};
 use contend_core::ctrace::merge::Untold;
 use contend_core::ctrace::reader::Trace;
-use contend_core::ctrace::spans::Unbalanced;
+use contend_core::ctrace::spans::{Unbalanced, tell};
+use contend_core::ctrace::summary::{LockTotals, SpanTotals, Summary};
 use contend_core::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::columns::column;
 use crate::errors::raise;
 
 /// Does `work` without the interpreter's lock; the callback that it gets sees to signals, and ends it by an error.
@@ -104,5 +106,149 @@ pub fn ctrace_export<'py>(
     })?;
     let dict = told(py, &trace, done.unbalanced, done.untold)?;
     dict.set_item("bytes", done.bytes)?;
+    Ok(dict)
+}
+
+/// What a summary was, when the trace it points into may move.
+struct Summed {
+    spans: Vec<(u32, SpanTotals)>,
+    locks: Vec<LockTotals>,
+    holders: Vec<[u64; 5]>,
+    repeated: Vec<[u64; 7]>,
+    crowded: u64,
+    period: (u64, u64),
+    unbalanced: Unbalanced,
+    untold: Untold,
+}
+
+fn sum_up(trace: &Trace, least: u64, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Summed> {
+    let mut summary = Summary::new(trace, least);
+    let (unbalanced, untold) = tell(trace, &mut summary, go_on)?;
+    let spans = (0..).zip(&summary.spans).filter(|(_, s)| s.count > 0);
+    let mut holders: Vec<_> = summary
+        .holders
+        .iter()
+        .map(|(holder, &(waits, wait_ns))| {
+            let [lock, span, track] = [holder.lock, holder.span, holder.track].map(u64::from);
+            [lock, span, track, waits, wait_ns]
+        })
+        .collect();
+    let mut repeated: Vec<_> = summary
+        .repeated
+        .iter()
+        .map(|(&(parent, child), r)| {
+            let (parent, child) = (parent.into(), child.into());
+            [parent, child, r.parents, r.calls, r.most, r.ns, r.remote]
+        })
+        .collect();
+    // Tables of hashes have no order; the same trace gives the same answer.
+    holders.sort_unstable();
+    repeated.sort_unstable();
+    Ok(Summed {
+        spans: spans.map(|(name, totals)| (name, *totals)).collect(),
+        holders,
+        repeated,
+        crowded: summary.crowded,
+        period: summary.period.unwrap_or_default(),
+        locks: summary.locks,
+        unbalanced,
+        untold,
+    })
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+#[pyo3(signature = (paths, least=5))]
+pub fn ctrace_summary<'py>(
+    py: Python<'py>,
+    paths: Vec<PathBuf>,
+    least: u64,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (trace, summed): (Trace, Summed) = interruptible(py, |go_on| {
+        let trace = Trace::open(&paths)?;
+        let summed = sum_up(&trace, least, go_on)?;
+        Ok((trace, summed))
+    })?;
+    let text = |place: u64| trace.names.text(place as u32);
+    let dict = PyDict::new(py);
+    dict.set_item("told", told(py, &trace, summed.unbalanced, summed.untold)?)?;
+    dict.set_item("begin_ns", summed.period.0)?;
+    dict.set_item("end_ns", summed.period.1)?;
+    dict.set_item("crowded", summed.crowded)?;
+
+    let spans = PyDict::new(py);
+    let names: Vec<_> = summed.spans.iter().map(|s| text(s.0.into())).collect();
+    spans.set_item("name", names)?;
+    let of: [(&str, fn(&SpanTotals) -> u64); 12] = [
+        ("count", |s| s.count),
+        ("total_ns", |s| s.total_ns),
+        ("self_ns", |s| s.self_ns),
+        ("wait_ns", |s| s.wait_ns),
+        ("suspended_ns", |s| s.suspended_ns),
+        ("max_ns", |s| s.max_ns),
+        ("raised", |s| s.raised),
+        ("unfinished", |s| s.unfinished),
+        ("cpu_ns", |s| s.cpu_ns),
+        ("remote", |s| s.remote),
+        ("remote_ns", |s| s.remote_ns),
+        ("remote_max_ns", |s| s.remote_max_ns),
+    ];
+    for (key, of) in of {
+        spans.set_item(key, column(py, summed.spans.iter().map(|s| of(&s.1)))?)?;
+    }
+    dict.set_item("spans", spans)?;
+
+    let locks = PyDict::new(py);
+    let texts = |of: fn(&LockTotals) -> u32| -> Vec<&str> {
+        let places = summed.locks.iter().map(of);
+        places.map(|place| text(place.into())).collect()
+    };
+    locks.set_item("name", texts(|lock| lock.name))?;
+    locks.set_item("site", texts(|lock| lock.site))?;
+    let of: [(&str, fn(&LockTotals) -> u64); 9] = [
+        ("kind", |l| l.kind.into()),
+        ("instances", |l| l.instances),
+        ("waits", |l| l.waits),
+        ("wait_ns", |l| l.wait_ns),
+        ("max_wait_ns", |l| l.max_wait_ns),
+        ("given_up", |l| l.given_up),
+        ("holds", |l| l.holds),
+        ("hold_ns", |l| l.hold_ns),
+        ("max_hold_ns", |l| l.max_hold_ns),
+    ];
+    for (key, of) in of {
+        locks.set_item(key, column(py, summed.locks.iter().map(of))?)?;
+    }
+    dict.set_item("locks", locks)?;
+
+    let keys = ["lock", "span", "track", "waits", "wait_ns"];
+    dict.set_item("holders", table(py, &keys, &[1, 2], &summed.holders, text)?)?;
+    let keys = [
+        "parent", "child", "parents", "calls", "most", "ns", "remote",
+    ];
+    dict.set_item(
+        "repeated",
+        table(py, &keys, &[0, 1], &summed.repeated, text)?,
+    )?;
+    Ok(dict)
+}
+
+/// Rows as columns; those at `names` are places of texts.
+fn table<'py, 't, const N: usize>(
+    py: Python<'py>,
+    keys: &[&str; N],
+    names: &[usize],
+    rows: &[[u64; N]],
+    text: impl Fn(u64) -> &'t str,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (at, key) in keys.iter().enumerate() {
+        if names.contains(&at) {
+            let texts: Vec<_> = rows.iter().map(|row| text(row[at])).collect();
+            dict.set_item(key, texts)?;
+        } else {
+            dict.set_item(key, column(py, rows.iter().map(|row| row[at]))?)?;
+        }
+    }
     Ok(dict)
 }

@@ -17,5 +17,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tasks::task_schedstat, module)?)?;
     module.add_function(wrap_pyfunction!(pace::pace, module)?)?;
     module.add_function(wrap_pyfunction!(ctrace::ctrace_export, module)?)?;
+    module.add_function(wrap_pyfunction!(ctrace::ctrace_summary, module)?)?;
     trace::register(module)
 }

@@ -1,4 +1,4 @@
-"""`contend report`: the page and the table of a run, made again from its rows."""
+"""`contend report`: the page and the table of a run, made again from its rows; the summary of a trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("report", short_help="Make the report of a run again.")
-@click.argument("run")
+@click.argument("run", metavar="RUN|TRACE")
 @click.option("-v", "--verbose", is_flag=True, help="Show every metric and control.")
 @click.option("--json", "as_json", is_flag=True, help="The analysis as one JSON document.")
 @click.option("--open", "open_page", is_flag=True, help="Open report.html in the browser.")
@@ -24,8 +24,14 @@ def command(run: str, verbose: bool, as_json: bool, open_page: bool) -> int:
 
     Of a recording of `contend sample` or `contend watch -o` it writes summary.json, or watch.json, and report.html, and
     prints the summary.
+    Of a trace (a .ctrace file, or the directory of them that a traced program wrote) it prints the hottest spans, the
+    locks that were waited for and who held them, the calls that leave the process, and those that are repeated.
     Works on an interrupted run too: what is on disk is what counts.
     """
+    from contend.report.trace_export import is_trace
+
+    if is_trace(run):
+        return _trace(run, as_json, open_page)
     from contend.store import RunDirectory
 
     directory = RunDirectory.open(run, samples=True)
@@ -44,6 +50,25 @@ def command(run: str, verbose: bool, as_json: bool, open_page: bool) -> int:
     else:
         print_report(report, verbose=verbose)
     return _opened(directory, open_page)
+
+
+def _trace(source: str, as_json: bool, open_page: bool) -> int:
+    from contend.errors import BadInput
+    from contend.report.trace_summary import print_summary, summarise
+
+    if open_page:
+        raise BadInput(
+            "a trace has no page", hint=f"contend export {source} --to perfetto, for ui.perfetto.dev"
+        )
+    summary = summarise(source)
+    if as_json:
+        json.dump(summary.to_json(), sys.stdout, allow_nan=False)
+        print()
+    else:
+        from rich.console import Console
+
+        print_summary(summary, Console(highlight=False))
+    return 0
 
 
 def _sample(directory: RunDirectory, as_json: bool) -> None:

@@ -4,7 +4,8 @@
 //! spills), [`session`] (start, stop, fork).
 //!
 //! [`reader`] scans files and knows their names, tracks and locks; [`merge`] gives the events of all of them in the
-//! order of one clock; [`spans`] makes of them spans, waits, holds and jobs; [`perfetto`] and [`chrome`] write those.
+//! order of one clock; [`spans`] makes of them spans, waits, holds and jobs; [`perfetto`] and [`chrome`] write those,
+//! [`summary`] adds them up.
 pub mod chrome;
 pub mod chunk;
 pub mod clock;
@@ -12,6 +13,7 @@ pub mod defs;
 pub mod export;
 pub mod format;
 pub mod merge;
+mod mixed;
 pub mod perfetto;
 mod perfetto_wire;
 mod plots;
@@ -23,6 +25,7 @@ pub mod ring;
 pub mod session;
 pub mod spans;
 mod spans_locks;
+pub mod summary;
 pub mod writer;
 
 pub use reader_clock::Ticks;

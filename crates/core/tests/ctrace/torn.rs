@@ -4,6 +4,8 @@ use contend_core::ctrace::export::{Form, export};
 use contend_core::ctrace::format::{Event, chunk, event, track};
 use contend_core::ctrace::merge::merge;
 use contend_core::ctrace::reader::Trace;
+use contend_core::ctrace::spans::tell;
+use contend_core::ctrace::summary::Summary;
 
 use crate::support::{Made, Place, Random};
 
@@ -35,6 +37,8 @@ fn survive(place: &Place, bytes: &[u8]) -> Option<(u64, u64)> {
     })
     .unwrap();
     let torn = trace.files[0].odd.torn_bytes;
+    let mut summary = Summary::new(&trace, 2);
+    tell(&trace, &mut summary, || Ok(())).unwrap();
     let mut trace = trace;
     for form in [Form::Perfetto, Form::Chrome] {
         let mut written = Vec::new();
