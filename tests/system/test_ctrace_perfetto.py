@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from contend.report.trace_export import export_trace
+from contend.report.trace_export import export_trace, notes
 from support import ctrace_files as c
 from support.ctrace_files import Made, event, number, save_all
 from support.trace_processor import Cell, Rows, query
@@ -251,6 +253,71 @@ def test_random_programs_keep_every_slice_to_the_nanosecond(tmp_path: Path, form
         {(n, ts, end - int(str(ts)) if dur is None else dur): k for (n, ts, dur), k in wanted.items()}
     )
     assert found == exact
+
+
+PROGRAM = """
+import os, sys, threading, time
+from contend import trace
+
+trace.start(sys.argv[1])
+lock, queue = trace.Lock(name="mutex"), trace.Queue(name="inbox")
+with lock:
+    queue.put(0)
+
+@trace.traced
+def work():
+    with lock:
+        time.sleep(0.001)
+
+def serve():
+    for i in range(10):
+        with trace.span("serve", i=i):
+            work()
+            queue.put(i)
+
+threads = [threading.Thread(target=serve) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+with trace.span("parent"):
+    if os.fork() == 0:
+        work()
+        trace.stop()
+        os._exit(0)
+    os.wait()
+trace.counter("load", 0.5)
+trace.stop()
+"""
+
+
+def test_what_the_recorder_wrote_arrives(tmp_path: Path) -> None:
+    """A real program with threads, a lock that they contend for, a queue, and a fork in the middle of a span."""
+    subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path / "t")], check=True, timeout=60)
+    spans, inside, holds, overlaps, queue, load, processes = asked(
+        tmp_path / "t",
+        "perfetto",
+        "select name, count(*), sum(dur <= 0) from slice where category is null and dur != 0 group by 1 order by 1",
+        "select count(*) from slice s join slice p on s.parent_id = p.id where s.name = '__main__:work' and"
+        " p.name = 'serve' and s.dur >= 1000000 and s.dur <= p.dur",
+        "select count(*), sum(s.dur >= 1000000) from slice s join track k on s.track_id = k.id"
+        " where k.name glob 'mutex*'",
+        "select count(*) from slice a join slice b using (track_id) join track k on a.track_id = k.id"
+        " where k.name glob 'mutex*' and a.id < b.id and a.ts + a.dur > b.ts and b.ts + b.dur > a.ts",
+        "select count(*), max(c.value) <= 41 from counter c join counter_track t on c.track_id = t.id"
+        " where t.name glob 'inbox*'",
+        "select c.value from counter c join counter_track t on c.track_id = t.id where t.name = 'load'",
+        "select count(distinct pid) from process where pid > 0",
+    )
+    assert spans == [("__main__:work", 41, 0), ("parent", 1, 0), ("serve", 40, 0)]
+    assert inside == [(40,)]
+    assert holds == [(42, 41)]
+    assert overlaps == [(0,)]
+    assert queue == [(41, 1)]
+    assert load == [(0.5,)]
+    assert processes == [(2,)]
+    told = export_trace(tmp_path / "t", "chrome", tmp_path / "out.json")
+    assert notes(told) == []
 
 
 def test_chrome_json_is_json(tmp_path: Path) -> None:

@@ -121,6 +121,9 @@ struct Summed {
     untold: Untold,
 }
 
+/// Of a row, by name.
+type Field<T> = (&'static str, fn(&T) -> u64);
+
 fn sum_up(trace: &Trace, least: u64, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Summed> {
     let mut summary = Summary::new(trace, least);
     let (unbalanced, untold) = tell(trace, &mut summary, go_on)?;
@@ -179,7 +182,7 @@ pub fn ctrace_summary<'py>(
     let spans = PyDict::new(py);
     let names: Vec<_> = summed.spans.iter().map(|s| text(s.0.into())).collect();
     spans.set_item("name", names)?;
-    let of: [(&str, fn(&SpanTotals) -> u64); 12] = [
+    let of: [Field<SpanTotals>; 12] = [
         ("count", |s| s.count),
         ("total_ns", |s| s.total_ns),
         ("self_ns", |s| s.self_ns),
@@ -205,7 +208,7 @@ pub fn ctrace_summary<'py>(
     };
     locks.set_item("name", texts(|lock| lock.name))?;
     locks.set_item("site", texts(|lock| lock.site))?;
-    let of: [(&str, fn(&LockTotals) -> u64); 9] = [
+    let of: [Field<LockTotals>; 9] = [
         ("kind", |l| l.kind.into()),
         ("instances", |l| l.instances),
         ("waits", |l| l.waits),

@@ -222,7 +222,8 @@ def answer(summary: TraceSummary) -> str:
         said.append(f"{span.name} took most time itself ({format_duration(span.self_ns)})")
     if waited:
         lock = summary.locks[0]
-        by = f", held by {lock.holders[0].name}" if lock.holders else ""
+        known = [holder.name for holder in lock.holders[:1] if holder.name != "unknown"]
+        by = f", held by {known[0]}" if known else ""
         said.append(f"{lock.name} was waited for longest ({format_duration(lock.wait_ns)}{by})")
     if summary.repeated and summary.repeated[0].remote:
         row = summary.repeated[0]
@@ -274,8 +275,10 @@ def _locks(summary: TraceSummary) -> Table:
     table = _table("Most waited locks", *columns, texts=(held_by,))
     for lock in [k for k in summary.locks if k.waits][:ROWS]:
         whole = max(lock.wait_ns, 1)
-        named = [f"{h.name} {100 * h.wait_ns / whole:.0f} %" for h in lock.holders[:HOLDERS]]
-        left = len(lock.holders) - HOLDERS
+        # Nobody holds what is waited for at a queue or a condition.
+        holders = lock.holders if any(h.name != "unknown" for h in lock.holders) else ()
+        named = [f"{h.name} {100 * h.wait_ns / whole:.0f} %" for h in holders[:HOLDERS]]
+        left = len(holders) - HOLDERS
         where = f" ({lock.site})" if lock.site and lock.site != lock.name else ""
         many = f" ×{lock.instances:,}" if lock.instances > 1 else ""
         table.add_row(

@@ -309,6 +309,9 @@ impl Trace {
         let first_ring = self.rings.len() as u64;
         for (id, pieces) in said.rings {
             let track = file.tracks.get(&id).copied().unwrap_or_else(|| {
+                if id == 0 {
+                    return process; // stands for threads without a ring
+                }
                 let place = self.tracks.len() as u32;
                 let name = self.names.place(&format!("thread {id}"));
                 let kind = format::track::THREAD;

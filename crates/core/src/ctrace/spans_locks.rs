@@ -95,8 +95,8 @@ impl Holds {
             }
             // A plain lock or a semaphore may be released by another than took it.
             None if !holds.is_empty() && !matches!(*kind, lock::REENTRANT | lock::CONDITION) => 0,
-            // A semaphore that begins at nought is raised by who never took it.
-            None if *kind == lock::SEMAPHORE => return Release::Inner,
+            // A semaphore that begins at nought is raised by who never took it, and nobody holds a queue.
+            None if matches!(*kind, lock::SEMAPHORE | lock::QUEUE) => return Release::Inner,
             None => return Release::Unheld,
         };
         if holds[at].depth > 1 {

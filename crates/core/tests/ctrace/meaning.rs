@@ -172,6 +172,20 @@ fn a_semaphore_has_a_lane_for_each_holder() {
 }
 
 #[test]
+fn nobody_holds_a_queue() {
+    let events = [
+        (10, 1, event::LOCK_WAIT, 0),
+        (20, 2, event::QUEUE_PUT, 1),
+        (21, 1, event::LOCK_ACQUIRED, 1),
+        (22, 1, event::LOCK_RELEASED, 0),
+        (23, 1, event::QUEUE_GOT, 0),
+    ];
+    let (told, odd) = told(lock::QUEUE, &events);
+    assert_eq!(told, ["10 A: wait L", "21 A: /wait L Returned"]);
+    assert_eq!(odd, Unbalanced::default());
+}
+
+#[test]
 fn spans_are_balanced_whatever_is_missing() {
     let (told, odd) = told(
         lock::LOCK,

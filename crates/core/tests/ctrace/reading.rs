@@ -118,6 +118,15 @@ fn processes_with_clocks_of_their_own_are_merged_on_the_common_one() {
 }
 
 #[test]
+fn events_lost_by_threads_without_a_ring_are_the_processs() {
+    let place = Place::new();
+    let made = Made::new(8).dropped(0, 3, 5, 6).events(2, &[at(7, event::INSTANT, 0)]);
+    let trace = Trace::open(&[place.write("a.ctrace", &made.0)]).unwrap();
+    let lost = trace.files[0].lost[0];
+    assert_eq!((trace.rings[lost.ring as usize].track, lost.events), (trace.files[0].process, 3));
+}
+
+#[test]
 fn time_that_goes_back_in_a_ring_is_held_and_told() {
     let place = Place::new();
     let made =
