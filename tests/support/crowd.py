@@ -64,4 +64,5 @@ def main():
     print(json.dumps(told), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
