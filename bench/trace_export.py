@@ -1,0 +1,164 @@
+"""What it costs to read a trace: our exports and summary, beside VizTracer writing its own, in one run.
+
+    python bench/trace_export.py [--events 1000000 10000000] [--rounds 5] [--write docs/results/trace-export]
+
+The same program, two functions that call each other in a loop, is recorded by `contend.trace` and by VizTracer until
+there are so many events (a begin and an end each; VizTracer's complete events count as two). Then each arm turns its
+recording into a file, every time in a fresh process and in random order: ours reads its .ctrace file and writes
+Perfetto's protobuf or Chrome's JSON, or adds up the summary; VizTracer, which has no other converter, writes Chrome's
+JSON out of its memory, by `save` and by the faster `save` with dump_raw. Time is from the recording to the closed file
+(wall and CPU, medians); memory is what the process grew by at its peak, so VizTracer's buffer of events is not in it;
+it is as large as the trace. More than 1,000,000 events are not asked of VizTracer's `save`: it needs gigabytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from contend.environment import fingerprint
+
+MOST_FOR_SAVE = 1_000_000
+
+LOOP = """
+def inner():
+    pass
+def outer():
+    inner()
+def loop():
+    for _ in range(events // 4):
+        outer()
+"""
+
+RECORD = f"""
+import sys
+events, directory = int(sys.argv[1]), sys.argv[2]
+from contend import trace
+{LOOP}
+inner, outer = trace.traced(inner), trace.traced(outer)
+trace.start(directory, overflow="block")
+loop()
+status = trace.stop()
+assert status is None or status.lost == 0
+"""
+
+MEASURED = """
+import json, os, resource, sys, time
+events, source, target = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+{before}
+rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+cpu, wall = time.process_time(), time.monotonic()
+{measured}
+wall, cpu = time.monotonic() - wall, time.process_time() - cpu
+grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - rss
+size = os.path.getsize(target) if os.path.exists(target) else 0
+print(json.dumps({{"wall_s": wall, "cpu_s": cpu, "grown_kib": grown, "bytes": size}}))
+"""
+
+OURS = "from contend import _native"
+VIZTRACER = f"""
+from viztracer import VizTracer
+{LOOP}
+tracer = VizTracer(tracer_entries=events // 2 + 1000, verbose=0, %s)
+tracer.start()
+loop()
+tracer.stop()
+"""
+
+# What is done before the clock starts, and what is measured.
+ARMS = {
+    "contend, Perfetto": (OURS, "_native.ctrace_export([source], 'perfetto', target)"),
+    "contend, Chrome JSON": (OURS, "_native.ctrace_export([source], 'chrome', target)"),
+    "contend, summary": (OURS, "_native.ctrace_summary([source])"),
+    "VizTracer, save": (VIZTRACER % "dump_raw=False", "tracer.save(target)"),
+    "VizTracer, save, dump_raw": (VIZTRACER % "dump_raw=True", "tracer.save(target)"),
+}
+
+Round = dict[str, float]
+
+
+def measure(arm: str, events: int, source: Path, place: Path) -> Round:
+    before, measured = ARMS[arm]
+    target = place / "out.json"
+    target.unlink(missing_ok=True)
+    code = MEASURED.format(before=before, measured=measured)
+    command = [sys.executable, "-c", code, str(events), str(source), str(target)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    found: Round = json.loads(done.stdout)
+    return found
+
+
+def size(events: int, rounds: int) -> dict[str, Round]:
+    """The median round of each arm."""
+    rng = random.Random(events)
+    with tempfile.TemporaryDirectory(prefix="contend-bench-") as name:
+        place = Path(name)
+        source = place / "trace"
+        subprocess.run([sys.executable, "-c", RECORD, str(events), str(source)], check=True)
+        raw = sum(path.stat().st_size for path in source.iterdir())
+        arms = [
+            arm
+            for arm in ARMS
+            if not arm.startswith("VizTracer") or (importlib.util.find_spec("viztracer") is not None)
+        ]
+        arms = [arm for arm in arms if arm != "VizTracer, save" or events <= MOST_FOR_SAVE]
+        all_rounds: dict[str, list[Round]] = {arm: [] for arm in arms}
+        for _ in range(rounds):
+            for arm in rng.sample(arms, len(arms)):
+                all_rounds[arm].append(measure(arm, events, source, place))
+    medians = {
+        arm: {key: statistics.median(found[key] for found in done) for key in done[0]}
+        for arm, done in all_rounds.items()
+    }
+    for arm, done in all_rounds.items():
+        medians[arm]["least_wall_s"] = min(found["wall_s"] for found in done)
+        medians[arm]["most_wall_s"] = max(found["wall_s"] for found in done)
+        if arm.startswith("contend"):
+            medians[arm]["raw_bytes"] = raw
+    return medians
+
+
+def line(events: int, arm: str, found: Round) -> str:
+    return (
+        f"| {events:,} | {arm} | {found['wall_s']:.3f} [{found['least_wall_s']:.3f}, {found['most_wall_s']:.3f}]"
+        f" | {found['cpu_s']:.3f} | {events / found['wall_s'] / 1e6:.2f} | {found['grown_kib'] / 1024:.0f}"
+        f" | {found['bytes'] / events:.1f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--events", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
+    given = parser.parse_args()
+    results = {events: size(events, given.rounds) for events in given.events}
+    table = [
+        "| events | arm | wall s [least, most] | CPU s | million events a s | MiB grown by | bytes an event |",
+        "|---:|---|---:|---:|---:|---:|---:|",
+    ]
+    table += [line(events, arm, found) for events, arms in results.items() for arm, found in arms.items()]
+    print("\n".join(table))
+    if given.write:
+        machine = {
+            k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")
+        }
+        document = {"machine": machine, "rounds": given.rounds, "load": os.getloadavg(), "results": results}
+        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+        where = f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; {given.rounds} rounds."
+        title = "# What it costs to read a trace"
+        given.write.with_suffix(".md").write_text("\n".join([title, "", where, "", *table, ""]))
+
+
+if __name__ == "__main__":
+    main()
