@@ -49,7 +49,8 @@ def start(
     the CPU's counter. `cpu_times` adds the thread's CPU time to the begin and end of every span, for 200 ns or so.
 
     Ends by `stop` or when the interpreter exits. A child made by fork records into its own file from its first event
-    on; what it names before (a task, a lock) is missing there. Raises BadInput if a recording goes on or an argument is wrong, HostFailed if the directory cannot be written.
+    on; what it names before (a task, a lock) is missing there. Raises BadInput if a recording goes on or an argument is
+    wrong, HostFailed if the directory cannot be written.
     """
     if overflow not in ("drop", "block"):
         raise BadInput(
