@@ -138,6 +138,9 @@ def trace_flush() -> None:
 def trace_status() -> dict[str, object]:
     """path, recording, events, bytes, lost, failure."""
 
+def trace_on() -> bool:
+    """A recording goes on."""
+
 class Traced:
     """A callable that records a span for each call. Made by `trace_wrap`."""
 
@@ -148,6 +151,9 @@ def trace_wrap(function: Callable[..., _T], name: str, kind: int) -> Callable[..
 
 def trace_task(coroutine: _T, name: str) -> _T:
     """A coroutine in the place of that one, whose steps run on a track of their own."""
+
+def trace_greenlets(follow: bool) -> None:
+    """Give each greenlet its track, in this thread at once and in others from their first event on, or in no more."""
 
 class TraceSpan:
     """`with span("name", key=value):` a span around the block; it says if the block ended by an exception.

@@ -23,6 +23,7 @@ VERBS = {
     "ab": "Compare two commands, interleaved, with an interval that holds on noisy hosts.",
     "sample": "Record the host and its processes while a command runs.",
     "watch": "Who waits for whom on this host, now, without any load of ours.",
+    "trace": "Run a Python program traced: functions, locks, queues, tasks.",
     "report": "Make the report of a run again, or show it in the terminal.",
     "compare": "Which cells changed between two runs, beyond their intervals.",
     "export": "Write a run as CSV, Parquet, JUnit, OpenMetrics, SVG or PNG.",

@@ -6,6 +6,7 @@ what it is assigned to (`ResourceTracker.lock`) and where (`file:line`).
 
 from __future__ import annotations
 
+import _thread
 import threading
 
 from contend._native import Lock, RLock, Waits
@@ -14,6 +15,8 @@ __all__ = ["BoundedSemaphore", "Condition", "Lock", "RLock", "Semaphore"]
 
 # As in the file, docs/reference/ctrace.md.
 SEMAPHORE, CONDITION, QUEUE = 3, 4, 5
+
+_Condition = threading.Condition
 
 
 class Condition(threading.Condition):
@@ -46,6 +49,8 @@ class Semaphore(threading.Semaphore):
 
     def __init__(self, value: int = 1, *, name: str | None = None) -> None:
         super().__init__(value)
+        # Its inner lock is nobody's business, also where threading's own names are patched.
+        self._cond = _Condition(_thread.allocate_lock())  # type: ignore[arg-type]
         self._waits = Waits(SEMAPHORE, name, shared=value > 1)
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:

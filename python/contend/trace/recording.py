@@ -11,6 +11,7 @@ from typing import Literal
 
 from contend._native import trace_flush, trace_start, trace_status, trace_stop
 from contend.errors import BadInput
+from contend.trace import tasks
 
 _LEAST_BUFFER_BYTES = 64 << 10
 
@@ -48,9 +49,9 @@ def start(
     or "block" (the program waits for the disk). `clock` "monotonic" keeps to clock_gettime where "auto" would use
     the CPU's counter. `cpu_times` adds the thread's CPU time to the begin and end of every span, for 200 ns or so.
 
-    Ends by `stop` or when the interpreter exits. A child made by fork records into its own file from its first event
-    on; what it names before (a task, a lock) is missing there. Raises BadInput if a recording goes on or an argument is
-    wrong, HostFailed if the directory cannot be written.
+    Threads, asyncio tasks and greenlets have tracks of their own. Ends by `stop` or when the interpreter exits. A
+    child made by fork records into its own file from its first event on. Raises BadInput if a recording goes on or an
+    argument is wrong, HostFailed if the directory cannot be written.
     """
     if overflow not in ("drop", "block"):
         raise BadInput(
@@ -73,6 +74,7 @@ def start(
         counter=clock == "auto",
         cpu_times=cpu_times,
     )
+    tasks.follow()
     atexit.unregister(stop)
     atexit.register(stop)
     _follow_multiprocessing()

@@ -240,7 +240,7 @@ impl Local {
     /// no ring and there is no room for one.
     #[inline]
     pub fn settle(&self, session: u32, event: Event) {
-        if self.session.get() == session || self.enter(session) {
+        if self.session.get() == session || self.enter(session, event.ticks) {
             self.close(session, event);
         } else {
             session::LOSSES.add(1);
@@ -283,6 +283,8 @@ impl Local {
         if track == 0 || (session != 0 && defined != session) {
             track = session::define_thread(track);
             self.own.set((track, session));
+            // Whatever ran here before is not defined in this session; who follows it says so again.
+            self.track.set(track);
         }
         if self.track.get() == 0 {
             self.track.set(track);
@@ -323,8 +325,8 @@ impl Local {
         self.last.set(ptr::null());
     }
 
-    /// Begin a ring in that session; false if it is over, or no memory is left for one.
-    fn enter(&self, session: u32) -> bool {
+    /// Begin a ring in that session, for an event of that time; false if it is over, or no memory is left for one.
+    fn enter(&self, session: u32, at: u64) -> bool {
         if self.session.get() == u32::MAX || GUARD.try_with(|_| ()).is_err() {
             return false;
         }
@@ -332,6 +334,7 @@ impl Local {
             return false;
         }
         let own = self.own_track();
+        session::thread_begins();
         if self.session.get() == session {
             return true; // naming the thread ran code that recorded something
         }
@@ -343,7 +346,7 @@ impl Local {
         self.ring.set(Arc::into_raw(ring));
         self.session.set(session);
         if self.track.get() != own {
-            let began = Event::new(ticks(), event::SWITCH, 0, self.track.get());
+            let began = Event::new(at, event::SWITCH, 0, self.track.get());
             // SAFETY: the block is this thread's own, and empty.
             unsafe { chunk.as_ref().push(began) };
         }
@@ -356,7 +359,8 @@ impl Local {
         if session == 0 || current() != session {
             return false;
         }
-        if self.session.get() != session && (closing || !self.enter(session)) {
+        let first = events.first().map_or(0, |event| event.ticks);
+        if self.session.get() != session && (closing || !self.enter(session, first)) {
             if !closing {
                 session::LOSSES.add(events.len() as u64);
             }

@@ -87,8 +87,8 @@ static BLOCK: AtomicBool = AtomicBool::new(false);
 static IN_CHILD: AtomicBool = AtomicBool::new(false);
 static CPU: AtomicBool = AtomicBool::new(false);
 
-type NameHook = fn() -> Option<String>;
-static THREAD_NAME: Mutex<Option<NameHook>> = Mutex::new(None);
+type Hooks = (fn() -> Option<String>, fn());
+static HOOKS: Mutex<Option<Hooks>> = Mutex::new(None);
 
 pub(super) fn with<T>(ask: impl FnOnce(&mut State) -> T) -> T {
     let mut state = lock(&STATE);
@@ -102,9 +102,16 @@ pub(super) fn with<T>(ask: impl FnOnce(&mut State) -> T) -> T {
     }))
 }
 
-/// Asked for the name of a thread at its first event, in that thread.
-pub fn name_threads(hook: NameHook) {
-    *lock(&THREAD_NAME) = Some(hook);
+/// Called in a thread at its first event of a session: to ask for its name, and when it has a track.
+pub fn name_threads(name: fn() -> Option<String>, begins: fn()) {
+    *lock(&HOOKS) = Some((name, begins));
+}
+
+pub(super) fn thread_begins() {
+    let hooks = *lock(&HOOKS);
+    if let Some((_, begins)) = hooks {
+        begins();
+    }
 }
 
 /// Every BEGIN and END of a call is followed by the thread's CPU time.
@@ -148,6 +155,7 @@ pub fn start(options: Options) -> Result<PathBuf> {
         BLOCK.store(options.block, Ordering::Relaxed);
         lock(&POOL).resize(options.buffer_bytes);
         state.sessions += 1;
+        state.definitions.begin();
         let path = state.begin(options, state.sessions)?;
         set_current(state.sessions);
         Ok(path)
@@ -159,7 +167,6 @@ impl State {
         let source = clock::choose(options.allow_counter);
         let output = Output::create(&options.directory, source)?;
         let path = output.path.clone();
-        self.definitions.begin();
         let (id, name) = (self.definitions.new_track(), self.definitions.name(&options.name));
         let tid = u64::from(std::process::id());
         self.definitions.track(Track { id, kind: track::PROCESS, parent: 0, name, tid });
@@ -233,8 +240,8 @@ pub fn status() -> Status {
 pub(super) fn define_thread(known: u32) -> u32 {
     // SAFETY: takes nothing, cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u64;
-    let hook = *lock(&THREAD_NAME);
-    let name = hook.and_then(|name| name()).unwrap_or_else(|| format!("thread-{tid}"));
+    let hooks = *lock(&HOOKS);
+    let name = hooks.and_then(|(name, _)| name()).unwrap_or_else(|| format!("thread-{tid}"));
     define_track(known, track::THREAD, 0, &name, tid)
 }
 
@@ -424,6 +431,8 @@ extern "C" fn after_fork_in_child() {
         if current() != 0 {
             state.sessions += 1;
             state.waiting = true;
+            // From here on, not from the file on: what is defined before the first event is for that file too.
+            state.definitions.begin();
             set_current(state.sessions);
         }
         std::mem::take(&mut state.rings)

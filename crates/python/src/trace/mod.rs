@@ -11,6 +11,7 @@ use crate::errors::raise;
 
 mod api;
 mod callable;
+mod greenlets;
 mod lock;
 mod locks;
 mod marks;
@@ -66,7 +67,7 @@ fn trace_start(
     counter: bool,
     cpu_times: bool,
 ) -> PyResult<PathBuf> {
-    session::name_threads(thread_name);
+    session::name_threads(thread_name, greenlets::thread_begins);
     session::set_cpu_times(cpu_times);
     let options = Options {
         directory,
@@ -109,15 +110,23 @@ fn trace_status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     shown(py, session::status())
 }
 
+/// See `_native.pyi`.
+#[pyfunction]
+fn trace_on() -> bool {
+    contend_core::ctrace::ring::current() != 0
+}
+
 /// Everything that traces, into the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_start, module)?)?;
     module.add_function(wrap_pyfunction!(trace_stop, module)?)?;
     module.add_function(wrap_pyfunction!(trace_flush, module)?)?;
     module.add_function(wrap_pyfunction!(trace_status, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_on, module)?)?;
     module.add_class::<waits::Waits>()?;
     marks::register(module)?;
     callable::register(module)?;
+    greenlets::register(module)?;
     steps::register(module)?;
     locks::register(module)
 }

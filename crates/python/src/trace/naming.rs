@@ -26,13 +26,15 @@ const NAMING: u32 = 1;
 const NAMED: u32 = 2;
 
 /// Frames of these files make locks for others: who called them is meant.
-const THROUGH: [&str; 6] = [
+const THROUGH: [&str; 8] = [
     "/threading.py",
     "/queue.py",
     "/contend/trace/locks.py",
     "/contend/trace/queues.py",
     "/multiprocessing/synchronize.py",
     "/concurrent/futures/_base.py",
+    "/concurrent/futures/thread.py",
+    "/contend/trace/patches/futures.py",
 ];
 
 impl Origin {

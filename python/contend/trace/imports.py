@@ -1,0 +1,87 @@
+"""Something to do when a module has been imported, now or later, without importing it."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+Hook = Callable[[ModuleType], None]
+
+
+class _After(importlib.abc.Loader):
+    """The module's own loader, then the hooks."""
+
+    def __init__(self, loader: importlib.abc.Loader, hooks: list[Hook]) -> None:
+        self._loader = loader
+        self._hooks = hooks
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The module sees its own loader: some look for their files by it.
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        for hook in self._hooks:
+            hook(module)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loader, name)
+
+
+class Hooks(importlib.abc.MetaPathFinder):
+    """A finder that finds nothing itself: it lets the others find, and has its hooks called after the module ran.
+
+    `every` is asked for each module by its name, and gives a hook or None.
+    """
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, list[Hook]] = {}
+        self.every: Callable[[str], Hook | None] = lambda _name: None
+        self._looking: set[str] = set()
+
+    def when_imported(self, name: str, hook: Hook) -> None:
+        """Call the hook with the module: at once if it is imported already."""
+        module = sys.modules.get(name)
+        if module is not None and not getattr(module.__spec__, "_initializing", False):
+            hook(module)
+            return
+        self._by_name.setdefault(name, []).append(hook)
+        self.install()
+
+    def install(self) -> None:
+        """Before all other finders."""
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        hooks = list(self._by_name.get(fullname, ()))
+        asked = self.every(fullname)
+        if asked is not None:
+            hooks.append(asked)
+        if not hooks or fullname in self._looking:
+            return None
+        self._looking.add(fullname)
+        try:
+            for finder in sys.meta_path:
+                spec = None if finder is self else finder.find_spec(fullname, path, target)
+                if spec is not None:
+                    if isinstance(spec.loader, importlib.abc.Loader) or hasattr(spec.loader, "exec_module"):
+                        spec.loader = _After(spec.loader, hooks)  # type: ignore[arg-type]
+                    return spec
+        finally:
+            self._looking.discard(fullname)
+        return None
+
+
+hooks = Hooks()
+"""Of this process."""
+when_imported = hooks.when_imported

@@ -1,0 +1,36 @@
+"""What `contend trace` does inside of the traced program, before its first line."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from contend.trace import patches
+from contend.trace.include import Include
+from contend.trace.recording import flush, start
+
+
+def begin(told: str) -> None:
+    """Patch, then record, as the environment of `contend trace` tells. Children inherit it."""
+    asked = json.loads(told)
+    # First: what the imports of a recording bring in is made with plain locks, what the program brings in is not.
+    start(
+        asked["directory"],
+        buffer_bytes=asked["buffer_bytes"],
+        overflow=asked["overflow"],
+        cpu_times=asked["cpu_times"],
+    )
+    patches.apply()
+    Include(asked["include"], asked["exclude"]).install()
+    _record_before_exit()
+
+
+def _record_before_exit() -> None:
+    """os._exit ends a process without a word: daemons' parents and workers of pre-forking servers do it."""
+    leave = os._exit
+
+    def _exit(status: int) -> None:
+        flush()
+        leave(status)
+
+    os._exit = _exit  # type: ignore[assignment]

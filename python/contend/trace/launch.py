@@ -1,0 +1,76 @@
+"""Run a program, traced: its environment, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import contend
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `contend trace` was asked for."""
+
+    directory: Path
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    buffer_bytes: int = 32 << 20
+    overflow: str = "drop"
+    cpu_times: bool = False
+
+
+def environment(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
+    """That of the traced program, and so of its children: our sitecustomize before its own."""
+    package = Path(contend.__file__).resolve().parent
+    path = [str(package / "trace" / "inject"), *filter(None, [environ.get("PYTHONPATH")])]
+    return {
+        **environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "CONTEND_TRACE_PACKAGE": str(package.parent),
+        "CONTEND_TRACE": json.dumps(
+            {
+                "directory": str(asked.directory.resolve()),
+                "include": asked.include,
+                "exclude": asked.exclude,
+                "buffer_bytes": asked.buffer_bytes,
+                "overflow": asked.overflow,
+                "cpu_times": asked.cpu_times,
+            }
+        ),
+    }
+
+
+def run(asked: Asked, command: Sequence[str]) -> int:
+    """Run it to its end; its exit code, 128 + N if signal N ended it. It has the terminal, and gets the signals.
+
+    Raises OSError if it cannot be started.
+    """
+    asked.directory.mkdir(parents=True, exist_ok=True)
+    child = subprocess.Popen(list(command), env=environment(asked, os.environ))
+    with _signals_go_to(child):
+        ended = child.wait()
+    return 128 - ended if ended < 0 else ended
+
+
+@contextmanager
+def _signals_go_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A Ctrl-C reaches the child by the terminal; what is sent to us alone is handed on."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        **{
+            number: signal.signal(number, lambda number, _frame: child.send_signal(number))
+            for number in (signal.SIGTERM, signal.SIGHUP)
+        },
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
