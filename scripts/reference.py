@@ -16,6 +16,7 @@ import click
 from contend import cli, scenario
 from contend.probes.columns import reference_page
 from contend.report.schema import alibi_schema, comparison_schema, render_schema, sample_schema
+from contend.report.trace_schema import trace_schema
 from contend.report.watch_document import watch_schema
 from contend.workloads import load
 
@@ -35,6 +36,7 @@ def pages() -> dict[str, str]:
         "comparison.schema.json": as_json(comparison_schema()),
         "watch.schema.json": as_json(watch_schema()),
         "alibi.schema.json": as_json(alibi_schema()),
+        "trace.schema.json": as_json(trace_schema()),
     }
 
 

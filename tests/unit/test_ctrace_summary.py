@@ -6,12 +6,14 @@ import io
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
 from contend.cli.report_ import command
 from contend.errors import BadInput
+from contend.report.trace_schema import trace_schema
 from contend.report.trace_summary import Holder, Lock, Repeated, TraceSummary, print_summary, summarise
 from support import ctrace_files as c
 from support.ctrace_files import Made, event, number
@@ -217,7 +219,9 @@ def test_it_is_printed_and_given_as_json(tmp_path: Path) -> None:
         assert words in " ".join(done.stdout.split()), done.stdout
     done = CliRunner().invoke(command, [str(tmp_path), "--json"], standalone_mode=False)
     document = json.loads(done.stdout)
-    assert document["schema_version"] == 1
+    jsonschema.validate(document, trace_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document | {"more": 1}, trace_schema())
     assert document["remote"] == [{"name": "select", "calls": 100, "total_ns": 1_000, "max_ns": 10}]
     assert document["repeated"]["rows"][0]["most"] == 50
     assert document["locks"][0]["holders"] == [{"name": "thread 2", "waits": 1, "wait_ns": 550}]

@@ -1,0 +1,78 @@
+"""JSON Schema of `contend report TRACE --json`. Every object is closed, as in `contend.report.schema`."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from contend.report.schema import COUNT, TEXT, TEXTS, Schema, closed, many
+from contend.report.trace_summary import SCHEMA_VERSION, Holder, Lock, Repeated, Span
+
+_TIME: Schema = {**COUNT, "description": "ns"}
+_RANKED_BY: dict[type[object], str] = {
+    Span: "All spans of one name, over all processes; ranked by self time.",
+    Lock: "All locks of one name, site and kind; ranked by the time that was waited for them.",
+    Holder: "Who held the lock when a wait began: the innermost span, else the track; 'unknown' where nobody is known.",
+    Repeated: "Calls of one name, `least` or more inside one span: those that leave the process first, then by time.",
+}
+_ABOUT = {
+    "total_ns": "from begin to end; of recursion only the outermost",
+    "self_ns": "neither in spans inside it, nor waiting for a lock, nor suspended",
+    "wait_ns": "waiting for a lock, which others held",
+    "suspended_ns": "open while another ran on its thread (greenlets, tasks)",
+    "cpu_ns": "of its threads, where it was recorded; else 0",
+    "unfinished": "the end is missing: it was ended with what is around it, or with the file",
+    "remote": "left the process: of kind remote, or a message was sent in it",
+    "parents": "spans around that hold so many",
+    "calls": "inside those",
+    "most": "in one of them",
+    "instances": "how many locks they are",
+    "holds": "times it was taken",
+    "given_up": "waits that ended without it",
+}
+
+
+def trace_schema() -> Schema:
+    """Of one document."""
+    remote = closed(
+        "Calls that left their process; the most frequent first.",
+        name=TEXT,
+        calls=COUNT,
+        total_ns=_TIME,
+        max_ns=_TIME,
+    )
+    counts: Schema = {
+        "type": "object",
+        "description": "events, processes, and what could not be told, by kind",
+        "properties": {"passed_over": TEXTS},
+        "additionalProperties": COUNT,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "contend report TRACE --json",
+        **closed(
+            "Where the time of a traced program went. Times are integers in ns.",
+            schema_version={"const": SCHEMA_VERSION},
+            source=TEXT,
+            length_ns={**COUNT, "description": "from the first event to the last, ns"},
+            counts=counts,
+            notes={**TEXTS, "description": "what a reader must know of the trace, a sentence each"},
+            spans=many(_row(Span)),
+            locks=many(_row(Lock, holders=many(_row(Holder)))),
+            remote=many(remote),
+            repeated=closed(
+                "Calls that are made again and again inside one span.",
+                least={**COUNT, "description": "so many are a repetition"},
+                rows=many(_row(Repeated)),
+            ),
+        ),
+    }
+
+
+def _row(of: type[Span | Lock | Holder | Repeated], **own: Schema) -> Schema:
+    """Of a dataclass of names and counts; `own` for its other fields."""
+    found: dict[str, Schema] = {}
+    for field in fields(of):
+        kind = TEXT if field.type == "str" else COUNT
+        about = {"description": _ABOUT[field.name]} if field.name in _ABOUT else {}
+        found[field.name] = own.get(field.name) or {**kind, **about}
+    return closed(_RANKED_BY[of], **found)
