@@ -15,6 +15,7 @@ pub mod format;
 pub mod merge;
 mod mixed;
 pub mod perfetto;
+mod perfetto_tracks;
 mod perfetto_wire;
 mod plots;
 pub mod reader;
