@@ -75,4 +75,4 @@ def _row(of: type[Span | Lock | Holder | Repeated], **own: Schema) -> Schema:
         kind = TEXT if field.type == "str" else COUNT
         about = {"description": _ABOUT[field.name]} if field.name in _ABOUT else {}
         found[field.name] = own.get(field.name) or {**kind, **about}
-    return closed(_RANKED_BY[of], **found)
+    return closed(_RANKED_BY[of], (), **found)

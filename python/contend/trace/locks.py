@@ -50,7 +50,7 @@ class Semaphore(threading.Semaphore):
     def __init__(self, value: int = 1, *, name: str | None = None) -> None:
         super().__init__(value)
         # Its inner lock is nobody's business, also where threading's own names are patched.
-        self._cond = _Condition(_thread.allocate_lock())  # type: ignore[arg-type]
+        self._cond = _Condition(_thread.allocate_lock())
         self._waits = Waits(SEMAPHORE, name, shared=value > 1)
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:

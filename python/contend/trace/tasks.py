@@ -62,7 +62,7 @@ def _naming(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _follow_names(module: ModuleType) -> None:
     original = module.create_task
-    module.create_task = _naming(original)
+    module.create_task = _naming(original)  # type: ignore[attr-defined]
     package = sys.modules["asyncio"]
     if getattr(package, "create_task", None) is original:
         package.create_task = module.create_task  # type: ignore[attr-defined]

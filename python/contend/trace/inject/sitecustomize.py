@@ -33,7 +33,8 @@ def _program_own() -> None:
     sys.path_importer_cache.pop(here, None)
     del sys.modules["sitecustomize"]
     try:
-        import sitecustomize  # noqa: F401 - another one, now that this is off the path
+        # Another one, now that this is off the path.
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
