@@ -233,7 +233,8 @@ impl Trace {
         while rest.len() >= 8 {
             let (id, bytes) = (number(rest, 0), number(rest, 4) as usize);
             let Some(text) = rest.get(8..8usize.saturating_add(bytes)) else { break };
-            if id == 0 || id > format::MOST_IDS {
+            // Those of names are below 2^24, those of arguments' values beyond.
+            if id == 0 {
                 file.odd.bad_records += 1;
             } else {
                 // A name that is no UTF-8 is better shown in part than not at all.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 const PAGE: usize = 1 << 10;
 
-/// From a file's ids of 24 bits to places in a table; small whatever ids a file names.
+/// From a file's ids to places in a table; at most 32 MiB and the pages that are used, whatever ids a file names.
 #[derive(Debug, Default)]
 pub struct Ids(Vec<Option<Box<[u32; PAGE]>>>);
 
@@ -15,9 +15,9 @@ impl Ids {
         page[id as usize % PAGE].checked_sub(1)
     }
 
-    /// `id` must be below 2**24, or it is not kept.
+    /// From now on.
     pub fn set(&mut self, id: u32, place: u32) {
-        if id > super::format::MOST_IDS || place == u32::MAX {
+        if place == u32::MAX {
             return;
         }
         let at = id as usize / PAGE;
@@ -123,10 +123,10 @@ mod tests {
             ids.set(id, place as u32);
         }
         assert_eq!(
-            [1, 1023, 1024, (1 << 24) - 1].map(|id| ids.get(id)),
-            [Some(0), Some(1), Some(2), Some(3)]
+            [1, 1023, 1024, (1 << 24) - 1, 1 << 24, u32::MAX].map(|id| ids.get(id)),
+            [0, 1, 2, 3, 4, 5].map(Some)
         );
-        assert_eq!([0, 2, 5000, 1 << 24, u32::MAX].map(|id| ids.get(id)), [None; 5]);
+        assert_eq!([0, 2, 5000, (1 << 24) + 1, u32::MAX - 1].map(|id| ids.get(id)), [None; 5]);
     }
 
     #[test]
