@@ -170,6 +170,8 @@ class TraceSpan:
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+    def end(self, **args: Any) -> None:
+        """Ends it here, with what is known only now; leaving its block does nothing then."""
 
 class TraceJob:
     """`with job("boot", server=name):` a piece of work whose time as a whole counts, whatever threads it runs through:
@@ -232,9 +234,18 @@ class RLock:
 
 class Waits:
     """The events of a lock that is made in Python. `kind` as in the file (docs/reference/ctrace.md); `shared`: several
-    may hold it at once, so that nobody is named as its holder."""
+    may hold it at once, so that nobody is named as its holder. `located` False: known by its name, wherever it is
+    made; `across`: a number that it has in every process that knows it, 0 for one of this process alone."""
 
-    def __init__(self, kind: int, name: str | None = None, *, shared: bool = False) -> None: ...
+    def __init__(
+        self,
+        kind: int,
+        name: str | None = None,
+        *,
+        shared: bool = False,
+        located: bool = True,
+        across: int = 0,
+    ) -> None: ...
     def on(self) -> bool: ...
     def wait(self) -> int:
         """A wait begins; a token for its end."""

@@ -164,7 +164,11 @@ impl<'t, W: Write> Chrome<'t, W> {
     }
 
     fn begin_on(&mut self, phase: &str, at: At, plot: Plot) {
-        let pid = self.trace.files[at.file as usize].header.pid;
+        let file = match plot {
+            Plot::Lock { lock, .. } => self.trace.locks[lock as usize].file, // others may tell of it too
+            _ => at.file,
+        };
+        let pid = self.trace.files[file as usize].header.pid;
         let tid = self.tid(plot, pid);
         self.open(phase, pid, tid, at.ns);
     }

@@ -41,6 +41,8 @@ pub struct Lock {
     pub name: u32,
     /// A string `file:line`, 0 unknown.
     pub site: u32,
+    /// The same in every process that knows this lock, 0 of this process alone.
+    pub shared: u64,
 }
 
 /// What the writer takes at once.

@@ -87,6 +87,8 @@ pub struct Trace {
     pub rings: Vec<Ring>,
     /// Files of the directory that are no traces, and why.
     pub passed_over: Vec<String>,
+    /// Places of the locks of several processes, by what they share.
+    shared: HashMap<u64, u32>,
 }
 
 /// What a file has said so far, with ids of names that may be told later.
@@ -95,7 +97,7 @@ struct Said {
     tracks: HashMap<u32, [u32; 3]>,
     tids: HashMap<u32, u64>,
     track_order: Vec<u32>,
-    locks: Vec<[u32; 4]>,
+    locks: Vec<([u32; 4], u64)>,
     rings: Vec<(u32, Vec<(u64, u32)>)>,
     ring_of: HashMap<u32, usize>,
     lost: Vec<[u64; 4]>,
@@ -215,7 +217,9 @@ impl Trace {
                     said.tids.insert(id, long(record, 16));
                 }
             }
-            chunk::LOCKS => said.locks.extend(records(24).map(|r| [0, 4, 8, 12].map(|at| number(r, at)))),
+            chunk::LOCKS => {
+                said.locks.extend(records(24).map(|r| ([0, 4, 8, 12].map(|at| number(r, at)), long(r, 16))))
+            }
             chunk::SYNC => {
                 file.odd.bad_syncs += u64::from(!file.clock.sync(long(payload, 0), long(payload, 8)));
                 file.last_sync = file.last_sync.max(long(payload, 0));
@@ -289,9 +293,10 @@ impl Trace {
                 self.tracks[own as usize].parent = Some(thread);
             }
         }
-        for [id, kind, name, site] in said.locks {
+        for ([id, kind, name, site], shared) in said.locks {
             let site = file.strings.get(site).unwrap_or(0);
             let name = file.strings.get(name).filter(|&name| name != 0);
+            let told = name.is_some();
             let name = name
                 .unwrap_or_else(|| if site == 0 { self.names.place(&format!("lock {id}")) } else { site });
             if id == 0 || id > format::MOST_IDS {
@@ -299,6 +304,10 @@ impl Trace {
                 continue;
             }
             let lock = Lock { file: at, kind, name, site };
+            if shared != 0 {
+                self.share(shared, lock, &mut file, id, told);
+                continue;
+            }
             match file.locks.get(id) {
                 Some(place) => self.locks[place as usize] = lock,
                 None => {
@@ -329,6 +338,21 @@ impl Trace {
             to_ns: file.clock.ns(to, &mut 0),
         }));
         self.files.push(file);
+    }
+}
+
+impl Trace {
+    /// One lock, whichever process tells of it. `named` by this one, or else it is called as others call it.
+    fn share(&mut self, key: u64, lock: Lock, file: &mut TraceFile, id: u32, named: bool) {
+        let next = self.locks.len() as u32;
+        let place = *self.shared.entry(key).or_insert(next);
+        if place == next {
+            self.locks.push(lock);
+        } else if named {
+            let first = &mut self.locks[place as usize];
+            (first.name, first.site) = (lock.name, lock.site);
+        }
+        file.locks.set(id, place);
     }
 }
 

@@ -368,7 +368,7 @@ impl<S: Sink> Teller<'_, S> {
             }
         }
         for (lock, hold) in self.locks.left() {
-            let file = self.trace.locks[lock as usize].file;
+            let file = self.trace.rings[hold.ring as usize].file;
             let at = At { ns: self.last_ns[file as usize], ring: hold.ring, file };
             self.unbalanced.open_at_end += 1;
             self.sink.hold_end(at, lock, hold.lane, hold.track, Ending::FileEnd)?;

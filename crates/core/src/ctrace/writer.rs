@@ -183,7 +183,8 @@ impl Output {
             out.extend_from_slice(&[0; 8]);
         })?;
         self.records(chunk::LOCKS, &pending.locks, |lock, out| {
-            put(out, &[lock.id, lock.kind, lock.name, lock.site, 0, 0]);
+            let (low, high) = (lock.shared as u32, (lock.shared >> 32) as u32);
+            put(out, &[lock.id, lock.kind, lock.name, lock.site, low, high]);
         })
     }
 

@@ -60,7 +60,8 @@ pub fn end(local: &Local, session: u32, name: u32, failed: bool) {
     }
 }
 
-fn cpu() -> Event {
+/// The thread's CPU time, for a BEGIN or END before it.
+pub fn cpu() -> Event {
     Event::new(contend_core::clock::thread_cpu_ns(), event::CPU, 0, 0)
 }
 

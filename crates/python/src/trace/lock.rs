@@ -48,6 +48,8 @@ pub struct Futex {
     recorded: AtomicU32,
     pub kind: u32,
     pub origin: Origin,
+    /// As in [`contend_core::ctrace::defs::Lock`].
+    pub shared: u64,
 }
 
 impl Futex {
@@ -63,6 +65,7 @@ impl Futex {
             recorded: AtomicU32::new(0),
             kind,
             origin,
+            shared: 0,
         }
     }
 

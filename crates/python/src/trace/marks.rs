@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
-use super::callable::{begin, end};
+use super::callable::{begin, cpu, end};
 
 /// More arguments of one event are left out.
 const MOST_ARGS: usize = 64;
@@ -136,6 +136,27 @@ impl TraceSpan {
         if session != 0 && current() == session {
             end(local(), session, self.name, !kind.is_none());
         }
+    }
+
+    /// Ends it, with what is known only now; leaving its block does nothing then.
+    #[pyo3(signature = (**args))]
+    fn end(&self, args: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let session = self.session.swap(0, Ordering::Relaxed);
+        if session == 0 || current() != session {
+            return Ok(());
+        }
+        let Some(args) = args else {
+            end(local(), session, self.name, false);
+            return Ok(());
+        };
+        let mut events = vec![Event::new(ticks(), event::END, self.name, 0)];
+        if session::cpu_times() {
+            events.push(cpu());
+        }
+        // Whatever an argument does to be told, the span has ended.
+        let told = arguments(args, &mut events);
+        local().close_group(session, &events);
+        told
     }
 }
 

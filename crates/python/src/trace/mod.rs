@@ -44,10 +44,16 @@ fn thread_name() -> Option<String> {
         let threads = threading.getattr("_active")?;
         // SAFETY: cannot fail.
         let ident = unsafe { libc::pthread_self() } as u64;
-        let thread = threads.cast::<PyDict>()?.get_item(ident)?;
-        thread
-            .map(|thread| thread.getattr("_name")?.extract())
-            .transpose()
+        if let Some(thread) = threads.cast::<PyDict>()?.get_item(ident)? {
+            return thread.getattr("_name")?.extract().map(Some);
+        }
+        // A thread uses locks, to say that it has started, before it is among the active ones.
+        for thread in threading.getattr("_limbo")?.cast::<PyDict>()?.values() {
+            if thread.getattr("_ident")?.extract().ok() == Some(ident) {
+                return thread.getattr("_name")?.extract().map(Some);
+            }
+        }
+        Ok(None)
     })();
     if let Some(held) = held {
         held.restore(py);

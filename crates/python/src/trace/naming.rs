@@ -26,7 +26,7 @@ const NAMING: u32 = 1;
 const NAMED: u32 = 2;
 
 /// Frames of these files make locks for others: who called them is meant.
-const THROUGH: [&str; 8] = [
+const THROUGH: [&str; 11] = [
     "/threading.py",
     "/queue.py",
     "/contend/trace/locks.py",
@@ -35,9 +35,25 @@ const THROUGH: [&str; 8] = [
     "/concurrent/futures/_base.py",
     "/concurrent/futures/thread.py",
     "/contend/trace/patches/futures.py",
+    "/contend/trace/patches/named_locks.py",
+    "/fasteners/lock.py",
+    "/oslo_concurrency/lockutils.py",
 ];
 
 impl Origin {
+    /// Of a lock that is known by its name alone, a str or null, borrowed.
+    ///
+    /// # Safety
+    /// With the interpreter's lock held.
+    pub unsafe fn nowhere(name: *mut PyObject) -> Self {
+        unsafe { ffi::Py_XINCREF(name) };
+        Self {
+            name,
+            code: ptr::null_mut(),
+            at: -1,
+        }
+    }
+
     /// Of the frame that runs now; `name` is a str or null, borrowed.
     ///
     /// # Safety
@@ -158,6 +174,7 @@ pub unsafe fn define(futex: &Futex, session: u32) -> bool {
         kind: futex.kind,
         name: of(&futex.name),
         site: of(&futex.site),
+        shared: futex.shared,
     });
     futex.defined.store(session, Ordering::Release);
     true

@@ -49,11 +49,24 @@ impl Waits {
 #[pymethods]
 impl Waits {
     #[new]
-    #[pyo3(signature = (kind, name=None, *, shared=false))]
-    fn new(kind: u32, name: Option<&Bound<'_, PyString>>, shared: bool) -> Self {
+    #[pyo3(signature = (kind, name=None, *, shared=false, located=true, across=0))]
+    fn new(
+        kind: u32,
+        name: Option<&Bound<'_, PyString>>,
+        shared: bool,
+        located: bool,
+        across: u64,
+    ) -> Self {
         let name = name.map_or(std::ptr::null_mut(), |name| name.as_ptr());
         // SAFETY: a method, with the interpreter's lock held.
-        let futex = Futex::new(kind, unsafe { Origin::here(name) });
+        let origin = unsafe {
+            match located {
+                true => Origin::here(name),
+                false => Origin::nowhere(name),
+            }
+        };
+        let mut futex = Futex::new(kind, origin);
+        futex.shared = across;
         Self {
             futex,
             shared,
