@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import threading
+from typing import Any
 
 from contend._native import Lock, RLock, Waits
 
@@ -17,6 +18,11 @@ __all__ = ["BoundedSemaphore", "Condition", "Lock", "RLock", "Semaphore"]
 SEMAPHORE, CONDITION, QUEUE = 3, 4, 5
 
 _Condition = threading.Condition
+
+
+def unrecorded_condition(lock: Any = None) -> threading.Condition:
+    """threading's own, also where its names are patched; without a lock, of one that is nobody's business."""
+    return _Condition(_thread.allocate_lock() if lock is None else lock)
 
 
 class Condition(threading.Condition):
@@ -49,8 +55,7 @@ class Semaphore(threading.Semaphore):
 
     def __init__(self, value: int = 1, *, name: str | None = None) -> None:
         super().__init__(value)
-        # Its inner lock is nobody's business, also where threading's own names are patched.
-        self._cond = _Condition(_thread.allocate_lock())
+        self._cond = unrecorded_condition()
         self._waits = Waits(SEMAPHORE, name, shared=value > 1)
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:

@@ -6,7 +6,7 @@ One module a library; each patches it once, when it is imported, and leaves its 
 from __future__ import annotations
 
 from contend.trace.imports import when_imported
-from contend.trace.patches import futures, locks, processes
+from contend.trace.patches import futures, locks, processes, services
 
 
 def apply() -> None:
@@ -15,3 +15,4 @@ def apply() -> None:
     when_imported("queue", locks.patch_queue)
     when_imported("concurrent.futures.thread", futures.patch_threads)
     when_imported("subprocess", processes.patch_subprocess)
+    services.apply()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from contend._native import TraceSpan as Span
+
+# A shell's command that begins with a program, not with variables or quotes.
+_PLAIN = re.compile(r"[\w./+-]+")
 
 
 def patch_subprocess(module: ModuleType) -> None:
@@ -17,7 +21,8 @@ def patch_subprocess(module: ModuleType) -> None:
 
     @functools.wraps(start)
     def begin(self: Any, args: Any, *rest: Any, **options: Any) -> None:
-        with Span("subprocess:Popen", kind="remote", program=_program(args)):
+        self._contend_program = _program(args, options.get("shell", rest[7] if len(rest) > 7 else False))
+        with Span("subprocess:Popen", kind="remote", program=self._contend_program):
             start(self, args, *rest, **options)
 
     popen.__init__ = begin
@@ -30,18 +35,18 @@ def _waits(original: Callable[..., Any], name: str) -> Callable[..., Any]:
     def wait(self: Any, *args: Any, **options: Any) -> Any:
         if self.returncode is not None and name.endswith("wait"):
             return original(self, *args, **options)  # it has ended: no wait
-        with Span(name, kind="remote", program=_program(self.args)):
+        with Span(name, kind="remote", program=getattr(self, "_contend_program", "")):
             return original(self, *args, **options)
 
     return wait
 
 
-def _program(args: Any) -> str:
-    """The program's name; never its arguments, which may hold secrets."""
+def _program(args: Any, shell: Any) -> str:
+    """The program's name; never its arguments and variables, which may hold secrets."""
     try:
-        if isinstance(args, str):
-            return os.path.basename(args.split(maxsplit=1)[0])  # noqa: PTH119 - of a command line
-        first = args if isinstance(args, (bytes, os.PathLike)) else args[0]
-        return os.path.basename(os.fsdecode(first))  # noqa: PTH119
+        first = os.fsdecode(args if isinstance(args, (str, bytes, os.PathLike)) else args[0]).split()[0]
     except (IndexError, TypeError, ValueError):
         return ""  # wrong arguments are for Popen to refuse
+    if shell and not _PLAIN.fullmatch(first):
+        return "sh"
+    return os.path.basename(first)  # noqa: PTH119 - in every start

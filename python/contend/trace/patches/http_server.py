@@ -1,0 +1,206 @@
+"""WSGI servers: each request is a job and a span, from its head to the last byte of the answer that the server takes.
+
+What is wrapped is the server's own handling of one request, so that the application's iterable is iterated and closed
+inside the span, by the server, as without us.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from contend._native import TraceJob as Job
+from contend._native import TraceSpan as Span
+from contend._native import trace_on
+from contend.trace import flow
+from contend.trace.patches.http_names import flow as known_by
+from contend.trace.patches.http_names import served
+
+
+def _serve(
+    method: object,
+    path: object,
+    client: object,
+    port: object,
+    handle: Callable[[], Any],
+    status_of: Callable[[], object],
+) -> Any:
+    """Handle one request, on record; its status is asked for afterwards."""
+    name = served(str(method), str(path))
+    with Job(name), Span(name) as span:
+        if isinstance(client, tuple) and len(client) >= 2:
+            known = known_by((str(client[0]), client[1]), port)
+            if known is not None:
+                flow.received("http", known)
+        result = handle()
+        status = str(status_of())[:3]
+        if status.isascii() and status.isdigit():
+            span.end(status=int(status))
+        return result
+
+
+def patch_waitress(module: ModuleType) -> None:
+    task = module.WSGITask
+    execute = task.execute
+
+    @functools.wraps(execute)
+    def on_record(self: Any) -> Any:
+        if not trace_on():
+            return execute(self)
+        request, channel = self.request, self.channel
+        return _serve(
+            request.command,
+            request.path,
+            getattr(channel, "addr", None),
+            getattr(channel.server, "effective_port", None),
+            lambda: execute(self),
+            lambda: self.status,
+        )
+
+    task.execute = on_record
+
+
+def patch_wsgiref(module: ModuleType) -> None:
+    handler = module.BaseHandler
+    run, close = handler.run, handler.close
+
+    @functools.wraps(run)
+    def on_record(self: Any, application: Any) -> Any:
+        if not trace_on():
+            return run(self, application)
+        environ = getattr(self, "base_env", None) or self.os_environ
+        return _serve(
+            environ.get("REQUEST_METHOD", ""),
+            environ.get("PATH_INFO", ""),
+            getattr(getattr(self, "request_handler", None), "client_address", None),
+            environ.get("SERVER_PORT"),
+            lambda: run(self, application),
+            lambda: self.__dict__.get("_contend_status"),
+        )
+
+    @functools.wraps(close)
+    def on_close(self: Any) -> Any:
+        self._contend_status = self.status  # it forgets it now
+        return close(self)
+
+    handler.run, handler.close = on_record, on_close
+
+
+def patch_werkzeug(module: ModuleType) -> None:
+    handler = module.WSGIRequestHandler
+    run, respond = handler.run_wsgi, handler.send_response
+
+    @functools.wraps(run)
+    def on_record(self: Any) -> Any:
+        if not trace_on():
+            return run(self)
+        self._contend_status = None
+        return _serve(
+            self.command,
+            self.path,
+            self.client_address,
+            self.server.server_address[1] if isinstance(self.server.server_address, tuple) else None,
+            lambda: run(self),
+            lambda: self._contend_status,
+        )
+
+    @functools.wraps(respond)
+    def send_response(self: Any, code: Any, message: Any = None) -> Any:
+        self._contend_status = code
+        return respond(self, code, message)
+
+    handler.run_wsgi, handler.send_response = on_record, send_response
+
+
+def patch_gunicorn_response(module: ModuleType) -> None:
+    response = module.Response
+    start = response.start_response
+
+    @functools.wraps(start)
+    def start_response(self: Any, status: Any, *args: Any, **options: Any) -> Any:
+        self.req._contend_status = status
+        return start(self, status, *args, **options)
+
+    response.start_response = start_response
+
+
+def patch_gunicorn_sync(module: ModuleType) -> None:
+    """handle_request(listener, request, socket, address)."""
+    worker = module.SyncWorker
+    worker.handle_request = _gunicorn(worker.handle_request, 1, lambda args: args[3], lambda args: args[0])
+
+
+def patch_gunicorn_threads(module: ModuleType) -> None:
+    """handle_request(request, connection)."""
+    worker = module.ThreadWorker
+    worker.handle_request = _gunicorn(
+        worker.handle_request, 0, lambda args: args[1].client, lambda args: args[1].sock
+    )
+
+
+def patch_gunicorn_async(module: ModuleType) -> None:
+    """Greenlets: handle_request(listener's name, request, socket, address)."""
+    worker = module.AsyncWorker
+    worker.handle_request = _gunicorn(worker.handle_request, 1, lambda args: args[3], lambda args: args[2])
+
+
+def _gunicorn(
+    handle: Callable[..., Any], at: int, client_of: Callable[[Any], Any], socket_of: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    @functools.wraps(handle)
+    def on_record(self: Any, *args: Any) -> Any:
+        if not trace_on():
+            return handle(self, *args)
+        request = args[at]
+        return _serve(
+            request.method,
+            request.path,
+            client_of(args),
+            _port(socket_of(args)),
+            lambda: handle(self, *args),
+            lambda: getattr(request, "_contend_status", None),
+        )
+
+    return on_record
+
+
+def _port(socket: Any) -> int | None:
+    try:
+        return int(socket.getsockname()[1])
+    except (AttributeError, IndexError, OSError, TypeError, ValueError):
+        return None  # of no port, or closed
+
+
+def patch_eventlet(module: ModuleType) -> None:
+    protocol = module.HttpProtocol
+    handle = protocol.handle_one_response
+
+    @functools.wraps(handle)
+    def on_record(self: Any) -> Any:
+        if not trace_on():
+            return handle(self)
+        application, said = self.application, [None]
+
+        def listening(environ: Any, start_response: Any) -> Any:
+            def start(status: Any, *args: Any, **options: Any) -> Any:
+                said[0] = status
+                return start_response(status, *args, **options)
+
+            return application(environ, start)
+
+        self.application = listening
+        try:
+            return _serve(
+                self.environ.get("REQUEST_METHOD", ""),
+                self.environ.get("PATH_INFO", ""),
+                self.client_address,
+                self.environ.get("SERVER_PORT"),
+                lambda: handle(self),
+                lambda: said[0],
+            )
+        finally:
+            self.application = application
+
+    protocol.handle_one_response = on_record

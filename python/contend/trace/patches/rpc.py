@@ -1,0 +1,156 @@
+"""oslo.messaging: calls and casts, where they are served, and the messages between; never arguments.
+
+A message is known at both ends by the unique id that it carries; nothing is added to it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from contend._native import TraceSpan as Span
+from contend._native import trace_on
+from contend.trace import flow
+
+_UNIQUE_ID = "_unique_id"
+_MESSAGE = "oslo.message"
+
+
+def patch_client(module: Any) -> None:
+    """Calls and casts by method, topic and exchange."""
+    context = getattr(module, "_BaseCallContext", None) or module._CallContext
+    context.call = _asks(context.call, "call")
+    context.cast = _asks(context.cast, "cast")
+
+
+def _asks(original: Callable[..., Any], what: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def ask(self: Any, ctxt: Any, method: Any, **options: Any) -> Any:
+        if not trace_on():
+            return original(self, ctxt, method, **options)
+        target = self.target
+        told = {
+            key: str(value)
+            for key in ("topic", "exchange", "server")
+            if (value := getattr(target, key, None)) is not None
+        }
+        if getattr(target, "fanout", None):
+            told["fanout"] = "True"
+        with Span(f"rpc {what} {method}", kind="remote", **told):
+            return original(self, ctxt, method, **options)
+
+    return ask
+
+
+def patch_server(module: Any) -> None:
+    """What is served, from the message to its reply."""
+    server = module.RPCServer
+    original = server._process_incoming
+
+    @functools.wraps(original)
+    def process(self: Any, incoming: Any) -> Any:
+        if not trace_on():
+            return original(self, incoming)
+        message = incoming[0]
+        unique = getattr(message, "unique_id", None)
+        told = {} if unique is None else {"message": str(unique)}
+        with Span(f"rpc serve {message.message.get('method')}", topic=str(self._target.topic), **told):
+            if unique is not None:
+                flow.received("rpc", str(unique))
+            return original(self, incoming)
+
+    server._process_incoming = process
+
+
+def patch_message_ids(module: Any) -> None:
+    """Every message gets its id when it is about to be sent."""
+    original = module._add_unique_id
+
+    @functools.wraps(original)
+    def add(msg: Any) -> Any:
+        result = original(msg)
+        if trace_on():
+            flow.sent("rpc", str(msg[_UNIQUE_ID]))
+        return result
+
+    module._add_unique_id = add
+
+
+def patch_driver(module: Any) -> None:
+    """Replies: where they are sent, waited for and received."""
+    message, waiter = module.AMQPIncomingMessage, module.ReplyWaiter
+    message._send_reply = _spanned(message._send_reply, "rpc send reply")
+    waiter.wait = _spanned(waiter.wait, "rpc wait for the reply")
+    original = waiter._process_reply
+
+    @functools.wraps(original)
+    def process(self: Any, data: Any) -> Any:
+        unique = data.get(_UNIQUE_ID)
+        if unique is not None:
+            flow.received("rpc", str(unique))
+        return original(self, data)
+
+    waiter._process_reply = process
+
+
+def _spanned(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **options: Any) -> Any:
+        with Span(name):
+            return original(*args, **options)
+
+    return call
+
+
+def patch_envelope(module: Any) -> None:
+    """The first serialisation: the message as JSON, which becomes a text in the envelope."""
+    write, read = module.serialize_msg, module.deserialize_msg
+
+    @functools.wraps(write)
+    def serialize_msg(raw_msg: Any, *args: Any, **options: Any) -> Any:
+        with Span("rpc serialise message") as span:
+            envelope = write(raw_msg, *args, **options)
+            span.end(**_size(envelope))
+            return envelope
+
+    @functools.wraps(read)
+    def deserialize_msg(msg: Any, *args: Any, **options: Any) -> Any:
+        with Span("rpc deserialise message", **_size(msg)):
+            return read(msg, *args, **options)
+
+    module.serialize_msg, module.deserialize_msg = serialize_msg, deserialize_msg
+
+
+def _size(envelope: Any) -> dict[str, int]:
+    text = envelope.get(_MESSAGE) if isinstance(envelope, dict) else None
+    return {"bytes": len(text)} if isinstance(text, (str, bytes)) else {}
+
+
+def patch_kombu_sends(module: Any) -> None:
+    """The second: the envelope as JSON."""
+    original = module.dumps
+
+    @functools.wraps(original)
+    def dumps(*args: Any, **options: Any) -> Any:
+        with Span("rpc serialise envelope") as span:
+            result = original(*args, **options)
+            body = result[2]
+            if isinstance(body, (str, bytes)):
+                span.end(bytes=len(body))
+            return result
+
+    module.dumps = dumps
+
+
+def patch_kombu_receives(module: Any) -> None:
+    """And back."""
+    original = module.loads
+
+    @functools.wraps(original)
+    def loads(data: Any, *args: Any, **options: Any) -> Any:
+        told = {"bytes": len(data)} if isinstance(data, (str, bytes)) else {}
+        with Span("rpc deserialise envelope", **told):
+            return original(data, *args, **options)
+
+    module.loads = loads

@@ -1,0 +1,60 @@
+"""The libraries that services are made of, each patched when it is imported."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+from contend.trace.imports import Hook, when_imported
+from contend.trace.patches import http_client, http_server, libvirt_calls, named_locks, rpc, sql
+
+_HOOKS: dict[str, Hook] = {
+    "oslo_concurrency.lockutils": named_locks.patch_lockutils,
+    "fasteners.lock": named_locks.patch_reader_writer,
+    "fasteners.process_lock": named_locks.patch_between_processes,
+    "oslo_messaging.rpc.client": rpc.patch_client,
+    "oslo_messaging.rpc.server": rpc.patch_server,
+    "oslo_messaging._drivers.common": rpc.patch_envelope,
+    "oslo_messaging._drivers.amqp": rpc.patch_message_ids,
+    "oslo_messaging._drivers.amqpdriver": rpc.patch_driver,
+    "kombu.messaging": rpc.patch_kombu_sends,
+    "kombu.message": rpc.patch_kombu_receives,
+    "sqlalchemy.engine.create": sql.patch_engines,
+    "sqlalchemy.engine.default": sql.patch_dialect,
+    "sqlalchemy.pool.impl": sql.patch_pool,
+    "sqlalchemy": sql.patch_statements,
+    "http.client": http_client.patch_standard,
+    "urllib.request": http_client.patch_urllib,
+    "urllib3.connectionpool": http_client.patch_urllib3,
+    "requests.sessions": http_client.patch_requests,
+    "wsgiref.handlers": http_server.patch_wsgiref,
+    "waitress.task": http_server.patch_waitress,
+    "werkzeug.serving": http_server.patch_werkzeug,
+    "gunicorn.http.wsgi": http_server.patch_gunicorn_response,
+    "gunicorn.workers.sync": http_server.patch_gunicorn_sync,
+    "gunicorn.workers.gthread": http_server.patch_gunicorn_threads,
+    "gunicorn.workers.base_async": http_server.patch_gunicorn_async,
+    "eventlet.wsgi": http_server.patch_eventlet,
+    "libvirt": libvirt_calls.patch,
+}
+
+
+def apply() -> None:
+    """All of them, now or as soon as their library is imported."""
+    for name, hook in _HOOKS.items():
+        when_imported(name, _or_as_it_is(hook))
+
+
+def _or_as_it_is(hook: Hook) -> Hook:
+    """A library of a version that is made otherwise runs as it is, and that is said."""
+
+    def patch(module: ModuleType) -> None:
+        try:
+            hook(module)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the import succeeds as without us
+            print(
+                f"contend.trace: {module.__name__} is not on record: {type(error).__name__}: {error}",
+                file=sys.stderr,
+            )
+
+    return patch
