@@ -227,6 +227,23 @@ int BPF_PROG(migrated, struct task_struct *task, int to) {
     return 0;
 }
 
+/* Once, when the programs above are there: of every task that sleeps, what it has waited so far is not of our time. One
+ * that wakes meanwhile, and gets its CPU in the same nanoseconds, is charged one wait twice. */
+SEC("iter/task")
+int asleep(struct bpf_iter__task *ctx) {
+    const struct task_struct *task = ctx->task;
+    struct seen *of;
+
+    if (!task || !task->pid || task->on_rq)
+        return 0;
+    of = &seen[(__u32)task->pid % TASKS];
+    if (of->pid) /* it woke, or shares the place with one that did */
+        return 0;
+    of->run_delay = task->sched_info.run_delay;
+    of->pid = task->pid;
+    return 0;
+}
+
 /* A cgroup's name goes with it. Those of v1 hierarchies have numbers of their own. */
 SEC("tp_btf/cgroup_rmdir")
 int BPF_PROG(removed, struct cgroup *cgroup, const char *path) {

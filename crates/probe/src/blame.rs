@@ -3,13 +3,13 @@
 //! The arithmetic is in `bpf/blame.bpf.c`; here its sums are read every tick and the groups get their names. The waits
 //! of a victim are the sum of its row, and a CPU row's sum is what the kernel itself adds to its tasks' run delay.
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 
 use contend_core::table::{Rows, Table};
 use contend_core::{Error, Result};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, btf};
+use libbpf_rs::{Iter, MapCore, btf};
 
 use crate::bpf;
 use crate::config::{BlameBy, BlameConfig};
@@ -223,6 +223,10 @@ fn load(config: &BlameConfig) -> std::result::Result<skel::BlameSkel<'static>, l
     open.progs.io_merged.set_autoload(config.disk);
     let mut skel = open.load()?;
     skel.attach()?;
+    // Then those that slept through all of it until now.
+    if let Some(link) = &skel.links.asleep {
+        Iter::new(link)?.read_to_end(&mut Vec::new())?;
+    }
     Ok(skel)
 }
 
