@@ -141,6 +141,16 @@ def trace_status() -> dict[str, object]:
 def trace_on() -> bool:
     """A recording goes on."""
 
+def trace_track() -> int:
+    """The number of what runs now: thread, task or greenlet. Below 2**31, not 0."""
+
+def trace_cooperate(
+    park: Callable[[int, float | None], bool],
+    wake: Callable[[int], None],
+    getcurrent: Callable[[], object],
+) -> None:
+    """Greenlets share threads from now on: a wait for a lock is `park(key, seconds)`, its release `wake(key)`."""
+
 class Traced:
     """A callable that records a span for each call. Made by `trace_wrap`."""
 
@@ -235,7 +245,8 @@ class RLock:
 class Waits:
     """The events of a lock that is made in Python. `kind` as in the file (docs/reference/ctrace.md); `shared`: several
     may hold it at once, so that nobody is named as its holder. `located` False: known by its name, wherever it is
-    made; `across`: a number that it has in every process that knows it, 0 for one of this process alone."""
+    made; `across`: a number that it has in every process that knows it, 0 for one of this process alone. Copied or
+    pickled it is None."""
 
     def __init__(
         self,
@@ -247,6 +258,9 @@ class Waits:
         across: int = 0,
     ) -> None: ...
     def on(self) -> bool: ...
+    def hold(self, track: int) -> None:
+        """Whoever waits from now on waits for that track, 0 for nobody known."""
+
     def wait(self) -> int:
         """A wait begins; a token for its end."""
 

@@ -12,6 +12,14 @@ from types import ModuleType
 Hook = Callable[[ModuleType], None]
 
 
+def _call(hook: Hook, module: ModuleType) -> None:
+    """The program goes on whatever a hook finds, such as a version of the module that it does not know."""
+    try:
+        hook(module)
+    except Exception as error:  # noqa: BLE001
+        print(f"contend.trace: {module.__name__} is not traced: {error!r}", file=sys.stderr)
+
+
 class _After(importlib.abc.Loader):
     """The module's own loader, then the hooks."""
 
@@ -29,7 +37,7 @@ class _After(importlib.abc.Loader):
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         for hook in self._hooks:
-            hook(module)
+            _call(hook, module)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._loader, name)
@@ -50,7 +58,7 @@ class Hooks(importlib.abc.MetaPathFinder):
         """Call the hook with the module: at once if it is imported already."""
         module = sys.modules.get(name)
         if module is not None and not getattr(module.__spec__, "_initializing", False):
-            hook(module)
+            _call(hook, module)
             return
         self._by_name.setdefault(name, []).append(hook)
         self.install()

@@ -11,13 +11,16 @@ import threading
 from typing import Any
 
 from contend._native import Lock, RLock, Waits
+from contend.trace import greens
 
 __all__ = ["BoundedSemaphore", "Condition", "Lock", "RLock", "Semaphore"]
 
 # As in the file, docs/reference/ctrace.md.
 SEMAPHORE, CONDITION, QUEUE = 3, 4, 5
 
-_Condition = threading.Condition
+_Condition, _Semaphore = threading.Condition, threading.Semaphore
+
+greens.follow()
 
 
 def unrecorded_condition(lock: Any = None) -> threading.Condition:
@@ -31,7 +34,11 @@ class Condition(threading.Condition):
     def __init__(
         self, lock: Lock | RLock | None = None, *, name: str | None = None, waits: Waits | None = None
     ) -> None:
-        super().__init__(RLock(name=f"{name}.lock" if name else None) if lock is None else lock)  # type: ignore[arg-type]
+        inner: Any = lock
+        if inner is None:
+            # Under a monkey patch threading's own is green and on record.
+            inner = threading.RLock() if greens.active() else RLock(name=f"{name}.lock" if name else None)
+        super().__init__(inner)
         self._waits = Waits(CONDITION, name) if waits is None else waits
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -54,7 +61,8 @@ class Semaphore(threading.Semaphore):
     """threading.Semaphore; a wait for it is on record. Who holds it is known where its value is at most 1."""
 
     def __init__(self, value: int = 1, *, name: str | None = None) -> None:
-        super().__init__(value)
+        # By name: threading's own go on by its names, which may be these classes by now.
+        _Semaphore.__init__(self, value)
         self._cond = unrecorded_condition()
         self._waits = Waits(SEMAPHORE, name, shared=value > 1)
 
@@ -88,3 +96,7 @@ class Semaphore(threading.Semaphore):
 
 class BoundedSemaphore(Semaphore, threading.BoundedSemaphore):
     """threading.BoundedSemaphore, as `Semaphore` here."""
+
+    def __init__(self, value: int = 1, *, name: str | None = None) -> None:
+        super().__init__(value, name=name)
+        self._initial_value = value

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from contend._native import Lock, Waits
 from contend.trace.locks import QUEUE, Condition
 
-__all__ = ["LifoQueue", "PriorityQueue", "Queue"]
+__all__ = ["LifoQueue", "PriorityQueue", "Queue", "SimpleQueue"]
 
 T = TypeVar("T")
 
@@ -43,6 +43,39 @@ class Queue(queue.Queue[T]):
 
 class LifoQueue(Queue[T], queue.LifoQueue[T]):
     """queue.LifoQueue, as `Queue` here."""
+
+
+class SimpleQueue(queue.SimpleQueue[T]):
+    """queue.SimpleQueue; every put and get is on record with the length after it, and every wait for an item."""
+
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__()
+        self._waits = Waits(QUEUE, name)
+
+    def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
+        super().put(item, block, timeout)
+        self._waits.put(self.qsize())
+
+    def put_nowait(self, item: T) -> None:
+        self.put(item, False)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> T:
+        waits = self._waits
+        if not block or not waits.on() or self.qsize():
+            item = super().get(block, timeout)
+        else:
+            token = waits.wait()
+            try:
+                item = super().get(block, timeout)
+            except BaseException:
+                waits.gave_up(token)
+                raise
+            waits.passed(token)
+        waits.got(self.qsize())
+        return item
+
+    def get_nowait(self) -> T:
+        return self.get(False)
 
 
 class PriorityQueue(Queue[Any], queue.PriorityQueue[Any]):

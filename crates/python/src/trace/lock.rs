@@ -13,6 +13,7 @@ use contend_core::ctrace::ring::{Local, current, local};
 use pyo3::ffi::{self, PyObject};
 
 use super::api::{PyErr_CheckSignals, PyEval_RestoreThread, PyEval_SaveThread};
+use super::greens::{self, Parked};
 use super::naming::{self, Origin};
 
 const WAITED_FOR: u32 = 1 << 31;
@@ -148,15 +149,12 @@ impl Futex {
             _ => None,
         };
         loop {
-            let (mut result, tick);
-            unsafe {
-                let state = PyEval_SaveThread();
-                result = self.block(me, deadline);
-                tick = ticks_after();
-                PyEval_RestoreThread(state);
-                if result == Blocked::Interrupted && PyErr_CheckSignals() < 0 {
-                    result = Blocked::Failed;
-                }
+            let (mut result, mut tick) = unsafe { (self.cooperate(me, deadline), ticks_after()) };
+            if result == Blocked::Alone {
+                (result, tick) = unsafe { self.block_detached(me, deadline) };
+            }
+            if result == Blocked::Interrupted && unsafe { PyErr_CheckSignals() } < 0 {
+                result = Blocked::Failed;
             }
             let kind = match result {
                 Blocked::Interrupted => continue,
@@ -180,32 +178,74 @@ impl Futex {
         }
     }
 
+    unsafe fn block_detached(&self, me: u32, deadline: Option<u64>) -> (Blocked, u64) {
+        unsafe {
+            let state = PyEval_SaveThread();
+            let result = self.block(me, deadline);
+            let tick = ticks_after();
+            PyEval_RestoreThread(state);
+            (result, tick)
+        }
+    }
+
+    /// Where greenlets run on this thread, let the others run meanwhile; else `Alone`.
+    unsafe fn cooperate(&self, me: u32, deadline: Option<u64>) -> Blocked {
+        if !greens::cooperates() {
+            return Blocked::Alone;
+        }
+        loop {
+            if let Some(result) = self.take_or_mark(me) {
+                return result;
+            }
+            let left = match deadline {
+                None => None,
+                Some(deadline) => match deadline.checked_sub(monotonic_ns()) {
+                    None | Some(0) => return Blocked::TimedOut,
+                    Some(left) => Some(left as f64 * 1e-9),
+                },
+            };
+            match unsafe { greens::park(self.key(), left) } {
+                Parked::Woken => {}
+                Parked::NoHub => return Blocked::Alone,
+                Parked::Raised => return Blocked::Failed,
+            }
+        }
+    }
+
+    /// Of those that wait for it.
+    fn key(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+
+    /// Take it if it is free; else its holder is told that somebody waits.
+    fn take_or_mark(&self, me: u32) -> Option<Blocked> {
+        loop {
+            let found = self.word.load(Ordering::Relaxed);
+            // Others may wait too: whoever waited says so, and at worst wakes nobody.
+            let (new, outcome) = match found {
+                0 => (me | WAITED_FOR, Some(Blocked::Taken)),
+                _ => (found | WAITED_FOR, None),
+            };
+            if found == new
+                || self
+                    .word
+                    .compare_exchange(found, new, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return outcome;
+            }
+        }
+    }
+
     /// Without the interpreter's lock.
     fn block(&self, me: u32, deadline: Option<u64>) -> Blocked {
         loop {
             let found = self.word.load(Ordering::Relaxed);
-            if found == 0 {
-                // Others may wait too: whoever waited says so, and at worst wakes nobody.
-                let mine = me | WAITED_FOR;
-                if self
-                    .word
-                    .compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-                {
-                    return Blocked::Taken;
-                }
-                continue;
+            if let Some(result) = self.take_or_mark(me) {
+                return result;
             }
-            let marked = found | WAITED_FOR;
-            if found != marked
-                && self
-                    .word
-                    .compare_exchange(found, marked, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_err()
-            {
-                continue;
-            }
-            match futex_wait(&self.word, marked, deadline) {
+            // Whoever took it meanwhile is not slept for: the word is another then.
+            match futex_wait(&self.word, found | WAITED_FOR, deadline) {
                 0 | libc::EAGAIN => {}
                 libc::ETIMEDOUT => return Blocked::TimedOut,
                 _ => return Blocked::Interrupted,
@@ -230,6 +270,8 @@ impl Futex {
         }
         if before & WAITED_FOR != 0 {
             futex_wake(&self.word);
+            // SAFETY: locks are released with the interpreter's lock held.
+            unsafe { greens::wake(self.key()) };
         }
         before != 0
     }
@@ -247,6 +289,8 @@ enum Blocked {
     TimedOut,
     Interrupted,
     Failed,
+    /// No greenlets here: it may block.
+    Alone,
 }
 
 /// 0 or the error. The deadline is CLOCK_MONOTONIC, as FUTEX_WAIT_BITSET takes it (futex(2)).

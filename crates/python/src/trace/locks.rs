@@ -9,6 +9,7 @@ use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
 
 use super::api::{self, LAST_MEMBER, slot};
+use super::greens;
 use super::lock::{Futex, Patience, Taken, patience};
 use super::naming::Origin;
 
@@ -28,6 +29,10 @@ unsafe fn object<'a>(this: *mut PyObject) -> &'a Object {
 }
 
 fn me() -> u64 {
+    if greens::cooperates() {
+        // SAFETY: asked with the interpreter's lock held.
+        return unsafe { greens::ident() };
+    }
     // SAFETY: cannot fail. What threading.get_ident gives, as Condition compares it.
     unsafe { libc::pthread_self() as u64 }
 }
@@ -228,16 +233,23 @@ unsafe fn make(
 ) -> *mut PyObject {
     unsafe {
         let mut name: *mut PyObject = ptr::null_mut();
-        let mut keywords = [c"name".as_ptr().cast_mut(), ptr::null_mut()];
-        let parsed = ffi::PyArg_ParseTupleAndKeywords(
-            args,
-            named,
-            c"|$O:Lock".as_ptr(),
-            keywords.as_mut_ptr().cast(),
-            &raw mut name,
-        );
-        if parsed == 0 {
-            return ptr::null_mut();
+        if kind == lock::REENTRANT {
+            // threading's own takes any arguments, and ignores them (`rlock_new` in Modules/_threadmodule.c).
+            if !named.is_null() {
+                name = ffi::PyDict_GetItemString(named, c"name".as_ptr());
+            }
+        } else {
+            let mut keywords = [c"name".as_ptr().cast_mut(), ptr::null_mut()];
+            let parsed = ffi::PyArg_ParseTupleAndKeywords(
+                args,
+                named,
+                c"|$O:Lock".as_ptr(),
+                keywords.as_mut_ptr().cast(),
+                &raw mut name,
+            );
+            if parsed == 0 {
+                return ptr::null_mut();
+            }
         }
         if name == ffi::Py_None() {
             name = ptr::null_mut();

@@ -12,6 +12,7 @@ use crate::errors::raise;
 mod api;
 mod callable;
 mod greenlets;
+mod greens;
 mod lock;
 mod locks;
 mod marks;
@@ -122,6 +123,12 @@ fn trace_on() -> bool {
     contend_core::ctrace::ring::current() != 0
 }
 
+/// See `_native.pyi`.
+#[pyfunction]
+fn trace_track() -> u32 {
+    contend_core::ctrace::ring::local().track()
+}
+
 /// Everything that traces, into the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_start, module)?)?;
@@ -129,10 +136,12 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_flush, module)?)?;
     module.add_function(wrap_pyfunction!(trace_status, module)?)?;
     module.add_function(wrap_pyfunction!(trace_on, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_track, module)?)?;
     module.add_class::<waits::Waits>()?;
     marks::register(module)?;
     callable::register(module)?;
     greenlets::register(module)?;
+    greens::register(module)?;
     steps::register(module)?;
     locks::register(module)
 }

@@ -1,4 +1,5 @@
 //! What a lock is called: the name it was given, or what its creation was assigned to, found out at its first event.
+use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,7 +27,7 @@ const NAMING: u32 = 1;
 const NAMED: u32 = 2;
 
 /// Frames of these files make locks for others: who called them is meant.
-const THROUGH: [&str; 11] = [
+const THROUGH: [&str; 24] = [
     "/threading.py",
     "/queue.py",
     "/contend/trace/locks.py",
@@ -34,10 +35,23 @@ const THROUGH: [&str; 11] = [
     "/multiprocessing/synchronize.py",
     "/concurrent/futures/_base.py",
     "/concurrent/futures/thread.py",
-    "/contend/trace/patches/futures.py",
-    "/contend/trace/patches/named_locks.py",
+    "/concurrent/futures/process.py",
+    "/multiprocessing/context.py",
+    "/multiprocessing/queues.py",
+    "/asyncio/locks.py",
+    "/asyncio/queues.py",
+    "/eventlet/semaphore.py",
+    "/eventlet/queue.py",
+    "/eventlet/greenthread.py",
+    "/eventlet/greenpool.py",
+    "/eventlet/green/thread.py",
+    "/eventlet/green/Queue.py",
+    "/gevent/lock.py",
+    "/gevent/thread.py",
+    "/gevent/pool.py",
     "/fasteners/lock.py",
     "/oslo_concurrency/lockutils.py",
+    "/contend/trace/patches/",
 ];
 
 impl Origin {
@@ -115,20 +129,35 @@ impl Origin {
     }
 }
 
+fn text_contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// Whether that code makes locks for whoever called it; what a module makes when it is imported is its own.
 unsafe fn passes_through(code: *mut PyObject) -> bool {
     unsafe {
-        let file = ffi::PyObject_GetAttrString(code, c"co_filename".as_ptr());
-        if file.is_null() {
+        let own = text_of(code, c"co_name", |name| name == b"<module>");
+        !own && text_of(code, c"co_filename", |file| {
+            THROUGH.iter().any(|part| match part.ends_with('/') {
+                true => text_contains(file, part.as_bytes()),
+                false => file.ends_with(part.as_bytes()),
+            })
+        })
+    }
+}
+
+unsafe fn text_of(code: *mut PyObject, name: &CStr, is: impl FnOnce(&[u8]) -> bool) -> bool {
+    unsafe {
+        let held = ffi::PyObject_GetAttrString(code, name.as_ptr());
+        if held.is_null() {
             return false;
         }
         let mut size = 0;
-        let text = ffi::PyUnicode_AsUTF8AndSize(file, &raw mut size);
-        let through = !text.is_null() && {
-            let bytes = std::slice::from_raw_parts(text.cast::<u8>(), size as usize);
-            THROUGH.iter().any(|end| bytes.ends_with(end.as_bytes()))
-        };
-        ffi::Py_DECREF(file);
-        through
+        let text = ffi::PyUnicode_AsUTF8AndSize(held, &raw mut size);
+        let found =
+            !text.is_null() && is(std::slice::from_raw_parts(text.cast::<u8>(), size as usize));
+        ffi::Py_DECREF(held);
+        found
     }
 }
 

@@ -5,7 +5,7 @@ use contend_core::ctrace::clock::ticks;
 use contend_core::ctrace::format::{Event, event};
 use contend_core::ctrace::ring::{current, local};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyTuple, PyType};
 
 use super::lock::Futex;
 use super::naming::Origin;
@@ -76,9 +76,19 @@ impl Waits {
         }
     }
 
+    /// A lock may be copied and pickled with what it carries; of this nothing goes along.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyType>, Bound<'py, PyTuple>) {
+        (py.None().bind(py).get_type(), PyTuple::empty(py))
+    }
+
     /// Recording goes on.
     fn on(&self) -> bool {
         current() != 0
+    }
+
+    /// Whoever waits from now on waits for that track, 0 for nobody known.
+    fn hold(&self, track: u32) {
+        self.holder.store(track, Ordering::Relaxed);
     }
 
     /// A wait begins; a token for its end, 0 if it was not recorded.

@@ -1,31 +1,121 @@
-"""concurrent.futures: what is submitted to a pool of threads, how long it waits there, and its run."""
+"""concurrent.futures: what is submitted to pools, how long it waits there, and its run in a thread or a process."""
 
 from __future__ import annotations
 
 import functools
+import time
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from contend._native import TraceSpan as Span
-from contend._native import trace_on
-from contend.trace import flow
+from contend._native import trace_on, trace_track
+from contend.trace import flow, locks
+from contend.trace.patches.multiprocessing_ import KEY
+from contend.trace.patches.waiting import method, name_of
+
+
+class _Submitted:
+    """What is to run in another thread, on record there; whoever waits for its result waits for that thread."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.number = flow.sent("submit")
+        self.submitted_ns = time.monotonic_ns()
+        self.track = 0
+        self.future: Any = None
+
+    def __call__(self, /, *args: Any, **options: Any) -> Any:
+        queued_ns = time.monotonic_ns() - self.submitted_ns
+        with Span(name_of(self.function), kind="submitted", queued_ns=queued_ns):
+            flow.received("submit", self.number)
+            self.track = trace_track()
+            self.tell()
+            return self.function(*args, **options)
+
+    def tell(self) -> None:
+        """By whichever comes later: the thread that runs it, or the future that stands for it."""
+        condition = getattr(self.future, "_condition", None)
+        if self.track and isinstance(condition, locks.Condition):
+            condition._waits.hold(self.track)
 
 
 def patch_threads(module: ModuleType) -> None:
-    original = module.ThreadPoolExecutor.submit
+    @method(module.ThreadPoolExecutor, "submit")
+    def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
+        def submit(self: Any, function: Any, /, *args: Any, **options: Any) -> Any:
+            if not trace_on() or _elsewhere(self):
+                return original(self, function, *args, **options)
+            submitted = _Submitted(function)
+            future = submitted.future = original(self, submitted, *args, **options)
+            submitted.tell()
+            return future
 
-    @functools.wraps(original)
-    def submit(self: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if not trace_on():
-            return original(self, function, *args, **kwargs)
-        name = getattr(function, "__qualname__", None) or type(function).__qualname__
-        number = flow.sent("submit")
+        return submit
 
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with Span(name, kind="submitted"):
-                flow.received("submit", number)
-                return function(*args, **kwargs)
 
-        return original(self, run, *args, **kwargs)
+def _elsewhere(executor: Any) -> bool:
+    """Its threads have interpreters of their own, where what is submitted goes pickled (3.14)."""
+    return any(base.__name__ == "InterpreterPoolExecutor" for base in type(executor).__mro__)
 
-    module.ThreadPoolExecutor.submit = submit
+
+def patch_processes(module: ModuleType) -> None:
+    """The flow is known by the queue to the workers and the number of the work in it: nothing is added to what is sent."""
+
+    @method(module.ProcessPoolExecutor, "__init__")
+    def _create(original: Callable[..., None]) -> Callable[..., None]:
+        def __init__(self: Any, /, *args: Any, **options: Any) -> None:  # noqa: N807
+            original(self, *args, **options)
+            key = _queue_key(self._call_queue)
+            if key:
+                # `submit` puts the number of each work there, in the thread that submits.
+                self._work_ids.put = functools.partial(
+                    _numbered, key, type(self._work_ids).put, self._work_ids
+                )
+
+        return __init__
+
+    @method(module, "_process_worker")
+    def _worker(original: Callable[..., None]) -> Callable[..., None]:
+        def _process_worker(call_queue: Any, *args: Any, **options: Any) -> None:
+            key = _queue_key(call_queue)
+            return original(_Calls(call_queue, key) if key else call_queue, *args, **options)
+
+        return _process_worker
+
+
+def _queue_key(queue: Any) -> int:
+    return int(getattr(getattr(queue, "_rlock", None), KEY, 0))
+
+
+def _flow(key: int, work: int) -> str:
+    return f"{key}-{work}"
+
+
+def _numbered(key: int, put: Callable[..., None], queue: Any, work: Any, *args: Any, **options: Any) -> None:
+    if trace_on():
+        flow.sent("submit", _flow(key, work))
+    put(queue, work, *args, **options)
+
+
+class _Calls:
+    """The queue of a worker process; what comes out of it is on record when it runs."""
+
+    def __init__(self, queue: Any, key: int) -> None:
+        self._queue = queue
+        self._key = key
+
+    def get(self, *args: Any, **options: Any) -> Any:
+        item = self._queue.get(*args, **options)
+        if item is not None and trace_on():
+            item.fn = functools.partial(_run, item.fn, _flow(self._key, item.work_id))
+        return item
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+
+def _run(function: Callable[..., Any], number: str, /, *args: Any, **options: Any) -> Any:
+    with Span(name_of(function), kind="submitted"):
+        flow.received("submit", number)
+        return function(*args, **options)

@@ -1,0 +1,93 @@
+"""asyncio's locks, semaphores, conditions, events and queues: which task waits, and which one holds."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Generator
+from types import ModuleType
+from typing import Any
+
+from contend._native import Waits
+from contend.trace.patches.waiting import CONDITION, LOCK, QUEUE, SEMAPHORE, let_go, made, method, waits_of
+
+
+def patch_locks(module: ModuleType) -> None:
+    made(module.Lock, lambda _lock: Waits(LOCK))
+    made(module.Semaphore, lambda semaphore: Waits(SEMAPHORE, shared=semaphore._value > 1))
+    made(module.Condition, lambda _condition: Waits(CONDITION))
+    made(module.Event, lambda _event: Waits(CONDITION))
+    for held in (module.Lock, module.Semaphore):
+        _awaits(held, "acquire", lambda waits: waits.acquired)
+        method(held, "release")(_release)
+    for passed in (module.Condition, module.Event):
+        _awaits(passed, "wait", lambda waits: waits.passed)
+
+
+def patch_queues(module: ModuleType) -> None:
+    made(module.Queue, lambda _queue: Waits(QUEUE))
+    for name in ("put", "get"):
+        _awaits(module.Queue, name, lambda waits: waits.passed)
+    method(module.Queue, "put_nowait")(_counted("put"))
+    method(module.Queue, "get_nowait")(_counted("got"))
+
+
+def _awaits(owner: Any, name: str, end: Callable[[Waits], Callable[[int], None]]) -> None:
+    @method(owner, name)
+    def _replace(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def wait(self: Any, /, *args: Any, **options: Any) -> Any:
+            waits = waits_of(self)
+            if waits is None:
+                return await original(self, *args, **options)
+            return await _steps(original(self, *args, **options), waits, end(waits))
+
+        return wait
+
+
+@types.coroutine
+def _steps(coroutine: Any, waits: Waits, end: Callable[[int], None]) -> Generator[Any, Any, Any]:
+    """Await it; that it waits is what its first suspension says, whatever the reasons (PEP 380's expansion)."""
+    try:
+        yielded = coroutine.send(None)
+    except StopIteration as done:
+        end(0)
+        return done.value
+    token = waits.wait()
+    try:
+        while True:
+            try:
+                sent = yield yielded
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - handed on
+                yielded = coroutine.throw(error)
+            else:
+                yielded = coroutine.send(sent)
+    except StopIteration as done:
+        end(token)
+        return done.value
+    except BaseException:
+        waits.gave_up(token)
+        raise
+
+
+def _release(original: Callable[..., Any]) -> Callable[..., Any]:
+    def release(self: Any) -> None:
+        let_go(self)
+        original(self)
+
+    return release
+
+
+def _counted(event: str) -> Callable[..., Any]:
+    def replace(original: Callable[..., Any]) -> Callable[..., Any]:
+        def move(self: Any, /, *args: Any, **options: Any) -> Any:
+            result = original(self, *args, **options)
+            waits = waits_of(self)
+            if waits is not None:
+                getattr(waits, event)(self.qsize())
+            return result
+
+        return move
+
+    return replace

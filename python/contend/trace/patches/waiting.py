@@ -1,0 +1,93 @@
+"""What the patches of locks share: a `Waits` in each lock, and methods in the place of a class's own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from contend._native import Waits
+
+LOCK, REENTRANT, SEMAPHORE, CONDITION, QUEUE = range(1, 6)
+"""Kinds, as in docs/reference/ctrace.md."""
+
+ATTRIBUTE = "_contend_waits"
+
+
+def waits_of(thing: Any) -> Waits | None:
+    """None for what was made without, or by a class that keeps nothing, and while nothing is recorded."""
+    waits: Waits | None = getattr(thing, ATTRIBUTE, None)
+    return waits if waits is not None and waits.on() else None
+
+
+def let_go(thing: Any, times: int = 1) -> None:
+    """It is about to be released: also while nothing is recorded, so that nobody is said to hold it later."""
+    waits: Waits | None = getattr(thing, ATTRIBUTE, None)
+    if waits is not None:
+        waits.released(times)
+
+
+def held_by(thing: Any, track: int) -> None:
+    """Whoever waits for it from now on waits for that track, 0 for nobody known."""
+    waits: Waits | None = getattr(thing, ATTRIBUTE, None)
+    if waits is not None:
+        waits.hold(track)
+
+
+def made(owner: Any, waits: Callable[[Any], Waits | None]) -> None:
+    """Have each new object of that class carry what `waits` gives for it."""
+    original = owner.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, /, *args: Any, **options: Any) -> None:  # noqa: N807
+        original(self, *args, **options)
+        try:
+            setattr(self, ATTRIBUTE, waits(self))
+        except AttributeError:
+            return  # a subclass with slots: its waits are not on record
+
+    owner.__init__ = __init__
+
+
+def method(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: put `replace(original)` in the place of a method."""
+
+    def put(replace: Callable[..., Any]) -> Callable[..., Any]:
+        original = getattr(owner, name)
+        replacement = functools.wraps(original)(replace(original))
+        setattr(owner, name, replacement)
+        return replace
+
+    return put
+
+
+def passing(owner: Any, name: str, waits_now: Callable[..., bool]) -> None:
+    """A method that waits for something that is not held afterwards, where `waits_now(self, *args)` says so."""
+
+    @method(owner, name)
+    def _replace(original: Callable[..., Any]) -> Callable[..., Any]:
+        def wait(self: Any, /, *args: Any, **options: Any) -> Any:
+            waits = waits_of(self)
+            if waits is None or not waits_now(self, *args, **options):
+                return original(self, *args, **options)
+            token = waits.wait()
+            try:
+                result = original(self, *args, **options)
+            except BaseException:
+                waits.gave_up(token)
+                raise
+            waits.passed(token)
+            return result
+
+        return wait
+
+
+def name_of(function: Any) -> str:
+    """As people know it: of a partial, a bound context or a chunk of `map` the function inside."""
+    inner = function
+    for _ in range(4):
+        if not isinstance(inner, functools.partial):
+            break
+        through = getattr(inner.func, "__name__", "")
+        inner = inner.args[0] if through in ("run", "_process_chunk") and inner.args else inner.func
+    return getattr(inner, "__qualname__", None) or type(inner).__qualname__

@@ -1,0 +1,264 @@
+"""eventlet and gevent: a monkey-patched program runs traced as it runs without, and its locks are on record."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.ctrace_events import FLOW_IN, FLOW_OUT, LOCK_WAIT, Event, Trace, read_all
+from support.prerequisites import need
+from support.traced_program import CONTEND, PATH, traced
+
+pytestmark = pytest.mark.system
+
+
+def plain(code: str, directory: Path, *before: str) -> str:
+    """What a program prints that ends without a fault; DIRECTORY is there for a recording of its own."""
+    program = directory / "program.py"
+    program.write_text(f"DIRECTORY = {str(directory / 'own')!r}\n{code}")
+    done = subprocess.run(
+        [*before, sys.executable, str(program)],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": PATH},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr and "greened" not in done.stderr, done.stderr
+    return done.stdout
+
+
+PATCH = {
+    "eventlet": "import eventlet; eventlet.monkey_patch()\nfrom eventlet import sleep, spawn",
+    "gevent": "from gevent import monkey; monkey.patch_all()\nfrom gevent import sleep, spawn",
+}
+LIBRARIES = pytest.mark.parametrize("library", sorted(PATCH))
+
+
+def patched(library: str, code: str, before: str = "") -> str:
+    need(importlib.util.find_spec(library), f"{library} is not installed: pip install {library}")
+    return f"{before}\n{PATCH[library]}\n" + code
+
+
+def holder(told: Trace, wait: Event) -> str:
+    return told.tracks[wait.value].name if wait.value else ""
+
+
+LOCKS = """
+import threading, time, queue, logging
+class Service:
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.again = threading.RLock()
+        self.gate = threading.Semaphore(1)
+        self.ready = threading.Event()
+        self.changed = threading.Condition()
+        self.tasks = queue.Queue()
+service = Service()
+logs = [], [], []
+def work(number):
+    for step, (lock, log) in enumerate(zip((service.lock, service.again, service.gate), logs)):
+        with lock:
+            log.append(number); sleep(0.002 * 3**step); log.append(number)
+    with service.again, service.again:
+        sleep(0.001)
+threads = [threading.Thread(target=work, args=(number,), name=f"green-{number}") for number in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+for log in logs: assert log[::2] == log[1::2] and len(log) == 6, logs
+def waits():
+    assert service.ready.wait(5)
+    with service.changed: assert service.changed.wait(5)
+    assert service.tasks.get(timeout=5) == 7
+waiter = spawn(waits)
+sleep(0.01); service.ready.set(); sleep(0.01)
+with service.changed: service.changed.notify_all()
+sleep(0.01); service.tasks.put(7); sleep(0.01)
+assert not service.lock.acquire(False) if service.lock.acquire() else False
+assert not service.lock.acquire(timeout=0.01)
+service.lock.release()
+"""
+
+
+@LIBRARIES
+def test_threadings_own_locks_when_they_are_green(library: str, tmp_path: Path) -> None:
+    (told,) = traced(tmp_path, patched(library, LOCKS))
+    waits = told.of(LOCK_WAIT)
+    names = {wait.name for wait in waits}
+    assert {"Service.lock", "Service.again", "Service.gate", "Service.ready", "Service.tasks"} <= names, names
+    for wait in waits:
+        if (
+            wait.name in ("Service.lock", "Service.again", "Service.gate")
+            and told.tracks[wait.track].kind == 2
+        ):
+            assert told.tracks[wait.value].kind == 2 and wait.value != wait.track, wait
+
+
+OWN = {
+    "eventlet": """
+from eventlet import event, queue, semaphore, greenpool, tpool
+class Service:
+    def __init__(self):
+        self.gate = semaphore.Semaphore(1)
+        self.pair = semaphore.BoundedSemaphore(2)
+        self.said = event.Event()
+        self.tasks = queue.Queue(1)
+        self.pool = greenpool.GreenPool(3)
+""",
+    "gevent": """
+from gevent import event, queue, lock, pool
+class Service:
+    def __init__(self):
+        self.gate = lock.Semaphore(1)
+        self.pair = lock.BoundedSemaphore(2)
+        self.again = lock.RLock()
+        self.said = event.AsyncResult()
+        self.tasks = queue.Queue(1)
+        self.pool = pool.Pool(3)
+""",
+}
+USES = """
+service = Service()
+def work(number):
+    with service.pair: sleep(0.002)
+    with service.gate: sleep(0.002)
+def consume():
+    for _ in range(3): service.tasks.get(); sleep(0.002)
+def listen():
+    assert (service.said.get if hasattr(service.said, "get") else service.said.wait)() == "said"
+for number in range(4): service.pool.spawn(work, number)
+consumer = spawn(consume)
+listener = spawn(listen)
+for item in range(3): service.tasks.put(item)
+(service.said.send if hasattr(service.said, "send") else service.said.set)("said")
+(service.pool.waitall if hasattr(service.pool, "waitall") else service.pool.join)()
+for one in (consumer, listener): (one.wait if hasattr(one, "wait") else one.join)()
+"""
+
+
+@LIBRARIES
+def test_the_librarys_own_locks_queues_and_pools(library: str, tmp_path: Path) -> None:
+    (told,) = traced(tmp_path, patched(library, OWN[library] + USES).replace("monkey_patch()", "sleep(0)"))
+    waits = told.of(LOCK_WAIT)
+    names = {wait.name for wait in waits}
+    assert {"Service.gate", "Service.pair", "Service.said", "Service.tasks", "Service.pool"} <= names, names
+    held = [
+        wait for wait in waits if wait.name == "Service.gate" and wait.value
+    ]  # it is nobody's when it is handed on
+    assert held and all(told.tracks[wait.value].kind == 2 and wait.value != wait.track for wait in held)
+
+
+def test_tpool_is_a_flow_to_a_thread_and_a_wait(tmp_path: Path) -> None:
+    code = """
+from eventlet import tpool
+import threading
+def native(number):
+    assert number == 3
+    return threading.get_native_id()
+def fails(): raise KeyError("x")
+assert tpool.execute(native, 3) != threading.get_native_id()
+try: tpool.execute(fails)
+except KeyError: pass
+else: raise AssertionError
+assert tpool.Proxy([1, 2]).count(2) == 1
+eventlet.spawn(tpool.execute, native, 3).wait()
+"""
+    (told,) = traced(tmp_path, patched("eventlet", code))
+    sent, received = told.of(FLOW_OUT), told.of(FLOW_IN)
+    assert [event.name for event in sent].count("tpool") == 4
+    out = {event.args[""]: event for event in sent if event.name == "tpool"}
+    for event in received:
+        if event.name == "tpool":
+            assert told.tracks[event.track].kind == 1 and out[event.args[""]].ring != event.ring
+    assert {"tpool native", "native", "tpool fails", "fails"} <= {span[1] for span in told.spans()}
+
+
+EXISTING = """
+import threading, logging, importlib
+from contend import trace
+trace.start(DIRECTORY)
+class Made:
+    lock, again, gate = trace.Lock(), trace.RLock(), trace.Semaphore(1)
+    changed, tasks = trace.Condition(), trace.Queue(2)
+Made.again.acquire()
+"""
+EXISTING_USED = """
+Made.again.release()
+def hold(lock, log, number):
+    for _ in range(5):
+        with lock:
+            log.append(number); sleep(0.001); log.append(number)
+for lock in (Made.lock, Made.again, Made.gate, trace.Lock(), trace.RLock(), trace.Condition()):
+    log = []
+    greens = [spawn(hold, lock, log, number) for number in range(4)]
+    for green in greens: (green.wait if hasattr(green, "wait") else green.join)()
+    assert len(log) == 40 and log[::2] == log[1::2], log
+with Made.again:
+    taken = []
+    green = spawn(lambda: taken.append(Made.again.acquire(timeout=0.02)))
+    sleep(0.05); assert taken == [False], taken
+def tells():
+    with Made.changed: Made.changed.notify()
+    for item in range(5): Made.tasks.put(item)
+spawn(tells)
+with Made.changed: assert Made.changed.wait(5)
+assert [Made.tasks.get(timeout=5) for _ in range(5)] == list(range(5))
+# A thread that is not green lets go of what a greenlet waits for.
+import time
+Made.lock.acquire()
+def native(): time_sleep(0.02); Made.lock.release()
+start_native(native, ())
+assert Made.lock.acquire(timeout=5); Made.lock.release()
+trace.stop()
+"""
+
+
+@LIBRARIES
+def test_drop_ins_made_before_and_after_the_monkey_patch_wait_as_greenlets_do(
+    library: str, tmp_path: Path
+) -> None:
+    natives = "from _thread import start_new_thread as start_native\nfrom time import sleep as time_sleep\n"
+    plain(patched(library, EXISTING_USED, before=natives + EXISTING), tmp_path)
+
+
+RUN_BOTH_WAYS = """
+import logging, threading, importlib, sys, os, time
+assert type(threading.RLock()).__module__ == "threading", type(threading.RLock())
+lock = threading.RLock()
+assert isinstance(lock, type(threading.RLock()))
+logger = logging.getLogger("x"); logger.addHandler(logging.StreamHandler(sys.stdout))
+def speak(number):
+    for _ in range(3): logger.warning("said"); sleep(0)
+    local.value = number; sleep(0); assert local.value == number
+    importlib.import_module("colorsys")
+local = threading.local()
+threads = [threading.Thread(target=speak, args=(number,)) for number in range(5)]
+for thread in threads: thread.start()
+for thread in threads: thread.join(10)
+assert not any(thread.is_alive() for thread in threads)
+print(sorted(type(thing).__module__ for thing in (threading.Lock(), threading.local(), threading.Event())))
+pid = os.fork()
+if pid == 0:
+    with lock: logger.warning("child")
+    sys.stdout.flush(); os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+left = threading.Thread(target=lambda: (sleep(0.05), print("left")))
+left.start()
+"""
+
+
+@LIBRARIES
+def test_a_program_runs_as_it_runs_without(library: str, tmp_path: Path) -> None:
+    before = (
+        "import logging, threading, queue, concurrent.futures\nearly = threading.RLock(); early.acquire()\n"
+    )
+    code = patched(library, RUN_BOTH_WAYS + "early.release()\n", before=before)
+    expected = plain(code, tmp_path)
+    assert plain(code, tmp_path, *CONTEND, "-o", "t", "--") == expected
+    assert len(read_all(tmp_path / "t")) == 2
