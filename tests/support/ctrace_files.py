@@ -62,9 +62,9 @@ class Made:
     def track(self, ident: int, kind: int, name: str, *, parent: int = 0, tid: int = 0) -> None:
         self.chunk(3, struct.pack("<IIIIQQ", ident, kind, parent, self.string(name), tid, 0))
 
-    def lock(self, ident: int, kind: int, name: str, site: str = "") -> None:
+    def lock(self, ident: int, kind: int, name: str, site: str = "", *, shared: int = 0) -> None:
         where = self.string(site) if site else 0
-        self.chunk(4, struct.pack("<IIIIQ", ident, kind, self.string(name), where, 0))
+        self.chunk(4, struct.pack("<IIIIQ", ident, kind, self.string(name) if name else 0, where, shared))
 
     def events(self, ring: int, events: Sequence[bytes]) -> None:
         self.chunk(1, struct.pack("<II", ring, len(events)) + b"".join(events))

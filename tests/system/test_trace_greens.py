@@ -202,7 +202,7 @@ for lock in (Made.lock, Made.again, Made.gate, trace.Lock(), trace.RLock(), trac
 with Made.again:
     taken = []
     green = spawn(lambda: taken.append(Made.again.acquire(timeout=0.02)))
-    sleep(0.05); assert taken == [False], taken
+    (green.wait if hasattr(green, "wait") else green.join)(); assert taken == [False], taken
 def tells():
     with Made.changed: Made.changed.notify()
     for item in range(5): Made.tasks.put(item)

@@ -129,6 +129,38 @@ def test_waits_are_charged_to_who_held_the_lock(tmp_path: Path) -> None:
     assert (pool.kind, pool.holders) == ("semaphore", (Holder("unknown", 2, 2),))
 
 
+@pytest.mark.parametrize("pids", [(1, 2), (2, 1)], ids=["maker first", "other first"])
+def test_a_lock_of_several_processes_is_one_and_held_by_another(
+    pids: tuple[int, int], tmp_path: Path
+) -> None:
+    """Its maker names it; another knows it by its number only, under another id."""
+    maker, other = Made(pids[0]), Made(pids[1])
+    for made, thread in ((maker, "maker's"), (other, "other's")):
+        made.track(1, c.THREAD, thread, tid=made.pid)
+    maker.lock(3, c.LOCK, "Service.lock", "service.py:7", shared=4711)
+    maker.lock(4, c.LOCK, "Service.lock", "service.py:7")
+    other.lock(9, c.LOCK, "", shared=4711)
+    taken, released = event(100, c.LOCK_ACQUIRED, 9), event(400, c.LOCK_RELEASED, 9)
+    other.events(
+        1,
+        [
+            event(50, c.BEGIN, other.string("holds")),
+            taken,
+            released,
+            event(450, c.END, other.string("holds")),
+        ],
+    )
+    maker.events(
+        1, [event(200, c.LOCK_WAIT, 3), event(420, c.LOCK_ACQUIRED, 3, 1), event(500, c.LOCK_RELEASED, 3)]
+    )
+    summary = summarise(c.save_all(tmp_path / "t", [maker, other]), 5)
+    found = {lock.instances: lock for lock in summary.locks}
+    assert [(lock.name, lock.site) for lock in summary.locks] == [("Service.lock", "service.py:7")]
+    lock = found[2]
+    assert (lock.waits, lock.wait_ns, lock.holds, lock.hold_ns) == (1, 220, 2, 300 + 80)
+    assert lock.holders == (Holder("holds", 1, 220),)
+
+
 def test_calls_that_leave_the_process_are_told_by_kind_or_message(tmp_path: Path) -> None:
     made = Made(1)
     made.track(1, c.THREAD, "main", tid=1)

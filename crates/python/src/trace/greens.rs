@@ -36,7 +36,10 @@ pub unsafe fn park(key: usize, seconds: Option<f64>) -> Parked {
     let py = unsafe { Python::assume_attached() };
     // SAFETY: set once, and kept for good.
     let park = unsafe { Bound::from_borrowed_ptr(py, PARK.load(Ordering::Acquire)) };
-    match park.call1((key, seconds)).and_then(|found| found.is_truthy()) {
+    match park
+        .call1((key, seconds))
+        .and_then(|found| found.is_truthy())
+    {
         Ok(true) => Parked::Woken,
         Ok(false) => Parked::NoHub,
         Err(error) => {
@@ -94,11 +97,7 @@ pub unsafe fn ident() -> u64 {
 
 /// See `_native.pyi`.
 #[pyfunction]
-fn trace_cooperate(
-    park: Bound<'_, PyAny>,
-    wake: Bound<'_, PyAny>,
-    getcurrent: Bound<'_, PyAny>,
-) {
+fn trace_cooperate(park: Bound<'_, PyAny>, wake: Bound<'_, PyAny>, getcurrent: Bound<'_, PyAny>) {
     // What was there before may be in use right now: it is kept too.
     GETCURRENT.store(getcurrent.into_ptr(), Ordering::Release);
     WAKE.store(wake.into_ptr(), Ordering::Release);

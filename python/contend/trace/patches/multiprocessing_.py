@@ -177,10 +177,10 @@ def _record(lock: Any) -> None:
 def patch_queues(module: ModuleType) -> None:
     for owner in (module.Queue, module.SimpleQueue):
         _queue(owner)
-    passing(module.Queue, "get", lambda self, block=True, _timeout=None: block and _nothing(self))
+    passing(module.Queue, "get", lambda self, block=True, timeout=None: block and _nothing(self))
     passing(module.SimpleQueue, "get", _nothing)
     for owner in (module.Queue, module.JoinableQueue):
-        passing(owner, "put", lambda self, _obj, block=True, _timeout=None: block and self.full())
+        passing(owner, "put", lambda self, obj, block=True, timeout=None: block and self.full())
         method(owner, "put")(functools.partial(_counted, "put"))
     method(module.Queue, "get")(functools.partial(_counted, "got"))
 
