@@ -155,6 +155,7 @@ impl Futex {
             }
             if result == Blocked::Interrupted && unsafe { PyErr_CheckSignals() } < 0 {
                 result = Blocked::Failed;
+                tick = ticks_after(); // the handler's own events are before this
             }
             let kind = match result {
                 Blocked::Interrupted => continue,
