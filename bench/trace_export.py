@@ -1,14 +1,19 @@
 """What it costs to read a trace: our exports and summary, beside VizTracer writing its own, in one run.
 
-    python bench/trace_export.py [--events 1000000 10000000] [--rounds 5] [--write docs/results/trace-export]
+    python bench/trace_export.py [--events 1000000 10000000] [--shapes calls tasks deep processes] [--rounds 5]
+                                 [--write docs/results/trace-export]
 
-The same program, two functions that call each other in a loop, is recorded by `contend.trace` and by VizTracer until
-there are so many events (a begin and an end each; VizTracer's complete events count as two). Then each arm turns its
+"calls": the same program, two functions that call each other in a loop, is recorded by `contend.trace` and by VizTracer
+until there are so many events (a begin and an end each; VizTracer's complete events count as two). Then each arm turns its
 recording into a file, every time in a fresh process and in random order: ours reads its .ctrace file and writes
 Perfetto's protobuf or Chrome's JSON, or adds up the summary; VizTracer, which has no other converter, writes Chrome's
 JSON out of its memory, by `save` and by the faster `save` with dump_raw. Time is from the recording to the closed file
 (wall and CPU, medians); memory is what the process grew by at its peak, so VizTracer's buffer of events is not in it;
-it is as large as the trace. More than 1,000,000 events are not asked of VizTracer's `save`: it needs gigabytes.
+it is as large as the trace. More than 1,000,000 events are not asked of VizTracer's `save`: it needs gigabytes. "page"
+is all of `contend report TRACE`: the summary, the timeline's second reading, and the HTML page.
+
+Other shapes are read by ours alone, with the first number of events: "tasks": 10,000 asyncio tasks, a track each;
+"deep": recursion 10,000 spans deep; "processes": 500 processes, a file each.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from contend.environment import fingerprint
 
@@ -38,17 +44,58 @@ def loop():
         outer()
 """
 
-RECORD = f"""
+RECORD = """
 import sys
 events, directory = int(sys.argv[1]), sys.argv[2]
 from contend import trace
-{LOOP}
-inner, outer = trace.traced(inner), trace.traced(outer)
+%s
 trace.start(directory, overflow="block")
 loop()
 status = trace.stop()
 assert status is None or status.lost == 0
 """
+
+SHAPES = {
+    "calls": LOOP + "inner, outer = trace.traced(inner), trace.traced(outer)",
+    "tasks": """
+import asyncio
+async def task(rounds):
+    for _ in range(rounds):
+        with trace.span("step"): pass
+        with trace.span("other"): await asyncio.sleep(0)
+async def main():
+    for _ in range(10):
+        await asyncio.gather(*(task(events // 80_000) for _ in range(1000)))
+def loop():
+    asyncio.run(main())
+""",
+    "deep": """
+import threading
+def down(depth):
+    if depth: traced(depth - 1)
+traced = trace.traced(down)
+def all_of_it():
+    for _ in range(events // 20_000): traced(9_999)
+def loop():
+    sys.setrecursionlimit(1_000_000)
+    threading.stack_size(1 << 30)
+    thread = threading.Thread(target=all_of_it)
+    thread.start(); thread.join()
+""",
+    "processes": """
+import os
+@trace.traced
+def work(): pass
+def loop():
+    for _ in range(50):
+        for _ in range(10):
+            if os.fork() == 0:
+                for _ in range(events // 1000): work()
+                trace.stop()
+                os._exit(0)
+        for _ in range(10): os.wait()
+""",
+}
 
 MEASURED = """
 import json, os, resource, sys, time
@@ -78,6 +125,7 @@ ARMS = {
     "contend, Perfetto": (OURS, "_native.ctrace_export([source], 'perfetto', target)"),
     "contend, Chrome JSON": (OURS, "_native.ctrace_export([source], 'chrome', target)"),
     "contend, summary": (OURS, "_native.ctrace_summary([source])"),
+    "contend, page": ("from contend.report.trace_page import write_page", "write_page(source)"),
     "VizTracer, save": (VIZTRACER % "dump_raw=False", "tracer.save(target)"),
     "VizTracer, save, dump_raw": (VIZTRACER % "dump_raw=True", "tracer.save(target)"),
 }
@@ -96,18 +144,19 @@ def measure(arm: str, events: int, source: Path, place: Path) -> Round:
     return found
 
 
-def size(events: int, rounds: int) -> dict[str, Round]:
+def size(shape: str, events: int, rounds: int) -> dict[str, Round]:
     """The median round of each arm."""
     rng = random.Random(events)
     with tempfile.TemporaryDirectory(prefix="contend-bench-") as name:
         place = Path(name)
         source = place / "trace"
-        subprocess.run([sys.executable, "-c", RECORD, str(events), str(source)], check=True)
+        subprocess.run([sys.executable, "-c", RECORD % SHAPES[shape], str(events), str(source)], check=True)
         raw = sum(path.stat().st_size for path in source.iterdir())
         arms = [
             arm
             for arm in ARMS
-            if not arm.startswith("VizTracer") or (importlib.util.find_spec("viztracer") is not None)
+            if not arm.startswith("VizTracer")
+            or (shape == "calls" and importlib.util.find_spec("viztracer") is not None)
         ]
         arms = [arm for arm in arms if arm != "VizTracer, save" or events <= MOST_FOR_SAVE]
         all_rounds: dict[str, list[Round]] = {arm: [] for arm in arms}
@@ -126,9 +175,9 @@ def size(events: int, rounds: int) -> dict[str, Round]:
     return medians
 
 
-def line(events: int, arm: str, found: Round) -> str:
+def line(shape: str, events: int, arm: str, found: Round) -> str:
     return (
-        f"| {events:,} | {arm} | {found['wall_s']:.3f} [{found['least_wall_s']:.3f}, {found['most_wall_s']:.3f}]"
+        f"| {shape} | {events:,} | {arm} | {found['wall_s']:.3f} [{found['least_wall_s']:.3f}, {found['most_wall_s']:.3f}]"
         f" | {found['cpu_s']:.3f} | {events / found['wall_s'] / 1e6:.2f} | {found['grown_kib'] / 1024:.0f}"
         f" | {found['bytes'] / events:.1f} |"
     )
@@ -139,21 +188,25 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--events", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
-    results = {events: size(events, given.rounds) for events in given.events}
+    sizes = [("calls", events) for events in given.events if "calls" in given.shapes]
+    sizes += [(shape, given.events[0]) for shape in given.shapes if shape != "calls"]
+    results = {what: size(*what, given.rounds) for what in sizes}
     table = [
-        "| events | arm | wall s [least, most] | CPU s | million events a s | MiB grown by | bytes an event |",
-        "|---:|---|---:|---:|---:|---:|---:|",
+        "| shape | events | arm | wall s [least, most] | CPU s | million events a s | MiB grown by | bytes an event |",
+        "|---|---:|---|---:|---:|---:|---:|---:|",
     ]
-    table += [line(events, arm, found) for events, arms in results.items() for arm, found in arms.items()]
+    table += [line(*what, arm, found) for what, arms in results.items() for arm, found in arms.items()]
     print("\n".join(table))
     if given.write:
         machine = {
             k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")
         }
-        document = {"machine": machine, "rounds": given.rounds, "load": os.getloadavg(), "results": results}
+        document: dict[str, Any] = {"machine": machine, "rounds": given.rounds, "load": os.getloadavg()}
+        document["results"] = [{"shape": s, "events": e, "arms": arms} for (s, e), arms in results.items()]
         given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
         where = f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; {given.rounds} rounds."
         title = "# What it costs to read a trace"

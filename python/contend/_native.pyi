@@ -93,29 +93,41 @@ def pace(
     little-endian u64. Raises BadInput, HostFailed (nothing listens), KeyboardInterrupt.
     """
 
-def ctrace_export(paths: Sequence[str], form: str, target: str) -> dict[str, Any]:
+def ctrace_export(paths: Sequence[str], form: str, target: str, first_boot_ns: int = 0) -> dict[str, Any]:
     """Write trace files, and those of directories, as one trace to `target`: "perfetto" or "chrome".
+
+    Each path is of one machine since one boot. All are put on the clock of the one that booted first, or of what is to
+    be beside them and booted at `first_boot_ns` (since 1970) if that is earlier; the others are moved by the time of
+    day. Pids of what was moved are shown with a multiple of 2**22 added.
 
     Streams: memory grows with what is defined (names, tracks, locks), not with the events. Returns counts: events,
     processes, tracks, bytes (written), lost (not recorded), torn_bytes, not_closed (files without an end), open_at_end,
     cut, ends_alone, overtaken, released_unheld, out_of_order, unknown_tracks, unknown_locks, stray_details, incomplete,
-    bad_records, bad_syncs, unknown_chunks, missing; and passed_over, files of a directory that are no traces, with why.
+    bad_records, bad_syncs, unknown_chunks, missing, moved (files of another boot); passed_over, files of a directory
+    that are no traces, with why; boot_ns, when the clock began (0: unknown); and files, a table (see ctrace_summary),
+    whose rows in Perfetto's form are the tracks 1 and up.
 
     Raises BadInput where there is no trace, HostFailed where a file cannot be read or written, KeyboardInterrupt; what
     was written up to then stays in `target`.
     """
 
-def ctrace_summary(paths: Sequence[str], least: int = 5) -> dict[str, Any]:
+def ctrace_summary(paths: Sequence[str], least: int = 5, lanes: int = 0, parts: int = 0) -> dict[str, Any]:
     """Where the time of a trace went, over all processes.
 
-    Returns told (counts, as of ctrace_export, without bytes), begin_ns, end_ns, crowded (calls of more names than are
-    told apart in one span, left out of `repeated`), and tables: dicts of columns, where names are lists of str and
+    Returns told (counts, as of ctrace_export, without bytes), boot_ns, begin_ns, end_ns, crowded (calls of more names
+    than are told apart in one span, left out of `repeated`), and tables: dicts of columns, where names are lists of str and
     numbers little-endian u64. spans, by name: count, total_ns (of recursion the outermost only), self_ns (not in spans
     inside, waiting for a lock, or suspended), wait_ns, suspended_ns, max_ns, raised, unfinished, cpu_ns (where it was
     recorded), remote (of kind remote, or with a message sent), remote_ns, remote_max_ns. locks, by name, site and
     kind: instances, waits, wait_ns, max_wait_ns, given_up, holds, hold_ns, max_hold_ns. holders: lock (row of locks),
     span (innermost one of who held it when a wait began; else empty, and track is its name), waits, wait_ns. repeated:
-    parent, child, and of those parents that hold `least` or more: parents, calls, most (in one), ns, remote.
+    parent, child, and of those parents that hold `least` or more: parents, calls, most (in one), ns, remote. files, the
+    processes: name, pid, shown_pid, parent, start_ns (CLOCK_BOOTTIME), boot_ns, events, lost, torn_bytes, closed (1: by itself),
+    readings (of both clocks; 0: ticks are ns), off_line_ns (how far these lie off a straight line at most). tracks: how
+    many had spans or waits. With `lanes`, the events are read again for a picture of the tracks with the most time in
+    spans and waits: lanes, by track: name, thread (it runs on), file (row of files), kind, self_ns, wait_ns,
+    suspended_ns, and width_ns, run, wait: the period in `parts` parts of that width, the time in each that it ran in
+    spans and that it waited for locks, ns, one lane after the other.
 
     Raises BadInput, HostFailed, KeyboardInterrupt.
     """

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from contend.cli.report_ import command
-from contend.errors import BadInput
+from contend.errors import BadInput, HostFailed
 from contend.report.trace_schema import trace_schema
-from contend.report.trace_summary import Holder, Lock, Repeated, TraceSummary, print_summary, summarise
+from contend.report.trace_summary import Holder, Lock, Repeated, TraceSummary, summarise
+from contend.report.trace_terminal import print_summary
 from support import ctrace_files as c
 from support.ctrace_files import Made, event, number
 
@@ -267,8 +268,32 @@ def test_what_is_empty_or_no_trace_is_said(tmp_path: Path) -> None:
     assert "Hottest" not in said.getvalue()
     with pytest.raises(BadInput):
         summarise(tmp_path / "none")
-    done = CliRunner().invoke(command, [str(tmp_path), "--open"], standalone_mode=False)
-    assert isinstance(done.exception, BadInput)
+
+
+def test_the_page_is_beside_the_trace_and_opened_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("click.launch", opened.append)
+    path = Made(1).save(tmp_path)
+    for source, page in ((path, path.with_suffix(".html")), (tmp_path, tmp_path / "report.html")):
+        done = CliRunner().invoke(command, [str(source), "--open"], standalone_mode=False)
+        assert done.exception is None
+        assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert opened == [str(path.with_suffix(".html")), str(tmp_path / "report.html")]
+
+
+def test_a_trace_in_a_place_that_takes_no_page_is_summed_up_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Made(1).save(tmp_path)
+    (tmp_path / f".{path.stem}.html.part").mkdir()
+    done = CliRunner().invoke(command, [str(path)], standalone_mode=False)
+    assert done.exception is None
+    assert "Nothing was recorded." in done.stdout
+    assert "note: no page: cannot write" in done.stderr
+    done = CliRunner().invoke(command, [str(path), "--open"], standalone_mode=False)
+    assert isinstance(done.exception, HostFailed)
 
 
 def test_names_cannot_break_the_table(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use contend_core::ctrace::export::{Exported, Form, export};
 use contend_core::ctrace::merge::Untold;
-use contend_core::ctrace::reader::Trace;
+use contend_core::ctrace::occupancy::Occupancy;
+use contend_core::ctrace::reader::{Trace, TraceFile};
 use contend_core::ctrace::spans::{Unbalanced, tell};
 use contend_core::ctrace::summary::{LockTotals, SpanTotals, Summary};
 use contend_core::{Error, Result};
@@ -13,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::columns::column;
+use crate::ctrace_lanes::{Lane, chosen, picture};
 use crate::errors::raise;
 
 /// Does `work` without the interpreter's lock; the callback that it gets sees to signals, and ends it by an error.
@@ -42,19 +44,17 @@ fn told<'py>(
     untold: Untold,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    let sum = |of: fn(&contend_core::ctrace::reader::TraceFile) -> u64| -> u64 {
-        trace.files.iter().map(of).sum()
+    let sum = |of: fn(&TraceFile) -> u64| -> u64 {
+        trace.files.iter().map(of).fold(0, u64::saturating_add)
     };
     for (key, count) in [
         ("events", trace.events()),
         ("processes", trace.files.len() as u64),
         ("tracks", trace.tracks.len() as u64),
-        (
-            "lost",
-            sum(|file| file.lost.iter().map(|lost| lost.events).sum()),
-        ),
+        ("lost", sum(lost)),
         ("torn_bytes", sum(|file| file.odd.torn_bytes)),
         ("not_closed", sum(|file| u64::from(file.closed.is_none()))),
+        ("moved", trace.moved),
         ("unknown_chunks", sum(|file| file.odd.unknown_chunks)),
         ("bad_records", sum(|file| file.odd.bad_records)),
         ("bad_syncs", sum(|file| file.odd.bad_syncs)),
@@ -76,13 +76,47 @@ fn told<'py>(
     Ok(dict)
 }
 
+fn lost(file: &TraceFile) -> u64 {
+    let all = file.lost.iter().map(|lost| lost.events);
+    all.fold(0, u64::saturating_add)
+}
+
+/// The processes of a trace and how well each is on record, a row each.
+fn files<'py>(py: Python<'py>, trace: &Trace) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let names = trace.files.iter().map(|file| {
+        let process = &trace.tracks[file.process as usize];
+        trace.names.text(process.name)
+    });
+    dict.set_item("name", names.collect::<Vec<_>>())?;
+    let of: [Field<TraceFile>; 11] = [
+        ("pid", |f| f.header.pid.into()),
+        ("shown_pid", TraceFile::shown_pid),
+        ("parent", |f| f.header.parent.into()),
+        ("start_ns", |f| f.header.start_ns),
+        ("boot_ns", TraceFile::boot_ns),
+        ("events", |f| f.events),
+        ("lost", lost),
+        ("torn_bytes", |f| f.odd.torn_bytes),
+        ("closed", |f| f.closed.is_some().into()),
+        ("readings", |f| f.clock.quality().readings),
+        ("off_line_ns", |f| f.clock.quality().off_line_ns),
+    ];
+    for (key, of) in of {
+        dict.set_item(key, column(py, trace.files.iter().map(of))?)?;
+    }
+    Ok(dict)
+}
+
 /// See `_native.pyi`.
 #[pyfunction]
+#[pyo3(signature = (paths, form, target, first_boot_ns=0))]
 pub fn ctrace_export<'py>(
     py: Python<'py>,
     paths: Vec<PathBuf>,
     form: &str,
     target: PathBuf,
+    first_boot_ns: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let form = match form {
         "perfetto" => Form::Perfetto,
@@ -96,7 +130,7 @@ pub fn ctrace_export<'py>(
         }
     };
     let (trace, done): (Trace, Exported) = interruptible(py, |go_on| {
-        let mut trace = Trace::open(&paths)?;
+        let mut trace = Trace::open_beside(&paths, first_boot_ns)?;
         let file = File::create(&target).map_err(|error| {
             let what = format!("cannot write {}", target.display());
             Error::system(what, "choose another place with -o FILE", error)
@@ -106,17 +140,22 @@ pub fn ctrace_export<'py>(
     })?;
     let dict = told(py, &trace, done.unbalanced, done.untold)?;
     dict.set_item("bytes", done.bytes)?;
+    dict.set_item("boot_ns", trace.boot_ns)?;
+    dict.set_item("files", files(py, &trace)?)?;
     Ok(dict)
 }
 
 /// What a summary was, when the trace it points into may move.
-struct Summed {
+pub(crate) struct Summed {
     spans: Vec<(u32, SpanTotals)>,
     locks: Vec<LockTotals>,
     holders: Vec<[u64; 5]>,
     repeated: Vec<[u64; 7]>,
     crowded: u64,
     period: (u64, u64),
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) width_ns: u64,
+    tracks: u64,
     unbalanced: Unbalanced,
     untold: Untold,
 }
@@ -124,9 +163,28 @@ struct Summed {
 /// Of a row, by name.
 type Field<T> = (&'static str, fn(&T) -> u64);
 
-fn sum_up(trace: &Trace, least: u64, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Summed> {
+/// Reads the trace once; a second time where a picture of `lanes` lines is wanted.
+fn sum_up(
+    trace: &Trace,
+    least: u64,
+    (lanes, parts): (usize, usize),
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<Summed> {
     let mut summary = Summary::new(trace, least);
-    let (unbalanced, untold) = tell(trace, &mut summary, go_on)?;
+    let (unbalanced, untold) = tell(trace, &mut summary, &mut *go_on)?;
+    let period = summary.period.unwrap_or_default();
+    let tracks = summary.by_track().filter(|track| track.count > 0).count() as u64;
+    let mut chosen = chosen(trace, &summary, lanes);
+    let mut width_ns = 0;
+    if !chosen.is_empty() {
+        let numbers: Vec<_> = chosen.iter().map(|lane| lane.track).collect();
+        let mut sink = Occupancy::new(trace, &numbers, period, parts);
+        tell(trace, &mut sink, go_on)?;
+        width_ns = sink.width_ns();
+        for (lane, parts) in chosen.iter_mut().zip(sink.lanes()) {
+            lane.parts = parts.to_vec();
+        }
+    }
     let spans = (0..).zip(&summary.spans).filter(|(_, s)| s.count > 0);
     let mut holders: Vec<_> = summary
         .holders
@@ -152,7 +210,10 @@ fn sum_up(trace: &Trace, least: u64, go_on: &mut dyn FnMut() -> Result<()>) -> R
         holders,
         repeated,
         crowded: summary.crowded,
-        period: summary.period.unwrap_or_default(),
+        period,
+        lanes: chosen,
+        width_ns,
+        tracks,
         locks: summary.locks,
         unbalanced,
         untold,
@@ -161,20 +222,23 @@ fn sum_up(trace: &Trace, least: u64, go_on: &mut dyn FnMut() -> Result<()>) -> R
 
 /// See `_native.pyi`.
 #[pyfunction]
-#[pyo3(signature = (paths, least=5))]
+#[pyo3(signature = (paths, least=5, lanes=0, parts=0))]
 pub fn ctrace_summary<'py>(
     py: Python<'py>,
     paths: Vec<PathBuf>,
     least: u64,
+    lanes: usize,
+    parts: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (trace, summed): (Trace, Summed) = interruptible(py, |go_on| {
         let trace = Trace::open(&paths)?;
-        let summed = sum_up(&trace, least, go_on)?;
+        let summed = sum_up(&trace, least, (lanes, parts), go_on)?;
         Ok((trace, summed))
     })?;
     let text = |place: u64| trace.names.text(place as u32);
     let dict = PyDict::new(py);
     dict.set_item("told", told(py, &trace, summed.unbalanced, summed.untold)?)?;
+    dict.set_item("boot_ns", trace.boot_ns)?;
     dict.set_item("begin_ns", summed.period.0)?;
     dict.set_item("end_ns", summed.period.1)?;
     dict.set_item("crowded", summed.crowded)?;
@@ -233,6 +297,11 @@ pub fn ctrace_summary<'py>(
         "repeated",
         table(py, &keys, &[0, 1], &summed.repeated, text)?,
     )?;
+    dict.set_item("files", files(py, &trace)?)?;
+    dict.set_item("tracks", summed.tracks)?;
+    if lanes > 0 {
+        dict.set_item("lanes", picture(py, &trace, &summed)?)?;
+    }
     Ok(dict)
 }
 

@@ -3,6 +3,7 @@ use pyo3::prelude::*;
 
 mod columns;
 mod ctrace;
+mod ctrace_lanes;
 mod errors;
 mod pace;
 mod spawn;

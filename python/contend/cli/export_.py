@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -25,7 +26,7 @@ SUFFIX = {
 
 
 @click.command("export", short_help="Write a run or a trace in another format.")
-@click.argument("run", metavar="RUN|TRACE")
+@click.argument("sources", metavar="RUN|TRACE...", nargs=-1, required=True)
 @click.option(
     "--to",
     "form",
@@ -48,19 +49,22 @@ SUFFIX = {
     show_default=True,
     help="junit: a slowdown whose interval lies above this is a failure.",
 )
-def command(run: str, form: str, output: Path | None, fail_above: str) -> int:
+def command(sources: tuple[str, ...], form: str, output: Path | None, fail_above: str) -> int:
     """Write RUN as tidy CSV or Parquet (a row a trial and metric), JUnit, OpenMetrics, a trace, or its plots.
 
     Of a recording of `contend sample` or `contend watch`, csv and parquet write a directory with a file a table.
 
     A TRACE is a .ctrace file, or the directory of them that a traced program wrote, its processes merged on one clock.
+    Several traces, and recordings of `contend sample` or runs beside them, become one file: the host's CPU, run queue,
+    pressure, disks and memory as counters, and those of each traced process.
     """
     from contend.report.trace_export import is_trace
     from contend.store import RunDirectory
 
-    if is_trace(run):
-        return _trace(Path(run), form, output)
+    if len(sources) > 1 or is_trace(sources[0]):
+        return _trace(sources, form, output)
 
+    (run,) = sources
     directory = RunDirectory.open(run, samples=True)
     if form in TRACES:
         from contend.report.counters import export_counters
@@ -93,13 +97,14 @@ def command(run: str, form: str, output: Path | None, fail_above: str) -> int:
     return 0
 
 
-def _trace(source: Path, form: str, output: Path | None) -> int:
-    from contend.report.trace_export import export_trace, notes
+def _trace(sources: Sequence[str], form: str, output: Path | None) -> int:
+    from contend.report.trace_export import export_traces, is_trace, notes
 
     if form not in TRACES:
         raise BadInput(f"a trace cannot be written as '{form}'", hint="--to perfetto or --to chrome")
-    target = output or (source if source.is_dir() else source.parent) / f"export.{SUFFIX[form]}"
-    for note in notes(export_trace(source, form, target)):
+    first = Path(next(filter(is_trace, sources), sources[0]))
+    target = output or (first if first.is_dir() else first.parent) / f"export.{SUFFIX[form]}"
+    for note in notes(export_traces(sources, form, target)):
         print(f"note: {note}", file=sys.stderr)
     print(shown(target))
     return 0

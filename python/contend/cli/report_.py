@@ -25,7 +25,8 @@ def command(run: str, verbose: bool, as_json: bool, open_page: bool) -> int:
     Of a recording of `contend sample` or `contend watch -o` it writes summary.json, or watch.json, and report.html, and
     prints the summary.
     Of a trace (a .ctrace file, or the directory of them that a traced program wrote) it prints the hottest spans, the
-    locks that were waited for and who held them, the calls that leave the process, and those that are repeated.
+    locks that were waited for and who held them, the calls that leave the process, and those that are repeated, and
+    writes report.html beside it, with a timeline.
     Works on an interrupted run too: what is on disk is what counts.
     """
     from contend.report.trace_export import is_trace
@@ -53,14 +54,10 @@ def command(run: str, verbose: bool, as_json: bool, open_page: bool) -> int:
 
 
 def _trace(source: str, as_json: bool, open_page: bool) -> int:
-    from contend.errors import BadInput
-    from contend.report.trace_summary import print_summary, summarise
+    from contend.report.trace_page import no_page, write_page
+    from contend.report.trace_terminal import print_summary
 
-    if open_page:
-        raise BadInput(
-            "a trace has no page", hint=f"contend export {source} --to perfetto, for ui.perfetto.dev"
-        )
-    summary = summarise(source)
+    summary, page, why = write_page(source)
     if as_json:
         json.dump(summary.to_json(), sys.stdout, allow_nan=False)
         print()
@@ -68,6 +65,14 @@ def _trace(source: str, as_json: bool, open_page: bool) -> int:
         from rich.console import Console
 
         print_summary(summary, Console(highlight=False))
+        if page is not None:
+            print(f"{source}   page: {shown(page)}")
+    if page is None and open_page:
+        raise no_page(why)
+    if page is None:
+        print(f"note: no page: {why}", file=sys.stderr)
+    elif open_page:
+        click.launch(str(page))
     return 0
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shlex
 import shutil
+import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from contend.errors import BadInput
+
+if TYPE_CHECKING:
+    from contend.trace.launch import Asked
 
 
 @click.command("trace", short_help="Run a Python program traced: functions, locks, queues, tasks.")
@@ -37,6 +44,18 @@ from contend.errors import BadInput
     show_default=True,
     help="When the disk cannot follow: drop new events and count them, or let the program wait.",
 )
+@click.option(
+    "--sample",
+    is_flag=True,
+    help="Record the host beside it, as contend sample does: in DIR/sample, and in what contend export writes.",
+)
+@click.option(
+    "--sample-interval",
+    default="200ms",
+    metavar="TIME",
+    show_default=True,
+    help="Between samples, from 10ms.",
+)
 @click.option("--summary", is_flag=True, help="When it has ended: hottest spans, most waited locks, calls.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(
@@ -45,6 +64,8 @@ def command(
     exclude: tuple[str, ...],
     cpu_times: bool,
     overflow: str,
+    sample: bool,
+    sample_interval: str,
     summary: bool,
     command: tuple[str, ...],
 ) -> int:
@@ -60,6 +81,7 @@ def command(
       contend trace -- python service.py
       contend trace --include 'app.*' --exclude 'app.models:*' -o before -- pytest -q
       contend trace --summary -- nova-compute --config-file nova.conf
+      contend trace --sample -o slow -- python service.py
       contend export before --to perfetto
     """
     from contend.trace.launch import Asked, run
@@ -75,9 +97,32 @@ def command(
     directory = output or Path(f"trace-{stamp}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BadInput(f"{directory} is there already", hint="name a directory that is new or empty")
-    code = run(Asked(directory, include, exclude, overflow=overflow, cpu_times=cpu_times), command)
+    asked = Asked(directory, include, exclude, overflow=overflow, cpu_times=cpu_times)
+    code = _sampled(asked, command, sample_interval) if sample else run(asked, command)
     _tell(directory, summary)
     return code
+
+
+def _sampled(asked: Asked, command: tuple[str, ...], interval: str) -> int:
+    """Run it with the host recorded beside it; its exit code."""
+    from contend.report.trace_export import SAMPLE
+    from contend.sample import session
+    from contend.sample.live import Quiet
+    from contend.store import RunDirectory
+    from contend.trace.launch import environment
+    from contend.units import parse_duration_ns
+
+    interval_ns = parse_duration_ns(interval)
+    line = shlex.join(["contend", "trace", "--sample", "--sample-interval", interval, "--", *command])
+    wanted = session.Asked(interval_ns, command, environ=environment(asked, os.environ), line=line)
+    run = RunDirectory.at(asked.directory / SAMPLE)
+    try:
+        outcome = session.record(wanted, run, Quiet(sys.stderr))
+    except BaseException:
+        if not run.is_sample:  # it never began
+            run.remove()
+        raise
+    return outcome.ended.status if outcome.ended is not None else 1
 
 
 def _tell(directory: Path, summary: bool) -> None:
@@ -95,7 +140,8 @@ def _tell(directory: Path, summary: bool) -> None:
     if summary:
         from rich.console import Console
 
-        from contend.report.trace_summary import print_summary, summarise
+        from contend.report.trace_summary import summarise
+        from contend.report.trace_terminal import print_summary
 
         print_summary(summarise(directory), Console(stderr=True, highlight=False))
     else:

@@ -26,7 +26,18 @@ EVERY_SAMPLE = 1 << 40
 _MONOTONIC = 3  # BuiltinClock
 _BEGIN, _END, _COUNTER = 1, 2, 4  # TrackEvent.Type
 _EXPLICIT = 3  # TrackDescriptor.ChildTracksOrdering: by the rank that each child has; else by name
-_TRIALS = 1 << 8  # uuid of the first track of trials
+_TRIALS = 1 << 8  # the first track of trials, after the root
+_COUNTERS, _OWN = 1 << 16, 1 << 24  # and of counters
+
+
+class Own(NamedTuple):
+    """What one traced process used: a counter of its own. `pid` and `track` are as the trace calls it."""
+
+    pid: int
+    track: int
+    name: str
+    unit: str
+    points: list[tuple[int, float]]
 
 
 class Trial(NamedTuple):
@@ -96,59 +107,80 @@ def _tracks(lines: SampleLines) -> Iterator[tuple[str, str, str, list[tuple[int,
 
 def chrome(lines: SampleLines, name: str, trials: Sequence[Trial] = ()) -> str:
     """Chrome's JSON: complete and counter events, times in microseconds."""
-    events: list[dict[str, object]] = [
-        {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": f"contend {name}"}}
-    ]
+    events = list(chrome_events(lines, name, trials))
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"))
+
+
+def chrome_events(
+    lines: SampleLines, name: str, trials: Sequence[Trial] = (), own: Sequence[Own] = (), pid: int = 1
+) -> Iterator[dict[str, object]]:
+    """What `pid`, which stands for the host, and traced processes have."""
+    yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": f"contend {name}"}}
     for lane in range(1 + max((t.lane for t in trials), default=-1)):
         label = {"name": _lane(lane)}
-        events.append({"ph": "M", "pid": 1, "tid": lane + 1, "name": "thread_name", "args": label})
-    events += [
-        {"ph": "X", "pid": 1, "tid": t.lane + 1, "cat": "trial", "name": t.name, "args": t.said,
-         "ts": t.start_ns / 1000, "dur": (t.end_ns - t.start_ns) / 1000}
-        for t in trials
-    ]  # fmt: skip
+        yield {"ph": "M", "pid": pid, "tid": lane + 1, "name": "thread_name", "args": label}
+    for t in trials:
+        yield {
+            "ph": "X", "pid": pid, "tid": t.lane + 1, "cat": "trial", "name": t.name, "args": t.said,
+            "ts": t.start_ns / 1000, "dur": (t.end_ns - t.start_ns) / 1000,
+        }  # fmt: skip
     for title, line, unit, points in _tracks(lines):
         track = f"{title}: {line} ({unit})"
-        events += [
-            {"ph": "C", "pid": 1, "name": track, "ts": t / 1000, "args": {"value": value}}
-            for t, value in points
-        ]
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"))
+        for t_ns, value in points:
+            yield {"ph": "C", "pid": pid, "name": track, "ts": t_ns / 1000, "args": {"value": value}}
+    for counter in own:
+        track = f"{counter.name} ({counter.unit})"
+        for t_ns, value in counter.points:
+            yield {"ph": "C", "pid": counter.pid, "name": track, "ts": t_ns / 1000, "args": {"value": value}}
 
 
 def _lane(number: int) -> str:
     return f"trials {number + 1}" if number else "trials"
 
 
-def perfetto(lines: SampleLines, name: str, trials: Sequence[Trial] = ()) -> bytes:
-    """Perfetto's protobuf: a track of trials, and one for each chart with its lines as counter tracks below it."""
+def perfetto(
+    lines: SampleLines, name: str, trials: Sequence[Trial] = (), own: Sequence[Own] = (), root: int = 1
+) -> bytes:
+    """Perfetto's protobuf: a track of trials, and one for each chart with its lines as counter tracks below it.
+
+    A trace of Perfetto's may go on with it: then `root`, its first uuid, is above all that the trace has.
+    """
     began_ns = lines.origin_ns if lines.charts else trials[0].start_ns
-    packets = [_packet(_field(6, _message(_clock(began_ns), _number(2, _MONOTONIC))))]
-    root = 1
+    # Readings of a clock never go back: a trace that this goes on with has its own, which may be later.
+    packets = [_packet(_field(6, _message(_clock(began_ns), _number(2, _MONOTONIC))))] if root == 1 else []
     packets.append(_packet(_track(root, f"contend {name}", 0, _number(11, _EXPLICIT))))
     charts: dict[str, int] = {}
     events: list[tuple[int, bytes]] = []
     lanes = range(1 + max((t.lane for t in trials), default=-1))
-    packets += [_packet(_track(_TRIALS + lane, _lane(lane), root, _number(12, lane))) for lane in lanes]
+    packets += [
+        _packet(_track(root + _TRIALS + lane, _lane(lane), root, _number(12, lane))) for lane in lanes
+    ]
     for trial in trials:
-        events += _slice(trial)
-    for uuid, (title, line, unit, points) in enumerate(_tracks(lines), start=1 << 16):
+        events += _slice(trial, root)
+    for uuid, (title, line, unit, points) in enumerate(_tracks(lines), start=root + _COUNTERS):
         if title not in charts:
             charts[title] = root + 1 + len(charts)
             rank = _number(12, len(lanes) + len(charts))
             packets.append(_packet(_track(charts[title], title, root, rank)))
         counter = _field(8, _text(6, unit))
         packets.append(_packet(_track(uuid, f"{title}: {line}", charts[title], counter)))
-        for t, value in points:
-            event = _message(_number(9, _COUNTER), _number(11, uuid), _double(44, value))
-            events.append((t, _packet(_number(8, t), _number(58, _MONOTONIC), _field(11, event))))
+        events += _points(uuid, points)
+    for uuid, one in enumerate(own, start=root + _OWN):
+        packets.append(_packet(_track(uuid, one.name, one.track, _field(8, _text(6, one.unit)))))
+        events += _points(uuid, one.points)
     events.sort(key=lambda item: item[0])
     return b"".join(packets) + b"".join(packet for _, packet in events)
 
 
-def _slice(trial: Trial) -> Iterator[tuple[int, bytes]]:
+def _points(uuid: int, points: Sequence[tuple[int, float]]) -> Iterator[tuple[int, bytes]]:
+    for t, value in points:
+        event = _message(_number(9, _COUNTER), _number(11, uuid), _double(44, value))
+        yield t, _packet(_number(8, t), _number(58, _MONOTONIC), _field(11, event))
+
+
+def _slice(trial: Trial, root: int) -> Iterator[tuple[int, bytes]]:
     """Its begin and its end."""
-    track = _number(11, _TRIALS + trial.lane)
+    track = _number(11, root + _TRIALS + trial.lane)
     said = [_field(4, _message(_text(10, key), _text(6, text))) for key, text in trial.said.items()]
     begin = _message(_number(9, _BEGIN), track, _text(22, "trial"), _text(23, trial.name), *said)
     end = _message(_number(9, _END), track)

@@ -44,10 +44,11 @@ _TICKS = (
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """From 0 to `end` seconds since something."""
+    """From 0 to `end` seconds since something, or in another `unit`."""
 
     end: float
     since: str
+    unit: str = ""
 
     def window(self) -> list[Spec]:
         """The parameters of a chart that follows the brush: everything at first."""
@@ -70,6 +71,8 @@ class Time:
         minutes = "utcFormat(datum.value*1000,'%M:%S')"
         label = clock or (minutes if self.end >= 120 else "format(datum.value,'~g')")
         unit = "hours:minutes" if self.end >= 3600 else "minutes:seconds" if self.end >= 120 else "seconds"
+        if self.unit:
+            label, unit = "format(datum.value,'~g')", self.unit
         return {
             "field": field,
             "type": "quantitative",

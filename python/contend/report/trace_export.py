@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed
 
+if TYPE_CHECKING:
+    from contend.store import RunDirectory
+
 SUFFIX = ".ctrace"
+SAMPLE = "sample"  # in the directory of a trace: the recording of the host that `contend trace --sample` made
 
 # What is counted while a trace is read, in words: one, and many. In the order of what a reader should know first.
 _WORDS = {
@@ -33,6 +40,10 @@ _WORDS = {
     "stray_details": ("argument of no event", "arguments of no event"),
     "incomplete": ("counter or flow without its number", "counters and flows without their numbers"),
     "bad_records": ("definition could not be read", "definitions could not be read"),
+    "moved": (
+        "file is of another boot or host: put on one clock by the time of day",
+        "files are of another boot or host: put on one clock by the time of day",
+    ),
     "bad_syncs": ("reading of the clocks goes back", "readings of the clocks go back"),
     "unknown_chunks": (
         "part of a kind that this version does not know",
@@ -69,22 +80,34 @@ def notes(told: Mapping[str, object]) -> list[str]:
     return [*said, *map(str, passed_over)]
 
 
-def export_trace(source: str | Path, form: str, target: Path) -> dict[str, object]:
-    """Write the trace (a file, or a directory of them) in the form "perfetto" or "chrome"; whole or not at all.
+def export_trace(source: str | Path, form: str, target: Path) -> dict[str, Any]:
+    """As `export_traces`, of one."""
+    return export_traces([source], form, target)
+
+
+def export_traces(sources: Sequence[str | Path], form: str, target: Path) -> dict[str, Any]:
+    """Write traces (files, or directories of them), and recordings of the host beside them, as one trace in the form
+    "perfetto" or "chrome"; whole or not at all. A trace's own recording (`contend trace --sample`) is with it.
 
     Returns counts: events, processes, bytes (written), and what `notes` makes sentences of. Raises BadInput where
     there is no trace, HostFailed where something cannot be read or written.
     """
     from contend import _native
 
-    if not is_trace(source):
-        raise BadInput(
-            f"'{source}' is no trace", hint="name a .ctrace file, or the directory that holds them"
-        )
+    traces, runs = sorted_out(sources)
+    boots: list[int] = []
+    if runs:
+        from contend.report.trace_beside import append_recordings, boot_ns
+
+        boots = [boot for run in runs if (boot := boot_ns(run))]
     part = target.with_name(f".{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        told = _native.ctrace_export([str(source)], form, str(part))
+        told = _native.ctrace_export([str(trace) for trace in traces], form, str(part), min(boots, default=0))
+        files, began_ns = columns_of(told.pop("files")), told.pop("boot_ns")
+        if runs:
+            told["passed_over"] += append_recordings(part, form, runs, files, began_ns)
+            told["bytes"] = part.stat().st_size
         os.replace(part, target)  # noqa: PTH105 - as everywhere: old or new, never half
     except OSError as error:
         raise HostFailed(
@@ -93,3 +116,49 @@ def export_trace(source: str | Path, form: str, target: Path) -> dict[str, objec
     finally:
         part.unlink(missing_ok=True)
     return told
+
+
+def sorted_out(sources: Sequence[str | Path]) -> tuple[list[Path], list[RunDirectory]]:
+    """The traces, and the recordings and runs beside them. Raises BadInput for what is neither, or without a trace."""
+    traces, runs = [], []
+    for source in sources:
+        if is_trace(source):
+            traces.append(Path(source))
+            runs += sample_of(Path(source))
+        elif len(sources) > 1 and Path(source).exists():
+            from contend.store import RunDirectory
+
+            runs.append(RunDirectory.open(source, samples=True))
+        else:
+            raise BadInput(
+                f"'{source}' is no trace", hint="name a .ctrace file, or the directory that holds them"
+            )
+    if not traces:
+        raise BadInput(
+            "none of these is a trace", hint="contend export RECORDING --to perfetto writes one recording"
+        )
+    return traces, runs
+
+
+def sample_of(trace: Path) -> list[RunDirectory]:
+    """What `contend trace --sample` recorded beside it."""
+    if not (trace / SAMPLE / "sample.json").is_file():
+        return []
+    from contend.store import RunDirectory
+
+    return [RunDirectory(trace / SAMPLE)]
+
+
+def columns_of(columns: Mapping[str, list[str] | bytes]) -> dict[str, list[Any]]:
+    """Native columns as lists: texts, or little-endian u64."""
+    lists: dict[str, list[Any]] = {}
+    for name, column in columns.items():
+        if isinstance(column, bytes):
+            numbers = array("Q")
+            numbers.frombytes(column)
+            if sys.byteorder == "big":
+                numbers.byteswap()
+            lists[name] = numbers.tolist()
+        else:
+            lists[name] = column
+    return lists

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import fields
 
 from contend.report.schema import COUNT, TEXT, TEXTS, Schema, closed, many
-from contend.report.trace_summary import SCHEMA_VERSION, Holder, Lock, Repeated, Span
+from contend.report.trace_summary import SCHEMA_VERSION, Holder, Lock, Process, Repeated, Span
 
 _TIME: Schema = {**COUNT, "description": "ns"}
 _RANKED_BY: dict[type[object], str] = {
     Span: "All spans of one name, over all processes; ranked by self time.",
     Lock: "All locks of one name, site and kind; ranked by the time that was waited for them.",
     Holder: "Who held the lock when a wait began: the innermost span, else the track; 'unknown' where nobody is known.",
+    Process: "A file of the trace; a process that recorded again or executed another program has several.",
     Repeated: "Calls of one name, `least` or more inside one span: those that leave the process first, then by time.",
 }
 _ABOUT = {
@@ -27,6 +28,9 @@ _ABOUT = {
     "most": "in one of them",
     "instances": "how many locks they are",
     "holds": "times it was taken",
+    "closed": "1: the process ended the recording itself",
+    "readings": "of both clocks; 0: its ticks are CLOCK_MONOTONIC",
+    "off_line_ns": "how far these readings lie off a straight line at most, ns",
     "given_up": "waits that ended without it",
 }
 
@@ -56,6 +60,7 @@ def trace_schema() -> Schema:
             length_ns={**COUNT, "description": "from the first event to the last, ns"},
             counts=counts,
             notes={**TEXTS, "description": "what a reader must know of the trace, a sentence each"},
+            processes=many(_row(Process)),
             spans=many(_row(Span)),
             locks=many(_row(Lock, holders=many(_row(Holder)))),
             remote=many(remote),
@@ -68,7 +73,7 @@ def trace_schema() -> Schema:
     }
 
 
-def _row(of: type[Span | Lock | Holder | Repeated], **own: Schema) -> Schema:
+def _row(of: type[Span | Lock | Holder | Repeated | Process], **own: Schema) -> Schema:
     """Of a dataclass of names and counts; `own` for its other fields."""
     found: dict[str, Schema] = {}
     for field in fields(of):

@@ -7,25 +7,16 @@ while another ran) account for.
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contend.errors import BadInput
-from contend.report.trace_export import is_trace, notes
+from contend.report.trace_export import columns_of, is_trace, notes
 from contend.units import format_duration
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
 SCHEMA_VERSION = 1
-ROWS = 10
-HOLDERS = 3
 LEAST = 5  # the same call so often inside one span is worth a word
 KINDS = {
     1: "lock",
@@ -98,10 +89,52 @@ class Repeated:
 
 
 @dataclass(frozen=True)
+class Process:
+    """One file of the trace, and how well it is on record; see `_native.ctrace_summary`."""
+
+    name: str
+    pid: int
+    parent: int
+    events: int
+    lost: int
+    torn_bytes: int
+    closed: int
+    readings: int
+    off_line_ns: int
+
+    @property
+    def clock(self) -> str:
+        """How its times are known."""
+        if not self.readings:
+            return "CLOCK_MONOTONIC"
+        known = "time-stamp counter"
+        if self.readings > 2:
+            return f"{known}, {self.readings:,} readings within {format_duration(self.off_line_ns)} of a line"
+        return f"{known}, {self.readings} reading{'s' if self.readings > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A track in the picture of a trace: in each part of the time, how long it ran in spans and waited for locks, ns."""
+
+    name: str
+    thread: str
+    file: int
+    kind: int
+    run: tuple[int, ...]
+    wait: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class TraceSummary:
-    """Ranked: spans by self time, locks by time waited, repeated calls remote ones first, then by time."""
+    """Ranked: spans by self time, locks by time waited, repeated calls remote ones first, then by time.
+
+    `began_ns` is since 1970, 0 where the trace does not tell; `tracks` had spans or waits, and `lanes` are those of them
+    that were asked for, in parts of `width_ns`.
+    """
 
     source: str
+    began_ns: int
     length_ns: int
     told: Mapping[str, Any]
     spans: tuple[Span, ...]
@@ -109,6 +142,10 @@ class TraceSummary:
     repeated: tuple[Repeated, ...]
     least: int
     crowded: int
+    processes: tuple[Process, ...]
+    tracks: int
+    lanes: tuple[Lane, ...] = ()
+    width_ns: int = 0
 
     @property
     def remote(self) -> list[Span]:
@@ -134,6 +171,7 @@ class TraceSummary:
             "length_ns": self.length_ns,
             "counts": dict(self.told),
             "notes": self.notes,
+            "processes": [asdict(process) for process in self.processes],
             "spans": [asdict(span) for span in self.spans],
             "locks": [asdict(lock) for lock in self.locks],
             "remote": [
@@ -144,8 +182,8 @@ class TraceSummary:
         }
 
 
-def summarise(source: str | Path, least: int = LEAST) -> TraceSummary:
-    """Of a trace file, or a directory of them.
+def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int = 0) -> TraceSummary:
+    """Of a trace file, or a directory of them; with a picture of at most `lanes` tracks in `parts` parts of the time.
 
     Raises BadInput where there is none, HostFailed where one cannot be read.
     """
@@ -155,7 +193,7 @@ def summarise(source: str | Path, least: int = LEAST) -> TraceSummary:
         raise BadInput(
             f"'{source}' is no trace", hint="name a .ctrace file, or the directory that holds them"
         )
-    found = _native.ctrace_summary([str(source)], least)
+    found = _native.ctrace_summary([str(source)], least, lanes, parts)
     holders: dict[int, list[Holder]] = {}
     for row in _rows(found["holders"]):
         name = row["span"] or row["track"] or "unknown"
@@ -168,6 +206,7 @@ def summarise(source: str | Path, least: int = LEAST) -> TraceSummary:
     repeated = [Repeated(**row) for row in _rows(found["repeated"])]
     return TraceSummary(
         source=str(source),
+        began_ns=found["boot_ns"] and found["boot_ns"] + found["begin_ns"],
         length_ns=found["end_ns"] - found["begin_ns"],
         told=found["told"],
         spans=tuple(sorted(spans, key=lambda s: (-s.self_ns, s.name))),
@@ -175,42 +214,32 @@ def summarise(source: str | Path, least: int = LEAST) -> TraceSummary:
         repeated=tuple(sorted(repeated, key=lambda r: (r.remote == 0, -r.ns, r.parent, r.child))),
         least=least,
         crowded=found["crowded"],
+        processes=tuple(_processes(found["files"])),
+        tracks=found["tracks"],
+        lanes=tuple(_lanes(found["lanes"], parts)) if lanes else (),
+        width_ns=found["lanes"]["width_ns"] if lanes else 0,
     )
+
+
+def _processes(files: Mapping[str, Any]) -> Iterator[Process]:
+    wanted = [field.name for field in fields(Process)]
+    for row in _rows(files):
+        yield Process(**{key: row[key] for key in wanted})
+
+
+def _lanes(picture: Mapping[str, Any], parts: int) -> Iterator[Lane]:
+    tables = columns_of({key: column for key, column in picture.items() if key != "width_ns"})
+    for at, (name, thread, file, kind) in enumerate(
+        zip(*(tables[key] for key in ("name", "thread", "file", "kind")), strict=True)
+    ):
+        run, wait = (tuple(tables[key][at * parts : (at + 1) * parts]) for key in ("run", "wait"))
+        yield Lane(name, thread, file, kind, run, wait)
 
 
 def _rows(columns: Mapping[str, list[str] | bytes]) -> list[dict[str, Any]]:
-    """Of native columns: texts, or little-endian u64."""
-    lists: list[list[Any]] = []
-    for column in columns.values():
-        if isinstance(column, bytes):
-            numbers = array("Q")
-            numbers.frombytes(column)
-            if sys.byteorder == "big":
-                numbers.byteswap()
-            lists.append(numbers.tolist())
-        else:
-            lists.append(column)
-    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
-
-
-def print_summary(summary: TraceSummary, console: Console) -> None:
-    """The answer in a line, then a table each for spans, locks, calls and repeats; what is empty is left out."""
-    from rich.text import Text
-
-    told = summary.told
-    processes = told["processes"]
-    console.print(
-        Text(
-            f"{summary.source}: {told['events']:,} events of {processes:,} process{'es' if processes != 1 else ''} in"
-            f" {format_duration(summary.length_ns)}"
-        )
-    )
-    console.print(Text(answer(summary), style="bold"))
-    for table in (_hottest(summary), _locks(summary), _remote(summary), _repeated(summary)):
-        if table is not None and table.row_count:
-            console.print(table)
-    for note in summary.notes:
-        console.print(Text(f"note: {note}", style="yellow"))
+    """Of native columns."""
+    lists = columns_of(columns)
+    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
 
 def answer(summary: TraceSummary) -> str:
@@ -229,98 +258,3 @@ def answer(summary: TraceSummary) -> str:
         row = summary.repeated[0]
         said.append(f"{row.parent} calls {row.child} up to {row.most:,} times")
     return "; ".join(said) + "." if said else "Nothing was recorded."
-
-
-def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
-    """The first column and `texts` are folded at need, the others numbers."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, title=title, title_justify="left", title_style="", pad_edge=False)
-    for column in columns:
-        if column in (columns[0], *texts):
-            table.add_column(column, overflow="fold")
-        else:
-            table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
-def _name(text: str) -> Text:
-    """On one line, whatever a program calls its spans."""
-    from rich.text import Text
-
-    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
-
-
-def _hottest(summary: TraceSummary) -> Table:
-    """By self time, and by total where that brings others."""
-    by_total = sorted(summary.spans, key=lambda s: (-s.total_ns, s.name))[: ROWS // 2]
-    shown = list(summary.spans[:ROWS])
-    shown += [span for span in by_total if span not in shown]
-    suspended = any(span.suspended_ns for span in shown)
-    more = ["suspended"] if suspended else []
-    table = _table(
-        "Hottest spans", "span", "calls", "self", "total", "mean", "max", "lock waits", *more, "raised"
-    )
-    for span in shown:
-        cells = [span.self_ns, span.total_ns, span.total_ns // max(span.count, 1), span.max_ns, span.wait_ns]
-        times = [_time(ns) for ns in (cells + [span.suspended_ns] if suspended else cells)]
-        table.add_row(_name(span.name), f"{span.count:,}", *times, f"{span.raised:,}" if span.raised else "")
-    return table
-
-
-def _locks(summary: TraceSummary) -> Table:
-    held_by = "held by (of the time waited)"
-    columns = ("lock", "waits", "waited", "longest", "taken", "held", held_by)
-    table = _table("Most waited locks", *columns, texts=(held_by,))
-    for lock in [k for k in summary.locks if k.waits][:ROWS]:
-        whole = max(lock.wait_ns, 1)
-        # Nobody holds what is waited for at a queue or a condition.
-        holders = lock.holders if any(h.name != "unknown" for h in lock.holders) else ()
-        named = [f"{h.name} {100 * h.wait_ns / whole:.0f} %" for h in holders[:HOLDERS]]
-        left = len(holders) - HOLDERS
-        where = f" ({lock.site})" if lock.site and lock.site != lock.name else ""
-        many = f" ×{lock.instances:,}" if lock.instances > 1 else ""
-        table.add_row(
-            _name(f"{lock.name}{where}{many}"),
-            f"{lock.waits:,}",
-            _time(lock.wait_ns),
-            _time(lock.max_wait_ns),
-            f"{lock.holds:,}",
-            _time(lock.hold_ns),
-            _name(", ".join(named) + (f", {left} more" if left > 0 else "")),
-        )
-    return table
-
-
-def _remote(summary: TraceSummary) -> Table:
-    table = _table("Most frequent calls that leave the process", "call", "calls", "total", "mean", "max")
-    for span in summary.remote[:ROWS]:
-        mean = _time(span.remote_ns // span.remote)
-        table.add_row(
-            _name(span.name), f"{span.remote:,}", _time(span.remote_ns), mean, _time(span.remote_max_ns)
-        )
-    return table
-
-
-def _repeated(summary: TraceSummary) -> Table:
-    table = _table(
-        f"The same call {summary.least} times or more inside one span (remote first)",
-        "span",
-        "calls",
-        "spans",
-        "in all",
-        "most in one",
-        "time",
-        "remote",
-        texts=("calls",),
-    )
-    for row in summary.repeated[:ROWS]:
-        remote = f"{row.remote:,}" if row.remote else ""
-        counts = (f"{row.parents:,}", f"{row.calls:,}", f"{row.most:,}")
-        table.add_row(_name(row.parent), _name(row.child), *counts, _time(row.ns), remote)
-    return table
-
-
-def _time(ns: int) -> str:
-    return format_duration(ns) if ns else ""

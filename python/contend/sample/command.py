@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -78,8 +78,10 @@ class Ended:
 class Foreground:
     """A running command."""
 
-    def __init__(self, words: Sequence[str], signals: Signals) -> None:
-        """Start it. Raises BadInput when there is no such program."""
+    def __init__(
+        self, words: Sequence[str], signals: Signals, environ: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it, with our environment if it is given none. Raises BadInput when there is no such program."""
         program = shutil.which(words[0])
         if program is None:
             raise BadInput(
@@ -90,7 +92,7 @@ class Foreground:
             self.pid = os.posix_spawn(
                 program,
                 list(words),
-                os.environ,
+                os.environ if environ is None else environ,
                 setsigmask=signals.mask_before,
                 setsigdef=_RESTORED,
             )

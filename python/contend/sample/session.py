@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +31,10 @@ LEAST_INTERVAL_NS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What to record. `for_ns` None: until the command ends, or Ctrl-C."""
+    """What to record. `for_ns` None: until the command ends, or Ctrl-C. `environ` None: the command gets ours.
+
+    `line`: what was typed, where that is another verb.
+    """
 
     interval_ns: int
     command: tuple[str, ...] = ()
@@ -38,6 +42,8 @@ class Asked:
     source: str = "auto"
     sched: str = ""
     stacks: bool = False
+    environ: Mapping[str, str] | None = None
+    line: str = ""
 
     def __post_init__(self) -> None:
         if self.interval_ns < LEAST_INTERVAL_NS:
@@ -118,7 +124,7 @@ def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None =
         told: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "command": list(asked.command),
-            "line": _line(asked),
+            "line": asked.line or _line(asked),
             "interval_ns": asked.interval_ns,
             "sched": asked.sched,
             "stacks": asked.stacks,
@@ -131,7 +137,7 @@ def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None =
         command: Foreground | None = None
         try:
             if asked.command:
-                command = Foreground(asked.command, signals)
+                command = Foreground(asked.command, signals, asked.environ)
                 told["pid"] = command.pid
             try:
                 run.write_json(SAMPLE_FILE, told)

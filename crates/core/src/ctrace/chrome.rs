@@ -3,7 +3,7 @@
 //! behind the point. What is no thread (greenlets, locks, jobs) is shown as one, with a number above all real ones.
 use std::io::Write;
 
-use super::format::{Event, event, track};
+use super::format::{Event, event};
 use super::perfetto::cannot_write;
 use super::plots::{Plot, Plots};
 use super::reader::Trace;
@@ -11,8 +11,8 @@ use super::spans::{At, Ending, Sink, Title, Value};
 use crate::Result;
 
 const BUFFER_BYTES: usize = 1 << 20;
-/// Above every tid of a kernel: `PID_MAX_LIMIT` of include/linux/threads.h is 2**22.
-const FIRST_NUMBER: u64 = 1 << 23;
+/// Above every tid that a trace has, and still of 32 bits, as Perfetto reads them.
+const FIRST_NUMBER: u64 = 1 << 31;
 
 /// Writes what it is told.
 pub struct Chrome<'t, W: Write> {
@@ -34,7 +34,7 @@ impl<'t, W: Write> Chrome<'t, W> {
                 new.buffer.push(b',');
             }
             let name = trace.names.text(trace.tracks[file.process as usize].name);
-            new.metadata("process_name", u64::from(file.header.pid), None, name);
+            new.metadata("process_name", trace.pid(at as u32), None, name);
         }
         new
     }
@@ -44,10 +44,11 @@ impl<'t, W: Write> Chrome<'t, W> {
     /// # Errors
     /// [`crate::Error::System`] where they cannot be written.
     pub fn finish(mut self) -> Result<u64> {
-        for file in &self.trace.files {
+        for (at, file) in (0..).zip(&self.trace.files) {
             for lost in &file.lost {
-                let tid = self.tid(Plot::Track(self.trace.rings[lost.ring as usize].track), file.header.pid);
-                self.open("i", file.header.pid, tid, lost.from_ns);
+                let pid = self.trace.pid(at);
+                let tid = self.tid(Plot::Track(self.trace.rings[lost.ring as usize].track), pid);
+                self.open("i", pid, tid, lost.from_ns);
                 self.text(",\"s\":\"t\",\"name\":\"events lost\",\"args\":{\"events\":");
                 self.integer(lost.events);
                 self.text("}}");
@@ -122,16 +123,14 @@ impl<'t, W: Write> Chrome<'t, W> {
         self.text("}}");
     }
 
-    fn tid(&mut self, plot: Plot, pid: u32) -> u64 {
+    fn tid(&mut self, plot: Plot, pid: u64) -> u64 {
         let trace = self.trace;
         let (number, new) = self.plots.number(plot);
         let real = match plot {
-            Plot::Track(at) => {
-                Some(&trace.tracks[at as usize]).filter(|t| t.kind == track::THREAD && t.tid > 0)
-            }
+            Plot::Track(at) => trace.tid(&trace.tracks[at as usize]),
             _ => None,
         };
-        let tid = real.map_or(number, |track| track.tid);
+        let tid = real.unwrap_or(number);
         if new {
             let title = match plot {
                 Plot::Track(at) => trace.names.text(trace.tracks[at as usize].name).to_owned(),
@@ -143,17 +142,17 @@ impl<'t, W: Write> Chrome<'t, W> {
                 Plot::Locks(_) | Plot::Length(_) | Plot::Counter { .. } => String::new(),
             };
             self.buffer.push(b',');
-            self.metadata("thread_name", pid.into(), Some(tid), title.trim_end());
+            self.metadata("thread_name", pid, Some(tid), title.trim_end());
         }
         tid
     }
 
     /// An event up to its time; names, arguments and the brace follow.
-    fn open(&mut self, phase: &str, pid: u32, tid: u64, ns: u64) {
+    fn open(&mut self, phase: &str, pid: u64, tid: u64, ns: u64) {
         self.text(",\n{\"ph\":\"");
         self.text(phase);
         self.text("\",\"pid\":");
-        self.integer(pid.into());
+        self.integer(pid);
         self.text(",\"tid\":");
         self.integer(tid);
         self.text(",\"ts\":");
@@ -168,7 +167,7 @@ impl<'t, W: Write> Chrome<'t, W> {
             Plot::Lock { lock, .. } => self.trace.locks[lock as usize].file, // others may tell of it too
             _ => at.file,
         };
-        let pid = self.trace.files[file as usize].header.pid;
+        let pid = self.trace.pid(file);
         let tid = self.tid(plot, pid);
         self.open(phase, pid, tid, at.ns);
     }
@@ -219,7 +218,7 @@ impl<'t, W: Write> Chrome<'t, W> {
     }
 
     fn count(&mut self, at: At, name: &str, value: Value) -> Result<()> {
-        let pid = self.trace.files[at.file as usize].header.pid;
+        let pid = self.trace.pid(at.file);
         self.open("C", pid, 0, at.ns);
         self.text(",\"name\":");
         self.string(name);

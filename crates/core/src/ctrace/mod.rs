@@ -5,7 +5,7 @@
 //!
 //! [`reader`] scans files and knows their names, tracks and locks; [`merge`] gives the events of all of them in the
 //! order of one clock; [`spans`] makes of them spans, waits, holds and jobs; [`perfetto`] and [`chrome`] write those,
-//! [`summary`] adds them up.
+//! [`summary`] adds them up, [`occupancy`] says what tracks did when.
 pub mod chrome;
 pub mod chunk;
 pub mod clock;
@@ -14,11 +14,14 @@ pub mod export;
 pub mod format;
 pub mod merge;
 mod mixed;
+pub mod occupancy;
 pub mod perfetto;
 mod perfetto_tracks;
 mod perfetto_wire;
+mod perfetto_words;
 mod plots;
 pub mod reader;
+mod reader_align;
 mod reader_chunks;
 mod reader_clock;
 mod reader_tables;
@@ -27,7 +30,8 @@ pub mod session;
 pub mod spans;
 mod spans_locks;
 pub mod summary;
+mod summary_rows;
 pub mod writer;
 
-pub use reader_clock::Ticks;
-pub use reader_tables::{Ids, Lock, Names, Ring, Track};
+pub use reader_clock::{Quality, Ticks};
+pub use reader_tables::{Ids, Lock, Names, Ring, Strings, Track};

@@ -6,8 +6,10 @@
 //! packets of about fifteen bytes.
 use std::io::Write;
 
-use super::format::{Event, event};
+use super::format::Event;
 use super::perfetto_wire::{Interned, bytes, fixed, number, varint, varint_bytes};
+pub use super::perfetto_words::add_names;
+use super::perfetto_words::{Category, KEYS, Key, wait_iid};
 use super::plots::{Plot, Plots};
 use super::reader::Trace;
 use super::spans::{At, Ending, Sink, Title, Value};
@@ -20,10 +22,6 @@ const FIRST_RING_SEQUENCE: u64 = 2;
 /// BuiltinClock.MONOTONIC; and a clock of each sequence, which may have the ids 64 to 127.
 const MONOTONIC: u64 = 3;
 const OWN_CLOCK: u64 = 64;
-/// Keeps iids of names that are no spans apart: waits by lock, then by track.
-const WAIT_IIDS: u64 = 1 << 33;
-const TRACK_IIDS: u64 = 1 << 32;
-
 /// TrackEvent.Type.
 #[derive(Clone, Copy)]
 enum Type {
@@ -33,21 +31,11 @@ enum Type {
     Counter = 4,
 }
 
-/// Category iids are 1 and up in this order. Spans have none.
-const CATEGORIES: [&str; 4] = ["lock", "switch", "flow", "job"];
-#[derive(Clone, Copy)]
-enum Category {
-    Lock = 1,
-    Switch = 2,
-    Flow = 3,
-    Job = 4,
-}
-
 #[derive(Default)]
-struct Sequence {
+pub(super) struct Sequence {
     begun: bool,
     ns: u64,
-    told: Interned,
+    pub(super) told: Interned,
 }
 
 /// Writes what it is told.
@@ -55,26 +43,13 @@ pub struct Perfetto<'t, W: Write> {
     pub(super) trace: &'t Trace,
     out: W,
     buffer: Vec<u8>,
-    sequences: Vec<Sequence>,
+    pub(super) sequences: Vec<Sequence>,
     pub(super) plots: Plots,
-    event: Vec<u8>,
-    interned: Vec<u8>,
-    scratch: Vec<u8>,
-    keys: [u32; 7],
+    pub(super) event: Vec<u8>,
+    pub(super) interned: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
+    pub(super) keys: [u32; KEYS.len()],
     written: u64,
-}
-
-/// Keys of our own annotations.
-const KEYS: [&str; 7] = ["lock", "site", "holder", "exception", "unfinished", "number", "cpu_ns"];
-#[derive(Clone, Copy)]
-enum Key {
-    Lock,
-    Site,
-    Holder,
-    Exception,
-    Unfinished,
-    Number,
-    Cpu,
 }
 
 impl<'t, W: Write> Perfetto<'t, W> {
@@ -97,10 +72,11 @@ impl<'t, W: Write> Perfetto<'t, W> {
         };
         // What clock the whole trace is on.
         let mut snapshot = Vec::new();
-        let origin = trace.files.iter().map(|f| f.header.monotonic_ns).min().unwrap_or(0);
+        let origin = trace.files.iter().map(|f| f.clock.ns(f.header.ticks, &mut 0)).min().unwrap_or(0);
         clock(&mut snapshot, MONOTONIC, origin, false);
         number(&mut snapshot, 2, MONOTONIC);
         new.main_packet(6, &snapshot);
+        new.describe_processes();
         new
     }
 
@@ -199,108 +175,6 @@ impl<'t, W: Write> Perfetto<'t, W> {
         sequence.begun = true;
         sequence.ns = at.ns;
     }
-
-    fn told(&mut self, at: At) -> &mut Interned {
-        &mut self.sequences[at.ring as usize].told
-    }
-
-    /// The event's name.
-    fn name(&mut self, at: At, name: u32) {
-        let iid = u64::from(name) + 1;
-        if self.sequences[at.ring as usize].told.names.first(name) {
-            self.intern(2, iid, self.trace.names.text(name).as_bytes());
-        }
-        number(&mut self.event, 10, iid);
-    }
-
-    fn other_name(&mut self, at: At, iid: u64, name: impl FnOnce(&Trace) -> String) {
-        if self.told(at).other_names.insert(iid) {
-            let name = name(self.trace);
-            self.intern(2, iid, name.as_bytes());
-        }
-        number(&mut self.event, 10, iid);
-    }
-
-    /// As the name of a track, which an event may have too.
-    fn track_name(&mut self, at: At, track: u32) {
-        let name = self.trace.tracks[track as usize].name;
-        self.other_name(at, TRACK_IIDS + u64::from(name), |trace| trace.names.text(name).to_owned());
-    }
-
-    fn category(&mut self, at: At, category: Category) {
-        let bit = 1 << category as u32;
-        if self.told(at).categories & bit == 0 {
-            self.told(at).categories |= bit;
-            self.intern(1, category as u64, CATEGORIES[category as usize - 1].as_bytes());
-        }
-        number(&mut self.event, 3, category as u64);
-    }
-
-    /// EventCategory, EventName, DebugAnnotationName and InternedString are all an iid and a text.
-    #[cold]
-    fn intern(&mut self, field: u32, iid: u64, text: &[u8]) {
-        self.scratch.clear();
-        number(&mut self.scratch, 1, iid);
-        bytes(&mut self.scratch, 2, text);
-        bytes(&mut self.interned, field, &self.scratch);
-    }
-
-    /// Puts an annotation into the event; `fill` writes its value.
-    fn annotate(&mut self, at: At, key: u32, fill: impl FnOnce(&mut Vec<u8>)) {
-        if self.told(at).keys.first(key) {
-            self.intern(3, u64::from(key) + 1, self.trace.names.text(key).as_bytes());
-        }
-        self.scratch.clear();
-        number(&mut self.scratch, 1, u64::from(key) + 1);
-        fill(&mut self.scratch);
-        bytes(&mut self.event, 4, &self.scratch);
-    }
-
-    fn annotate_text(&mut self, at: At, key: u32, text: u32) {
-        if self.told(at).texts.first(text) {
-            self.intern(29, u64::from(text) + 1, self.trace.names.text(text).as_bytes());
-        }
-        self.annotate(at, key, |out| number(out, 17, u64::from(text) + 1));
-    }
-
-    fn annotate_number_as(&mut self, key: &str, value: i64) {
-        let mut inner = Vec::new();
-        bytes(&mut inner, 10, key.as_bytes());
-        number(&mut inner, 4, value as u64);
-        bytes(&mut self.event, 4, &inner);
-    }
-
-    fn details(&mut self, at: At, details: &[Event]) {
-        for detail in details {
-            let key = self.trace.name(at.file, detail.id());
-            match detail.kind() {
-                event::ARG => self.annotate_text(at, key, self.trace.name(at.file, detail.value())),
-                event::CPU => {
-                    self.annotate(at, self.keys[Key::Cpu as usize], |out| number(out, 4, detail.ticks));
-                }
-                // Without a name they are the event's own number.
-                event::INT if detail.id() != 0 => self.annotate(at, key, |out| number(out, 4, detail.ticks)),
-                event::FLOAT if detail.id() != 0 => self.annotate(at, key, |out| fixed(out, 5, detail.ticks)),
-                _ => {}
-            }
-        }
-    }
-
-    fn ending(&mut self, at: At, how: Ending) {
-        let key = match how {
-            Ending::Returned => return,
-            Ending::Raised => Key::Exception,
-            Ending::Cut | Ending::FileEnd => Key::Unfinished,
-        };
-        self.annotate(at, self.keys[key as usize], |out| number(out, 2, 1));
-    }
-}
-
-/// Names that are written besides the trace's own.
-pub fn add_names(trace: &mut Trace) {
-    for key in KEYS {
-        trace.names.place(key);
-    }
 }
 
 fn clock(snapshot: &mut Vec<u8>, id: u64, ns: u64, counts_up: bool) {
@@ -331,8 +205,9 @@ impl<W: Write> Sink for Perfetto<'_, W> {
             Title::Span(name) => self.name(at, name),
             Title::Wait(lock) => {
                 let here = self.trace.locks[lock as usize].clone();
-                let iid = WAIT_IIDS + u64::from(here.name);
-                self.other_name(at, iid, |trace| format!("wait {}", trace.names.text(here.name)));
+                self.other_name(at, wait_iid(here.name), |trace| {
+                    format!("wait {}", trace.names.text(here.name))
+                });
                 self.category(at, Category::Lock);
                 self.annotate_text(at, self.keys[Key::Lock as usize], here.name);
                 if here.site != 0 {

@@ -18,22 +18,20 @@ impl<W: Write> Perfetto<'_, W> {
     #[cold]
     fn describe_track(&mut self, at: u32, uuid: u64) {
         let here = &self.trace.tracks[at as usize];
-        let pid = u64::from(self.trace.files[here.file as usize].header.pid);
+        let pid = self.trace.pid(here.file);
         let mut about = Vec::new();
         number(&mut about, 1, uuid);
         let name = self.trace.names.text(here.name).as_bytes();
         let mut inner = Vec::new();
-        match here.kind {
-            track::PROCESS => {
+        match (here.kind, self.trace.tid(here)) {
+            (track::PROCESS, _) => {
                 number(&mut inner, 1, pid);
                 bytes(&mut inner, 6, name);
                 bytes(&mut about, 3, &inner);
             }
-            track::THREAD if here.tid > 0 && here.tid <= i32::MAX as u64 => {
-                // So that its process is there, by its name.
-                self.process(here.file);
+            (_, Some(tid)) => {
                 number(&mut inner, 1, pid);
-                number(&mut inner, 2, here.tid);
+                number(&mut inner, 2, tid);
                 bytes(&mut inner, 5, name);
                 bytes(&mut about, 4, &inner);
             }
@@ -46,6 +44,13 @@ impl<W: Write> Perfetto<'_, W> {
             }
         }
         self.main_packet(60, &about);
+    }
+
+    /// All of them, before anything is told: their uuids are 1 and up in the order of the files.
+    pub(super) fn describe_processes(&mut self) {
+        for file in 0..self.trace.files.len() as u32 {
+            self.process(file);
+        }
     }
 
     pub(super) fn process(&mut self, file: u32) -> u64 {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::format::{self, EVENT_BYTES, HEADER_BYTES, Header, chunk};
 use super::reader_chunks::{Chunk, Chunks, long, number};
-use super::{Ids, Lock, Names, Ring, Ticks, Track};
+use super::{Ids, Lock, Names, Ring, Strings, Ticks, Track};
 use crate::{Error, Result};
 
 const HINT: &str = "name a .ctrace file, or the directory that a traced program wrote";
@@ -50,12 +50,14 @@ pub struct TraceFile {
     pub path: PathBuf,
     /// What it begins with.
     pub header: Header,
+    /// Added to pids and tids, so that those of another machine are others.
+    pub(super) first_pid: u64,
     /// Its track of the whole process.
     pub process: u32,
     /// From ticks to ns.
     pub clock: Ticks,
     /// Where the file's ids stand in the trace's tables.
-    pub strings: Ids,
+    pub strings: Strings,
     /// As above.
     pub locks: Ids,
     /// As above.
@@ -87,6 +89,10 @@ pub struct Trace {
     pub rings: Vec<Ring>,
     /// Files of the directory that are no traces, and why.
     pub passed_over: Vec<String>,
+    /// When the clock of all times began, ns of CLOCK_REALTIME; 0 where no file tells.
+    pub boot_ns: u64,
+    /// Files of another boot or host, put on that clock by the time of day.
+    pub moved: u64,
     /// Places of the locks of several processes, by what they share.
     shared: HashMap<u64, u32>,
 }
@@ -109,9 +115,20 @@ impl Trace {
     /// # Errors
     /// [`Error::Invalid`] where there is no trace, [`Error::System`] where one cannot be read.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
+        Self::open_beside(paths, 0)
+    }
+
+    /// As [`Trace::open`], on the clock of something else that began at `first_boot_ns` (ns of CLOCK_REALTIME) where
+    /// that is before all of the trace's own; 0 for nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_beside<P: AsRef<Path>>(paths: &[P], first_boot_ns: u64) -> Result<Self> {
         let mut trace = Self::default();
+        let mut parts = Vec::with_capacity(paths.len());
         for path in paths {
             let path = path.as_ref();
+            parts.push(trace.files.len());
             if path.is_dir() {
                 for file in listed(path)? {
                     if let Some(why) = trace.add(&file)? {
@@ -127,6 +144,7 @@ impl Trace {
             let why = trace.passed_over.first().map(|why| format!(": {why}")).unwrap_or_default();
             return Err(Error::invalid(format!("no trace in '{all}'{why}"), HINT));
         }
+        trace.align(&parts, first_boot_ns);
         Ok(trace)
     }
 
@@ -165,9 +183,10 @@ impl Trace {
         let mut read = TraceFile {
             path: path.to_owned(),
             header,
+            first_pid: 0,
             process: 0,
             clock: Ticks::new(&header),
-            strings: Ids::default(),
+            strings: Strings::default(),
             locks: Ids::default(),
             tracks: HashMap::new(),
             events: 0,

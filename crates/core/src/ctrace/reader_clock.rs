@@ -37,6 +37,17 @@ pub struct Ticks {
     /// None where the ticks are CLOCK_MONOTONIC already.
     segments: Option<Vec<Segment>>,
     known: Rate,
+    /// Added to every time: what brings another boot's clock onto the trace's.
+    shift_ns: u64,
+}
+
+/// How well ticks are known as time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quality {
+    /// How often ticks and CLOCK_MONOTONIC were read together; 0 where they are one clock.
+    pub readings: u64,
+    /// The farthest that one of these lies off the straight line from the first to the last, ns.
+    pub off_line_ns: u64,
 }
 
 impl Ticks {
@@ -44,7 +55,21 @@ impl Ticks {
     pub fn new(header: &Header) -> Self {
         let known = Rate::of(NS_PER_S, header.ticks_per_s);
         let first = Segment { ticks: header.ticks, ns: header.monotonic_ns, rate: known };
-        Self { segments: (header.clock != 0).then(|| vec![first]), known }
+        Self { segments: (header.clock != 0).then(|| vec![first]), known, shift_ns: 0 }
+    }
+
+    /// Moves all its times.
+    pub(super) fn shift(&mut self, ns: u64) {
+        self.shift_ns = ns;
+    }
+
+    /// Of the readings.
+    pub fn quality(&self) -> Quality {
+        let Some(segments) = &self.segments else { return Quality::default() };
+        let (first, last) = (segments[0], segments[segments.len() - 1]);
+        let line = Rate::of(u128::from(last.ns - first.ns), last.ticks - first.ticks);
+        let off = segments.iter().map(|s| line.ns(s.ticks - first.ticks).abs_diff(s.ns - first.ns)).max();
+        Quality { readings: segments.len() as u64, off_line_ns: off.unwrap_or(0) }
     }
 
     /// Two readings of one moment. False, and nothing changed, where they are not later than those before.
@@ -70,7 +95,9 @@ impl Ticks {
 
     /// CLOCK_MONOTONIC in ns. `near` is where the caller's last question was answered: questions come in order.
     pub fn ns(&self, ticks: u64, near: &mut usize) -> u64 {
-        let Some(segments) = &self.segments else { return ticks.min(LATEST_NS) };
+        let Some(segments) = &self.segments else {
+            return ticks.saturating_add(self.shift_ns).min(LATEST_NS);
+        };
         let holds = |at: usize| {
             segments[at].ticks <= ticks && segments.get(at + 1).is_none_or(|next| ticks < next.ticks)
         };
@@ -82,7 +109,7 @@ impl Ticks {
             Some(after) => segment.ns.saturating_add(segment.rate.ns(after)),
             None => segment.ns.saturating_sub(self.known.ns(segment.ticks - ticks)),
         };
-        ns.min(LATEST_NS)
+        ns.saturating_add(self.shift_ns).min(LATEST_NS)
     }
 }
 
@@ -118,6 +145,26 @@ mod tests {
         assert_eq!(ns(20_000_000), 10_000_000);
         assert_eq!(ns(25_000_000), 15_000_000);
         assert_eq!(ns(33_000_000), 21_999_999); // 2/3 ns a tick, cut
+    }
+
+    #[test]
+    fn a_clock_is_as_good_as_its_readings_are_straight() {
+        let mut clock = Ticks::new(&header(1, 1_000_000_000));
+        assert_eq!(clock.quality(), Quality { readings: 1, off_line_ns: 0 });
+        assert!(clock.sync(1_000 + 10_000_000, 500 + 10_000_040));
+        assert!(clock.sync(1_000 + 20_000_000, 500 + 20_000_000));
+        assert_eq!(clock.quality(), Quality { readings: 3, off_line_ns: 40 });
+        assert_eq!(Ticks::new(&header(0, 1)).quality(), Quality::default());
+    }
+
+    #[test]
+    fn a_clock_of_another_boot_is_moved() {
+        for kind in [0, 1] {
+            let mut clock = Ticks::new(&header(kind, 1_000_000_000));
+            let before = clock.ns(1_000, &mut 0);
+            clock.shift(77);
+            assert_eq!(clock.ns(1_000, &mut 0), before + 77);
+        }
     }
 
     #[test]

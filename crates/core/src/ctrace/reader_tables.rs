@@ -28,6 +28,29 @@ impl Ids {
     }
 }
 
+/// From a file's ids of strings to places in a table: names have 24 bits, texts of arguments those above.
+#[derive(Debug, Default)]
+pub struct Strings {
+    names: Ids,
+    texts: HashMap<u32, u32>,
+}
+
+impl Strings {
+    /// The place of that id.
+    pub fn get(&self, id: u32) -> Option<u32> {
+        if id <= super::format::MOST_IDS { self.names.get(id) } else { self.texts.get(&id).copied() }
+    }
+
+    /// From now on.
+    pub fn set(&mut self, id: u32, place: u32) {
+        if id <= super::format::MOST_IDS {
+            self.names.set(id, place);
+        } else {
+            self.texts.insert(id, place);
+        }
+    }
+}
+
 /// Every text once. Place 0 is the empty text.
 #[derive(Debug)]
 pub struct Names {
@@ -127,6 +150,17 @@ mod tests {
             [0, 1, 2, 3, 4, 5].map(Some)
         );
         assert_eq!([0, 2, 5000, (1 << 24) + 1, u32::MAX - 1].map(|id| ids.get(id)), [None; 5]);
+    }
+
+    #[test]
+    fn strings_are_names_and_texts_of_arguments() {
+        let mut strings = Strings::default();
+        let ids = [1, (1 << 24) - 1, 1 << 24, (1 << 24) + 1, u32::MAX];
+        for (place, id) in (0..).zip(ids) {
+            strings.set(id, place);
+        }
+        assert_eq!(ids.map(|id| strings.get(id)), [0, 1, 2, 3, 4].map(Some));
+        assert_eq!([0, 2, (1 << 24) + 2].map(|id| strings.get(id)), [None; 3]);
     }
 
     #[test]

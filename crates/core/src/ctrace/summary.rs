@@ -9,92 +9,16 @@ use super::format::{Event, event};
 use super::mixed::Mixed;
 use super::reader::Trace;
 use super::spans::{At, Ending, Sink, Title};
+pub use super::summary_rows::{Holder, LockTotals, Repeated, SpanTotals, TrackTotals};
 use crate::Result;
+
+/// A clock may be broken, and a sum of its times too great.
+fn grow(sum: &mut u64, by: u64) {
+    *sum = sum.saturating_add(by);
+}
 
 /// Names of children that are told apart in one span.
 const MOST_CHILDREN: usize = 64;
-
-/// Of all spans of one name.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SpanTotals {
-    /// Begun.
-    pub count: u64,
-    /// From begin to end; of recursion only the outermost.
-    pub total_ns: u64,
-    /// See the module.
-    pub self_ns: u64,
-    /// For locks, in the span itself.
-    pub wait_ns: u64,
-    /// While another ran on its thread, in the span itself.
-    pub suspended_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
-    /// Ended by an exception.
-    pub raised: u64,
-    /// Without an end of their own.
-    pub unfinished: u64,
-    /// Of the thread, where it was recorded.
-    pub cpu_ns: u64,
-    /// Those that left the process: of kind remote, or with a message sent.
-    pub remote: u64,
-    /// Their time from begin to end.
-    pub remote_ns: u64,
-    /// The longest of them.
-    pub remote_max_ns: u64,
-}
-
-/// Of all locks of one name, site and kind.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LockTotals {
-    /// As in [`super::reader_tables::Lock`].
-    pub name: u32,
-    /// As there.
-    pub site: u32,
-    /// As there.
-    pub kind: u32,
-    /// How many they are.
-    pub instances: u64,
-    /// Contended waits.
-    pub waits: u64,
-    /// Their time.
-    pub wait_ns: u64,
-    /// The longest.
-    pub max_wait_ns: u64,
-    /// Waits that gave up.
-    pub given_up: u64,
-    /// Times it was taken; a re-entrant one from outside.
-    pub holds: u64,
-    /// Their time.
-    pub hold_ns: u64,
-    /// The longest.
-    pub max_hold_ns: u64,
-}
-
-/// Who held a lock when others began to wait for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Holder {
-    /// Position of the lock in [`Summary::locks`].
-    pub lock: u32,
-    /// Its innermost span; 0 where none was open.
-    pub span: u32,
-    /// The name of its track where it had no span; 0 where it is not known.
-    pub track: u32,
-}
-
-/// The same span again and again inside one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Repeated {
-    /// Spans around, with at least so many inside.
-    pub parents: u64,
-    /// Inside those.
-    pub calls: u64,
-    /// Inside one.
-    pub most: u64,
-    /// Of those inside.
-    pub ns: u64,
-    /// Of those inside, how many left the process.
-    pub remote: u64,
-}
 
 struct Frame {
     what: Title,
@@ -124,6 +48,7 @@ struct OnTrack {
     children: Vec<Child>,
     off_ns: u64,
     off_since: Option<u64>,
+    totals: TrackTotals,
 }
 
 /// Adds up what it is told.
@@ -152,7 +77,7 @@ pub struct Summary<'t> {
 
 impl OnTrack {
     fn off(&self, ns: u64) -> u64 {
-        self.off_ns + self.off_since.map_or(0, |since| ns.saturating_sub(since))
+        self.off_ns.saturating_add(self.off_since.map_or(0, |since| ns.saturating_sub(since)))
     }
 }
 
@@ -190,6 +115,11 @@ impl<'t> Summary<'t> {
         }
     }
 
+    /// Of each track, in the order of the trace's.
+    pub fn by_track(&self) -> impl Iterator<Item = TrackTotals> {
+        self.tracks.iter().map(|on| on.totals)
+    }
+
     fn seen(&mut self, ns: u64) {
         let (first, last) = self.period.get_or_insert((ns, ns));
         (*first, *last) = (ns.min(*first), ns.max(*last));
@@ -211,12 +141,13 @@ impl<'t> Summary<'t> {
     fn end_wait(&mut self, lock: u32, frame: &Frame, ns: u64, how: Ending) {
         let totals = &mut self.locks[self.group_of[lock as usize] as usize];
         totals.waits += 1;
-        totals.wait_ns += ns;
+        grow(&mut totals.wait_ns, ns);
         totals.max_wait_ns = totals.max_wait_ns.max(ns);
         totals.given_up += u64::from(how == Ending::Raised);
         if let Some(holder) = frame.holder {
             let (waits, wait_ns) = self.holders.entry(holder).or_default();
-            (*waits, *wait_ns) = (*waits + 1, *wait_ns + ns);
+            *waits += 1;
+            grow(wait_ns, ns);
         }
     }
 
@@ -231,25 +162,29 @@ impl<'t> Summary<'t> {
         };
         let totals = &mut self.spans[name as usize];
         totals.count += 1;
-        totals.total_ns += if outermost { ns } else { 0 };
-        totals.self_ns += ns.saturating_sub(frame.inner_ns).saturating_sub(own_off);
-        totals.wait_ns += frame.wait_ns;
-        totals.suspended_ns += own_off;
+        grow(&mut totals.total_ns, if outermost { ns } else { 0 });
+        let own = ns.saturating_sub(frame.inner_ns).saturating_sub(own_off);
+        grow(&mut totals.self_ns, own);
+        grow(&mut totals.wait_ns, frame.wait_ns);
+        grow(&mut totals.suspended_ns, own_off);
         totals.max_ns = totals.max_ns.max(ns);
         totals.raised += u64::from(how == Ending::Raised);
         totals.unfinished += u64::from(matches!(how, Ending::Cut | Ending::FileEnd));
         if frame.remote {
             totals.remote += 1;
-            totals.remote_ns += ns;
+            grow(&mut totals.remote_ns, ns);
             totals.remote_max_ns = totals.remote_max_ns.max(ns);
         }
         let on = &mut self.tracks[track as usize];
+        grow(&mut on.totals.self_ns, own);
+        grow(&mut on.totals.suspended_ns, own_off);
+        on.totals.count += 1;
         for child in on.children.drain(frame.children..).filter(|child| child.count >= self.least) {
             let repeated = self.repeated.entry((name, child.name)).or_default();
             repeated.parents += 1;
             repeated.calls += child.count;
             repeated.most = repeated.most.max(child.count);
-            repeated.ns += child.ns;
+            grow(&mut repeated.ns, child.ns);
             repeated.remote += child.remote;
         }
         // Its own place among the children of the span around it.
@@ -262,7 +197,7 @@ impl<'t> Summary<'t> {
             Some(at) => {
                 let child = &mut on.children[first + at];
                 child.count += 1;
-                child.ns += ns;
+                grow(&mut child.ns, ns);
                 child.remote += remote;
             }
             None if on.children.len() - first < MOST_CHILDREN => {
@@ -320,15 +255,19 @@ impl Sink for Summary<'_> {
         let ns = at.ns.saturating_sub(frame.began);
         let off = off.saturating_sub(frame.off_before);
         if let Some(around) = on.frames.last_mut() {
-            around.inner_ns += ns;
-            around.inner_off += off;
-            around.wait_ns += if matches!(frame.what, Title::Wait(_)) { ns } else { 0 };
+            grow(&mut around.inner_ns, ns);
+            grow(&mut around.inner_off, off);
+            grow(&mut around.wait_ns, if matches!(frame.what, Title::Wait(_)) { ns } else { 0 });
         }
         match frame.what {
-            Title::Wait(lock) => self.end_wait(lock, &frame, ns, how),
+            Title::Wait(lock) => {
+                grow(&mut on.totals.wait_ns, ns.saturating_sub(frame.inner_ns));
+                on.totals.count += 1;
+                self.end_wait(lock, &frame, ns, how);
+            }
             Title::Span(name) => {
                 if let (Some(before), Some(after)) = (frame.cpu_before, cpu(details)) {
-                    self.spans[name as usize].cpu_ns += after.saturating_sub(before);
+                    grow(&mut self.spans[name as usize].cpu_ns, after.saturating_sub(before));
                 }
                 self.end_span(track, name, &frame, ns, off, how);
             }
@@ -372,7 +311,7 @@ impl Sink for Summary<'_> {
         let ns = at.ns.saturating_sub(self.held_since[lock as usize][lane as usize]);
         let totals = &mut self.locks[self.group_of[lock as usize] as usize];
         totals.holds += 1;
-        totals.hold_ns += ns;
+        grow(&mut totals.hold_ns, ns);
         totals.max_hold_ns = totals.max_hold_ns.max(ns);
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! What events mean: spans, waits, holds and jobs, told to a sink that writes them down.
 use contend_core::Result;
 use contend_core::ctrace::format::{Event, event, lock, track};
+use contend_core::ctrace::occupancy::{Occupancy, Part};
 use contend_core::ctrace::reader::Trace;
 use contend_core::ctrace::spans::{At, Ending, Sink, Title, Unbalanced, tell};
+use contend_core::ctrace::summary::Summary;
 
 use crate::support::{Made, Place};
 
@@ -244,4 +246,49 @@ fn jobs_may_end_elsewhere_and_take_free_lanes() {
         ]
     );
     assert_eq!(odd, Unbalanced { ends_alone: 1, cut: 1, open_at_end: 2, ..Unbalanced::default() });
+}
+
+#[test]
+fn each_part_of_the_time_says_what_a_track_did_in_it() {
+    let place = Place::new();
+    let of = |ticks, kind, id, value| Event::new(ticks, kind, id, value);
+    let made = Made::new(1)
+        .strings(&[(1, "f"), (2, "hub"), (3, "green")])
+        .tracks(&[(1, track::THREAD, 0, 2, 1), (2, track::GREENLET, 1, 3, 0)])
+        .locks(&[(1, lock::LOCK, 1, 0)])
+        .events(
+            1,
+            &[
+                of(0, event::BEGIN, 1, 0), // the hub's own, which stops while another runs
+                of(10, event::SWITCH, 0, 2),
+                of(15, event::BEGIN, 1, 0),
+                of(25, event::LOCK_WAIT, 1, 0),
+                of(30, event::SWITCH, 0, 1), // the greenlet waits on
+                of(45, event::SWITCH, 0, 2),
+                of(45, event::LOCK_ACQUIRED, 1, 1),
+                of(60, event::SWITCH, 0, 1), // suspended in its span
+                of(70, event::SWITCH, 0, 2),
+                of(75, event::END, 1, 0),
+                of(80, event::SWITCH, 0, 1),
+                of(95, event::END, 1, 0),
+            ],
+        );
+    let trace = Trace::open(&[place.write("a.ctrace", &made.0)]).unwrap();
+    let lanes = |tracks: &[u32]| {
+        let mut sink = Occupancy::new(&trace, tracks, (0, 100), 5);
+        tell(&trace, &mut sink, || Ok(())).unwrap();
+        assert_eq!(sink.width_ns(), 20);
+        sink.lanes().map(<[Part]>::to_vec).collect::<Vec<_>>()
+    };
+    let part = |run_ns, wait_ns| Part { run_ns, wait_ns };
+    let hub = vec![part(10, 0), part(10, 0), part(5, 0), part(10, 0), part(15, 0)];
+    let green = vec![part(5, 0), part(5, 15), part(15, 5), part(5, 0), part(0, 0)];
+    assert_eq!(lanes(&[1, 2]), [hub.clone(), green.clone()]);
+    assert_eq!(lanes(&[2]), [green]);
+    assert_eq!(lanes(&[99, 1]), [vec![Part::default(); 5], hub]);
+    let mut summary = Summary::new(&trace, 2);
+    tell(&trace, &mut summary, || Ok(())).unwrap();
+    let totals: Vec<_> =
+        summary.by_track().map(|t| (t.self_ns, t.wait_ns, t.suspended_ns, t.count)).collect();
+    assert_eq!(totals, [(0, 0, 0, 0), (50, 0, 45, 1), (30, 20, 10, 2)]);
 }

@@ -169,3 +169,34 @@ fn any_number_of_rings_and_chunks_comes_out_whole_and_in_order() {
         assert_eq!((untold.unwrap(), trace.events()), (Untold::default(), seen.len() as u64));
     }
 }
+
+#[test]
+fn traces_of_two_machines_are_put_on_one_clock_by_the_time_of_day() {
+    let place = Place::new();
+    let made = |boot_s: u64, from_ns: u64| {
+        let mut made = Made::with_clock(5, 0, from_ns, from_ns, 1_000_000_000);
+        made.0[48..56].copy_from_slice(&(boot_s * 1_000_000_000 + from_ns).to_le_bytes());
+        made.tracks(&[(1, track::THREAD, 0, 0, 6)])
+            .dropped(1, 3, from_ns, from_ns)
+            .events(1, &[at(from_ns + 10, event::INSTANT, 1)])
+    };
+    // Which booted 1,000 s later and saw the same moment 70 ns after the other; and one of the first boot again,
+    // whose time of day was set by a little meanwhile.
+    let second = 1_000_000_000;
+    let late = place.write("late.ctrace", &made(3_000, 70).0);
+    let early = place.write("early.ctrace", &made(2_000, 1_000 * second).0);
+    let again = place.write("again.ctrace", &made(2_000, 1_000 * second + 5).0);
+    let trace = Trace::open(&[&late, &early, &again]).unwrap();
+    assert_eq!(trace.moved, 1);
+    assert_eq!(trace.boot_ns, 2_000 * second);
+    let (seen, _) = read(&trace);
+    let told: Vec<_> = seen.iter().map(|(ns, track, ..)| (ns - 1_000 * second, track.as_str())).collect();
+    assert_eq!(told, [(10, "thread 6"), (15, "thread 6"), (80, "thread 6")]);
+    assert_eq!(trace.files[0].lost[0].from_ns, 1_000 * second + 70);
+    let pids: Vec<_> = trace.files.iter().map(|file| file.shown_pid()).collect();
+    assert_eq!(pids, [5 + (1 << 22), 5, 5]);
+    // Alone, and beside what booted earlier still.
+    assert_eq!(Trace::open(&[&late]).unwrap().moved, 0);
+    let trace = Trace::open_beside(&[&late], 1_000 * second).unwrap();
+    assert_eq!((trace.moved, read(&trace).0[0].0), (1, 2_000 * second + 80));
+}

@@ -1,8 +1,9 @@
 //! Files as a crash or an enemy leaves them.
 use contend_core::Error;
 use contend_core::ctrace::export::{Form, export};
-use contend_core::ctrace::format::{Event, chunk, event, track};
+use contend_core::ctrace::format::{Event, chunk, event, lock, track};
 use contend_core::ctrace::merge::merge;
+use contend_core::ctrace::occupancy::Occupancy;
 use contend_core::ctrace::reader::Trace;
 use contend_core::ctrace::spans::tell;
 use contend_core::ctrace::summary::Summary;
@@ -39,6 +40,9 @@ fn survive(place: &Place, bytes: &[u8]) -> Option<(u64, u64)> {
     let torn = trace.files[0].odd.torn_bytes;
     let mut summary = Summary::new(&trace, 2);
     tell(&trace, &mut summary, || Ok(())).unwrap();
+    let tracks: Vec<_> = (0..trace.tracks.len() as u32).collect();
+    let mut occupancy = Occupancy::new(&trace, &tracks, summary.period.unwrap_or_default(), 7);
+    tell(&trace, &mut occupancy, || Ok(())).unwrap();
     let mut trace = trace;
     for form in [Form::Perfetto, Form::Chrome] {
         let mut written = Vec::new();
@@ -63,6 +67,118 @@ fn a_file_cut_anywhere_gives_all_its_whole_chunks_and_says_what_is_torn() {
         assert!([0, 20, 50].contains(&events) && events >= before, "{length}: {events}");
         assert!(torn as usize <= length - 64);
         before = events;
+    }
+}
+
+/// One of everything that a file can hold, by a clock of its own.
+fn rich() -> Made {
+    let of = |ticks: u64, kind, id, value| Event::new(1_000 + 2 * ticks, kind, id, value);
+    Made::with_clock(7, 1, 1_000, 500, 2_000_000_000)
+        .strings(&[
+            (1, "main"),
+            (2, "green"),
+            (3, "boot"),
+            (4, "kind"),
+            (5, "remote"),
+            (6, "a.py:1"),
+            (7, "h\u{e9}"),
+            (1 << 24, "text"),
+        ])
+        .tracks(&[(9, track::PROCESS, 0, 1, 0), (1, track::THREAD, 9, 1, 70), (2, track::GREENLET, 1, 2, 0)])
+        .tracks(&[(3, track::THREAD, 9, 7, 71)])
+        .locks(&[
+            (1, lock::LOCK, 3, 6),
+            (2, lock::QUEUE, 2, 0),
+            (3, lock::SEMAPHORE, 1, 6),
+            (4, lock::REENTRANT, 0, 0),
+        ])
+        .events(
+            1,
+            &[
+                of(10, event::BEGIN, 3, 0),
+                Event::new(0, event::ARG, 4, 1 << 24),
+                Event::new(u64::MAX, event::INT, 7, 0),
+                Event::new(5, event::CPU, 0, 0),
+                of(20, event::LOCK_ACQUIRED, 1, 0),
+                of(30, event::SWITCH, 0, 2),
+                of(40, event::BEGIN, 7, 0),
+                of(50, event::FLOW_OUT, 3, 9),
+                Event::new(9, event::INT, 0, 0),
+                of(60, event::LOCK_WAIT, 3, 3),
+                of(70, event::SWITCH, 0, 1),
+            ],
+        )
+        .sync(1_000 + 30_000_000, 500 + 15_000_010)
+        .events(
+            3,
+            &[
+                of(25, event::LOCK_WAIT, 1, 1),
+                of(75, event::LOCK_ACQUIRED, 1, 1),
+                of(76, event::COUNTER, 7, 0),
+                Event::new(f64::NAN.to_bits(), event::FLOAT, 0, 0),
+                of(77, event::JOB_BEGIN, 3, 4),
+                of(78, event::QUEUE_PUT, 2, 3),
+                of(79, event::FLOW_IN, 3, 9),
+                Event::new(9, event::INT, 0, 0),
+                of(80, event::JOB_END, 3, 4),
+                of(81, event::LOCK_RELEASED, 1, 0),
+                of(82, event::INSTANT, 7, 0),
+            ],
+        )
+        .dropped(1, 5, 1_400, 1_500)
+        .events(
+            1,
+            &[of(90, event::SWITCH, 0, 2), of(95, event::LOCK_GIVEN_UP, 3, 0), of(99, event::END, 7, 1)],
+        )
+        .sync(1_000 + 60_000_000, 500 + 30_000_000)
+        .end(1_000 + 60_000_000)
+}
+
+#[test]
+fn any_cut_and_a_bit_turned_in_any_byte_of_a_rich_file_is_survived() {
+    let place = Place::new();
+    let whole = rich().0;
+    assert_eq!(survive(&place, &whole), Some((19, 0)));
+    for length in 0..whole.len() {
+        let found = survive(&place, &whole[..length]);
+        assert_eq!(found.is_none(), length < 64, "{length}");
+    }
+    for bit in (0..whole.len()).map(|byte| byte * 8 + byte * 5 % 8) {
+        let mut bytes = whole.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let found = survive(&place, &bytes);
+        // Only the mark and the version at its begin make a file none of ours.
+        assert!(found.is_some() || bit < 12 * 8, "bit {bit}");
+    }
+}
+
+/// Chunks whose sums are right again after bits in them were turned: the sum protects no longer.
+#[test]
+fn bits_turned_behind_the_sums_are_survived() {
+    let place = Place::new();
+    let whole = rich().0;
+    let mut chunks = Vec::new();
+    let mut at = 64;
+    while at + 16 <= whole.len() {
+        let word = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().unwrap());
+        let (kind, bytes) = (word(at), word(at + 4) as usize);
+        chunks.push((kind, whole[at + 16..at + 16 + bytes].to_vec()));
+        at += 16 + bytes.next_multiple_of(8);
+    }
+    let mut random = Random(99);
+    for round in 0..500 {
+        let mut made = Made(whole[..64].to_vec());
+        for (kind, payload) in &chunks {
+            let mut payload = payload.clone();
+            for _ in 0..random.below(4) {
+                let bit = random.below(payload.len() as u64 * 8) as usize;
+                payload[bit / 8] ^= 1 << (bit % 8);
+            }
+            if random.below(12) > 0 {
+                made = made.chunk(*kind, &payload);
+            }
+        }
+        assert!(survive(&place, &made.0).is_some(), "round {round}");
     }
 }
 

@@ -1,0 +1,131 @@
+"""The summary of a trace on the terminal: the answer in a line, then tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from contend.report.trace_summary import TraceSummary, answer
+from contend.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+ROWS = 10
+HOLDERS = 3
+
+
+def print_summary(summary: TraceSummary, console: Console) -> None:
+    """The answer in a line, then a table each for spans, locks, calls and repeats; what is empty is left out."""
+    from rich.text import Text
+
+    told = summary.told
+    processes = told["processes"]
+    console.print(
+        Text(
+            f"{summary.source}: {told['events']:,} events of {processes:,} process{'es' if processes != 1 else ''} in"
+            f" {format_duration(summary.length_ns)}"
+        )
+    )
+    console.print(Text(answer(summary), style="bold"))
+    for table in (_hottest(summary), _locks(summary), _remote(summary), _repeated(summary)):
+        if table is not None and table.row_count:
+            console.print(table)
+    for note in summary.notes:
+        console.print(Text(f"note: {note}", style="yellow"))
+
+
+def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
+    """The first column and `texts` are folded at need, the others numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, title=title, title_justify="left", title_style="", pad_edge=False)
+    for column in columns:
+        if column in (columns[0], *texts):
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _name(text: str) -> Text:
+    """On one line, whatever a program calls its spans."""
+    from rich.text import Text
+
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+
+
+def _hottest(summary: TraceSummary) -> Table:
+    """By self time, and by total where that brings others."""
+    by_total = sorted(summary.spans, key=lambda s: (-s.total_ns, s.name))[: ROWS // 2]
+    shown = list(summary.spans[:ROWS])
+    shown += [span for span in by_total if span not in shown]
+    suspended = any(span.suspended_ns for span in shown)
+    more = ["suspended"] if suspended else []
+    table = _table(
+        "Hottest spans", "span", "calls", "self", "total", "mean", "max", "lock waits", *more, "raised"
+    )
+    for span in shown:
+        cells = [span.self_ns, span.total_ns, span.total_ns // max(span.count, 1), span.max_ns, span.wait_ns]
+        times = [_time(ns) for ns in (cells + [span.suspended_ns] if suspended else cells)]
+        table.add_row(_name(span.name), f"{span.count:,}", *times, f"{span.raised:,}" if span.raised else "")
+    return table
+
+
+def _locks(summary: TraceSummary) -> Table:
+    held_by = "held by (of the time waited)"
+    columns = ("lock", "waits", "waited", "longest", "taken", "held", held_by)
+    table = _table("Most waited locks", *columns, texts=(held_by,))
+    for lock in [k for k in summary.locks if k.waits][:ROWS]:
+        whole = max(lock.wait_ns, 1)
+        # Nobody holds what is waited for at a queue or a condition.
+        holders = lock.holders if any(h.name != "unknown" for h in lock.holders) else ()
+        named = [f"{h.name} {100 * h.wait_ns / whole:.0f} %" for h in holders[:HOLDERS]]
+        left = len(holders) - HOLDERS
+        where = f" ({lock.site})" if lock.site and lock.site != lock.name else ""
+        many = f" ×{lock.instances:,}" if lock.instances > 1 else ""
+        table.add_row(
+            _name(f"{lock.name}{where}{many}"),
+            f"{lock.waits:,}",
+            _time(lock.wait_ns),
+            _time(lock.max_wait_ns),
+            f"{lock.holds:,}",
+            _time(lock.hold_ns),
+            _name(", ".join(named) + (f", {left} more" if left > 0 else "")),
+        )
+    return table
+
+
+def _remote(summary: TraceSummary) -> Table:
+    table = _table("Most frequent calls that leave the process", "call", "calls", "total", "mean", "max")
+    for span in summary.remote[:ROWS]:
+        mean = _time(span.remote_ns // span.remote)
+        table.add_row(
+            _name(span.name), f"{span.remote:,}", _time(span.remote_ns), mean, _time(span.remote_max_ns)
+        )
+    return table
+
+
+def _repeated(summary: TraceSummary) -> Table:
+    table = _table(
+        f"The same call {summary.least} times or more inside one span (remote first)",
+        "span",
+        "calls",
+        "spans",
+        "in all",
+        "most in one",
+        "time",
+        "remote",
+        texts=("calls",),
+    )
+    for row in summary.repeated[:ROWS]:
+        remote = f"{row.remote:,}" if row.remote else ""
+        counts = (f"{row.parents:,}", f"{row.calls:,}", f"{row.most:,}")
+        table.add_row(_name(row.parent), _name(row.child), *counts, _time(row.ns), remote)
+    return table
+
+
+def _time(ns: int) -> str:
+    return format_duration(ns) if ns else ""
