@@ -1,6 +1,6 @@
 """What it costs to read a trace: our exports and summary, beside VizTracer writing its own, in one run.
 
-    python bench/trace_export.py [--events 1000000 10000000] [--shapes calls tasks deep processes] [--rounds 5]
+    python bench/trace_export.py [--events 1000000 10000000] [--shapes calls tasks …] [--rounds 5]
                                  [--write docs/results/trace-export]
 
 "calls": the same program, two functions that call each other in a loop, is recorded by `contend.trace` and by VizTracer
@@ -8,12 +8,12 @@ until there are so many events (a begin and an end each; VizTracer's complete ev
 recording into a file, every time in a fresh process and in random order: ours reads its .ctrace file and writes
 Perfetto's protobuf or Chrome's JSON, or adds up the summary; VizTracer, which has no other converter, writes Chrome's
 JSON out of its memory, by `save` and by the faster `save` with dump_raw. Time is from the recording to the closed file
-(wall and CPU, medians); memory is what the process grew by at its peak, so VizTracer's buffer of events is not in it;
-it is as large as the trace. More than 1,000,000 events are not asked of VizTracer's `save`: it needs gigabytes. "page"
+(wall and CPU, medians); memory is what the process grew by at its peak, and that peak in all, which VizTracer's buffer
+of events is in. More than 1,000,000 events are not asked of VizTracer's `save`: it needs gigabytes. "page"
 is all of `contend report TRACE`: the summary, the timeline's second reading, and the HTML page.
 
 Other shapes are read by ours alone, with the first number of events: "tasks": 10,000 asyncio tasks, a track each;
-"deep": recursion 10,000 spans deep; "processes": 500 processes, a file each.
+"deep": recursion 10,000 spans deep; "names": 100,000 of them; "processes": 500 processes, a file each.
 """
 
 from __future__ import annotations
@@ -82,6 +82,12 @@ def loop():
     thread = threading.Thread(target=all_of_it)
     thread.start(); thread.join()
 """,
+    "names": """
+def loop():
+    for _ in range(events // 200_000):
+        for i in range(100_000):
+            with trace.span(f"step {i}"): pass
+""",
     "processes": """
 import os
 @trace.traced
@@ -98,16 +104,22 @@ def loop():
 }
 
 MEASURED = """
-import json, os, resource, sys, time
+import json, os, sys, time
+def memory(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(key))
 events, source, target = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 {before}
-rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # the peak begins anew: proc(5)
+rss = memory("VmRSS")
 cpu, wall = time.process_time(), time.monotonic()
 {measured}
 wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - rss
+grown = memory("VmHWM") - rss
 size = os.path.getsize(target) if os.path.exists(target) else 0
-print(json.dumps({{"wall_s": wall, "cpu_s": cpu, "grown_kib": grown, "bytes": size}}))
+print(json.dumps({{"wall_s": wall, "cpu_s": cpu, "grown_kib": grown, "peak_kib": memory("VmHWM"),
+                  "bytes": size}}))
 """
 
 OURS = "from contend import _native"
@@ -179,6 +191,7 @@ def line(shape: str, events: int, arm: str, found: Round) -> str:
     return (
         f"| {shape} | {events:,} | {arm} | {found['wall_s']:.3f} [{found['least_wall_s']:.3f}, {found['most_wall_s']:.3f}]"
         f" | {found['cpu_s']:.3f} | {events / found['wall_s'] / 1e6:.2f} | {found['grown_kib'] / 1024:.0f}"
+        f" | {found['peak_kib'] / 1024:.0f}"
         f" | {found['bytes'] / events:.1f} |"
     )
 
@@ -196,8 +209,8 @@ def main() -> None:
     sizes += [(shape, given.events[0]) for shape in given.shapes if shape != "calls"]
     results = {what: size(*what, given.rounds) for what in sizes}
     table = [
-        "| shape | events | arm | wall s [least, most] | CPU s | million events a s | MiB grown by | bytes an event |",
-        "|---|---:|---|---:|---:|---:|---:|---:|",
+        "| shape | events | arm | wall s [least, most] | CPU s | million events a s | MiB more | MiB in all | bytes each |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
     ]
     table += [line(*what, arm, found) for what, arms in results.items() for arm, found in arms.items()]
     print("\n".join(table))

@@ -122,9 +122,9 @@ def ctrace_summary(paths: Sequence[str], least: int = 5, lanes: int = 0, parts: 
     kind: instances, waits, wait_ns, max_wait_ns, given_up, holds, hold_ns, max_hold_ns. holders: lock (row of locks),
     span (innermost one of who held it when a wait began; else empty, and track is its name), waits, wait_ns. repeated:
     parent, child, and of those parents that hold `least` or more: parents, calls, most (in one), ns, remote. files, the
-    processes: name, pid, shown_pid, parent, start_ns (CLOCK_BOOTTIME), boot_ns, events, lost, torn_bytes, closed (1: by itself),
-    readings (of both clocks; 0: ticks are ns), off_line_ns (how far these lie off a straight line at most). tracks: how
-    many had spans or waits. With `lanes`, the events are read again for a picture of the tracks with the most time in
+    processes: name, pid, shown_pid, parent, start_ns (CLOCK_BOOTTIME), boot_ns, events, lost, torn_bytes, closed (1: by
+    itself), readings (of both clocks; 0: ticks are ns), off_line_ns (how far these lie off a straight line at most).
+    tracks: how many had spans or waits. With `lanes`, the events are read again for a picture of the tracks with the most time in
     spans and waits: lanes, by track: name, thread (it runs on), file (row of files), kind, self_ns, wait_ns,
     suspended_ns, and width_ns, run, wait: the period in `parts` parts of that width, the time in each that it ran in
     spans and that it waited for locks, ns, one lane after the other.

@@ -118,13 +118,15 @@ def test_every_kind_of_event_arrives_as_it_was(tmp_path: Path, form: str) -> Non
 
 
 def test_tracks_lie_below_their_process_thread_and_lock(tmp_path: Path) -> None:
-    threads, greenlets, locks, instants = asked(
+    threads, greenlets, parents, locks, instants = asked(
         save_all(tmp_path / "t", [service(100), service(200)]),
         "perfetto",
         "select p.name, p.pid, t.name, t.tid from thread t join process p using (upid) where p.pid > 0"
         " order by p.pid, t.tid",
         "select s.name, t.name from slice s join thread_track k on s.track_id = k.id join thread t using (utid)"
         " where k.name = 'GreenThread-7'",
+        "select k.name, p.name from track k left join track p on k.parent_id = p.id where k.name in"
+        " ('GreenThread-7', 'inbox length') order by 1",
         "select k.name, p.name, count(*), sum(s.dur) from slice s join track k on s.track_id = k.id"
         " join track p on k.parent_id = p.id where p.name = 'locks' group by 1, 2, k.id",
         "select name, ts, dur from slice where name = 'mark'",
@@ -136,6 +138,7 @@ def test_tracks_lie_below_their_process_thread_and_lock(tmp_path: Path) -> None:
         ("nova-compute", 200, "worker", 201),
     ]
     assert greenlets == [("build", "MainThread")] * 2
+    assert parents == [("GreenThread-7", "on MainThread")] * 2 + [("inbox length", "locks")] * 2
     assert locks == [("compute_resources (manager.py:91)", "locks", 2, 1_500)] * 2
     assert instants == [("mark", 2_650, 0)] * 2
 

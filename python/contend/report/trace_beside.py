@@ -27,11 +27,12 @@ _FIRST_UUID = 1 << 40  # above all that a trace has
 _HOST_PID = (1 << 31) - 1  # in Chrome's JSON the host is a process; downwards, one a recording
 _JSON_END = b"\n]}\n"
 
+_GAUGE = "memory"  # what a process has whether it does anything or not
 # Counter: its unit, and its value out of a row of process_use.
 _OWN: Mapping[str, tuple[str, str]] = {
     "CPU use": ("CPUs", "(user_ns + system_ns) / interval_ns"),
     "run delay": ("threads waiting", "run_delay_ns / interval_ns"),
-    "memory": ("MiB", "rss_bytes / 1048576"),
+    _GAUGE: ("MiB", "rss_bytes / 1048576"),
     "disk": ("MB/s", "(read_bytes + write_bytes) * 1e3 / interval_ns"),
 }
 
@@ -125,7 +126,8 @@ def own_counters(run: RunDirectory, boot: int, files: Mapping[str, Any]) -> Iter
             drawn.add((shown, start_ns))
             rows = _rows(connection, pid, start_ns)
             for at, (name, (unit, _)) in enumerate(_OWN.items(), start=2):
-                points = list(_steps([(row[0], row[1], row[at]) for row in rows]))
+                own = [(row[0], row[1], row[at]) for row in rows]
+                points = list(_steps(own, idle_is_zero=name != _GAUGE))
                 if any(value for _, value in points):
                     yield Own(shown, track, name, unit, points)
 
@@ -139,7 +141,9 @@ def _rows(connection: duckdb.DuckDBPyConnection, pid: int, start_ns: int) -> lis
     ).fetchall()
 
 
-def _steps(rows: Sequence[tuple[int, int, float]]) -> Iterator[tuple[int, float]]:
+def _steps(
+    rows: Sequence[tuple[int, int, float]], *, idle_is_zero: bool = True
+) -> Iterator[tuple[int, float]]:
     """A point an interval; who did nothing has no row, and used nothing until the next.
 
     >>> list(_steps([(100, 10, 0.5), (110, 10, 1.0), (200, 10, 0.25)]))
@@ -148,7 +152,7 @@ def _steps(rows: Sequence[tuple[int, int, float]]) -> Iterator[tuple[int, float]
     ended = None
     for t_ns, interval_ns, value in rows:
         middle = t_ns - interval_ns // 2
-        if ended is not None and t_ns - interval_ns > ended + interval_ns // 4:
+        if idle_is_zero and ended is not None and t_ns - interval_ns > ended + interval_ns // 4:
             yield ended + interval_ns // 2, 0.0
         ended = t_ns
         yield middle, float(f"{value:.4g}")

@@ -126,7 +126,7 @@ Rows = tuple[tuple[str, ...], list[tuple[str, list[Cell]]]]
 def _spans(summary: TraceSummary) -> Rows:
     shown = summary.spans[:ROWS]
     suspended, cpu = any(s.suspended_ns for s in shown), any(s.cpu_ns for s in shown)
-    headers = ("span", "calls", "self", "total", "mean", "longest", "lock waits")
+    headers: tuple[str, ...] = ("span", "calls", "self", "total", "mean", "longest", "lock waits")
     headers += ("suspended",) * suspended + ("CPU",) * cpu + ("raised",)
     most = max((span.self_ns for span in shown), default=0)
     rows = []

@@ -139,7 +139,7 @@ impl<'t, W: Write> Chrome<'t, W> {
                     format!("lock {} {}", trace.names.text(here.name), trace.names.text(here.site))
                 }
                 Plot::Job { name, .. } => format!("job {}", trace.names.text(name)),
-                Plot::Locks(_) | Plot::Length(_) | Plot::Counter { .. } => String::new(),
+                Plot::Locks(_) | Plot::Tasks(_) | Plot::Length(_) | Plot::Counter { .. } => String::new(),
             };
             self.buffer.push(b',');
             self.metadata("thread_name", pid, Some(tid), title.trim_end());

@@ -36,8 +36,13 @@ impl<W: Write> Perfetto<'_, W> {
                 bytes(&mut about, 4, &inner);
             }
             _ => {
-                let parent = here.parent.unwrap_or(self.trace.files[here.file as usize].process);
-                let parent = self.track(parent);
+                let parent = match here.parent {
+                    // Below a line of their own, which can be folded: they may be thousands.
+                    Some(thread) if self.trace.tracks[thread as usize].kind == track::THREAD => {
+                        self.plot(Plot::Tasks(thread))
+                    }
+                    other => self.track(other.unwrap_or(self.trace.files[here.file as usize].process)),
+                };
                 number(&mut about, 5, parent);
                 bytes(&mut about, 2, name);
                 number(&mut about, 15, 2); // not one with others of its name
@@ -72,6 +77,10 @@ impl<W: Write> Perfetto<'_, W> {
         number(&mut about, 1, uuid);
         let (name, parent) = match plot {
             Plot::Track(track) => (String::new(), self.track(track)),
+            Plot::Tasks(thread) => {
+                let name = trace.names.text(trace.tracks[thread as usize].name);
+                (format!("on {name}"), self.track(thread))
+            }
             Plot::Locks(file) => ("locks".to_owned(), self.process(file)),
             Plot::Lock { lock, .. } => {
                 number(&mut about, 15, 3); // one with others of its key

@@ -8,6 +8,8 @@ pub(super) enum Plot {
     Track(u32),
     /// What the locks of a file are below.
     Locks(u32),
+    /// What the greenlets and tasks of a thread are below.
+    Tasks(u32),
     Lock {
         lock: u32,
         lane: u32,
