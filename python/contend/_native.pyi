@@ -103,7 +103,8 @@ def ctrace_export(paths: Sequence[str], form: str, target: str, first_boot_ns: i
     Streams: memory grows with what is defined (names, tracks, locks), not with the events. Returns counts: events,
     processes, tracks, bytes (written), lost (not recorded), torn_bytes, not_closed (files without an end), open_at_end,
     cut, ends_alone, overtaken, released_unheld, out_of_order, unknown_tracks, unknown_locks, stray_details, incomplete,
-    bad_records, bad_syncs, unknown_chunks, missing, moved (files of another boot); passed_over, files of a directory
+    bad_records, bad_syncs, unknown_chunks, missing, moved (files of another boot),
+    too_deep (spans left out); passed_over, files of a directory
     that are no traces, with why; boot_ns, when the clock began (0: unknown); and files, a table (see ctrace_summary),
     whose rows in Perfetto's form are the tracks 1 and up.
 
@@ -124,10 +125,10 @@ def ctrace_summary(paths: Sequence[str], least: int = 5, lanes: int = 0, parts: 
     parent, child, and of those parents that hold `least` or more: parents, calls, most (in one), ns, remote. files, the
     processes: name, pid, shown_pid, parent, start_ns (CLOCK_BOOTTIME), boot_ns, events, lost, torn_bytes, closed (1: by
     itself), readings (of both clocks; 0: ticks are ns), off_line_ns (how far these lie off a straight line at most).
-    tracks: how many had spans or waits. With `lanes`, the events are read again for a picture of the tracks with the most time in
-    spans and waits: lanes, by track: name, thread (it runs on), file (row of files), kind, self_ns, wait_ns,
-    suspended_ns, and width_ns, run, wait: the period in `parts` parts of that width, the time in each that it ran in
-    spans and that it waited for locks, ns, one lane after the other.
+    tracks: how many had spans or waits. With `lanes`, the events are read again for a picture of the tracks with the
+    most time in spans and waits: lanes, by track: name, thread (it runs on), file (row of files), kind, self_ns,
+    wait_ns, suspended_ns, and width_ns, run, wait: the period in `parts` parts of that width, the time in each that
+    it ran in spans and that it waited for locks, ns, one lane after the other.
 
     Raises BadInput, HostFailed, KeyboardInterrupt.
     """

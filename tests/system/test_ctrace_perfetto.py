@@ -258,6 +258,26 @@ def test_random_programs_keep_every_slice_to_the_nanosecond(tmp_path: Path, form
     assert found == exact
 
 
+def test_spans_that_lie_too_deep_are_left_out_and_those_around_them_whole(tmp_path: Path) -> None:
+    made = Made(1)
+    made.track(1, c.THREAD, "main", tid=1)
+    name = made.string("down")
+    begins = [event(at, c.BEGIN, name) for at in range(10_000)]
+    ends = [event(20_000 - at, c.END, name) for at in range(9_999, -1, -1)]
+    made.events(1, [*begins, event(10_000, c.INSTANT, made.string("bottom")), *ends])
+    directory = save_all(tmp_path / "t", [made])
+    slices, bottom = asked(
+        directory,
+        "perfetto",
+        "select count(*), max(depth), sum(dur = 2 * (10000 - ts)) from slice where name = 'down'",
+        "select ts, dur from slice where name = 'bottom'",
+    )
+    assert slices == [(511, 510, 511)]
+    assert bottom == [(10_000, 0)]
+    assert export_trace(directory, "perfetto", tmp_path / "o")["too_deep"] == 10_000 - 511
+    assert export_trace(directory, "chrome", tmp_path / "o")["too_deep"] == 0
+
+
 PROGRAM = """
 import os, sys, threading, time
 from contend import trace

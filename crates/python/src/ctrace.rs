@@ -140,6 +140,7 @@ pub fn ctrace_export<'py>(
     })?;
     let dict = told(py, &trace, done.unbalanced, done.untold)?;
     dict.set_item("bytes", done.bytes)?;
+    dict.set_item("too_deep", done.too_deep)?;
     dict.set_item("boot_ns", trace.boot_ns)?;
     dict.set_item("files", files(py, &trace)?)?;
     Ok(dict)

@@ -27,6 +27,10 @@ _WORDS = {
         "processes did not close their files: they end with their last spills",
     ),
     "open_at_end": ("span or hold was open at the end", "spans and holds were open at the end"),
+    "too_deep": (
+        "span is left out: Perfetto has room for 511 inside each other",
+        "spans are left out: Perfetto has room for 511 inside each other",
+    ),
     "cut": ("span ended with the one around it", "spans ended with those around them"),
     "ends_alone": ("end has no begin", "ends have no begin"),
     "overtaken": (

@@ -22,6 +22,8 @@ pub enum Form {
 pub struct Exported {
     /// Written.
     pub bytes: u64,
+    /// Slices that are left out: deeper inside each other than the form has room for.
+    pub too_deep: u64,
     /// What did not fit together.
     pub unbalanced: Unbalanced,
     /// What could not be used.
@@ -38,7 +40,7 @@ pub fn export<W: Write>(
     out: W,
     go_on: impl FnMut() -> Result<()>,
 ) -> Result<Exported> {
-    let (bytes, (unbalanced, untold)) = match form {
+    let ((bytes, too_deep), (unbalanced, untold)) = match form {
         Form::Perfetto => {
             perfetto::add_names(trace);
             let mut sink = Perfetto::new(trace, out);
@@ -48,8 +50,8 @@ pub fn export<W: Write>(
         Form::Chrome => {
             let mut sink = Chrome::new(trace, out);
             let told = tell(trace, &mut sink, go_on)?;
-            (sink.finish()?, told)
+            ((sink.finish()?, 0), told)
         }
     };
-    Ok(Exported { bytes, unbalanced, untold })
+    Ok(Exported { bytes, too_deep, unbalanced, untold })
 }

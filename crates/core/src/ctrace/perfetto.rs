@@ -16,6 +16,9 @@ use super::spans::{At, Ending, Sink, Title, Value};
 use crate::{Error, Result};
 
 const BUFFER_BYTES: usize = 1 << 20;
+/// Slices inside each other on one track. Perfetto has room for 512 (kMaxDepth of its slice_tracker.cc) and takes deeper
+/// ones for unfinished; one is left for an instant.
+const MOST_DEPTH: u32 = 511;
 /// Of packets with absolute times.
 const MAIN_SEQUENCE: u64 = 1;
 const FIRST_RING_SEQUENCE: u64 = 2;
@@ -49,6 +52,9 @@ pub struct Perfetto<'t, W: Write> {
     pub(super) interned: Vec<u8>,
     pub(super) scratch: Vec<u8>,
     pub(super) keys: [u32; KEYS.len()],
+    /// Open slices of each track, and how many were too deep to be written.
+    depths: Vec<u32>,
+    too_deep: u64,
     written: u64,
 }
 
@@ -68,6 +74,8 @@ impl<'t, W: Write> Perfetto<'t, W> {
             interned: Vec::new(),
             scratch: Vec::new(),
             keys,
+            depths: vec![0; trace.tracks.len()],
+            too_deep: 0,
             written: 0,
         };
         // What clock the whole trace is on.
@@ -80,11 +88,11 @@ impl<'t, W: Write> Perfetto<'t, W> {
         new
     }
 
-    /// Bytes written, when all is told.
+    /// Bytes written, when all is told, and how many slices are left out because they lie too deep.
     ///
     /// # Errors
     /// [`Error::System`] where they cannot be written.
-    pub fn finish(mut self) -> Result<u64> {
+    pub fn finish(mut self) -> Result<(u64, u64)> {
         for file in &self.trace.files {
             for lost in &file.lost {
                 let uuid = self.track(self.trace.rings[lost.ring as usize].track);
@@ -103,7 +111,22 @@ impl<'t, W: Write> Perfetto<'t, W> {
         }
         self.flush()?;
         self.out.flush().map_err(cannot_write)?;
-        Ok(self.written)
+        Ok((self.written, self.too_deep))
+    }
+
+    /// A slice begins on that track: whether it is written.
+    fn enters(&mut self, track: u32) -> bool {
+        let depth = &mut self.depths[track as usize];
+        *depth += 1;
+        self.too_deep += u64::from(*depth > MOST_DEPTH);
+        *depth <= MOST_DEPTH
+    }
+
+    /// The one that began last ends: whether it was written.
+    fn leaves(&mut self, track: u32) -> bool {
+        let depth = &mut self.depths[track as usize];
+        *depth = depth.saturating_sub(1);
+        *depth < MOST_DEPTH
     }
 
     #[cold]
@@ -200,6 +223,9 @@ impl<W: Write> Sink for Perfetto<'_, W> {
         holder: Option<u32>,
         details: &[Event],
     ) -> Result<()> {
+        if !self.enters(track) {
+            return Ok(());
+        }
         let uuid = self.track(track);
         match what {
             Title::Span(name) => self.name(at, name),
@@ -224,6 +250,9 @@ impl<W: Write> Sink for Perfetto<'_, W> {
     }
 
     fn end(&mut self, at: At, track: u32, _: Title, how: Ending, details: &[Event]) -> Result<()> {
+        if !self.leaves(track) {
+            return Ok(());
+        }
         let uuid = self.track(track);
         self.ending(at, how);
         self.details(at, details);
@@ -231,6 +260,9 @@ impl<W: Write> Sink for Perfetto<'_, W> {
     }
 
     fn stint_begin(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
+        if !self.enters(thread) {
+            return Ok(());
+        }
         let uuid = self.track(thread);
         self.track_name(at, track);
         self.category(at, Category::Switch);
@@ -238,6 +270,9 @@ impl<W: Write> Sink for Perfetto<'_, W> {
     }
 
     fn stint_end(&mut self, at: At, thread: u32, _: u32) -> Result<()> {
+        if !self.leaves(thread) {
+            return Ok(());
+        }
         let uuid = self.track(thread);
         self.packet(at, Type::End, uuid)
     }
