@@ -16,7 +16,7 @@ use super::spans::{At, Ending, Sink, Title, Value};
 use crate::{Error, Result};
 
 const BUFFER_BYTES: usize = 1 << 20;
-/// Slices inside each other on one track. Perfetto has room for 512 (kMaxDepth of its slice_tracker.cc) and takes deeper
+/// Slices inside each other on one track. Perfetto has room for 512 (kMaxDepth of its slice_tracker.h) and takes deeper
 /// ones for unfinished; one is left for an instant.
 const MOST_DEPTH: u32 = 511;
 /// Of packets with absolute times.
