@@ -72,7 +72,8 @@ def command(
     """Run COMMAND and record what its Python processes do, from their first import on, children too.
 
     On record are the locks, conditions, semaphores and queues of `threading` and `queue` (who waits, for whom, how
-    long), asyncio tasks and greenlets, pools of threads, subprocesses, and the functions that --include names when
+    long), asyncio tasks and greenlets, pools of threads, subprocesses, locks of oslo.concurrency, calls by RPC, SQL,
+    HTTP and libvirt, requests that are served (docs/guides/tracing.md), and the functions that --include names when
     their modules are imported (the script itself, __main__, is none). The command keeps its input, output, terminal
     and exit code (128 + N after signal N). A Python started with -I, -E or -S is not reached.
 
