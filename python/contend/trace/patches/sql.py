@@ -15,87 +15,68 @@ from contend.trace import locks
 from contend.trace.patches.sql_text import title, without_values
 
 _MOST_STATEMENTS = 4096
-# Titles of statements that were seen, and their texts where these are longer, by dialect and statement.
-_seen: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
-
-
-def _said(dialect: str, statement: str) -> tuple[str, dict[str, str]]:
-    """What a span is called, and its arguments."""
-    said = _seen.get((dialect, statement))
-    if said is None:
-        text = without_values(statement, dialect)
-        short = title(text)
-        told = {"kind": "remote"} if short == text else {"kind": "remote", "statement": text}
-        if len(_seen) >= _MOST_STATEMENTS:
-            _seen.clear()
-        said = _seen[dialect, statement] = (short, told)
-    return said
-
-
-def patch_statements(module: Any) -> None:
-    """By SQLAlchemy's own events, of every engine."""
-    listen, engine = module.event.listen, module.engine.Engine
-    listen(engine, "before_cursor_execute", _begins)
-    listen(engine, "after_cursor_execute", _ends)
-    listen(engine, "handle_error", _fails)
-
-
-def _begins(
-    connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool
-) -> None:
-    if not trace_on():
-        return
-    name, told = _said(connection.dialect.name, statement)
-    span = Span(name, **told, sets=len(parameters)) if many else Span(name, **told)
-    connection._contend_span = span.__enter__()
-
-
-def _ends(
-    connection: Any, cursor: Any, _statement: str, _parameters: Any, _context: Any, _many: bool
-) -> None:
-    span = connection.__dict__.pop("_contend_span", None)
-    if span is not None:
-        rows = cursor.rowcount
-        if isinstance(rows, int) and rows >= 0:  # otherwise it is not known yet
-            span.end(rows=rows)
-        else:
-            span.end()
-
-
-def _fails(failure: Any) -> None:
-    span = getattr(failure.connection, "__dict__", {}).pop("_contend_span", None)
-    if span is not None:
-        error = failure.original_exception
-        span.__exit__(type(error), error, None)
-
-
-def patch_dialect(module: Any) -> None:
-    """Also where the pool rolls back what comes in."""
-    dialect = module.DefaultDialect
-    dialect.do_commit = _call(dialect.do_commit, "COMMIT")
-    dialect.do_rollback = _call(dialect.do_rollback, "ROLLBACK")
-
-
-def _call(original: Callable[..., Any], name: str) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(self: Any, connection: Any) -> Any:
-        with Span(name, kind="remote"):
-            return original(self, connection)
-
-    return call
 
 
 def patch_engines(module: Any) -> None:
-    """A pool is called by what its engine connects to."""
+    """What an engine's dialect asks of its driver, whatever class it is of; a pool is called by what it connects to."""
     original = module.create_engine
 
     @functools.wraps(original)
     def create_engine(*args: Any, **options: Any) -> Any:
         engine = original(*args, **options)
+        dialect = engine.dialect
+        if "_contend_traced" not in dialect.__dict__:
+            dialect._contend_traced = True
+            for name in ("do_execute", "do_execute_no_params", "do_executemany"):
+                setattr(dialect, name, _executes(getattr(dialect, name), dialect.name))
+            # Also where the pool rolls back what comes in.
+            dialect.do_commit = _call(dialect.do_commit, "COMMIT")
+            dialect.do_rollback = _call(dialect.do_rollback, "ROLLBACK")
         _prepare(engine.pool, _named(engine.url))
         return engine
 
     module.create_engine = create_engine
+
+
+def _executes(original: Callable[..., Any], dialect: str) -> Callable[..., Any]:
+    """(cursor, statement, parameters…): of these the parameters are never looked at."""
+    said: dict[str, tuple[str, dict[str, str]]] = {}
+
+    @functools.wraps(original)
+    def execute(cursor: Any, statement: str, *args: Any, **options: Any) -> Any:
+        if not trace_on() or not isinstance(statement, str):
+            return original(cursor, statement, *args, **options)
+        name, told = said.get(statement) or _learn(said, statement, dialect)
+        with Span(name, **told) as span:
+            result = original(cursor, statement, *args, **options)
+            rows = cursor.rowcount
+            if isinstance(rows, int) and rows >= 0:  # otherwise it is not known yet
+                span.end(rows=rows)
+            return result
+
+    return execute
+
+
+def _learn(
+    said: dict[str, tuple[str, dict[str, str]]], statement: str, dialect: str
+) -> tuple[str, dict[str, str]]:
+    """What a span of that statement is called, and its arguments; remembered."""
+    text = without_values(statement, dialect)
+    short = title(text)
+    told = {"kind": "remote"} if short == text else {"kind": "remote", "statement": text}
+    if len(said) >= _MOST_STATEMENTS:
+        said.clear()
+    said[statement] = (short, told)
+    return short, told
+
+
+def _call(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(connection: Any) -> Any:
+        with Span(name, kind="remote"):
+            return original(connection)
+
+    return call
 
 
 def _named(url: Any) -> str:
