@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-
 from contend.trace.imports import Hook, when_imported
 from contend.trace.patches import http_client, http_server, libvirt_calls, named_locks, rpc, sql
 
@@ -40,19 +37,4 @@ _HOOKS: dict[str, Hook] = {
 def apply() -> None:
     """All of them, now or as soon as their library is imported."""
     for name, hook in _HOOKS.items():
-        when_imported(name, _or_as_it_is(hook))
-
-
-def _or_as_it_is(hook: Hook) -> Hook:
-    """A library of a version that is made otherwise runs as it is, and that is said."""
-
-    def patch(module: ModuleType) -> None:
-        try:
-            hook(module)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the import succeeds as without us
-            print(
-                f"contend.trace: {module.__name__} is not on record: {type(error).__name__}: {error}",
-                file=sys.stderr,
-            )
-
-    return patch
+        when_imported(name, hook)
