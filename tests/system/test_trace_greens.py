@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from support.ctrace_events import FLOW_IN, FLOW_OUT, LOCK_WAIT, Event, Trace, read_all
+from support.ctrace_events import (
+    FLOW_IN,
+    FLOW_OUT,
+    LOCK_ACQUIRED,
+    LOCK_GIVEN_UP,
+    LOCK_WAIT,
+    Event,
+    Trace,
+    read_all,
+)
 from support.prerequisites import need
 from support.traced_program import CONTEND, PATH, traced
 
@@ -225,6 +234,82 @@ def test_drop_ins_made_before_and_after_the_monkey_patch_wait_as_greenlets_do(
 ) -> None:
     natives = "from _thread import start_new_thread as start_native\nfrom time import sleep as time_sleep\n"
     plain(patched(library, EXISTING_USED, before=natives + EXISTING), tmp_path)
+
+
+AFTERWARDS = """
+from contend import trace
+import threading
+trace.start(DIRECTORY)
+queue = trace.Queue(2)
+lock = trace.Lock()
+ordered = trace.PriorityQueue()
+def put():
+    for item in range(5): queue.put(item)
+    with lock: queue.put("end")
+lock.acquire()
+thread = threading.Thread(target=put)
+thread.start()
+assert [queue.get(timeout=5) for _ in range(5)] == list(range(5))
+lock.release(); thread.join()
+assert queue.get() == "end"
+ordered.put(2); ordered.put(1)
+assert ordered.get() == 1
+with trace.Semaphore(), trace.RLock(), trace.Condition(): pass
+trace.stop()
+"""
+
+
+@LIBRARIES
+def test_the_library_is_imported_after_the_monkey_patch(library: str, tmp_path: Path) -> None:
+    plain(patched(library, AFTERWARDS), tmp_path)
+    (told,) = read_all(tmp_path / "own")
+    assert "lock" in {wait.name for wait in told.of(LOCK_WAIT)}
+
+
+RANDOM = """
+from contend import trace
+import random, threading
+kill = getattr(sys.modules["%s"], "kill")
+draw = random.Random(4711)
+locks = [trace.Lock(name="ours"), trace.RLock(name="again"), threading.Lock(), threading.RLock(), trace.Condition(name="changed")]
+inside = [0] * len(locks)
+ended = []
+def work(number):
+    try:
+        for _ in range(20):
+            at = draw.randrange(len(locks))
+            if locks[at].acquire(timeout=draw.choice([-1, 5, 0.001])):
+                try:
+                    inside[at] += 1
+                    assert inside[at] == 1, "two hold it"
+                    sleep(draw.choice([0, 0, 0.0005]))
+                finally:
+                    inside[at] -= 1
+                    locks[at].release()
+            else: sleep(0)
+    finally: ended.append(number)
+greens = [spawn(work, number) for number in range(30)]
+while len(ended) < 20: sleep(0.001)
+for one in greens[::3]: kill(one)
+for one in greens[1::3] + greens[2::3]: (one.wait if hasattr(one, "wait") else one.join)()
+sleep(0.01)
+assert sorted(ended) == list(range(30)) and inside == [0] * len(locks)
+assert all(lock.acquire(timeout=1) for lock in locks)
+"""
+
+
+@LIBRARIES
+def test_waits_that_time_out_and_greenlets_that_are_killed(library: str, tmp_path: Path) -> None:
+    (told,) = traced(tmp_path, "import sys\n" + patched(library, RANDOM % library))
+    waiting: dict[int, list[str]] = {}
+    for event in told.of(LOCK_WAIT, LOCK_ACQUIRED, LOCK_GIVEN_UP):
+        open_ = waiting.setdefault(event.track, [])
+        if event.kind == LOCK_WAIT:
+            open_.append(event.name)
+        elif event.kind == LOCK_GIVEN_UP or event.value:
+            assert open_.pop() == event.name
+    assert not any(waiting.values())
+    assert {"ours", "again"} <= {wait.name for wait in told.of(LOCK_WAIT)}
 
 
 RUN_BOTH_WAYS = """

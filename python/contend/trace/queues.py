@@ -33,12 +33,16 @@ class Queue(queue.Queue[T]):
     # queue.Queue calls these two with its mutex held.
     def _put(self, item: Any) -> None:
         super()._put(item)
-        self._waits.put(self._qsize())
+        self._waits.put(self._length())
 
     def _get(self) -> T:
         item: T = super()._get()
-        self._waits.got(self._qsize())
+        self._waits.got(self._length())
         return item
+
+    def _length(self) -> int:
+        # Where the module was monkey-patched before: eventlet's has qsize only, which takes no lock.
+        return int(getattr(self, "_qsize", self.qsize)())
 
 
 class LifoQueue(Queue[T], queue.LifoQueue[T]):
