@@ -271,7 +271,8 @@ from contend import trace
 import random, threading
 kill = getattr(sys.modules["%s"], "kill")
 draw = random.Random(4711)
-locks = [trace.Lock(name="ours"), trace.RLock(name="again"), threading.Lock(), threading.RLock(), trace.Condition(name="changed")]
+locks = [trace.Lock(name="ours"), trace.RLock(name="again"), trace.Condition(name="changed")]
+locks += [threading.Lock(), threading.RLock()]
 inside = [0] * len(locks)
 ended = []
 def work(number):

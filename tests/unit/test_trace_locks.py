@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import random
 import signal
+import sys
 import threading
 import time
 import unittest
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from contend import trace
+from contend.trace.names import describe
 from support.ctrace_events import (
     LOCK_ACQUIRED,
     LOCK_GIVEN_UP,
@@ -352,3 +354,60 @@ def test_locks_survive_random_use_with_recording_switched_at_random(tmp_path: Pa
     for thread in threads:
         thread.join()
     assert not wrong and not lock.locked()
+
+
+NAMED = """
+class Service:
+    def __init__(self):
+        self.one = Lock()
+        self.two, self.three = Lock(), Lock()
+        self.four, self.five, self.six = Lock(), make(), Lock()
+        self.seven, self.eight, self.nine, self.ten = Lock(), Lock(), Lock(), dict(a=Lock())
+        self.box = Box(Lock())
+        self.by_name = {"a": Lock(), "b": Lock()}
+        self.typed: object = Lock()
+        self.first = self.second = Lock()
+        local, self.held[0] = Lock(), Lock()
+        either = Lock() if self else Lock()
+class Box:
+    def __init__(self, lock): pass
+def make():
+    return Lock()
+"""
+
+
+def test_a_lock_is_called_what_it_is_assigned_to() -> None:
+    found: list[str] = []
+
+    def noted() -> object:
+        frame = sys._getframe(1)
+        found.append(describe(None, frame.f_code, frame.f_lasti)[0])
+        return object()
+
+    module: dict[str, object] = {"Lock": noted}
+    exec(compile(NAMED, "named.py", "exec"), module)
+    service = module["Service"]
+    assert isinstance(service, type)
+    service.held = {}  # type: ignore[attr-defined]
+    service()
+    names = [
+        "one",
+        "two",
+        "three",
+        "four",
+        "",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "",
+        "",
+        "by_name",
+        "by_name",
+        "typed",
+    ]
+    expected = [f"Service.{name}" if name else "" for name in names]
+    assert found[: len(expected)] == expected
+    both, local, item, either = found[len(expected) :]
+    assert both in ("Service.first", "Service.second") and (local, item) == ("Service.__init__.local", "")
+    assert either in ("Service.__init__.either", "")  # which way it goes on is not looked at

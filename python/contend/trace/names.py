@@ -8,8 +8,10 @@ import itertools
 from types import CodeType
 
 _STORES = {"STORE_ATTR", "STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF"}
-# What may stand between the call that makes a lock and the store of it: conversions and a dataclass' or dict's frame.
-_LOOKED_AT = 12
+# Instructions between the call that makes a lock and the store of it: other values of the same assignment.
+_LOOKED_AT = 64
+# Where it is not one after the other any more.
+_ELSEWHERE = ("RETURN", "JUMP", "POP_JUMP", "SEND", "YIELD", "FOR_ITER", "RAISE", "RERAISE")
 
 
 def describe(name: str | None, code: CodeType | None, at: int) -> tuple[str, str]:
@@ -50,11 +52,39 @@ def _line(code: CodeType, at: int) -> int:
 
 
 def _target(code: CodeType, at: int) -> tuple[str, str] | None:
-    """The store that follows the call at that instruction, if nothing else is called before it."""
+    """The store of what the call at that instruction gave: its place on the stack is followed, 1 is the top."""
+    place, packed = 1, 0
     after = (found for found in dis.get_instructions(code) if found.offset > at)
     for found in itertools.islice(after, _LOOKED_AT):
-        if found.opname in _STORES:
-            return found.opname, str(found.argval)
-        if found.opname.startswith(("CALL", "PRECALL", "RETURN", "POP", "JUMP", "SEND", "YIELD")):
+        name, arg = found.opname, found.arg or 0
+        if name in _STORES:
+            value = 2 if name == "STORE_ATTR" else 1  # below the object whose attribute it becomes
+            if place == value:
+                return name, str(found.argval)
+            place -= value
+        elif name in ("STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"):  # two in one, from 3.13 on
+            stored = found.argval[: 1 if name.endswith("LOAD_FAST") else 2]
+            if place <= len(stored):
+                return "STORE_FAST", str(stored[place - 1])
+            place += 0 if name.endswith("LOAD_FAST") else -2
+        elif name == "SWAP":
+            place = arg if place == 1 else 1 if place == arg else place
+        elif name == "COPY":
+            place += arg != place  # either of the two will do
+        elif name == "UNPACK_SEQUENCE" and place == 1 and packed:
+            place = packed
+        elif name.startswith("BUILD_"):
+            count = {"BUILD_MAP": arg * 2, "BUILD_CONST_KEY_MAP": arg + 1}.get(name, arg)
+            # What is put into something is called as that is, unless it is taken apart again.
+            packed = count - place + 1 if place <= count else 0
+            place = 1 if place <= count else place - count + 1
+        elif name.startswith(_ELSEWHERE):
             return None
+        else:
+            effect = dis.stack_effect(
+                found.opcode, arg if found.opcode >= dis.HAVE_ARGUMENT else None, jump=False
+            )
+            place += effect
+        if place < 1:
+            return None  # something else took it: a call, a container
     return None
