@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import random
 import signal
@@ -366,6 +367,7 @@ class Service:
         self.box = Box(Lock())
         self.by_name = {"a": Lock(), "b": Lock()}
         self.typed: object = Lock()
+        with Lock() as self.entered: pass
         self.first = self.second = Lock()
         local, self.held[0] = Lock(), Lock()
         either = Lock() if self else Lock()
@@ -382,7 +384,7 @@ def test_a_lock_is_called_what_it_is_assigned_to() -> None:
     def noted() -> object:
         frame = sys._getframe(1)
         found.append(describe(None, frame.f_code, frame.f_lasti)[0])
-        return object()
+        return contextlib.nullcontext()
 
     module: dict[str, object] = {"Lock": noted}
     exec(compile(NAMED, "named.py", "exec"), module)
@@ -405,6 +407,7 @@ def test_a_lock_is_called_what_it_is_assigned_to() -> None:
         "by_name",
         "by_name",
         "typed",
+        "entered",
     ]
     expected = [f"Service.{name}" if name else "" for name in names]
     assert found[: len(expected)] == expected

@@ -69,6 +69,8 @@ def _target(code: CodeType, at: int) -> tuple[str, str] | None:
             place += 0 if name.endswith("LOAD_FAST") else -2
         elif name == "SWAP":
             place = arg if place == 1 else 1 if place == arg else place
+        elif name == "BEFORE_WITH" and place == 1:
+            continue  # what it gives as it is entered is on top, and stands for it
         elif name == "COPY":
             place += arg != place  # either of the two will do
         elif name == "UNPACK_SEQUENCE" and place == 1 and packed:
