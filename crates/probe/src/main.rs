@@ -3,6 +3,7 @@
 //!
 //!     contend-probe serve '{"interval_ms": 1000, "host": true}'
 //!     contend-probe check            what it may do here, as JSON
+//!     contend-probe inject '{"pid": 7, "script": "…"}'      have a Python process run a script
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -14,6 +15,8 @@ mod blame;
 mod bpf;
 mod cgroups;
 mod config;
+#[cfg(target_arch = "x86_64")]
+mod inject;
 mod kept;
 #[cfg(feature = "bpf")]
 mod names;
@@ -29,7 +32,7 @@ mod wire;
 use config::Config;
 use sampler::Sampler;
 
-const USAGE: &str = "usage: contend-probe serve CONFIG-JSON | contend-probe check | contend-probe --version";
+const USAGE: &str = "usage: contend-probe serve CONFIG-JSON | contend-probe check | contend-probe inject ORDER-JSON | contend-probe --version";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         ["serve", config] => serve(config, &mut out),
         ["check"] => wire::line(&mut out, &check()),
+        ["inject", order] => inject(order, &mut out),
         ["--version"] => writeln!(out, "contend-probe {}", env!("CARGO_PKG_VERSION")),
         _ => {
             eprintln!("{USAGE}");
@@ -149,16 +153,30 @@ fn open_blame(_: &config::BlameConfig) -> Result<Box<dyn Sampler>> {
     ))
 }
 
+#[cfg(target_arch = "x86_64")]
+fn inject(order: &str, out: &mut impl Write) -> io::Result<()> {
+    match inject::inject(order) {
+        Ok(done) => wire::line(out, &done),
+        Err(error) => wire::line(out, &refusal(&error)),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn inject(_: &str, out: &mut impl Write) -> io::Result<()> {
+    let hint = "start the program with: contend trace -- COMMAND";
+    wire::line(out, &refusal(&Error::invalid("a running process can be attached to on x86-64 only", hint)))
+}
+
+fn refusal(error: &Error) -> wire::Refusal {
+    let bad_input = matches!(error, Error::Invalid { .. });
+    wire::Refusal { error: error.to_string(), hint: error.hint().to_owned(), bad_input }
+}
+
 fn serve(config: &str, out: &mut impl Write) -> io::Result<()> {
     let opened = Config::parse(config).and_then(|config| Ok((open(&config)?, config.interval_ns())));
     let (mut opened, interval_ns) = match opened {
         Ok(opened) => opened,
-        Err(error) => {
-            let bad_input = matches!(error, Error::Invalid { .. });
-            let refusal =
-                wire::Refusal { error: error.to_string(), hint: error.hint().to_owned(), bad_input };
-            return wire::line(out, &refusal);
-        }
+        Err(error) => return wire::line(out, &refusal(&error)),
     };
     let hello = wire::Hello {
         probe: env!("CARGO_PKG_VERSION"),

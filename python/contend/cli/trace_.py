@@ -1,7 +1,8 @@
-"""`contend trace`: a Python program, unchanged, traced."""
+"""`contend trace`: a Python program, unchanged, traced; one that is started, or one that runs."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shlex
@@ -13,13 +14,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.errors import BadInput
+from contend.errors import BadInput, HostFailed
 
 if TYPE_CHECKING:
     from contend.trace.launch import Asked
 
 
-@click.command("trace", short_help="Run a Python program traced: functions, locks, queues, tasks.")
+@click.command("trace", short_help="Trace a Python program: functions, locks, queues, tasks.")
+@click.option("--pid", type=int, metavar="PID", help="Attach to this process instead of running a command.")
+@click.option(
+    "--for", "length", metavar="TIME", help="With --pid: so long, like 10s. Without it: until Ctrl-C."
+)
 @click.option(
     "-o",
     "--output",
@@ -57,8 +62,10 @@ if TYPE_CHECKING:
     help="Between samples, from 10ms.",
 )
 @click.option("--summary", is_flag=True, help="When it has ended: hottest spans, most waited locks, calls.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
+    pid: int | None,
+    length: str | None,
     output: Path | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -77,20 +84,22 @@ def command(
     their modules are imported (the script itself, __main__, is none). The command keeps its input, output, terminal
     and exit code (128 + N after signal N). A Python started with -I, -E or -S is not reached.
 
+    With --pid a process that runs already is attached to (CPython 3.11 to 3.13 on x86-64; newer ones where contend runs
+    on the same version): functions that --include names, tasks, pools, subprocesses, and the locks that are made from
+    then on; afterwards it is as before. Locks that exist, and functions that were handed on before, are not reached.
+
     \b
     Examples:
       contend trace -- python service.py
       contend trace --include 'app.*' --exclude 'app.models:*' -o before -- pytest -q
       contend trace --summary -- nova-compute --config-file nova.conf
       contend trace --sample -o slow -- python service.py
+      contend trace --pid 4711 --for 10s --include 'app.db:*' -o now
       contend export before --to perfetto
     """
     from contend.trace.launch import Asked, run
 
-    if shutil.which(command[0]) is None:
-        raise BadInput(
-            f"there is no program '{command[0]}'", hint="give the command as its words: -- python service.py"
-        )
+    _check(pid, length, sample, command)
     for pattern in (*include, *exclude):
         if not pattern.partition(":")[0]:
             raise BadInput(f"'{pattern}' names no module", hint="MODULE:NAME, like 'app.db:Store.*'")
@@ -99,7 +108,10 @@ def command(
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BadInput(f"{directory} is there already", hint="name a directory that is new or empty")
     asked = Asked(directory, include, exclude, overflow=overflow, cpu_times=cpu_times)
-    code = _sampled(asked, command, sample_interval) if sample else run(asked, command)
+    if pid is not None:
+        code = _attach(pid, asked, length)
+    else:
+        code = _sampled(asked, command, sample_interval) if sample else run(asked, command)
     _tell(directory, summary)
     return code
 
@@ -124,6 +136,54 @@ def _sampled(asked: Asked, command: tuple[str, ...], interval: str) -> int:
             run.remove()
         raise
     return outcome.ended.status if outcome.ended is not None else 1
+
+
+def _check(pid: int | None, length: str | None, sample: bool, command: tuple[str, ...]) -> None:
+    if pid is not None and command:
+        raise BadInput(
+            "--pid and a command: one of them", hint="contend trace --pid PID, or contend trace -- COMMAND"
+        )
+    if pid is not None and sample:
+        raise BadInput("--sample is for a command", hint="beside --pid: contend sample --for 10s -o DIR")
+    if pid is None and length is not None:
+        raise BadInput(
+            "--for is for --pid: a command has its own end", hint="contend trace --pid PID --for 10s"
+        )
+    if pid is None and not command:
+        raise BadInput(
+            "nothing to trace", hint="contend trace -- python service.py, or contend trace --pid PID"
+        )
+    if command and shutil.which(command[0]) is None:
+        raise BadInput(
+            f"there is no program '{command[0]}'", hint="give the command as its words: -- python service.py"
+        )
+
+
+def _attach(pid: int, asked: Asked, length: str | None) -> int:
+    """Until that time, Ctrl-C, a SIGTERM, or the end of the process."""
+    from contend.interrupts import Interrupts
+    from contend.trace.attach import Session
+    from contend.units import parse_duration_ns
+
+    seconds = None if length is None else parse_duration_ns(length) / 1e9
+    with Interrupts(), contextlib.closing(Session(pid, asked)) as session:
+        begun = session.begin()
+        stood = "" if begun.stopped_ns is None else f", stood still for {begun.stopped_ns / 1000:.0f} µs"
+        many = f"{begun.functions} function{'s' if begun.functions != 1 else ''} traced"
+        click.echo(f"contend: process {pid}: Python {begun.python}{stood}; {many}", err=True)
+        if asked.include and not begun.functions:
+            click.echo("  no function that is imported by now matches --include", err=True)
+        ends = "Ctrl-C ends it" if length is None else f"for {length}"
+        click.echo(f"  recording into {asked.directory}, {ends}", err=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            session.wait(seconds)
+        ended = session.end()
+    if ended.failure:
+        raise HostFailed(f"the recording ended early: {ended.failure}", hint="is there space left?")
+    if ended.lost:
+        click.echo(f"contend: {ended.lost} events were lost: the disk could not follow", err=True)
+    click.echo(f"contend: process {pid} {'has ended' if ended.gone else 'goes on as before'}", err=True)
+    return 0
 
 
 def _tell(directory: Path, summary: bool) -> None:

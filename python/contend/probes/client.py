@@ -54,7 +54,7 @@ def probe_check() -> dict[str, Any]:
     >>> sorted(probe_check())[:2]
     ['no_bpf', 'probe']
     """
-    found = _installed()
+    found = installed()
     try:
         done = subprocess.run((found, "check"), capture_output=True, text=True, timeout=SILENCE_S, check=True)
         told: dict[str, Any] = json.loads(done.stdout)
@@ -64,7 +64,8 @@ def probe_check() -> dict[str, Any]:
     return told
 
 
-def _installed() -> Path:
+def installed() -> Path:
+    """The program. Raises HostFailed where there is none."""
     found = program()
     if found is None:
         raise HostFailed("contend-probe is not installed", hint="make setup, or pip install contend-probe")
@@ -120,7 +121,7 @@ class ProbeProcess:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Start it. Raises BadInput for a value that cannot be, HostFailed where it cannot run here."""
-        found = _installed()
+        found = installed()
         try:
             # A session of its own: Ctrl-C is for contend, which then stops the probe in order.
             self._process = subprocess.Popen(

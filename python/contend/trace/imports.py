@@ -8,16 +8,12 @@ import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
+
+from contend.trace.changes import Changes
 
 Hook = Callable[[ModuleType], None]
-
-
-def _call(hook: Hook, module: ModuleType) -> None:
-    """The program goes on whatever a hook finds, such as a version of the module that it does not know."""
-    try:
-        hook(module)
-    except Exception as error:  # noqa: BLE001
-        print(f"contend.trace: {module.__name__} is not traced: {error!r}", file=sys.stderr)
+State = tuple[dict[str, list[Hook]], Callable[[str], Hook | None], bool]
 
 
 class _After(importlib.abc.Loader):
@@ -37,7 +33,7 @@ class _After(importlib.abc.Loader):
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         for hook in self._hooks:
-            _call(hook, module)
+            hooks.call(hook, module)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._loader, name)
@@ -52,13 +48,45 @@ class Hooks(importlib.abc.MetaPathFinder):
     def __init__(self) -> None:
         self._by_name: dict[str, list[Hook]] = {}
         self.every: Callable[[str], Hook | None] = lambda _name: None
+        self.changes: Changes | None = None
+        """Where what hooks do is remembered, to be undone."""
         self._looking: set[str] = set()
+
+    def call(self, hook: Hook, module: ModuleType) -> None:
+        """Have a hook patch a module that was imported.
+
+        The program goes on whatever the hook finds, such as a version of the module that it does not know.
+        """
+        try:
+            if self.changes is None:
+                hook(module)
+            else:
+                self.changes.watch(hook, module)
+        except Exception as error:  # noqa: BLE001
+            print(f"contend.trace: {module.__name__} is not traced: {error!r}", file=sys.stderr)
+
+    def put(self, owner: Any, name: str, value: object) -> None:
+        """Replace a name of an object, or of another module than the one that a hook is called with."""
+        if self.changes is None:
+            setattr(owner, name, value)
+        else:
+            self.changes.put(owner, name, value)
+
+    def state(self) -> State:
+        """Who is called for what, for `reset`."""
+        return {name: list(hooks) for name, hooks in self._by_name.items()}, self.every, self in sys.meta_path
+
+    def reset(self, state: State) -> None:
+        """As it was: what was asked for since is forgotten."""
+        self._by_name, self.every, installed = state
+        if not installed and self in sys.meta_path:
+            sys.meta_path.remove(self)
 
     def when_imported(self, name: str, hook: Hook) -> None:
         """Call the hook with the module: at once if it is imported already."""
         module = sys.modules.get(name)
         if module is not None and not getattr(module.__spec__, "_initializing", False):
-            _call(hook, module)
+            self.call(hook, module)
             return
         self._by_name.setdefault(name, []).append(hook)
         self.install()

@@ -28,6 +28,8 @@ class Include:
     def __init__(self, include: Sequence[str], exclude: Sequence[str] = ()) -> None:
         self._include = [_parts(pattern) for pattern in include]
         self._exclude = [_parts(pattern) for pattern in exclude]
+        self.count = 0
+        """Functions that are traced by now."""
 
     def wants(self, module: str, name: str) -> bool:
         """Whether to trace that function."""
@@ -45,7 +47,7 @@ class Include:
         hooks.install()
         for name, module in list(sys.modules.items()):
             if self._hook(name) is not None and isinstance(module, ModuleType):
-                self.trace(module)
+                hooks.call(self.trace, module)
 
     def _hook(self, module: str) -> Hook | None:
         # What traces is not traced: it would call itself.
@@ -67,6 +69,7 @@ class Include:
                     self._member(value, module, inner, member)
         elif isinstance(value, FunctionType) and self.wants(module, value.__qualname__):
             setattr(owner, name, traced(value))
+            self.count += 1
 
     def _member(self, owner: type, module: str, name: str, member: Any) -> None:
         if name.startswith("__") and name.endswith("__") and name not in _SPECIAL:
@@ -81,6 +84,7 @@ class Include:
         ):
             try:
                 setattr(owner, name, traced(member))
+                self.count += 1
             except (AttributeError, TypeError):
                 return  # a class that does not let itself be changed stays as it is
 

@@ -26,6 +26,20 @@ def follow() -> None:
         when_imported("greenlet", _follow_greenlets)
 
 
+def followed() -> bool:
+    """Whether that was done already."""
+    return _followed
+
+
+def forget(before: bool) -> None:
+    """What `follow` has patched was put back: as it was `before`."""
+    global _followed  # noqa: PLW0603
+    if _followed and not before:
+        _followed = False
+        if "greenlet" in sys.modules:
+            trace_greenlets(False)
+
+
 def _follow_greenlets(_module: ModuleType) -> None:
     trace_greenlets(True)
 

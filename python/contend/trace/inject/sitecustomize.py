@@ -2,24 +2,15 @@
 sitecustomize. On PYTHONPATH by `contend trace`; imports contend from where it is, and nothing else from there.
 """
 
-import importlib.util
 import os
 import sys
 
 
 def _begin() -> None:
-    package = os.path.join(os.environ["CONTEND_TRACE_PACKAGE"], "contend")  # noqa: PTH118 - pathlib costs 10 ms here
-    if "contend" not in sys.modules:
-        spec = importlib.util.spec_from_file_location(
-            "contend",
-            os.path.join(package, "__init__.py"),  # noqa: PTH118
-            submodule_search_locations=[package],
-        )
-        if spec is None or spec.loader is None:
-            raise ImportError(f"there is no contend in {package}")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["contend"] = module
-        spec.loader.exec_module(module)
+    # Beside this: the directory is on the path until the program begins.
+    from contend_inject import load  # type: ignore[import-not-found]
+
+    load(os.environ["CONTEND_TRACE_PACKAGE"])
     from contend.trace import injected
 
     injected.begin(os.environ["CONTEND_TRACE"])

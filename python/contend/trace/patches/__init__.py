@@ -5,7 +5,11 @@ One module a library; each patches it once, when it is imported, and leaves its 
 
 from __future__ import annotations
 
-from contend.trace.imports import when_imported
+import sys
+from collections.abc import Callable
+
+from contend.trace import greens
+from contend.trace.imports import Hook, when_imported
 from contend.trace.patches import (
     asyncio_,
     eventlet_,
@@ -15,31 +19,57 @@ from contend.trace.patches import (
     multiprocessing_,
     processes,
     services,
+    sql,
     threads,
 )
 
+# What they patch must not have been used: its instances would be no instances of a class that takes its place (programs
+# ask for that of queues), or lack what theirs have. In a program that runs they are for what is still to be imported.
+_FROM_THE_BEGINNING = (
+    "queue",
+    "multiprocessing.synchronize",
+    "multiprocessing.queues",
+    "multiprocessing.process",
+    "concurrent.futures.process",
+    "gevent.lock",
+    "gevent.event",
+    "gevent.queue",
+    "oslo_concurrency.lockutils",
+    "fasteners.lock",
+)
 
-def apply() -> None:
-    """All of them, now or as soon as their library is imported."""
-    locks.follow_monkey_patches()
-    when_imported("threading", locks.patch_threading)
-    when_imported("threading", threads.patch_threads)
-    when_imported("queue", locks.patch_queue)
-    when_imported("multiprocessing.synchronize", multiprocessing_.patch_synchronize)
-    when_imported("multiprocessing.queues", multiprocessing_.patch_queues)
-    when_imported("multiprocessing.process", multiprocessing_.patch_process)
-    when_imported("asyncio.locks", asyncio_.patch_locks)
-    when_imported("asyncio.queues", asyncio_.patch_queues)
-    when_imported("concurrent.futures.thread", futures.patch_threads)
-    when_imported("concurrent.futures.process", futures.patch_processes)
-    when_imported("eventlet.semaphore", eventlet_.patch_semaphores)
-    when_imported("eventlet.lock", eventlet_.patch_locks)
-    when_imported("eventlet.queue", eventlet_.patch_queues)
-    when_imported("eventlet.event", eventlet_.patch_events)
-    when_imported("eventlet.greenthread", eventlet_.patch_greenthreads)
-    when_imported("eventlet.tpool", eventlet_.patch_tpool)
-    when_imported("gevent.lock", gevent_.patch_locks)
-    when_imported("gevent.event", gevent_.patch_events)
-    when_imported("gevent.queue", gevent_.patch_queues)
-    when_imported("subprocess", processes.patch_subprocess)
-    services.apply()
+
+def apply(*, running: bool = False) -> None:
+    """All of them, now or as soon as their library is imported; `running`: the program has begun without us."""
+    when: Callable[[str, Hook], None] = _when_unused if running else when_imported
+    if not running:
+        locks.follow_monkey_patches()
+    if not (running and greens.active()):  # there threading's locks are green
+        when("threading", locks.patch_threading)
+    when("threading", threads.patch_threads)
+    when("queue", locks.patch_queue)
+    when("multiprocessing.synchronize", multiprocessing_.patch_synchronize)
+    when("multiprocessing.queues", multiprocessing_.patch_queues)
+    when("multiprocessing.process", multiprocessing_.patch_process)
+    when("asyncio.locks", asyncio_.patch_locks)
+    when("asyncio.queues", asyncio_.patch_queues)
+    when("concurrent.futures.thread", futures.patch_threads)
+    when("concurrent.futures.process", futures.patch_processes)
+    when("eventlet.semaphore", eventlet_.patch_semaphores)
+    when("eventlet.lock", eventlet_.patch_locks)
+    when("eventlet.queue", eventlet_.patch_queues)
+    when("eventlet.event", eventlet_.patch_events)
+    when("eventlet.greenthread", eventlet_.patch_greenthreads)
+    when("eventlet.tpool", eventlet_.patch_tpool)
+    when("gevent.lock", gevent_.patch_locks)
+    when("gevent.event", gevent_.patch_events)
+    when("gevent.queue", gevent_.patch_queues)
+    when("subprocess", processes.patch_subprocess)
+    services.apply(when)
+    if running and "sqlalchemy.engine.base" in sys.modules:
+        when_imported("sqlalchemy.engine.base", sql.reach_engines)
+
+
+def _when_unused(name: str, hook: Hook) -> None:
+    if name not in _FROM_THE_BEGINNING or name not in sys.modules:
+        when_imported(name, hook)

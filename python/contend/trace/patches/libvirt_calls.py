@@ -11,6 +11,7 @@ from typing import Any
 
 from contend._native import TraceSpan as Span
 from contend._native import trace_on
+from contend.trace.imports import hooks
 
 # What libvirt.py asks of the C library; of that, what only looks at or frees what is in memory stays as it is.
 _CALLS = re.compile(
@@ -28,7 +29,7 @@ def patch(_libvirt: ModuleType) -> None:
     name_of = getattr(native, "virDomainGetName", None)
     for name, function in list(vars(native).items()):
         if isinstance(function, BuiltinFunctionType) and _CALLS.match(name) and not _LOCAL.match(name):
-            setattr(native, name, _calls(function, name, name_of))
+            hooks.put(native, name, _calls(function, name, name_of))
 
 
 def _calls(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from contend.trace.imports import Hook, when_imported
 from contend.trace.patches import http_client, http_server, libvirt_calls, named_locks, rpc, sql
 
@@ -34,7 +36,7 @@ _HOOKS: dict[str, Hook] = {
 }
 
 
-def apply() -> None:
-    """All of them, now or as soon as their library is imported."""
+def apply(when: Callable[[str, Hook], None] = when_imported) -> None:
+    """All of them, now or as soon as their library is imported, by `when`."""
     for name, hook in _HOOKS.items():
-        when_imported(name, hook)
+        when(name, hook)

@@ -6,12 +6,14 @@ Parameters are never looked at; of the text of a statement its values are left o
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Callable
 from typing import Any
 
 from contend._native import TraceSpan as Span
 from contend._native import Waits, trace_on
 from contend.trace import locks
+from contend.trace.imports import hooks
 from contend.trace.patches.sql_text import title, without_values
 
 _MOST_STATEMENTS = 4096
@@ -24,18 +26,29 @@ def patch_engines(module: Any) -> None:
     @functools.wraps(original)
     def create_engine(*args: Any, **options: Any) -> Any:
         engine = original(*args, **options)
-        dialect = engine.dialect
-        if "_contend_traced" not in dialect.__dict__:
-            dialect._contend_traced = True
-            for name in ("do_execute", "do_execute_no_params", "do_executemany"):
-                setattr(dialect, name, _executes(getattr(dialect, name), dialect.name))
-            # Also where the pool rolls back what comes in.
-            dialect.do_commit = _call(dialect.do_commit, "COMMIT")
-            dialect.do_rollback = _call(dialect.do_rollback, "ROLLBACK")
+        _record(engine.dialect)
         _prepare(engine.pool, _named(engine.url))
         return engine
 
     module.create_engine = create_engine
+
+
+def reach_engines(module: Any) -> None:
+    """The statements of engines that exist, in a program that was attached to; not the waits for their pools."""
+    for thing in gc.get_objects():
+        if type(thing) is module.Engine:
+            _record(thing.dialect)
+
+
+def _record(dialect: Any) -> None:
+    if "_contend_traced" in dialect.__dict__:
+        return
+    hooks.put(dialect, "_contend_traced", True)
+    for name in ("do_execute", "do_execute_no_params", "do_executemany"):
+        hooks.put(dialect, name, _executes(getattr(dialect, name), dialect.name))
+    # Also where the pool rolls back what comes in.
+    hooks.put(dialect, "do_commit", _call(dialect.do_commit, "COMMIT"))
+    hooks.put(dialect, "do_rollback", _call(dialect.do_rollback, "ROLLBACK"))
 
 
 def _executes(original: Callable[..., Any], dialect: str) -> Callable[..., Any]:

@@ -1,0 +1,349 @@
+"""Attach to a running Python process: have it record for a time, and leave it as it was (`contend trace --pid`)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import platform
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import contend
+from contend.errors import BadInput, HostFailed
+from contend.trace import reach
+from contend.trace.launch import Asked
+
+# How long a process may take to run its next bytecode, and to load contend.
+_PATIENCE_S = 10.0
+_LOAD_S = 30.0
+_LONGEST_ORDER_S = 30.0
+NATIVE = ((3, 11), (3, 13))
+"""CPython from and to where the call is made by contend-probe; newer ones are asked by sys.remote_exec."""
+
+# What is compiled in the process first: in its main thread, at a place of its own choosing, it does the least.
+_SCRIPT = """\
+import _thread, os, sys
+place, file, root = {place!r}, {file!r}, {root!r}
+main = _thread.get_native_id() == os.getpid()
+def run():
+    try:
+        try:
+            with open(file, encoding="utf-8") as source:
+                text = source.read()
+        except OSError as error:
+            import json
+            told = dict(state="failed", error="contend cannot be read there: " + str(error), hint={hint!r})
+            with open(place + "/status.part", "w") as status:
+                json.dump(told, status)
+            os.replace(place + "/status.part", place + "/status.json")
+            return
+        names = dict(__name__="contend_inject")
+        exec(compile(text, file, "exec"), names)
+        names["attach"](place, root, main)
+    except Exception:
+        pass
+if main:
+    start = _thread.start_new_thread
+    if type(start) is not type(len):
+        import _imp
+        from importlib.machinery import BuiltinImporter, ModuleSpec
+        start = _imp.create_builtin(ModuleSpec("_thread", BuiltinImporter)).start_new_thread
+    if "threading" not in sys.modules:
+        import threading
+    start(run, ())
+else:
+    run()
+"""
+_UNREADABLE = "the user of that process must be allowed to read where contend is installed"
+
+
+@dataclass(frozen=True)
+class Attached:
+    """How it began."""
+
+    python: str
+    stopped_ns: int | None
+    """How long the main thread of the process stood still; None where the interpreter was asked itself."""
+    functions: int
+    """Traced at once, of those that are imported."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How it ended."""
+
+    gone: bool
+    """The process has ended itself."""
+    lost: int
+    failure: str | None
+
+
+class Session:
+    """One attachment. `begin`, then `wait`, then `end`; the process is let go however this one ends.
+
+    Raises BadInput for a process that cannot be attached to, HostFailed where it does not answer.
+    """
+
+    def __init__(self, pid: int, asked: Asked) -> None:
+        self.pid = pid
+        self._asked = asked
+        self._place = asked.directory.resolve() / ".attach"
+        self._ticket = self._place / "ticket"
+        self._lifeline = -1
+        self._pidfd = -1
+        self._alone: socket.socket | None = None
+        self._made = False
+
+    def begin(self) -> Attached:
+        """Have it record."""
+        self._alone = _only_one(self.pid)
+        known = _order({"pid": self.pid})
+        version = tuple(known["python"])
+        _check(self.pid, known)
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+        except ProcessLookupError as error:
+            raise BadInput(
+                f"process {self.pid} has ended", hint="pgrep -a python lists those that run"
+            ) from error
+        reach.check_package(self.pid)
+        self._made = not self._asked.directory.exists()
+        self._prepare()
+        try:
+            told, stopped_ns = self._enter(version)
+        except BaseException:
+            self.close()
+            if self._made:
+                with contextlib.suppress(OSError):
+                    self._asked.directory.rmdir()
+            raise
+        return Attached(".".join(map(str, version)), stopped_ns, int(told.get("functions", 0)))
+
+    def wait(self, seconds: float | None) -> None:
+        """Until then, or the process has ended, or this is interrupted by an exception."""
+        waiting = select.poll()
+        waiting.register(self._pidfd, select.POLLIN)
+        waiting.poll(None if seconds is None else max(0, round(seconds * 1000)))
+
+    def end(self) -> Ended:
+        """Have it stop recording and put back what was patched; returns when it has."""
+        self._let_go()
+        told = self._status(time.monotonic() + _LOAD_S, lambda told: told["state"] in ("ended", "failed"))
+        gone = self._gone()
+        self.close()
+        if told is None and not gone:
+            raise HostFailed(
+                f"process {self.pid} has not answered for {_LOAD_S:g} s: it lets go when its interpreter runs again",
+                hint=f"the trace up to now is in {self._asked.directory}",
+            )
+        told = told or {}
+        return Ended(gone, int(told.get("lost", 0)), told.get("failure"))
+
+    def close(self) -> None:
+        """Let go, and leave nothing behind. Idempotent."""
+        self._let_go()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+        for name in (
+            "ticket",
+            "control",
+            "asked.json",
+            "status.json",
+            "status.json.part",
+            "status.part",
+            "script.py",
+        ):
+            with contextlib.suppress(OSError):
+                (self._place / name).unlink()
+        with contextlib.suppress(OSError):
+            self._place.rmdir()
+        if self._alone is not None:
+            self._alone.close()
+
+    def _let_go(self) -> None:
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+    def _prepare(self) -> None:
+        """A directory that the process may write to, and the line that holds its recording."""
+        asked = self._asked
+        self._place.mkdir(parents=True)
+        os.mkfifo(self._ticket, 0o600)
+        self._lifeline = os.open(self._ticket, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        (self._place / "asked.json").write_text(
+            json.dumps(
+                {
+                    "directory": str(asked.directory.resolve()),
+                    "include": asked.include,
+                    "exclude": asked.exclude,
+                    "buffer_bytes": asked.buffer_bytes,
+                    "overflow": asked.overflow,
+                    "cpu_times": asked.cpu_times,
+                }
+            ),
+            encoding="utf-8",
+        )
+        reach.give(self.pid, asked.directory.resolve(), (self._place, *self._place.iterdir()))
+
+    def _enter(self, version: tuple[int, ...]) -> tuple[dict[str, Any], int | None]:
+        stopped_ns: int | None = None
+        for main_only in (False, True):
+            if version[:2] <= NATIVE[1]:
+                done = _order({"pid": self.pid, "script": self._script(), "main_only": main_only})
+                stopped_ns = (stopped_ns or 0) + done["stopped_ns"]
+            else:
+                self._ask_interpreter()
+            told = self._answer()
+            if told["state"] == "recording":
+                return told, stopped_ns
+            if told["state"] == "failed":
+                raise BadInput(f"process {self.pid}: {told['error']}", hint=told["hint"])
+            # Its main thread has to do it, at its next bytecode.
+            (self._place / "status.json").unlink()
+        raise HostFailed(f"process {self.pid} did not begin to record", hint="try again")
+
+    def _ask_interpreter(self) -> None:
+        """PEP 768, between two interpreters of one minor version from 3.14 on."""
+        script = self._place / "script.py"
+        script.write_text(self._script(), encoding="utf-8")
+        reach.give(self.pid, self._place, (script,))
+        try:
+            sys.remote_exec(self.pid, str(script))  # type: ignore[attr-defined]
+        except (OSError, RuntimeError) as error:
+            hint = "PYTHON_DISABLE_REMOTE_DEBUG and -X disable-remote-debug forbid it; else: as root"
+            raise BadInput(f"process {self.pid} may not be asked: {error}", hint=hint) from error
+
+    def _script(self) -> str:
+        root = Path(contend.__file__).resolve().parent
+        return _SCRIPT.format(
+            place=str(self._place),
+            file=str(root / "trace" / "inject" / "contend_inject.py"),
+            root=str(root.parent),
+            hint=_UNREADABLE,
+        )
+
+    def _answer(self) -> dict[str, Any]:
+        """What the process says first. Too late, it finds no ticket and does nothing."""
+        told = self._status(time.monotonic() + _PATIENCE_S, lambda _told: True)
+        if told is None and not self._gone():
+            with contextlib.suppress(FileNotFoundError):
+                self._ticket.unlink()
+                raise HostFailed(
+                    f"process {self.pid} ran no Python for {_PATIENCE_S:g} s: {reach.where(self.pid)}",
+                    hint="try again when it works (a request wakes a server); later than now it does nothing",
+                )
+            # It has just begun.
+            told = self._status(time.monotonic() + _LOAD_S, lambda _told: True)
+        if told is None and self._gone():
+            raise BadInput(f"process {self.pid} ended meanwhile", hint="pgrep -a python lists those that run")
+        if told is None:
+            raise HostFailed(
+                f"process {self.pid} has not loaded contend in {_LOAD_S:g} s", hint="is it very busy?"
+            )
+        return told
+
+    def _status(self, deadline: float, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+        """What the process tells, once it is wanted; None where that time passes, or it ends, without."""
+        place = self._place / "status.json"
+        pause_s = 0.001
+        while True:
+            gone = self._gone()
+            told = _read(place)
+            if told is not None and wanted(told):
+                return told
+            if gone or time.monotonic() >= deadline:
+                return None
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, 0.05)
+
+    def _gone(self) -> bool:
+        waiting = select.poll()
+        waiting.register(self._pidfd, select.POLLIN)
+        return bool(waiting.poll(0))
+
+
+def _read(place: Path) -> dict[str, Any] | None:
+    """The process writes it, perhaps as another user: followed nowhere, and read no further than it can be."""
+    try:
+        file = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        told = json.loads(os.read(file, 1 << 16))
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(file)
+    return told if isinstance(told, dict) and isinstance(told.get("state"), str) else None
+
+
+def _only_one(pid: int) -> socket.socket:
+    """Held while one contend is attached; the kernel lets go of it however that ends."""
+    alone = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        alone.bind(f"\0contend-attach-{pid}")
+    except OSError as error:
+        alone.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise BadInput(
+            f"another contend is attached to process {pid}", hint="one at a time: end that one (Ctrl-C) first"
+        ) from error
+    return alone
+
+
+def _order(order: dict[str, Any]) -> dict[str, Any]:
+    """Have contend-probe do it: it alone may need rights."""
+    from contend.probes.client import installed
+
+    program = installed()
+    try:
+        done = subprocess.run(
+            (program, "inject", json.dumps(order)),
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            timeout=_LONGEST_ORDER_S,
+            check=True,
+        )
+        told: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise HostFailed(f"{program} does not work: {error}", hint="make setup") from error
+    if "error" in told:
+        raise (BadInput if told["bad_input"] else HostFailed)(told["error"], hint=told["hint"])
+    return told
+
+
+def _check(pid: int, known: dict[str, Any]) -> None:
+    """Whether our native module can be loaded there, and how the process can be asked to."""
+    major, minor, _ = known["python"]
+    if known["free_threaded"]:
+        raise BadInput(
+            f"process {pid} runs a free-threaded Python {major}.{minor}",
+            hint="contend's native module is made for builds with the GIL",
+        )
+    if known["musl"] and platform.libc_ver()[0] == "glibc":
+        raise BadInput(
+            f"process {pid} uses musl, this contend glibc",
+            hint="install contend where the program is, in its container, and run it there",
+        )
+    if (major, minor) < NATIVE[0]:
+        raise BadInput(
+            f"process {pid} runs Python {major}.{minor}", hint="contend traces CPython 3.11 and newer"
+        )
+    if (major, minor) > NATIVE[1] and (sys.version_info[:2] != (major, minor)):
+        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        raise BadInput(
+            f"process {pid} runs Python {major}.{minor}, this contend Python {here}",
+            hint=f"from 3.14 on the interpreters do it themselves: run contend with Python {major}.{minor}",
+        )

@@ -1,0 +1,130 @@
+"""What `contend trace --pid` does inside of the process that it attaches to: record, and leave it as it was."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from contend.errors import BadInput
+from contend.trace import patches, tasks
+from contend.trace.changes import Changes
+from contend.trace.imports import hooks
+from contend.trace.include import Include
+from contend.trace.inject.contend_inject import say, start_thread
+from contend.trace.recording import flush, start, status, stop
+
+
+def record(place: str, control: int, known: bool) -> None:
+    """Record as is asked for in `place`, until the other end of the FIFO `control` is closed. Tells how it goes there.
+
+    `known`: the program uses contend.trace itself. Runs in a thread of its own. Raises BadInput where a recording goes
+    on already.
+    """
+    asked = json.loads(Path(place, "asked.json").read_text(encoding="utf-8"))
+    running = status()
+    if running.recording:
+        raise BadInput(
+            f"it records already, into {running.path}",
+            hint="it was started by `contend trace`, or calls contend.trace.start() itself",
+        )
+    global _attachment  # noqa: PLW0603 - one at a time: a recording goes on or not
+    attachment = _Attachment(control, known)
+    try:
+        told = attachment.begin(asked)
+        _attachment = attachment
+        _follow_forks()
+        say(place, {"state": "recording", **told})
+        _await_end(control)
+    finally:
+        _attachment = None
+        attachment.end()
+    last = status()
+    say(place, {"state": "ended", "events": last.events, "lost": last.lost, "failure": last.failure})
+
+
+class _Attachment:
+    """One recording of a program that ran before it."""
+
+    def __init__(self, control: int, known: bool) -> None:
+        self.control = control
+        found = os.fstat(control)
+        self.fifo = (found.st_dev, found.st_ino)
+        self._changes = Changes()
+        by_name, every, installed = hooks.state()
+        # What contend's own import has asked for is not to stay in the way of the program's imports.
+        self._hooks = by_name, every, installed and known
+        self._followed = tasks.followed()
+
+    def begin(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Record, then patch; what is told of it."""
+        hooks.changes = self._changes
+        path = start(
+            asked["directory"],
+            buffer_bytes=asked["buffer_bytes"],
+            overflow=asked["overflow"],
+            cpu_times=asked["cpu_times"],
+        )
+        patches.apply(running=True)
+        include = Include(asked["include"], asked["exclude"])
+        include.install()
+        self._changes.follow_imports()
+        self._record_before_exit()
+        return {"path": str(path), "functions": include.count}
+
+    def end(self) -> None:
+        """Everything back, then no recording any more."""
+        hooks.reset(self._hooks)
+        hooks.changes = None
+        tasks.forget(self._followed)
+        self._changes.undo()
+        atexit.unregister(stop)
+        stop()
+
+    def _record_before_exit(self) -> None:
+        leave = os._exit
+
+        def _exit(status: int) -> None:
+            flush()
+            leave(status)
+
+        self._changes.put(os, "_exit", _exit)
+
+
+_attachment: _Attachment | None = None
+_forks_followed = False
+
+
+def _await_end(control: int) -> None:
+    """Until contend closes its end, or is gone. Nothing is ever written."""
+    try:
+        os.read(control, 1)
+    except OSError:
+        return  # the program has closed all its files
+
+
+def _follow_forks() -> None:
+    """Children record into files of their own, and let go when their parent does."""
+    global _forks_followed  # noqa: PLW0603 - handlers can be registered, never unregistered
+    if not _forks_followed:
+        _forks_followed = True
+        os.register_at_fork(after_in_child=_in_child)
+
+
+def _in_child() -> None:
+    attachment = _attachment
+    if attachment is not None:
+        start_thread(_until_end, attachment)
+
+
+def _until_end(attachment: _Attachment) -> None:
+    try:
+        found = os.fstat(attachment.control)
+    except OSError:
+        found = None
+    # A child that became a daemon has closed all files; their numbers may be other files by now.
+    if found is not None and (found.st_dev, found.st_ino) == attachment.fifo:
+        _await_end(attachment.control)
+    attachment.end()

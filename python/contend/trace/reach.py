@@ -1,0 +1,111 @@
+"""Whether a process can see and write what contend puts in its way: mount namespaces, users, rights."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+import contend
+from contend.errors import BadInput
+
+# Of x86-64: what a main thread waits in.
+_SYSTEM_CALLS = {
+    0: "read",
+    1: "write",
+    7: "poll",
+    23: "select",
+    35: "nanosleep",
+    42: "connect",
+    43: "accept",
+    45: "recvfrom",
+    47: "recvmsg",
+    61: "wait4",
+    73: "flock",
+    202: "futex",
+    230: "clock_nanosleep",
+    232: "epoll_wait",
+    270: "pselect6",
+    271: "ppoll",
+    281: "epoll_pwait",
+    288: "accept4",
+}
+
+
+def check_package(pid: int) -> None:
+    """Raises BadInput where the process sees another contend at our place, or none."""
+    package = Path(contend.__file__).resolve().parent
+    if not _sees(pid, package):
+        raise BadInput(
+            f"process {pid} sees another file system, as in a container: {package} is not in it",
+            hint=f"mount it there (docker run -v {package}:{package}:ro), or run contend inside",
+        )
+    _may_reach(pid, package, "reads contend from there", "install contend where it may read, like /opt")
+
+
+def give(pid: int, directory: Path, files: Iterable[Path]) -> None:
+    """Let the user of that process write the directory and own the files. Raises BadInput where that cannot be."""
+    if not _sees(pid, directory):
+        raise BadInput(
+            f"process {pid} sees another file system, as in a container: {directory} is not in it",
+            hint="name a directory that both see: -o DIR",
+        )
+    uid, gid = _ids(pid)
+    if uid != os.geteuid():
+        try:
+            for place in (directory, *files):
+                os.chown(place, uid, gid, follow_symlinks=False)
+        except PermissionError as error:
+            raise BadInput(
+                f"{directory} cannot be given to user {uid}, as whom process {pid} runs",
+                hint="run contend as root",
+            ) from error
+    _may_reach(pid, directory, "would record there", "name another: -o /tmp/DIR")
+
+
+def where(pid: int) -> str:
+    """What keeps its main thread, for people."""
+    try:
+        word = Path(f"/proc/{pid}/syscall").read_text(encoding="ascii").split()[0]
+    except (OSError, IndexError):
+        word = ""
+    if word.isdigit():
+        name = _SYSTEM_CALLS.get(int(word), f"number {word}")
+        return f"its main thread waits in the system call {name}"
+    return "its main thread is in native code"
+
+
+def _ids(pid: int) -> tuple[int, int]:
+    """User and group that its files get."""
+    found = {}
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key in ("Uid", "Gid"):
+                found[key] = int(value.split()[3])  # real, effective, saved, of files
+        return found["Uid"], found["Gid"]
+    except (OSError, KeyError) as error:
+        raise BadInput(f"process {pid} has ended", hint="pgrep -a python lists those that run") from error
+
+
+def _sees(pid: int, place: Path) -> bool:
+    try:
+        theirs, ours = Path(f"/proc/{pid}/root{place}").stat(), place.stat()
+    except OSError:
+        return False
+    return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+def _may_reach(pid: int, place: Path, why: str, hint: str) -> None:
+    uid, gid = _ids(pid)
+    if uid == 0:
+        return
+    for directory in (place, *place.parents):
+        found = directory.stat()
+        needed = (
+            stat.S_IXUSR if found.st_uid == uid else stat.S_IXGRP if found.st_gid == gid else stat.S_IXOTH
+        )
+        # Other groups of the process, and access lists, may let it in where these bits do not.
+        if not found.st_mode & (needed | stat.S_IXGRP):
+            raise BadInput(f"user {uid} may not enter {directory}; process {pid} {why}", hint=hint)
