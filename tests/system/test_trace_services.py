@@ -328,3 +328,49 @@ def test_gunicorn(worker: str, tmp_path: Path) -> None:
     assert [job.name for job in serving.of(JOB_BEGIN)] == ["GET /ready/*"]
     assert begun(serving, "GET /ready/*") == [{"status": 200}]
     assert len([event for event in serving.of(FLOW_IN) if event.name == "http"]) == 1
+
+
+GREEN = """
+    import warnings; warnings.simplefilter("ignore")
+    import eventlet
+    eventlet.monkey_patch()
+    import eventlet.wsgi, requests, time
+    from oslo_concurrency import lockutils
+    lockutils.set_defaults(lock_path=".")
+
+    @lockutils.synchronized("green", external=True, fair=True)
+    def work(): time.sleep(0.01)
+
+    closed = []
+    class Body:
+        def __iter__(self):
+            for _ in range(3): time.sleep(0.005); yield b"x"
+        def close(self): closed.append(1)
+
+    def application(environ, start_response):
+        work()
+        start_response("202 Accepted", [("Content-Length", "3")])
+        return Body()
+
+    socket = eventlet.listen(("127.0.0.1", 0)); url = f"http://127.0.0.1:{socket.getsockname()[1]}"
+    server = eventlet.spawn(eventlet.wsgi.server, socket, application, log_output=False)
+    get = lambda number: requests.get(f"{url}/items/{number}").content
+    assert list(eventlet.GreenPool().imap(get, range(5))) == [b"xxx"] * 5
+    server.kill()
+    assert len(closed) == 5
+"""
+
+
+def test_the_same_in_greenlets(tmp_path: Path) -> None:
+    (told,) = traced(tmp_path, GREEN)
+    assert begun(told, "GET /items/*") == [{"status": 202}] * 5
+    assert len(told.of(JOB_BEGIN)) == len(told.of(JOB_END)) == 5
+    serving = {span[0] for span in told.spans() if span[1] == "GET /items/*"}
+    assert len(serving) >= 2 and all(told.tracks[track].kind == 2 for track in serving)
+    waits = [event for event in told.of(LOCK_WAIT) if event.name == "green"]
+    assert waits and {wait.value for wait in waits} <= serving, "held by who serves a request"
+    for name in ("green", str(tmp_path / "green")):
+        taken, given = (
+            [e for e in told.of(kind) if e.name == name] for kind in (LOCK_ACQUIRED, LOCK_RELEASED)
+        )
+        assert len(taken) == len(given) == 5

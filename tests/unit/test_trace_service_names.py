@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contend.trace.patches.http_names import asked, asked_whole, flow, folded, served
+from contend.trace.patches.processes import _program
 from contend.trace.patches.sql_text import title, without_values
 
 
@@ -99,3 +100,22 @@ def test_a_connection_is_known_on_this_machine_only() -> None:
     assert flow(("127.0.0.1", 4711), 80) == "http 127.0.0.1:4711>80"
     assert flow(("::1", 4711), "80") == "http ::1:4711>80"
     assert flow(("192.0.2.1", 4711), 80) is None
+
+
+@pytest.mark.parametrize(
+    ("args", "shell", "expected"),
+    [
+        (["/usr/bin/curl", "-u", "me:secret"], False, "curl"),
+        ([b"ls"], False, "ls"),
+        ("curl -u me:secret http://h/secret", True, "curl"),
+        (["curl -u me:secret http://h/secret"], True, "curl"),
+        ("TOKEN=secret curl", True, "sh"),
+        ("TOKEN='a secret' curl", True, "sh"),
+        ("'secret'", True, "sh"),
+        ("curl secret/secret", False, "curl"),
+        ([], False, ""),
+        (None, False, ""),
+    ],
+)
+def test_programs(args: object, shell: bool, expected: str) -> None:
+    assert _program(args, shell) == expected
