@@ -44,6 +44,8 @@ unsafe extern "C-unwind" {
         args: *mut PyObject,
         kwargs: *mut PyObject,
     ) -> *mut PyObject;
+    pub fn PyFrame_GetBack(frame: *mut PyObject) -> *mut PyObject;
+    pub fn PyFrame_GetLasti(frame: *mut PyObject) -> c_int;
     pub fn PyEval_SaveThread() -> *mut PyThreadState;
     pub fn PyEval_RestoreThread(state: *mut PyThreadState);
     pub fn PyErr_CheckSignals() -> c_int;

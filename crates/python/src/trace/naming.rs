@@ -1,13 +1,16 @@
 //! What a lock is called: the name it was given, or what its creation was assigned to, found out at its first event.
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use contend_core::ctrace::defs::Lock;
 use contend_core::ctrace::session;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 
+use super::api::{PyFrame_GetBack, PyFrame_GetLasti};
 use super::lock::Futex;
 
 /// Where a lock comes from. Holds references: `drop_references` before it goes.
@@ -84,15 +87,13 @@ impl Origin {
             ffi::Py_XINCREF(frame);
             while !frame.is_null() {
                 let code: *mut PyObject = ffi::PyFrame_GetCode(frame.cast()).cast();
-                let back = ffi::PyObject_GetAttrString(frame, c"f_back".as_ptr());
-                if back.is_null() || back == ffi::Py_None() || !passes_through(code) {
-                    let at = ffi::PyObject_GetAttrString(frame, c"f_lasti".as_ptr());
-                    if !at.is_null() {
-                        origin.at = ffi::PyLong_AsSsize_t(at);
-                        ffi::Py_DECREF(at);
-                    }
+                let back = match passes_through(code) {
+                    true => PyFrame_GetBack(frame),
+                    false => ptr::null_mut(),
+                };
+                if back.is_null() {
+                    origin.at = PyFrame_GetLasti(frame) as isize;
                     origin.code = code;
-                    ffi::Py_XDECREF(back);
                     ffi::Py_DECREF(frame);
                     break;
                 }
@@ -114,18 +115,32 @@ impl Origin {
         }
     }
 
-    /// Name and site, by `contend.trace.names.describe`, which remembers its answers.
+    /// Name and site, by `contend.trace.names.describe`; found out once for each place where locks are made.
     unsafe fn describe(&self, py: Python<'_>) -> PyResult<(String, String)> {
+        let place = (self.code as usize, self.at);
+        if self.name.is_null()
+            && let Some(known) = of_places().get(&place)
+        {
+            return Ok(known.clone());
+        }
         let object = |held: *mut PyObject| unsafe {
             match held.is_null() {
                 true => py.None().into_bound(py),
                 false => Bound::from_borrowed_ptr(py, held),
             }
         };
-        py.import("contend.trace.names")?
+        let found: (String, String) = py
+            .import("contend.trace.names")?
             .getattr("describe")?
             .call1((object(self.name), object(self.code), self.at))?
-            .extract()
+            .extract()?;
+        if self.name.is_null() && !self.code.is_null() {
+            let mut places = of_places();
+            if places.len() < MOST_PLACES && places.insert(place, found.clone()).is_none() {
+                unsafe { ffi::Py_INCREF(self.code) }; // no other code may come to be in its place
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -133,8 +148,32 @@ fn text_contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
+/// What is remembered of code; beyond, it is found out again each time.
+const MOST_PLACES: usize = 4096;
+
+type Places = HashMap<(usize, isize), (String, String)>;
+static PLACES: LazyLock<Mutex<Places>> = LazyLock::new(Mutex::default);
+static THROUGH_CODE: LazyLock<Mutex<HashMap<usize, bool>>> = LazyLock::new(Mutex::default);
+
+fn of_places() -> MutexGuard<'static, Places> {
+    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Whether that code makes locks for whoever called it; what a module makes when it is imported is its own.
 unsafe fn passes_through(code: *mut PyObject) -> bool {
+    let known = || THROUGH_CODE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(&through) = known().get(&(code as usize)) {
+        return through;
+    }
+    let through = unsafe { is_through(code) };
+    let mut all = known();
+    if all.len() < MOST_PLACES && all.insert(code as usize, through).is_none() {
+        unsafe { ffi::Py_INCREF(code) }; // no other code may come to be in its place
+    }
+    through
+}
+
+unsafe fn is_through(code: *mut PyObject) -> bool {
     unsafe {
         let own = text_of(code, c"co_name", |name| name == b"<module>");
         !own && text_of(code, c"co_filename", |file| {
