@@ -127,8 +127,8 @@ def ctrace_summary(paths: Sequence[str], least: int = 5, lanes: int = 0, parts: 
     itself), readings (of both clocks; 0: ticks are ns), off_line_ns (how far these lie off a straight line at most).
     tracks: how many had spans or waits. With `lanes`, the events are read again for a picture of the tracks with the
     most time in spans and waits: lanes, by track: name, thread (it runs on), file (row of files), kind, self_ns,
-    wait_ns, suspended_ns, and width_ns, run, wait: the period in `parts` parts of that width, the time in each that
-    it ran in spans and that it waited for locks, ns, one lane after the other.
+    wait_ns (for locks that others hold), idle_ns (for conditions and at queues), suspended_ns, and width_ns, run, wait,
+    idle: the period in `parts` parts of that width, the time of each kind in each, ns, one lane after the other.
 
     Raises BadInput, HostFailed, KeyboardInterrupt.
     """

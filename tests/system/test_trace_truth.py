@@ -129,7 +129,7 @@ print(json.dumps(walls))
 def test_the_time_of_a_track_adds_up_to_the_wall(tmp_path: Path) -> None:
     """Self time, waits and suspension of all that is on it; recursion, generators, exceptions and remote calls in it."""
     walls, summary = run(NESTED, tmp_path / "t")
-    lanes = {lane.name: sum(lane.run) + sum(lane.wait) for lane in summary.lanes}
+    lanes = {lane.name: sum(lane.run) + sum(lane.wait) + sum(lane.idle) for lane in summary.lanes}
     assert lanes == {name: pytest.approx(wall, rel=0.01) for name, wall in walls.items()}
     spans = {span.name: span for span in summary.spans}
     accounted = sum(span.self_ns + span.wait_ns + span.suspended_ns for span in summary.spans)

@@ -14,7 +14,7 @@ from rich.console import Console
 from contend.cli.report_ import command
 from contend.errors import BadInput, HostFailed
 from contend.report.trace_schema import trace_schema
-from contend.report.trace_summary import Holder, Lock, Repeated, TraceSummary, summarise
+from contend.report.trace_summary import Holder, Lock, Repeated, TraceSummary, answer, summarise
 from contend.report.trace_terminal import print_summary
 from support import ctrace_files as c
 from support.ctrace_files import Made, event, number
@@ -160,6 +160,20 @@ def test_a_lock_of_several_processes_is_one_and_held_by_another(
     lock = found[2]
     assert (lock.waits, lock.wait_ns, lock.holds, lock.hold_ns) == (1, 220, 2, 300 + 80)
     assert lock.holders == (Holder("holds", 1, 220),)
+
+
+def test_idle_threads_hide_no_lock(tmp_path: Path) -> None:
+    """Who waits at a queue or for a condition waits for others to act, however long."""
+    made = Made(1)
+    for ring, kind in enumerate((c.QUEUE, c.CONDITION, c.LOCK), start=1):
+        made.track(ring, c.THREAD, f"w{ring}", tid=ring)
+        made.lock(ring, kind, f"lock{kind}")
+        made.events(ring, [event(10, c.LOCK_WAIT, ring), event(2_000 // ring, c.LOCK_ACQUIRED, ring, 1)])
+    made.end(3_000)
+    summary = summarise(made.save(tmp_path), lanes=2, parts=3)
+    assert [lock.name for lock in summary.locks] == ["lock1", "lock5", "lock4"]
+    assert answer(summary) == "lock1 was waited for longest (656 ns)."
+    assert [(lane.name, sum(lane.wait), sum(lane.idle)) for lane in summary.lanes][-1] == ("w3", 656, 0)
 
 
 def test_calls_that_leave_the_process_are_told_by_kind_or_message(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ pub(crate) struct Lane {
     totals: TrackTotals,
 }
 
-/// Those with the most time in spans and waits, at most so many, each thread before what runs on it.
+/// Those with the most time in spans and waits for locks, at most so many, each thread before what runs on it.
 pub(crate) fn chosen(trace: &Trace, summary: &Summary<'_>, most: usize) -> Vec<Lane> {
     let all = (0..).zip(summary.by_track());
     let mut lanes: Vec<Lane> = all
@@ -43,7 +43,7 @@ fn thread(track: &Track, own: u32) -> u32 {
     track.parent.filter(|_| track.kind > 1).unwrap_or(own)
 }
 
-/// The lanes as columns; `run` and `wait` hold the parts of one after the other.
+/// The lanes as columns; `run`, `wait` and `idle` hold the parts of one after the other.
 pub(crate) fn picture<'py>(
     py: Python<'py>,
     trace: &Trace,
@@ -71,10 +71,12 @@ pub(crate) fn picture<'py>(
     )?;
     dict.set_item("self_ns", numbers(|lane| lane.totals.self_ns)?)?;
     dict.set_item("wait_ns", numbers(|lane| lane.totals.wait_ns)?)?;
+    dict.set_item("idle_ns", numbers(|lane| lane.totals.idle_ns)?)?;
     dict.set_item("suspended_ns", numbers(|lane| lane.totals.suspended_ns)?)?;
     let parts: Vec<&Part> = lanes.iter().flat_map(|lane| &lane.parts).collect();
     dict.set_item("width_ns", summed.width_ns)?;
     dict.set_item("run", column(py, parts.iter().map(|part| part.run_ns))?)?;
     dict.set_item("wait", column(py, parts.iter().map(|part| part.wait_ns))?)?;
+    dict.set_item("idle", column(py, parts.iter().map(|part| part.idle_ns))?)?;
     Ok(dict)
 }

@@ -150,7 +150,11 @@ def _waited(summary: TraceSummary) -> list[Lock]:
 def _lock(lock: Lock, summary: TraceSummary) -> tuple[str, list[Cell]]:
     where = [lock.kind, lock.site if lock.site != lock.name else ""]
     where += [f"{lock.instances:,} of them"] if lock.instances > 1 else []
-    cells = [_count(lock.waits), _time(lock.wait_ns, summary.locks[0].wait_ns), _time(lock.max_wait_ns)]
+    cells = [
+        _count(lock.waits),
+        _time(lock.wait_ns, max(other.wait_ns for other in summary.locks)),
+        _time(lock.max_wait_ns),
+    ]
     cells += [_count(lock.given_up), _count(lock.holds), _time(lock.hold_ns), _time(lock.max_hold_ns)]
     return ", ".join(filter(None, where)), cells
 

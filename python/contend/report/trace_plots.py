@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from contend.report.plotkit import ROW, Plot, Spec, chart, row_axis, row_labels
 from contend.report.theme import var
@@ -16,9 +17,10 @@ from contend.units import NS_PER_S, format_duration
 
 LANES, PARTS = 20, 300
 STEPS = 20  # of a part that can be told apart: a line is so many pixels high
-COLOURS = {"in spans": var("c1"), "waiting for locks": var("c2")}
+COLOURS = {"in spans": var("c1"), "waiting for locks": var("c2"), "waiting for others to act": var("line")}
+_BUSY = dict(list(COLOURS.items())[:2])  # of the strip: idle threads would hide it
 _UNITS = ((NS_PER_S, "seconds"), (NS_PER_S // 1000, "milliseconds"), (1000, "microseconds"))
-_HEADERS = ("track", "in spans", "waiting for locks")
+_HEADERS = ("track", *COLOURS)
 _THREAD = 1  # kind of a track; those above run on one
 
 
@@ -77,12 +79,12 @@ def _strip(summary: TraceSummary) -> Plot:
     spec["transform"] = _KINDS
     table = tuple(
         (name, f"{sum(values) / summary.length_ns:.2f}", f"{max(values, default=0) / width:.2f}")
-        for name, values in zip(COLOURS, sums, strict=True)
+        for name, values in zip(_BUSY, sums, strict=True)
     )
     caption = (
         "How many of the tracks below were in spans, and waited for locks. Drag across it to choose a range."
     )
-    return Plot("strip", "strip", "The trace", caption, spec, COLOURS, ("tracks", "mean", "most"), table)
+    return Plot("strip", "strip", "The trace", caption, spec, _BUSY, ("tracks", "mean", "most"), table)
 
 
 def _colour() -> Spec:
@@ -131,12 +133,12 @@ def _tracks(summary: TraceSummary) -> Plot:
     left = summary.tracks - len(lanes)
     caption = (
         f"Each line is a thread, task or greenlet; its height the part of each {format_duration(summary.width_ns)} "
-        "that it was in spans, with its waits for locks on top."
+        "that it was in spans, with its waits on top: for locks that others held, and for a condition or at a queue."
     )
     if left:
         caption += f" The {len(lanes)} with most time in either; {left:,} more have none here."
     table = tuple(
-        (_label(lane, summary), format_duration(sum(lane.run)), format_duration(sum(lane.wait)))
+        (_label(lane, summary), *(format_duration(sum(part)) for part in (lane.run, lane.wait, lane.idle)))
         for lane in lanes
     )
     return Plot("timeline-tracks", "timeline", "Tracks", caption, spec, COLOURS, _HEADERS, table)
@@ -144,15 +146,14 @@ def _tracks(summary: TraceSummary) -> Plot:
 
 def _boxes(lane: Lane, width_ns: int, at: int) -> Iterator[tuple[int, int, float, float, int]]:
     """From part, to part, top, bottom, and which: waits stand on spans."""
-    heights = [
-        (round(run / width_ns * STEPS), round((run + wait) / width_ns * STEPS))
-        for run, wait in zip(lane.run, lane.wait, strict=True)
-    ]
     bottom, high = at + 0.3, 0.52
-    for kind in (0, 1):
-        for start, end, (low, top) in _runs(
-            [(0, run) if kind == 0 else (run, both) for run, both in heights]
-        ):
+    edges: list[list[int]] = [[0] * len(lane.run)]
+    sums = [0] * len(lane.run)
+    for values in (lane.run, lane.wait, lane.idle):
+        sums = [before + ns for before, ns in zip(sums, values, strict=True)]
+        edges.append([round(ns / width_ns * STEPS) for ns in sums])
+    for kind, (below, above) in enumerate(pairwise(edges)):
+        for start, end, (low, top) in _runs(list(zip(below, above, strict=True))):
             if top > low:
                 yield (
                     start,

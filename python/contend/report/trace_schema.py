@@ -10,7 +10,7 @@ from contend.report.trace_summary import SCHEMA_VERSION, Holder, Lock, Process, 
 _TIME: Schema = {**COUNT, "description": "ns"}
 _RANKED_BY: dict[type[object], str] = {
     Span: "All spans of one name, over all processes; ranked by self time.",
-    Lock: "All locks of one name, site and kind; ranked by the time that was waited for them.",
+    Lock: "All locks of one name, site and kind; by the time waited, conditions and queues after all others.",
     Holder: "Who held the lock when a wait began: the innermost span, else the track; 'unknown' where nobody is known.",
     Process: "A file of the trace; a process that recorded again or executed another program has several.",
     Repeated: "Calls of one name, `least` or more inside one span: those that leave the process first, then by time.",

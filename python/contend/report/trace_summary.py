@@ -74,6 +74,11 @@ class Lock:
     max_hold_ns: int
     holders: tuple[Holder, ...]
 
+    @property
+    def is_held(self) -> bool:
+        """Whether who waits for it waits for a holder; at a condition or queue it is for others to do something."""
+        return self.kind not in ("condition", "queue")
+
 
 @dataclass(frozen=True)
 class Repeated:
@@ -115,7 +120,8 @@ class Process:
 
 @dataclass(frozen=True)
 class Lane:
-    """A track in the picture of a trace: in each part of the time, how long it ran in spans and waited for locks, ns."""
+    """A track in the picture of a trace: in each part of the time, how long it ran in spans, waited for locks that others
+    held, and waited idly, for a condition or at a queue, ns."""
 
     name: str
     thread: str
@@ -123,11 +129,13 @@ class Lane:
     kind: int
     run: tuple[int, ...]
     wait: tuple[int, ...]
+    idle: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class TraceSummary:
-    """Ranked: spans by self time, locks by time waited, repeated calls remote ones first, then by time.
+    """Ranked: spans by self time, locks by time waited with conditions and queues after them, repeated calls remote ones
+    first, then by time.
 
     `began_ns` is since 1970, 0 where the trace does not tell; `tracks` had spans or waits, and `lanes` are those of them
     that were asked for, in parts of `width_ns`.
@@ -210,7 +218,7 @@ def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int
         length_ns=found["end_ns"] - found["begin_ns"],
         told=found["told"],
         spans=tuple(sorted(spans, key=lambda s: (-s.self_ns, s.name))),
-        locks=tuple(sorted(locks, key=lambda k: (-k.wait_ns, -k.hold_ns, k.name, k.site))),
+        locks=tuple(sorted(locks, key=lambda k: (not k.is_held, -k.wait_ns, -k.hold_ns, k.name, k.site))),
         repeated=tuple(sorted(repeated, key=lambda r: (r.remote == 0, -r.ns, r.parent, r.child))),
         least=least,
         crowded=found["crowded"],
@@ -232,8 +240,8 @@ def _lanes(picture: Mapping[str, Any], parts: int) -> Iterator[Lane]:
     for at, (name, thread, file, kind) in enumerate(
         zip(*(tables[key] for key in ("name", "thread", "file", "kind")), strict=True)
     ):
-        run, wait = (tuple(tables[key][at * parts : (at + 1) * parts]) for key in ("run", "wait"))
-        yield Lane(name, thread, file, kind, run, wait)
+        own = (tuple(tables[key][at * parts : (at + 1) * parts]) for key in ("run", "wait", "idle"))
+        yield Lane(name, thread, file, kind, *own)
 
 
 def _rows(columns: Mapping[str, list[str] | bytes]) -> list[dict[str, Any]]:
@@ -245,11 +253,10 @@ def _rows(columns: Mapping[str, list[str] | bytes]) -> list[dict[str, Any]]:
 def answer(summary: TraceSummary) -> str:
     """The greatest of each kind, in one sentence."""
     said = []
-    waited = sum(lock.wait_ns for lock in summary.locks)
     if summary.spans:
         span = summary.spans[0]
         said.append(f"{span.name} took most time itself ({format_duration(span.self_ns)})")
-    if waited:
+    if summary.locks and summary.locks[0].wait_ns and summary.locks[0].is_held:
         lock = summary.locks[0]
         known = [holder.name for holder in lock.holders[:1] if holder.name != "unknown"]
         by = f", held by {known[0]}" if known else ""

@@ -1,5 +1,5 @@
 //! What chosen tracks did when: in each of many equal parts of the time, how much of it was in spans and how much in
-//! waits for locks. Bounded whatever the trace is: a picture has so many lines and so many columns.
+//! waits. Bounded whatever the trace is: a picture has so many lines and so many columns.
 use super::format::Event;
 use super::reader::Trace;
 use super::spans::{At, Ending, Sink, Title};
@@ -12,21 +12,31 @@ const NONE: u32 = u32::MAX;
 pub struct Part {
     /// Running in a span: open, neither waiting nor suspended.
     pub run_ns: u64,
-    /// Waiting for a lock.
+    /// Waiting for a lock that others hold.
     pub wait_ns: u64,
+    /// Waiting for a condition or at a queue: for others to do something.
+    pub idle_ns: u64,
+}
+
+/// What is open on a track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Span,
+    Wait,
+    Idle,
 }
 
 #[derive(Default)]
 struct Lane {
-    /// What is open: whether it is a wait.
-    open: Vec<bool>,
+    open: Vec<Open>,
     off: bool,
     since: u64,
     parts: Vec<Part>,
 }
 
 /// Fills what it is told into parts of the time from `from_ns` on.
-pub struct Occupancy {
+pub struct Occupancy<'t> {
+    trace: &'t Trace,
     from_ns: u64,
     width_ns: u64,
     count: usize,
@@ -34,9 +44,9 @@ pub struct Occupancy {
     lanes: Vec<Lane>,
 }
 
-impl Occupancy {
+impl<'t> Occupancy<'t> {
     /// Of these tracks (positions), the time from `period.0` to `period.1` cut into `count` parts.
-    pub fn new(trace: &Trace, tracks: &[u32], period: (u64, u64), count: usize) -> Self {
+    pub fn new(trace: &'t Trace, tracks: &[u32], period: (u64, u64), count: usize) -> Self {
         let count = count.max(1);
         let mut lane_of = vec![NONE; trace.tracks.len()];
         for (lane, &track) in (0..).zip(tracks) {
@@ -51,7 +61,7 @@ impl Occupancy {
             ..Lane::default()
         });
         let width_ns = period.1.saturating_sub(period.0).div_ceil(count as u64).max(1);
-        Self { from_ns: period.0, width_ns, count, lane_of, lanes }
+        Self { trace, from_ns: period.0, width_ns, count, lane_of, lanes }
     }
 
     /// How long a part is, ns.
@@ -67,15 +77,19 @@ impl Occupancy {
     /// The track's lane, up to this moment accounted for.
     fn until(&mut self, track: u32, ns: u64) -> Option<&mut Lane> {
         let lane = self.lanes.get_mut(self.lane_of[track as usize] as usize)?;
-        let waits = lane.open.last().copied();
-        if let Some(waits) = waits.filter(|&waits| waits || !lane.off) {
+        let open = lane.open.last().copied();
+        if let Some(open) = open.filter(|&open| open != Open::Span || !lane.off) {
             let mut at = lane.since.max(self.from_ns) - self.from_ns;
             let end = ns.saturating_sub(self.from_ns).min(self.width_ns.saturating_mul(self.count as u64));
             while at < end {
                 let part = at / self.width_ns;
                 let next = ((part + 1).saturating_mul(self.width_ns)).min(end);
                 let into = &mut lane.parts[part as usize];
-                *(if waits { &mut into.wait_ns } else { &mut into.run_ns }) += next - at;
+                *match open {
+                    Open::Span => &mut into.run_ns,
+                    Open::Wait => &mut into.wait_ns,
+                    Open::Idle => &mut into.idle_ns,
+                } += next - at;
                 at = next;
             }
         }
@@ -93,10 +107,15 @@ impl Occupancy {
     }
 }
 
-impl Sink for Occupancy {
+impl Sink for Occupancy<'_> {
     fn begin(&mut self, at: At, track: u32, what: Title, _: Option<u32>, _: &[Event]) -> Result<()> {
+        let open = match what {
+            Title::Span(_) => Open::Span,
+            Title::Wait(lock) if self.trace.locks[lock as usize].is_held() => Open::Wait,
+            Title::Wait(_) => Open::Idle,
+        };
         if let Some(lane) = self.until(track, at.ns) {
-            lane.open.push(matches!(what, Title::Wait(_)));
+            lane.open.push(open);
         }
         Ok(())
     }

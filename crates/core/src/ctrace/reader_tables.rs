@@ -2,6 +2,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::format::lock;
+
 const PAGE: usize = 1 << 10;
 
 /// From a file's ids to places in a table; at most 32 MiB and the pages that are used, whatever ids a file names.
@@ -122,6 +124,13 @@ pub struct Lock {
     pub name: u32,
     /// `file:line`, or empty.
     pub site: u32,
+}
+
+impl Lock {
+    /// Whether who waits for it waits for a holder; at a condition or queue it is for others to do something.
+    pub fn is_held(&self) -> bool {
+        !matches!(self.kind, lock::CONDITION | lock::QUEUE)
+    }
 }
 
 /// The events of one thread.

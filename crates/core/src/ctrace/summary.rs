@@ -261,7 +261,9 @@ impl Sink for Summary<'_> {
         }
         match frame.what {
             Title::Wait(lock) => {
-                grow(&mut on.totals.wait_ns, ns.saturating_sub(frame.inner_ns));
+                let held = self.trace.locks[lock as usize].is_held();
+                let waited = if held { &mut on.totals.wait_ns } else { &mut on.totals.idle_ns };
+                grow(waited, ns.saturating_sub(frame.inner_ns));
                 on.totals.count += 1;
                 self.end_wait(lock, &frame, ns, how);
             }

@@ -86,8 +86,10 @@ pub struct Repeated {
 pub struct TrackTotals {
     /// Sum of the self time of its spans.
     pub self_ns: u64,
-    /// Waiting for locks, in spans or not.
+    /// Waiting for locks that others hold, in spans or not.
     pub wait_ns: u64,
+    /// Waiting for conditions and at queues.
+    pub idle_ns: u64,
     /// In spans while another ran on its thread.
     pub suspended_ns: u64,
     /// Spans and waits that ended on it.

@@ -280,7 +280,7 @@ fn each_part_of_the_time_says_what_a_track_did_in_it() {
         assert_eq!(sink.width_ns(), 20);
         sink.lanes().map(<[Part]>::to_vec).collect::<Vec<_>>()
     };
-    let part = |run_ns, wait_ns| Part { run_ns, wait_ns };
+    let part = |run_ns, wait_ns| Part { run_ns, wait_ns, idle_ns: 0 };
     let hub = vec![part(10, 0), part(10, 0), part(5, 0), part(10, 0), part(15, 0)];
     let green = vec![part(5, 0), part(5, 15), part(15, 5), part(5, 0), part(0, 0)];
     assert_eq!(lanes(&[1, 2]), [hub.clone(), green.clone()]);
@@ -291,4 +291,10 @@ fn each_part_of_the_time_says_what_a_track_did_in_it() {
     let totals: Vec<_> =
         summary.by_track().map(|t| (t.self_ns, t.wait_ns, t.suspended_ns, t.count)).collect();
     assert_eq!(totals, [(0, 0, 0, 0), (50, 0, 45, 1), (30, 20, 10, 2)]);
+    // At a queue it is not a holder that is waited for.
+    let queue = Made(made.0.clone()).locks(&[(1, lock::QUEUE, 1, 0)]);
+    let trace = Trace::open(&[place.write("a.ctrace", &queue.0)]).unwrap();
+    let mut sink = Occupancy::new(&trace, &[2], (0, 100), 1);
+    tell(&trace, &mut sink, || Ok(())).unwrap();
+    assert_eq!(sink.lanes().next().unwrap(), [Part { run_ns: 30, wait_ns: 0, idle_ns: 20 }]);
 }
