@@ -52,6 +52,16 @@ def test_the_time_of_a_span_is_its_own_or_of_spans_inside(tmp_path: Path) -> Non
     assert summary.length_ns == 500
 
 
+def test_a_trace_lasts_from_its_first_event_to_its_last_of_any_kind(tmp_path: Path) -> None:
+    made = Made(1)
+    made.track(1, c.THREAD, "main", tid=1)
+    made.lock(9, c.LOCK, "lock")
+    spans = [event(300, c.BEGIN, made.string("f")), event(400, c.END, made.string("f"))]
+    made.events(1, [event(100, c.LOCK_ACQUIRED, 9), *spans, event(700, c.LOCK_RELEASED, 9)])
+    made.end(10_000)
+    assert summarise(made.save(tmp_path)).length_ns == 600
+
+
 def test_recursion_counts_its_time_once(tmp_path: Path) -> None:
     downward = [(at * 10, c.BEGIN, "f") for at in range(10)]
     upward = [(200 + at * 10, c.END, "f") for at in range(10)]

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::format::{Event, event};
 use super::mixed::Mixed;
 use super::reader::Trace;
-use super::spans::{At, Ending, Sink, Title};
+use super::spans::{At, Ending, Sink, Title, Value};
 pub use super::summary_rows::{Holder, LockTotals, Repeated, SpanTotals, TrackTotals};
 use crate::Result;
 
@@ -278,11 +278,13 @@ impl Sink for Summary<'_> {
     }
 
     fn stint_begin(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
+        self.seen(at.ns);
         self.runs(at.ns, track, thread);
         Ok(())
     }
 
     fn stint_end(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
+        self.seen(at.ns);
         self.runs(at.ns, thread, track);
         Ok(())
     }
@@ -292,7 +294,8 @@ impl Sink for Summary<'_> {
         Ok(())
     }
 
-    fn flow(&mut self, _: At, track: u32, _: u32, _: u64, received: bool) -> Result<()> {
+    fn flow(&mut self, at: At, track: u32, _: u32, _: u64, received: bool) -> Result<()> {
+        self.seen(at.ns);
         let frames = &mut self.tracks[track as usize].frames;
         if let Some(frame) = frames.iter_mut().rev().find(|f| matches!(f.what, Title::Span(_)))
             && !received
@@ -302,7 +305,28 @@ impl Sink for Summary<'_> {
         Ok(())
     }
 
+    fn counter(&mut self, at: At, _: u32, _: Value) -> Result<()> {
+        self.seen(at.ns);
+        Ok(())
+    }
+
+    fn queue(&mut self, at: At, _: u32, _: u32) -> Result<()> {
+        self.seen(at.ns);
+        Ok(())
+    }
+
+    fn job_begin(&mut self, at: At, _: u32, _: u32, _: u32, _: &[Event]) -> Result<()> {
+        self.seen(at.ns);
+        Ok(())
+    }
+
+    fn job_end(&mut self, at: At, _: u32, _: u32, _: Ending) -> Result<()> {
+        self.seen(at.ns);
+        Ok(())
+    }
+
     fn hold_begin(&mut self, at: At, lock: u32, lane: u32, _: u32) -> Result<()> {
+        self.seen(at.ns);
         let since = &mut self.held_since[lock as usize];
         since.resize(since.len().max(lane as usize + 1), 0);
         since[lane as usize] = at.ns;
@@ -310,6 +334,7 @@ impl Sink for Summary<'_> {
     }
 
     fn hold_end(&mut self, at: At, lock: u32, lane: u32, _: u32, _: Ending) -> Result<()> {
+        self.seen(at.ns);
         let ns = at.ns.saturating_sub(self.held_since[lock as usize][lane as usize]);
         let totals = &mut self.locks[self.group_of[lock as usize] as usize];
         totals.holds += 1;
