@@ -81,6 +81,11 @@ threads = [threading.Thread(target=work, args=(number,), name=f"green-{number}")
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 for log in logs: assert log[::2] == log[1::2] and len(log) == 6, logs
+for lock in (service.lock, service.again, service.gate, service.changed):
+    try:
+        with lock: raise KeyError
+    except KeyError: pass
+    else: raise AssertionError("an exception ends there")
 def waits():
     assert service.ready.wait(5)
     with service.changed: assert service.changed.wait(5)
@@ -142,6 +147,11 @@ def consume():
 def listen():
     assert (service.said.get if hasattr(service.said, "get") else service.said.wait)() == "said"
 for number in range(4): service.pool.spawn(work, number)
+for lock in (service.gate, service.pair):
+    try:
+        with lock: raise KeyError
+    except KeyError: pass
+    else: raise AssertionError("an exception ends there")
 consumer = spawn(consume)
 listener = spawn(listen)
 for item in range(3): service.tasks.put(item)

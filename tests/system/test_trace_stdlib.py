@@ -176,6 +176,11 @@ def main(method):
         service.joined.put(6)
         assert service.changed.wait(10)
     service.joined.join(); child.join(); assert child.exitcode == 0
+    for lock in (service.lock, service.again, service.gate, service.changed):
+        try:
+            with lock: raise KeyError
+        except KeyError: pass
+        else: raise AssertionError("an exception ends there")
     try: service.lock.release()
     except ValueError: pass
     else: raise AssertionError

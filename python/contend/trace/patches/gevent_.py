@@ -15,7 +15,7 @@ from contend.trace.patches.waiting import CONDITION, LOCK, QUEUE, SEMAPHORE, mad
 
 def _derive(module: ModuleType, name: str) -> Any:
     original = getattr(module, name)
-    derived = type(name, (original,), {"__doc__": original.__doc__, "__module__": module.__name__})
+    derived = type(name, (original,), {"__doc__": original.__doc__, "__module__": original.__module__})
     setattr(module, name, derived)
     return derived
 
@@ -26,8 +26,15 @@ def patch_locks(module: ModuleType) -> None:
         made(derived, _waits)
         record(derived, lambda self: self.counter > 0)
         # Those of C call acquire and release of C.
-        derived.__enter__ = lambda self: self.acquire()
-        derived.__exit__ = lambda self, *_error: self.release()
+        derived.__enter__, derived.__exit__ = _enter, _exit
+
+
+def _enter(self: Any) -> None:
+    self.acquire()
+
+
+def _exit(self: Any, *_error: object) -> None:
+    self.release()  # which gives a number: an exception is to go on whatever it is
 
 
 def _waits(semaphore: Any) -> Waits | None:

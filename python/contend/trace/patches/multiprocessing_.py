@@ -65,8 +65,7 @@ def patch_synchronize(module: ModuleType) -> None:
         return __setstate__
 
     # The lock is entered by its own methods, which are the recorded ones.
-    module.SemLock.__enter__ = lambda self: self.acquire()
-    module.SemLock.__exit__ = lambda self, *_error: self.release()
+    module.SemLock.__enter__, module.SemLock.__exit__ = _enter, _exit
     _conditions(module)
 
 
@@ -118,6 +117,14 @@ def _conditions(module: ModuleType) -> None:
             _forget(self._flag)
 
         return __init__
+
+
+def _enter(self: Any) -> bool:
+    return bool(self.acquire())
+
+
+def _exit(self: Any, *_error: object) -> None:
+    self.release()
 
 
 def _key(name: str) -> int:
