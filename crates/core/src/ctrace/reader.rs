@@ -93,8 +93,9 @@ pub struct Trace {
     pub boot_ns: u64,
     /// Files of another boot or host, put on that clock by the time of day.
     pub moved: u64,
-    /// Places of the locks of several processes, by what they share.
-    shared: HashMap<u64, u32>,
+    /// Places of the locks of several processes, by their machine and what they share; and when each machine booted.
+    pub(super) shared: HashMap<(usize, u64), u32>,
+    pub(super) boots: Vec<u64>,
 }
 
 /// What a file has said so far, with ids of names that may be told later.
@@ -357,21 +358,6 @@ impl Trace {
             to_ns: file.clock.ns(to, &mut 0),
         }));
         self.files.push(file);
-    }
-}
-
-impl Trace {
-    /// One lock, whichever process tells of it. `named` by this one, or else it is called as others call it.
-    fn share(&mut self, key: u64, lock: Lock, file: &mut TraceFile, id: u32, named: bool) {
-        let next = self.locks.len() as u32;
-        let place = *self.shared.entry(key).or_insert(next);
-        if place == next {
-            self.locks.push(lock);
-        } else if named {
-            let first = &mut self.locks[place as usize];
-            (first.name, first.site) = (lock.name, lock.site);
-        }
-        file.locks.set(id, place);
     }
 }
 

@@ -1,7 +1,8 @@
-//! Puts traces of several hosts or boots, whose CLOCK_MONOTONIC began at different moments, on one clock.
-use super::Track;
+//! What is of one machine and boot, and what of several: CLOCK_MONOTONIC began at different moments, a pid may be two
+//! processes, and a lock that processes share is another elsewhere.
 use super::format::track;
 use super::reader::{Trace, TraceFile};
+use super::{Lock, Track};
 
 /// Beyond what setting a clock right moves it by while a machine runs. Whoever sets it by more sees two boots.
 const SAME_BOOT_NS: u64 = 1_000_000_000;
@@ -44,6 +45,28 @@ impl Trace {
     pub(super) fn tid(&self, of: &Track) -> Option<u64> {
         let tid = self.files[of.file as usize].first_pid.saturating_add(of.tid);
         (of.kind == track::THREAD && of.tid > 0 && tid <= i32::MAX as u64).then_some(tid)
+    }
+}
+
+impl Trace {
+    /// One lock, whichever process of its machine tells of it. `named` by this one, or else it is called as others call
+    /// it.
+    pub(super) fn share(&mut self, key: u64, lock: Lock, file: &mut TraceFile, id: u32, named: bool) {
+        let boot = file.boot_ns();
+        let known = self.boots.iter().position(|&other| other.abs_diff(boot) <= SAME_BOOT_NS);
+        let machine = known.unwrap_or_else(|| {
+            self.boots.push(boot);
+            self.boots.len() - 1
+        });
+        let next = self.locks.len() as u32;
+        let place = *self.shared.entry((machine, key)).or_insert(next);
+        if place == next {
+            self.locks.push(lock);
+        } else if named {
+            let first = &mut self.locks[place as usize];
+            (first.name, first.site) = (lock.name, lock.site);
+        }
+        file.locks.set(id, place);
     }
 }
 

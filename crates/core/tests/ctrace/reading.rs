@@ -1,5 +1,5 @@
 //! Files as they should be.
-use contend_core::ctrace::format::{Event, event, lock, track};
+use contend_core::ctrace::format::{Event, chunk, event, lock, track};
 use contend_core::ctrace::merge::{Untold, merge};
 use contend_core::ctrace::reader::{Oddities, Trace};
 
@@ -177,6 +177,10 @@ fn traces_of_two_machines_are_put_on_one_clock_by_the_time_of_day() {
         let mut made = Made::with_clock(5, 0, from_ns, from_ns, 1_000_000_000);
         made.0[48..56].copy_from_slice(&(boot_s * 1_000_000_000 + from_ns).to_le_bytes());
         made.tracks(&[(1, track::THREAD, 0, 0, 6)])
+            .chunk(
+                chunk::LOCKS,
+                &[[1u32, lock::EXTERNAL, 0, 0].map(u32::to_le_bytes).concat(), vec![9; 8]].concat(),
+            )
             .dropped(1, 3, from_ns, from_ns)
             .events(1, &[at(from_ns + 10, event::INSTANT, 1)])
     };
@@ -189,6 +193,9 @@ fn traces_of_two_machines_are_put_on_one_clock_by_the_time_of_day() {
     let trace = Trace::open(&[&late, &early, &again]).unwrap();
     assert_eq!(trace.moved, 1);
     assert_eq!(trace.boot_ns, 2_000 * second);
+    // A lock of the same number is one on a machine, and another on another.
+    let locks: Vec<_> = trace.files.iter().map(|file| file.locks.get(1)).collect();
+    assert_eq!(locks, [Some(0), Some(1), Some(1)]);
     let (seen, _) = read(&trace);
     let told: Vec<_> = seen.iter().map(|(ns, track, ..)| (ns - 1_000 * second, track.as_str())).collect();
     assert_eq!(told, [(10, "thread 6"), (15, "thread 6"), (80, "thread 6")]);
