@@ -6,6 +6,7 @@ inside the span, by the server, as without us.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from types import ModuleType
@@ -120,7 +121,8 @@ def patch_gunicorn_response(module: ModuleType) -> None:
 
     @functools.wraps(start)
     def start_response(self: Any, status: Any, *args: Any, **options: Any) -> Any:
-        self.req._contend_status = status
+        with contextlib.suppress(AttributeError):  # a request of another kind takes none
+            self.req._contend_status = status
         return start(self, status, *args, **options)
 
     response.start_response = start_response

@@ -25,6 +25,8 @@ _VALUES = re.compile(
 # Whether a backslash escapes a quote depends on the server and its settings; Oracle has quotes of one's choice.
 _UNCLEAR = re.compile(r"\\|\b[nN]?[qQ]'")
 _NAMED_BEFORE = re.compile(r"(?:\.|\b(?:AS|FROM|INDEX|INTO|JOIN|ON|SELECT|TABLE|UPDATE))\s*\Z", re.IGNORECASE)
+# Oracle takes a password for a name.
+_PASSWORD = re.compile(r"(\bIDENTIFIED\s+(?:WITH\s+\S+\s+)?BY\s+)(?:\"[^\"]*\"|\S+)", re.IGNORECASE)
 _ONE_LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)+\s*\)")
 _LISTS = re.compile(r"\(\?\)(?:\s*,\s*\(\?\))+")
 _BLANKS = re.compile(r"\s+")
@@ -57,6 +59,7 @@ def without_values(statement: str, dialect: str = "") -> str:
     if unclear:
         statement = re.split(r"['\"$]", statement, maxsplit=1)[0] + "'"
     text = _VALUES.sub(put, statement)
+    text = _PASSWORD.sub(r"\1?", text)
     # What a quote is left open in is not understood.
     text, torn, _ = text.partition("'")
     text = _BLANKS.sub(" ", text + ("…" if torn else "")).strip()
