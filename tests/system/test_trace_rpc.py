@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from contend.report.trace_export import export_trace
 from contend.report.trace_summary import summarise
 from support.ctrace_events import FLOW_IN, FLOW_OUT, Event, Trace
 from support.prerequisites import need
 from support.rabbit import SERVER, broker
+from support.trace_processor import query
 from support.traced_program import begun, said, traced
 
 pytestmark = pytest.mark.system
@@ -62,6 +64,15 @@ PROGRAM = """
 """
 ASKED = {"rpc call add": 5, "rpc cast note": 1, "rpc call fail": 1, "rpc cast finish": 1}
 SERVED = {"rpc serve add": 5, "rpc serve note": 1, "rpc serve fail": 1, "rpc serve finish": 1}
+# From which span to which, between processes, by Perfetto's own parser.
+ARROWS = """
+    select a.name, b.name, count(*) from flow
+    join slice o on slice_out = o.id join slice i on slice_in = i.id
+    join slice a on a.id = o.parent_id join slice b on b.id = i.parent_id
+    join thread_track ot on o.track_id = ot.id join thread sends on sends.utid = ot.utid
+    join thread_track it on i.track_id = it.id join thread gets on gets.utid = it.utid
+    where o.name = 'rpc' and sends.upid != gets.upid group by 1, 2 order by 1, 2
+"""
 
 
 def flows(told: Trace, kind: int) -> dict[object, Event]:
@@ -112,3 +123,13 @@ def test_messages_between_processes(url: str, tmp_path: Path) -> None:
     calls = {span.name: span.remote for span in summary.remote}
     assert {name: calls[name] for name in ASKED} == ASKED
     assert summary.told["bad_records"] == summary.told["cut"] == 0
+    target = tmp_path / "trace.perfetto-trace"
+    export_trace(tmp_path / "t", "perfetto", target)
+    (arrows,) = query(target.read_bytes(), ARROWS)
+    assert arrows == [
+        ("rpc call add", "rpc serve add", 5),
+        ("rpc call fail", "rpc serve fail", 1),
+        ("rpc cast finish", "rpc serve finish", 1),
+        ("rpc cast note", "rpc serve note", 1),
+        ("rpc send reply", "rpc wait for the reply", 6),
+    ]
