@@ -1,291 +1,180 @@
 """What tracing adds to a call, a lock and a switch, beside the peers, in one run: ns of CPU time each.
 
-    .venv/bin/python bench/trace_calls.py [--rounds 5] [--peers DIRECTORY]
+    python bench/trace_calls.py [--rounds 7] [--python PYTHON …] [--peers DIRECTORY] [--write docs/results/trace-calls]
 
-Peers (VizTracer, OpenTelemetry, osprofiler) are installed by pip into a virtual environment of this bench's own, in
-DIRECTORY or a temporary one; what cannot be had is left out, and said. cProfile comes with Python. Each round runs
-every case once, in a process of its own and in a random order. A case measures itself and the same loop without the
-tracer in turn: what it adds is their difference by the thread's CPU time. `with writer` is the CPU time of the whole
-process, down to the last byte in the file.
+Every PYTHON (this one, and what --python names) gets a virtual environment of this bench's own, in DIRECTORY or a
+temporary one, with the peers that pip can get for it: VizTracer, OpenTelemetry's SDK, osprofiler, greenlet; cProfile
+comes with Python. What cannot be had is left out, and said. This contend is put on its path. Each round runs every case
+of `trace_cases.py` once on every interpreter, each in a process of its own, in random order. What a case adds is its
+difference to the same loop without the tracer, in turn with it in one process. The interval is that of the rounds
+(Hodges and Lehmann's estimate, 95 %).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import operator
 import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+from trace_cases import CASES, Told
+
+import contend
+from contend.environment import fingerprint
+from contend.stats.signed_rank import estimate
 
 PEERS = ["viztracer", "opentelemetry-sdk", "osprofiler", "greenlet"]
-TURNS = 7
-
-
-def f(value: int) -> int:
-    return value
-
-
-class Plain:
-    def method(self, value: int) -> int:
-        return value
-
-
-def calls(function: Callable[[int], int], count: int) -> float:
-    began = time.thread_time_ns()
-    for _ in range(count):
-        function(1)
-    return (time.thread_time_ns() - began) / count
-
-
-def methods(owner: object, count: int) -> float:
-    began = time.thread_time_ns()
-    for _ in range(count):
-        owner.method(1)  # type: ignore[attr-defined]
-    return (time.thread_time_ns() - began) / count
-
-
-def holds(lock: object, count: int) -> float:
-    began = time.thread_time_ns()
-    for _ in range(count):
-        with lock:  # type: ignore[attr-defined]
-            pass
-    return (time.thread_time_ns() - began) / count
-
-
-def beside(with_: Callable[[], float], without: Callable[[], float]) -> dict[str, float]:
-    """Medians of both, in turn, and of the difference of neighbours."""
-    pairs = [(with_(), without()) for _ in range(TURNS)]
-    return {
-        "ns": statistics.median(a for a, _ in pairs),
-        "plain_ns": statistics.median(b for _, b in pairs),
-        "added_ns": statistics.median(a - b for a, b in pairs),
-    }
-
-
-def contend_calls(directory: str, on: bool, method: bool) -> dict[str, float]:
-    from contend import trace
-
-    class Traced:
-        @trace.traced
-        def method(self, value: int) -> int:
-            return value
-
-    traced, count = trace.traced(f), 200_000
-    if on:
-        trace.start(directory, buffer_bytes=256 << 20)
-    if method:
-        result = beside(lambda: methods(Traced(), count), lambda: methods(Plain(), count))
-    else:
-        result = beside(lambda: calls(traced, count), lambda: calls(f, count))
-    if on and not method:
-        trace.flush()
-        plain = calls(f, count)
-        began = time.process_time_ns()
-        calls(traced, count)
-        trace.flush()
-        result["with_writer_ns"] = (time.process_time_ns() - began) / count - plain
-    status = trace.stop()
-    if on:
-        result["bytes_per_event"] = status.bytes / status.events
-        result["lost"] = status.lost
-    return result
-
-
-def contend_lock(directory: str, on: bool, again: bool) -> dict[str, float]:
-    from contend import trace
-
-    if on:
-        trace.start(directory, buffer_bytes=256 << 20)
-    ours, theirs = (trace.RLock(), threading.RLock()) if again else (trace.Lock(), threading.Lock())
-    result = beside(lambda: holds(ours, 200_000), lambda: holds(theirs, 200_000))
-    trace.stop()
-    return result
-
-
-def contend_switch(directory: str) -> dict[str, float]:
-    import greenlet
-
-    from contend import trace
-
-    count = 50_000
-
-    def switches() -> float:
-        main = greenlet.getcurrent()
-
-        def forth() -> None:
-            while True:
-                main.switch()
-
-        other = greenlet.greenlet(forth)
-        other.switch()
-        began = time.thread_time_ns()
-        for _ in range(count):
-            other.switch()
-        return (time.thread_time_ns() - began) / count / 2
-
-    plain = [switches() for _ in range(TURNS)]
-    greenlet.settrace(operator.is_)  # a callback that does nothing, in C: what greenlet itself adds
-    empty = [switches() for _ in range(TURNS)]
-    greenlet.settrace(None)
-    trace.start(directory, buffer_bytes=256 << 20)
-    trace.instant("begin")
-    traced = [switches() for _ in range(TURNS)]
-    trace.stop()
-    of = statistics.median
-    return {
-        "ns": of(traced),
-        "plain_ns": of(plain),
-        "added_ns": of(traced) - of(plain),
-        "empty_callback_ns": of(empty) - of(plain),
-    }
-
-
-def viztracer(directory: str, sparse: bool) -> dict[str, float]:
-    from viztracer import VizTracer, log_sparse  # type: ignore[import-not-found]
-
-    tracer = VizTracer(
-        log_sparse=sparse, verbose=0, tracer_entries=2_000_000, output_file=f"{directory}/viz.json"
-    )
-    traced, count = (log_sparse(f) if sparse else f), 20_000
-
-    def on() -> float:
-        tracer.start()
-        try:
-            return calls(traced, count)
-        finally:
-            tracer.stop()
-            tracer.clear()
-
-    return beside(on, lambda: calls(f, count))
-
-
-def cprofile() -> dict[str, float]:
-    import cProfile
-
-    def on() -> float:
-        profile = cProfile.Profile()
-        profile.enable()
-        try:
-            return calls(f, 200_000)
-        finally:
-            profile.disable()
-
-    return beside(on, lambda: calls(f, 200_000))
-
-
-def opentelemetry() -> dict[str, float]:
-    from opentelemetry.sdk.trace import TracerProvider  # type: ignore[import-not-found]
-
-    tracer = TracerProvider().get_tracer("bench")
-
-    def traced(value: int) -> int:
-        with tracer.start_as_current_span("f"):
-            return f(value)
-
-    return beside(lambda: calls(traced, 5_000), lambda: calls(f, 5_000))
-
-
-def osprofiler() -> dict[str, float]:
-    from osprofiler import profiler  # type: ignore[import-not-found]
-    from osprofiler.notifier import set as set_notifier  # type: ignore[import-not-found]
-
-    set_notifier(lambda _info, context=None: None)
-    profiler.init("key")
-    traced = profiler.trace("f", hide_args=True)(f)
-    return beside(lambda: calls(traced, 5_000), lambda: calls(f, 5_000))
-
-
-CASES: dict[str, Callable[[str], dict[str, float]]] = {
-    "contend: call, off": lambda d: contend_calls(d, on=False, method=False),
-    "contend: call, on": lambda d: contend_calls(d, on=True, method=False),
-    "contend: method, off": lambda d: contend_calls(d, on=False, method=True),
-    "contend: method, on": lambda d: contend_calls(d, on=True, method=True),
-    "VizTracer: call, auto": lambda d: viztracer(d, sparse=False),
-    "VizTracer: call, log_sparse": lambda d: viztracer(d, sparse=True),
-    "cProfile: call": lambda _: cprofile(),
-    "OpenTelemetry: span around a call": lambda _: opentelemetry(),
-    "osprofiler: call": lambda _: osprofiler(),
-    "contend: Lock for threading.Lock, off": lambda d: contend_lock(d, on=False, again=False),
-    "contend: Lock for threading.Lock, on": lambda d: contend_lock(d, on=True, again=False),
-    "contend: RLock for threading.RLock, on": lambda d: contend_lock(d, on=True, again=True),
-    "contend: switch of greenlets, on": contend_switch,
+HERE = Path(__file__).parent
+# What DESIGN promises, added ns: on 3.11, and on newer.
+TARGETS: dict[str, tuple[float, float]] = {
+    "function, off": (15, 20),
+    "function, on": (30, 30),
+    "method, off": (15, 20),
+    "method, on": (40, 40),
+    "Lock, with, on": (0, 0),
+    "Lock, contended, on": (1000, 1000),
+    "greenlet switch, on": (100, 100),
 }
+BESIDE = ("ns", "plain_ns", "added_ns")
 
 
-def peers(directory: Path) -> str:
-    """A Python that has the peers, as far as pip can get them."""
-    python = directory / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True)
+def interpreter(python: str, directory: Path) -> tuple[str, str]:
+    """Its version, and the Python of an environment with the peers, as far as pip can get them."""
+    version = subprocess.run(
+        [python, "-c", "import platform; print(platform.python_version())"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    own = directory / version
+    inside = str(own / "bin" / "python")
+    if not Path(inside).exists():
+        subprocess.run([python, "-m", "venv", str(own)], check=True)
         for name in PEERS:
-            pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", name]
+            pip = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", name]
             if subprocess.run(pip, check=False).returncode:
-                print(f"{name} cannot be installed here: left out", file=sys.stderr)
-    return str(python)
+                print(f"{version}: {name} cannot be installed: left out", file=sys.stderr)
+    return version, inside
 
 
-def one(python: str, case: str) -> dict[str, float] | None:
-    import contend
+def versions(inside: str) -> dict[str, str]:
+    """Of the peers that are there."""
+    told = subprocess.run(
+        [inside, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return {row["name"]: row["version"] for row in json.loads(told.stdout) if row["name"] in PEERS}
 
+
+def one(inside: str, version: str, case: str) -> Told | None:
     package = str(Path(contend.__file__).parent.parent)
     with tempfile.TemporaryDirectory() as directory:
         child = subprocess.run(
-            [python, __file__, "--case", case, "--directory", directory],
+            [inside, str(HERE / "trace_cases.py"), case, directory],
             env={**os.environ, "PYTHONPATH": package},
             capture_output=True,
             text=True,
             check=False,
         )
     if child.returncode:
-        print(f"{case}: left out: {child.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        why = (child.stderr.strip().splitlines() or [f"signal {-child.returncode}"])[-1]
+        print(f"{version}, {case}: left out: {why}", file=sys.stderr)
         return None
-    told: dict[str, float] = json.loads(child.stdout.splitlines()[-1])
+    told: Told = json.loads(child.stdout.splitlines()[-1])
     return told
+
+
+def added(rounds: Sequence[Told]) -> tuple[float, float, float]:
+    """Estimate and interval; of few rounds their lowest and highest."""
+    import numpy as np
+
+    values = [told["added_ns"] for told in rounds]
+    centre, low, high = estimate(np.array(values), 0.95)
+    if not np.isfinite([low, high]).all():
+        return statistics.median(values), min(values), max(values)
+    return centre, low, high
+
+
+def lines(version: str, found: dict[str, list[Told]]) -> Iterator[str]:
+    newer = tuple(map(int, version.split(".")[:2])) > (3, 11)
+    for case, rounds in found.items():
+        if not rounds:
+            continue
+        middle = {key: statistics.median(told[key] for told in rounds) for key in rounds[0]}
+        more = ", ".join(
+            f"{key.removesuffix('_ns').replace('_', ' ')} {value:.1f}"
+            for key, value in middle.items()
+            if key not in BESIDE
+        )
+        value, low, high = added(rounds)
+        target = f"≤ {TARGETS[case][newer]:g}" if case in TARGETS else ""
+        yield (
+            f"| {version} | {case} | {middle['plain_ns']:.1f} | {middle['ns']:.1f} "
+            f"| {value:.1f} [{low:.1f}, {high:.1f}] | {target} | {more} |"
+        )
+
+
+def document(
+    given: argparse.Namespace, found: dict[str, dict[str, list[Told]]], peers: Any
+) -> dict[str, Any]:
+    machine = {k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")}
+    return {"machine": machine, "rounds": given.rounds, "peers": peers, "results": found}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--peers", type=Path)
-    parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
-    parser.add_argument("--directory", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.case:
-        print(json.dumps(CASES[arguments.case](arguments.directory)))
-        return
-    with tempfile.TemporaryDirectory() as scratch:
-        python = peers(arguments.peers or Path(scratch) / "peers")
-        rows: dict[str, list[dict[str, float]]] = {case: [] for case in CASES}
-        for _ in range(arguments.rounds):
-            for case in random.sample(list(CASES), len(CASES)):
-                told = one(python, case)
-                if told is not None:
-                    rows[case].append(told)
-    print(
-        f"{'ns of CPU time, median of rounds':<42} {'plain':>8} {'traced':>8} {'added':>8} [lowest, highest]"
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--python", action="append", default=[], help="another interpreter; may be given again"
     )
-    for case, told in rows.items():
-        if told:
-            added = [round_["added_ns"] for round_ in told]
-            plain = statistics.median(round_["plain_ns"] for round_ in told)
-            whole = statistics.median(round_["ns"] for round_ in told)
-            more = ", ".join(
-                f"{name.removesuffix('_ns').replace('_', ' ')} {statistics.median(r[name] for r in told):.1f}"
-                for name in told[0]
-                if name not in ("ns", "plain_ns", "added_ns")
+    parser.add_argument("--peers", type=Path)
+    parser.add_argument("--case", action="append", choices=list(CASES), help="only this; may be given again")
+    parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = given.peers or Path(scratch) / "peers"
+        inside = dict(interpreter(python, directory) for python in (sys.executable, *given.python))
+        found: dict[str, dict[str, list[Told]]] = {
+            version: {case: [] for case in given.case or CASES} for version in inside
+        }
+        for _ in range(given.rounds):
+            order = [(version, case) for version, cases in found.items() for case in cases]
+            for version, case in random.sample(order, len(order)):
+                told = one(inside[version], version, case)
+                if told is not None:
+                    found[version][case].append(told)
+        peers = {version: versions(python) for version, python in inside.items()}
+    table = [
+        "| CPython | case | plain ns | traced ns | added ns [95 %] | target | besides (ns) |",
+        "|---|---|---:|---:|---:|---:|---|",
+    ]
+    for version, cases in found.items():
+        table += lines(version, cases)
+    print("\n".join(table))
+    if given.write:
+        told = document(given, found, peers)
+        given.write.with_suffix(".json").write_text(json.dumps(told, indent=1) + "\n")
+        m = told["machine"]
+        where = (
+            f"{m['cpus']} CPUs {m['cpu']}, kernel {m['kernel']}; {given.rounds} rounds; peers: "
+            + "; ".join(
+                f"{version}: {', '.join(f'{name} {at}' for name, at in sorted(of.items()))}"
+                for version, of in peers.items()
             )
-            spread = f"[{min(added):.1f}, {max(added):.1f}]"
-            print(f"{case:<42} {plain:8.1f} {whole:8.1f} {statistics.median(added):8.1f} {spread:<20} {more}")
+        )
+        text = ["# What `contend.trace` adds to a call, a lock and a switch", "", where, "", *table, ""]
+        given.write.with_suffix(".md").write_text("\n".join(text))
 
 
 if __name__ == "__main__":

@@ -138,7 +138,14 @@ def ctrace_summary(paths: Sequence[str], least: int = 5, lanes: int = 0, parts: 
 _T = TypeVar("_T")
 
 def trace_start(
-    directory: Path, *, name: str, buffer_bytes: int, block: bool, counter: bool, cpu_times: bool
+    directory: Path,
+    *,
+    name: str,
+    buffer_bytes: int,
+    block: bool,
+    counter: bool,
+    cpu_times: bool,
+    run_delay: bool,
 ) -> Path:
     """Begin to record. Raises BadInput if a recording goes on, HostFailed if the file cannot be made."""
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 BEGIN, END, INSTANT, COUNTER, SWITCH, FLOW_OUT, FLOW_IN, JOB_BEGIN, JOB_END = range(1, 10)
 LOCK_WAIT, LOCK_ACQUIRED, LOCK_RELEASED, LOCK_GIVEN_UP, QUEUE_PUT, QUEUE_GOT = range(16, 22)
-ARG, INT, FLOAT, CPU = range(32, 36)
+ARG, INT, FLOAT, CPU, RUN_DELAY = range(32, 37)
 _LOCKS = range(LOCK_WAIT, QUEUE_GOT + 1)
 
 
@@ -110,6 +110,9 @@ def read(path: Path) -> Trace:
         at += 16 + (size + 7) // 8 * 8
         _take(trace, strings, rings, kind, payload)
     trace.events = [event for ring in rings.values() for event in ring]
+    for event in trace.events:
+        if event.kind in _LOCKS:
+            event.name = trace.locks[event.id].name
     return trace
 
 
@@ -132,7 +135,8 @@ def _take(
             trace.tracks[number] = Track(what, parent, strings[name], tid)
     elif kind == 4:
         for number, what, name, site, _ in struct.iter_unpack("<IIIIQ", payload):
-            assert number not in trace.locks, "a lock is defined once"
+            known = trace.locks.get(number)
+            assert not known or (known.kind == what and not known.name), "defined again with its name only"
             trace.locks[number] = Lock(what, strings[name], strings[site])
     elif kind == 5:
         trace.syncs.append(struct.unpack("<QQ", payload))
@@ -157,13 +161,15 @@ def _events(trace: Trace, strings: dict[int, str], rings: dict[int, list[Event]]
                 told = ticks - (ticks >> 63 << 64)
             elif kind == FLOAT:
                 told = struct.unpack("<d", struct.pack("<Q", ticks))[0]
-            events[-1].args["cpu" if kind == CPU else strings[number]] = told
+            key = {CPU: "cpu", RUN_DELAY: "run delay"}.get(kind) or strings[number]
+            events[-1].args[key] = told
             continue
         if kind == SWITCH:
             assert value in trace.tracks
             track = value
         assert not events or events[-1].ticks <= ticks, "events are in the order of their ticks"
-        name = trace.locks[number].name if kind in _LOCKS else strings[number]
+        assert kind not in _LOCKS or number in trace.locks, "a lock is defined before it is used"
+        name = "" if kind in _LOCKS else strings[number]
         events.append(Event(ring, track, ticks, kind, name, number, value))
 
 

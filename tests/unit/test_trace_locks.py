@@ -273,9 +273,12 @@ def test_a_semaphore_lets_in_so_many(tmp_path: Path) -> None:
         import threading, time
         gate = trace.BoundedSemaphore(2, name="gate")
         trace.start(DIRECTORY)
+        asked = []
         def work():
+            asked.append(1)
             with gate:
-                time.sleep(0.005)
+                while len(asked) < 6: time.sleep(0.001)
+                time.sleep(0.02)
         threads = [threading.Thread(target=work) for _ in range(6)]
         for t in threads: t.start()
         for t in threads: t.join()

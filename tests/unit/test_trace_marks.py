@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contend import trace
+from contend.report.trace_summary import summarise
 from support.ctrace_events import (
     BEGIN,
     COUNTER,
@@ -137,3 +138,38 @@ def test_ticks_are_the_monotonic_clock(tmp_path: Path, clock: str) -> None:
     now = ns0 + (told.of(INSTANT)[0].ticks - tick0) * (ns1 - ns0) / (tick1 - tick0)
     assert before - 2000 <= now <= after + 2000
     assert clock == "auto" or (told.clock, told.ticks_per_s) == (0, 10**9)
+
+
+def test_what_a_value_records_while_it_is_told_comes_before(tmp_path: Path) -> None:
+    class Telling:
+        @trace.traced(name="str")
+        def __str__(self) -> str:
+            return "told"
+
+    path = trace.start(tmp_path)
+    with trace.span("outer", what=Telling()):
+        trace.instant("inside", what=Telling())
+    trace.stop()
+    told = read(path)  # in the order of its ticks
+    assert [span[1] for span in told.spans()] == ["str", "str", "outer"]
+    assert told.of(INSTANT)[0].args == told.of(BEGIN)[1].args == {"what": "told"}
+
+
+def test_run_delay_is_beside_both_ends(tmp_path: Path) -> None:
+    """The kernel's account of the thread, by its own words."""
+
+    def delay_ns() -> int:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+
+    path = trace.start(tmp_path, run_delay=True)
+    before = delay_ns()
+    with trace.span("work", n=1):
+        within = delay_ns()
+    after = delay_ns()
+    trace.stop()
+    told = read(path)
+    [begun], [ended] = told.of(BEGIN), told.of(END)
+    told_ns = [int(event.args["run delay"]) for event in (begun, ended)]  # type: ignore[call-overload]
+    assert before <= told_ns[0] <= within <= told_ns[1] <= after and begun.args["n"] == 1
+    [work] = summarise(tmp_path).spans
+    assert work.run_delay_ns == told_ns[1] - told_ns[0]

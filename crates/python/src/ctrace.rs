@@ -247,7 +247,7 @@ pub fn ctrace_summary<'py>(
     let spans = PyDict::new(py);
     let names: Vec<_> = summed.spans.iter().map(|s| text(s.0.into())).collect();
     spans.set_item("name", names)?;
-    let of: [Field<SpanTotals>; 12] = [
+    let of: [Field<SpanTotals>; 13] = [
         ("count", |s| s.count),
         ("total_ns", |s| s.total_ns),
         ("self_ns", |s| s.self_ns),
@@ -257,6 +257,7 @@ pub fn ctrace_summary<'py>(
         ("raised", |s| s.raised),
         ("unfinished", |s| s.unfinished),
         ("cpu_ns", |s| s.cpu_ns),
+        ("run_delay_ns", |s| s.run_delay_ns),
         ("remote", |s| s.remote),
         ("remote_ns", |s| s.remote_ns),
         ("remote_max_ns", |s| s.remote_max_ns),

@@ -1,4 +1,7 @@
 //! Python binding of `contend-core`. Thin on purpose: what it exposes is documented in `_native.pyi`.
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
 mod columns;
@@ -10,8 +13,25 @@ mod spawn;
 mod tasks;
 mod trace;
 
-#[pymodule]
+/// Types and names are kept once a process: the interpreter that imports this first is the only one that has it.
+fn only_interpreter(py: Python<'_>) -> PyResult<()> {
+    static FIRST: AtomicI64 = AtomicI64::new(-1);
+    // SAFETY: a thread that runs Python has an interpreter.
+    let this = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
+    match FIRST.compare_exchange(-1, this, Ordering::Relaxed, Ordering::Relaxed) {
+        Err(first) if first != this => Err(PyImportError::new_err(
+            "contend's native module is in use by another interpreter of this process: \
+             subinterpreters are not traced",
+        )),
+        _ if this < 0 => Err(PyErr::fetch(py)),
+        _ => Ok(()),
+    }
+}
+
+// With the lock: the tracer keeps its own books under it. A free-threaded interpreter turns it on for us.
+#[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    only_interpreter(module.py())?;
     module.add_function(wrap_pyfunction!(spawn::spawn, module)?)?;
     module.add_function(wrap_pyfunction!(spawn::wait_end, module)?)?;
     module.add_class::<tasks::TaskWatch>()?;

@@ -21,6 +21,7 @@ _ABOUT = {
     "wait_ns": "waiting for a lock, which others held",
     "suspended_ns": "open while another ran on its thread (greenlets, tasks)",
     "cpu_ns": "of its threads, where it was recorded; else 0",
+    "run_delay_ns": "ready to run and without a CPU, where it was recorded; else 0",
     "unfinished": "the end is missing: it was ended with what is around it, or with the file",
     "remote": "left the process: of kind remote, or a message was sent in it",
     "parents": "spans around that hold so many",

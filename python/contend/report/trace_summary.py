@@ -43,6 +43,7 @@ class Span:
     raised: int
     unfinished: int
     cpu_ns: int
+    run_delay_ns: int
     remote: int
     remote_ns: int
     remote_max_ns: int

@@ -16,7 +16,12 @@ Needs nothing but the standard library and contend's native module, so that it c
 Off, a traced function costs a few nanoseconds; decorate and leave it in. The files are read by `contend export`.
 """
 
+# ruff: noqa: E402 - the check comes first
 from __future__ import annotations
+
+from contend.trace.supported import check
+
+check()  # first: where the native module cannot be had it says why
 
 from contend._native import TraceJob as job  # noqa: N813 - used as functions are
 from contend._native import TraceSpan as span  # noqa: N813

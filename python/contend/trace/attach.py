@@ -190,6 +190,7 @@ class Session:
                     "buffer_bytes": asked.buffer_bytes,
                     "overflow": asked.overflow,
                     "cpu_times": asked.cpu_times,
+                    "run_delay": asked.run_delay,
                 }
             ),
             encoding="utf-8",

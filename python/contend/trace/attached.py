@@ -66,6 +66,7 @@ class _Attachment:
             buffer_bytes=asked["buffer_bytes"],
             overflow=asked["overflow"],
             cpu_times=asked["cpu_times"],
+            run_delay=asked["run_delay"],
         )
         patches.apply(running=True)
         include = Include(asked["include"], asked["exclude"])

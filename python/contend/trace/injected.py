@@ -19,6 +19,7 @@ def begin(told: str) -> None:
         buffer_bytes=asked["buffer_bytes"],
         overflow=asked["overflow"],
         cpu_times=asked["cpu_times"],
+        run_delay=asked["run_delay"],
     )
     patches.apply()
     Include(asked["include"], asked["exclude"]).install()

@@ -24,6 +24,7 @@ class Asked:
     buffer_bytes: int = 32 << 20
     overflow: str = "drop"
     cpu_times: bool = False
+    run_delay: bool = False
 
 
 def environment(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
@@ -42,6 +43,7 @@ def environment(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
                 "buffer_bytes": asked.buffer_bytes,
                 "overflow": asked.overflow,
                 "cpu_times": asked.cpu_times,
+                "run_delay": asked.run_delay,
             }
         ),
     }

@@ -174,7 +174,12 @@ impl<'t, W: Write> Chrome<'t, W> {
 
     fn close(&mut self, at: At, own: &[(&str, Own<'_>)], details: &[Event]) -> Result<()> {
         let trace = self.trace;
-        let told = |d: &&Event| d.kind() == event::ARG || d.kind() == event::CPU || d.id() != 0;
+        let own_key = |d: &Event| match d.kind() {
+            event::CPU => Some("cpu_ns"),
+            event::RUN_DELAY => Some("run_delay_ns"),
+            _ => None,
+        };
+        let told = |d: &&Event| d.kind() == event::ARG || own_key(d).is_some() || d.id() != 0;
         let mut between = ",\"args\":{";
         for (key, value) in own {
             self.text(between);
@@ -189,8 +194,8 @@ impl<'t, W: Write> Chrome<'t, W> {
         }
         for detail in details.iter().filter(told) {
             self.text(between);
-            let cpu = detail.kind() == event::CPU;
-            self.string(if cpu { "cpu_ns" } else { trace.names.text(trace.name(at.file, detail.id())) });
+            let key = own_key(detail);
+            self.string(key.unwrap_or_else(|| trace.names.text(trace.name(at.file, detail.id()))));
             self.buffer.push(b':');
             match detail.kind() {
                 event::ARG => self.string(trace.names.text(trace.name(at.file, detail.value()))),
@@ -198,7 +203,7 @@ impl<'t, W: Write> Chrome<'t, W> {
                     self.buffer.push(b'-');
                     self.integer((detail.ticks as i64).unsigned_abs());
                 }
-                event::INT | event::CPU => self.integer(detail.ticks),
+                event::INT | event::CPU | event::RUN_DELAY => self.integer(detail.ticks),
                 event::FLOAT => self.float(f64::from_bits(detail.ticks)),
                 _ => self.text("null"),
             }

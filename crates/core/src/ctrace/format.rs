@@ -46,6 +46,7 @@ pub mod event {
     pub const INT: u8 = 33;
     pub const FLOAT: u8 = 34;
     pub const CPU: u8 = 35;
+    pub const RUN_DELAY: u8 = 36;
 }
 
 /// What runs on a track.
@@ -73,7 +74,7 @@ pub mod lock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Event {
-    /// When; or the value of an INT, FLOAT or CPU.
+    /// When; or the value of an INT, FLOAT, CPU or RUN_DELAY.
     pub ticks: u64,
     /// Kind, id and value.
     pub word: u64,

@@ -33,7 +33,7 @@ pub struct Record<'a> {
     pub then: u32,
     /// Its id is the file's own.
     pub event: Event,
-    /// The ARG, INT, FLOAT and CPU that follow it.
+    /// The ARG, INT, FLOAT, CPU and RUN_DELAY that follow it.
     pub details: &'a [Event],
 }
 

@@ -1,7 +1,7 @@
 //! Trace files: the layout that a traced process writes and the analysis reads; `docs/reference/ctrace.md` is the text.
 //!
-//! Recording: [`ring`] (one a thread) over [`chunk`], [`defs`] (what ids mean), [`clock`], [`writer`] (the thread that
-//! spills), [`session`] (start, stop, fork).
+//! Recording: [`ring`] (one a thread) over [`chunk`] (all of them bounded by `room`), [`defs`] (what ids mean),
+//! [`clock`], [`times`], [`writer`] (the thread that spills), [`session`] (start, stop, fork).
 //!
 //! [`reader`] scans files and knows their names, tracks and locks; [`merge`] gives the events of all of them in the
 //! order of one clock; [`spans`] makes of them spans, waits, holds and jobs; [`perfetto`] and [`chrome`] write those,
@@ -12,6 +12,7 @@ pub mod clock;
 pub mod defs;
 pub mod export;
 pub mod format;
+mod local;
 pub mod merge;
 mod mixed;
 pub mod occupancy;
@@ -26,11 +27,13 @@ mod reader_chunks;
 mod reader_clock;
 mod reader_tables;
 pub mod ring;
+mod room;
 pub mod session;
 pub mod spans;
 mod spans_locks;
 pub mod summary;
 mod summary_rows;
+pub mod times;
 pub mod writer;
 
 pub use reader_clock::{Quality, Ticks};

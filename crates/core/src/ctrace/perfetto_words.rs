@@ -27,7 +27,8 @@ pub(super) enum Category {
 }
 
 /// Keys of our own annotations.
-pub(super) const KEYS: [&str; 7] = ["lock", "site", "holder", "exception", "unfinished", "number", "cpu_ns"];
+pub(super) const KEYS: [&str; 8] =
+    ["lock", "site", "holder", "exception", "unfinished", "number", "cpu_ns", "run_delay_ns"];
 #[derive(Clone, Copy)]
 pub(super) enum Key {
     Lock,
@@ -37,6 +38,7 @@ pub(super) enum Key {
     Unfinished,
     Number,
     Cpu,
+    RunDelay,
 }
 
 /// Names that are written besides the trace's own.
@@ -122,8 +124,9 @@ impl<W: Write> Perfetto<'_, W> {
             let key = self.trace.name(at.file, detail.id());
             match detail.kind() {
                 event::ARG => self.annotate_text(at, key, self.trace.name(at.file, detail.value())),
-                event::CPU => {
-                    self.annotate(at, self.keys[Key::Cpu as usize], |out| number(out, 4, detail.ticks));
+                event::CPU | event::RUN_DELAY => {
+                    let key = if detail.kind() == event::CPU { Key::Cpu } else { Key::RunDelay };
+                    self.annotate(at, self.keys[key as usize], |out| number(out, 4, detail.ticks));
                 }
                 // Without a name they are the event's own number.
                 event::INT if detail.id() != 0 => self.annotate(at, key, |out| number(out, 4, detail.ticks)),

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
-use super::chunk::{Chunk, Pool};
+use super::chunk::Chunk;
 use super::clock;
 use super::defs::{Definitions, Lock, Track};
 use super::format::track;
 use super::ring::{Losses, Ring, current, local, set_current};
+use super::room;
 use super::writer::{self, Output};
 use crate::ticker::lock;
 use crate::{Error, Result};
@@ -74,8 +75,6 @@ pub(super) struct Asked {
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
-static POOL: Mutex<Pool> = Mutex::new(Pool::new());
-static ROOM: Condvar = Condvar::new();
 pub(super) static ASKED: Mutex<Asked> =
     Mutex::new(Asked { session: 0, stop: false, wake: false, flushes: 0, flushed: 0, finished: 0 });
 pub(super) static CALL: Condvar = Condvar::new();
@@ -83,9 +82,7 @@ pub(super) static CALL: Condvar = Condvar::new();
 pub(super) static OUTPUT: AtomicI32 = AtomicI32::new(-1);
 /// Losses of threads that have no ring.
 pub(super) static LOSSES: Losses = Losses::new();
-static BLOCK: AtomicBool = AtomicBool::new(false);
 static IN_CHILD: AtomicBool = AtomicBool::new(false);
-static CPU: AtomicBool = AtomicBool::new(false);
 
 type Hooks = (fn() -> Option<String>, fn());
 static HOOKS: Mutex<Option<Hooks>> = Mutex::new(None);
@@ -112,17 +109,6 @@ pub(super) fn thread_begins() {
     if let Some((_, begins)) = hooks {
         begins();
     }
-}
-
-/// Every BEGIN and END of a call is followed by the thread's CPU time.
-pub fn set_cpu_times(on: bool) {
-    CPU.store(on, Ordering::Relaxed);
-}
-
-/// Whether CPU times are asked for.
-#[inline(always)]
-pub fn cpu_times() -> bool {
-    CPU.load(Ordering::Relaxed)
 }
 
 /// Begin a recording; the path of this process's file.
@@ -152,8 +138,7 @@ pub fn start(options: Options) -> Result<PathBuf> {
             let path = state.status.path.as_deref().unwrap_or(&options.directory).display().to_string();
             return Err(Error::invalid(format!("already recording into {path}"), "stop() first"));
         }
-        BLOCK.store(options.block, Ordering::Relaxed);
-        lock(&POOL).resize(options.buffer_bytes);
+        room::begin(options.buffer_bytes, options.block);
         state.sessions += 1;
         state.definitions.begin();
         let path = state.begin(options, state.sessions)?;
@@ -294,15 +279,15 @@ pub fn value(text: &str) -> Option<u32> {
 
 pub(super) fn new_ring(session: u32, track: u32) -> Option<(Arc<Ring>, NonNull<Chunk>)> {
     let chunk = loop {
-        match take_chunk() {
+        match room::take_chunk() {
             Some(chunk) => break chunk,
-            None if wait_for_room(session) => {}
+            None if room::wait_for_room(session) => {}
             None => return None,
         }
     };
     with(|state| {
         if current() != session {
-            give(vec![chunk]);
+            room::give(vec![chunk]);
             return None;
         }
         let ring = Arc::new(Ring::new(track, chunk));
@@ -311,52 +296,13 @@ pub(super) fn new_ring(session: u32, track: u32) -> Option<(Arc<Ring>, NonNull<C
     })
 }
 
-pub(super) fn take_chunk() -> Option<NonNull<Chunk>> {
-    let (chunk, short) = {
-        let mut pool = lock(&POOL);
-        (pool.take(), pool.is_short())
-    };
-    if short {
-        wake();
-    }
-    chunk
-}
-
-pub(super) fn give(chunks: Vec<NonNull<Chunk>>) {
-    if chunks.is_empty() {
-        return;
-    }
-    let mut pool = lock(&POOL);
-    for chunk in chunks {
-        // SAFETY: whoever gives a block has taken it, and uses it no more.
-        unsafe { pool.give(chunk) };
-    }
-    ROOM.notify_all();
-}
-
-fn wake() {
+/// The writer is to write now.
+pub(super) fn wake() {
     let mut asked = lock(&ASKED);
     if !asked.wake {
         asked.wake = true;
         CALL.notify_all();
     }
-}
-
-/// Where there is no room, wait for it.
-pub(super) fn blocks() -> bool {
-    BLOCK.load(Ordering::Relaxed)
-}
-
-/// With the policy to block: wait a moment for the writer. False if there is no use in trying again.
-pub(super) fn wait_for_room(session: u32) -> bool {
-    if !blocks() {
-        return false;
-    }
-    wake();
-    let patience = Duration::from_millis(100);
-    let pool = lock(&POOL);
-    drop(ROOM.wait_timeout_while(pool, patience, |pool| !pool.has_room()));
-    current() == session
 }
 
 /// In a child made by fork: begin its file at its first event.
@@ -394,7 +340,7 @@ pub(super) fn fail(session: u32, path: &Path, why: &str) {
     writer::warn(&format!("recording stopped, the program goes on: {message}"));
 }
 
-type Guards = (MutexGuard<'static, Option<State>>, MutexGuard<'static, Asked>, MutexGuard<'static, Pool>);
+type Guards = (MutexGuard<'static, Option<State>>, MutexGuard<'static, Asked>, room::Guard);
 struct Held(UnsafeCell<Option<Guards>>);
 // SAFETY: used by the thread that forks alone, which holds all three locks meanwhile.
 unsafe impl Sync for Held {}
@@ -402,7 +348,7 @@ static HELD: Held = Held(UnsafeCell::new(None));
 
 // The thread that forks holds every lock over the fork, so that its child finds all of it whole and unlocked.
 extern "C" fn before_fork() {
-    let guards = (lock(&STATE), lock(&ASKED), lock(&POOL));
+    let guards = (lock(&STATE), lock(&ASKED), room::hold());
     // SAFETY: see `Held`.
     unsafe { *HELD.0.get() = Some(guards) };
 }
@@ -438,5 +384,5 @@ extern "C" fn after_fork_in_child() {
         std::mem::take(&mut state.rings)
     });
     drop(rings);
-    lock(&POOL).forget_used(); // blocks that the parent's writer held are gone
+    room::forget_used(); // blocks that the parent's writer held are gone
 }

@@ -27,7 +27,7 @@ struct Frame {
     wait_ns: u64,
     off_before: u64,
     inner_off: u64,
-    cpu_before: Option<u64>,
+    before: [Option<u64>; 2],
     remote: bool,
     /// Where its children begin in the track's list.
     children: usize,
@@ -239,7 +239,7 @@ impl Sink for Summary<'_> {
             wait_ns: 0,
             off_before: on.off(at.ns),
             inner_off: 0,
-            cpu_before: cpu(details),
+            before: used(details),
             remote,
             children: on.children.len(),
             holder: held,
@@ -268,9 +268,10 @@ impl Sink for Summary<'_> {
                 self.end_wait(lock, &frame, ns, how);
             }
             Title::Span(name) => {
-                if let (Some(before), Some(after)) = (frame.cpu_before, cpu(details)) {
-                    grow(&mut self.spans[name as usize].cpu_ns, after.saturating_sub(before));
-                }
+                let (before, after, sums) = (frame.before, used(details), &mut self.spans[name as usize]);
+                let more = |at: usize| after[at].zip(before[at]).map_or(0, |(a, b)| a.saturating_sub(b));
+                grow(&mut sums.cpu_ns, more(0));
+                grow(&mut sums.run_delay_ns, more(1));
                 self.end_span(track, name, &frame, ns, off, how);
             }
         }
@@ -355,7 +356,8 @@ impl Summary<'_> {
     }
 }
 
-/// The thread's CPU time at this event.
-fn cpu(details: &[Event]) -> Option<u64> {
-    details.iter().find(|detail| detail.kind() == event::CPU).map(|detail| detail.ticks)
+/// The thread's CPU time and run delay at this event.
+fn used(details: &[Event]) -> [Option<u64>; 2] {
+    let of = |kind| details.iter().find(|detail| detail.kind() == kind).map(|detail| detail.ticks);
+    [of(event::CPU), of(event::RUN_DELAY)]
 }

@@ -20,6 +20,8 @@ pub struct SpanTotals {
     pub unfinished: u64,
     /// Of the thread, where it was recorded.
     pub cpu_ns: u64,
+    /// Ready to run and without a CPU, where it was recorded.
+    pub run_delay_ns: u64,
     /// Those that left the process: of kind remote, or with a message sent.
     pub remote: u64,
     /// Their time from begin to end.

@@ -12,6 +12,7 @@ use super::clock::{self, Source};
 use super::defs::Pending;
 use super::format::{EVENT_BYTES, Event, Header, chunk};
 use super::ring::{Lost, current};
+use super::room;
 use super::session::{self, ASKED, CALL, LOSSES, OUTPUT};
 use crate::clock::{boottime_ns, monotonic_ns, tick_ns};
 use crate::ticker::lock;
@@ -133,7 +134,10 @@ impl Output {
         let mut about: libc::stat = unsafe { zeroed() };
         let there = unsafe { libc::fstat(self.file.as_raw_fd(), &mut about) } == 0;
         if there && (about.st_dev, about.st_ino) == self.identity {
-            return Ok(());
+            return match about.st_nlink {
+                0 => Err(io::Error::other("it was removed")),
+                _ => Ok(()),
+            };
         }
         let file = OpenOptions::new().append(true).custom_flags(libc::O_CLOEXEC).open(&self.path)?;
         let file = above_standard(file)?;
@@ -234,7 +238,7 @@ impl Output {
             for some in parts.chunks(MOST_PARTS) {
                 self.events(ring.id, some)?;
             }
-            session::give(done);
+            room::give(done);
             if let Some(lost) = ring.losses.take() {
                 self.dropped(ring.id, lost)?;
             }

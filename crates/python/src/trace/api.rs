@@ -21,6 +21,10 @@ pub type Vectorcall = unsafe extern "C-unwind" fn(
 /// Py_TPFLAGS_HAVE_VECTORCALL, public from 3.8 on, in the stable ABI from 3.12.
 pub const HAVE_VECTORCALL: c_ulong = 1 << 11;
 
+/// Py_TPFLAGS_IMMUTABLETYPE, from 3.10 on. The specialising interpreter caches methods only of types that cannot change
+/// (`analyze_descriptor` in Python/specialize.c): without it each call of a traced method looks its name up.
+pub const IMMUTABLE: c_ulong = 1 << 8;
+
 unsafe extern "C-unwind" {
     pub fn PyObject_Vectorcall(
         callable: *mut PyObject,

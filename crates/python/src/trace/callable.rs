@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use contend_core::ctrace::clock::ticks;
 use contend_core::ctrace::format::{Event, event};
 use contend_core::ctrace::ring::{Local, current, local};
-use contend_core::ctrace::session;
+use contend_core::ctrace::{session, times};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
@@ -44,9 +44,12 @@ static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
 #[inline(always)]
 pub fn begin(local: &Local, session: u32, name: u32) -> bool {
     let began = Event::new(ticks(), event::BEGIN, name, 0);
-    match session::cpu_times() {
+    match times::asked() {
         false => local.open(session, began),
-        true => local.group(session, &[began, cpu()]),
+        true => {
+            let (group, len) = times::beside(began);
+            local.group(session, &group[..len])
+        }
     }
 }
 
@@ -54,15 +57,13 @@ pub fn begin(local: &Local, session: u32, name: u32) -> bool {
 #[inline(always)]
 pub fn end(local: &Local, session: u32, name: u32, failed: bool) {
     let ended = Event::new(ticks(), event::END, name, u32::from(failed));
-    match session::cpu_times() {
+    match times::asked() {
         false => local.close(session, ended),
-        true => local.close_group(session, &[ended, cpu()]),
+        true => {
+            let (group, len) = times::beside(ended);
+            local.close_group(session, &group[..len]);
+        }
     }
-}
-
-/// The thread's CPU time, for a BEGIN or END before it.
-pub fn cpu() -> Event {
-    Event::new(contend_core::clock::thread_cpu_ns(), event::CPU, 0, 0)
 }
 
 unsafe extern "C-unwind" fn call(
@@ -253,7 +254,10 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module,
         c"contend._native.Traced",
         size_of::<Traced>(),
-        ffi::Py_TPFLAGS_HAVE_GC | api::HAVE_VECTORCALL | ffi::Py_TPFLAGS_METHOD_DESCRIPTOR,
+        ffi::Py_TPFLAGS_HAVE_GC
+            | api::HAVE_VECTORCALL
+            | ffi::Py_TPFLAGS_METHOD_DESCRIPTOR
+            | api::IMMUTABLE,
         vec![
             slot(ffi::Py_tp_call, PyVectorcall_Call as *const c_void),
             slot(ffi::Py_tp_descr_get, bind as *const c_void),

@@ -1,23 +1,25 @@
 //! Greenlets: each has a track, and the thread's track is switched as they are, by a callback of greenlet.settrace.
 //!
 //! greenlet keeps one callback a thread, so it is set in each thread at its first event (and where the module is
-//! imported). What a greenlet's track is stands in its own `__dict__`, and goes with it.
+//! imported). What a greenlet's track is stands in its own `__dict__`, as a `GreenletTrack`, and goes with it; a table
+//! by address spares looking there at every switch.
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use contend_core::ctrace::format::track;
 use contend_core::ctrace::ring::{current, local};
 use contend_core::ctrace::session;
-use pyo3::ffi::{self, PyObject};
+use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::api::PyObject_Call;
+use super::api::{self, PyObject_Vectorcall, slot};
 
-/// In a greenlet's `__dict__`: session in the upper half of an int, track in the lower.
+/// In a greenlet's `__dict__`.
 static KEY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
 static CALLBACK: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 static FOLLOW: AtomicBool = AtomicBool::new(false);
 
@@ -26,18 +28,71 @@ thread_local! {
     static BEFORE: Cell<*mut PyObject> = const { Cell::new(ptr::null_mut()) };
 }
 
-unsafe extern "C-unwind" fn switched(_none: *mut PyObject, args: *mut PyObject) -> *mut PyObject {
+/// The track of the greenlet at that address, in that session. All under the interpreter's lock.
+struct Known {
+    greenlet: AtomicUsize,
+    session: AtomicU32,
+    track: AtomicU32,
+}
+
+const KNOWN_BITS: u32 = 12;
+static KNOWN: [Known; 1 << KNOWN_BITS] = [const {
+    Known {
+        greenlet: AtomicUsize::new(0),
+        session: AtomicU32::new(0),
+        track: AtomicU32::new(0),
+    }
+}; 1 << KNOWN_BITS];
+
+fn known(greenlet: *mut PyObject) -> &'static Known {
+    // Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4): the upper bits of the product are mixed best.
+    let mixed = (greenlet as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    &KNOWN[(mixed >> (64 - KNOWN_BITS)) as usize]
+}
+
+/// What a greenlet holds of ours. When it goes, its address may become another's.
+#[repr(C)]
+struct GreenletTrack {
+    base: PyObject,
+    greenlet: *mut PyObject,
+    session: u32,
+    track: u32,
+}
+
+unsafe extern "C-unwind" fn free(this: *mut PyObject) {
+    // SAFETY: CPython's own argument, of our type.
+    unsafe {
+        let greenlet = (*this.cast::<GreenletTrack>()).greenlet;
+        let known = known(greenlet);
+        if known.greenlet.load(Ordering::Relaxed) == greenlet as usize {
+            known.greenlet.store(0, Ordering::Relaxed);
+        }
+        let class = ffi::Py_TYPE(this);
+        ffi::PyObject_Free(this.cast());
+        ffi::Py_DECREF(class.cast());
+    }
+}
+
+// greenlet calls by PyObject_CallFunction: two arguments, in a vectorcall.
+unsafe extern "C-unwind" fn switched(
+    _none: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+) -> *mut PyObject {
     // SAFETY: greenlet calls with (event, (origin, target)); anything else is left alone.
     unsafe {
-        if current() != 0 && ffi::PyTuple_Size(args) == 2 {
-            let pair = ffi::PyTuple_GetItem(args, 1);
-            if !pair.is_null() && ffi::PyTuple_Check(pair) != 0 && ffi::PyTuple_Size(pair) == 2 {
-                local().switch(track_of(ffi::PyTuple_GetItem(pair, 1)));
+        let session = current();
+        if session != 0 && count == 2 {
+            let target = ffi::PyTuple_GetItem(*args.add(1), 1); // borrowed
+            if target.is_null() {
+                ffi::PyErr_Clear();
+            } else {
+                local().switch(track_of(target, session));
             }
         }
         let before = BEFORE.get();
         if !before.is_null() {
-            return PyObject_Call(before, args, ptr::null_mut());
+            return PyObject_Vectorcall(before, args, count as usize, ptr::null_mut());
         }
         ffi::Py_INCREF(ffi::Py_None());
         ffi::Py_None()
@@ -45,30 +100,52 @@ unsafe extern "C-unwind" fn switched(_none: *mut PyObject, args: *mut PyObject) 
 }
 
 /// Of a greenlet; 0 for the one that its thread began with.
-unsafe fn track_of(greenlet: *mut PyObject) -> u32 {
+#[inline(always)]
+unsafe fn track_of(greenlet: *mut PyObject, session: u32) -> u32 {
+    let known = known(greenlet);
+    if known.greenlet.load(Ordering::Relaxed) == greenlet as usize
+        && known.session.load(Ordering::Relaxed) == session
+    {
+        return known.track.load(Ordering::Relaxed);
+    }
+    unsafe { look(greenlet, session) }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn look(greenlet: *mut PyObject, session: u32) -> u32 {
     unsafe {
-        let key = KEY.load(Ordering::Relaxed);
         let attributes = ffi::PyObject_GenericGetDict(greenlet, ptr::null_mut());
         if attributes.is_null() {
             ffi::PyErr_Clear();
             return 0;
         }
-        let known = ffi::PyDict_GetItemWithError(attributes, key); // borrowed
-        let known = if known.is_null() {
-            0
-        } else {
-            ffi::PyLong_AsUnsignedLongLong(known)
-        };
-        let (session, mut track) = ((known >> 32) as u32, known as u32);
-        if session != current() {
-            track = define(greenlet, track);
-            let told = u64::from(current()) << 32 | u64::from(track);
-            let told = ffi::PyLong_FromUnsignedLongLong(told);
-            if !told.is_null() {
-                ffi::PyDict_SetItem(attributes, key, told);
-                ffi::Py_DECREF(told);
+        let key = KEY.load(Ordering::Relaxed);
+        let class = TYPE.load(Ordering::Acquire);
+        let mut held = ffi::PyDict_GetItemWithError(attributes, key).cast::<GreenletTrack>(); // borrowed
+        // One that was copied from another's `__dict__` is not this greenlet's.
+        if held.is_null() || ffi::Py_TYPE(held.cast()) != class || (*held).greenlet != greenlet {
+            held = ffi::PyType_GenericAlloc(class, 0).cast();
+            if !held.is_null() {
+                (*held).greenlet = greenlet;
+                // Kept by the dictionary from here on.
+                ffi::PyDict_SetItem(attributes, key, held.cast());
+                ffi::Py_DECREF(held.cast());
+                held = ffi::PyDict_GetItemWithError(attributes, key).cast();
             }
-            ffi::PyErr_Clear();
+        }
+        ffi::PyErr_Clear();
+        let mut track = 0;
+        if !held.is_null() {
+            if (*held).session != session {
+                (*held).track = define(greenlet, (*held).track);
+                (*held).session = session;
+            }
+            track = (*held).track;
+            let known = known(greenlet);
+            known.greenlet.store(greenlet as usize, Ordering::Relaxed);
+            known.session.store(session, Ordering::Relaxed);
+            known.track.store(track, Ordering::Relaxed);
         }
         ffi::Py_DECREF(attributes);
         track
@@ -116,7 +193,7 @@ fn install(py: Python<'_>) -> PyResult<()> {
     }
     if current() != 0 {
         // SAFETY: a live greenlet.
-        local().switch(unsafe { track_of(now.call0()?.as_ptr()) });
+        local().switch(unsafe { track_of(now.call0()?.as_ptr(), current()) });
     }
     Ok(())
 }
@@ -150,7 +227,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let method = Box::leak(Box::new(super::method(
         c"trace_switched",
         switched as *const c_void,
-        ffi::METH_VARARGS,
+        ffi::METH_FASTCALL,
     )));
     // SAFETY: the definition is never freed; null has an error set.
     let callback =
@@ -164,5 +241,13 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         )?
     };
     KEY.store(key.into_ptr(), Ordering::Release);
+    let class = api::add_type(
+        module,
+        c"contend._native.GreenletTrack",
+        size_of::<GreenletTrack>(),
+        ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION,
+        vec![slot(ffi::Py_tp_dealloc, free as *const c_void)],
+    )?;
+    TYPE.store(class, Ordering::Release);
     module.add_function(wrap_pyfunction!(trace_greenlets, module)?)
 }

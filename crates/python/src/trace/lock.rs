@@ -4,7 +4,7 @@
 //! priority-inheriting futex, futex(2)). So whoever finds the lock taken learns in the same moment by whom.
 use std::ffi::{c_int, c_long};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use contend_core::clock::monotonic_ns;
 use contend_core::ctrace::clock::{ticks, ticks_after};
@@ -38,8 +38,9 @@ pub enum Patience {
 #[repr(C)]
 pub struct Futex {
     word: AtomicU32,
-    /// Whether `id`, `name` and `site`, its numbers in the file, are known yet.
-    pub named: AtomicU32,
+    /// Its name was found out, or is being.
+    pub named: AtomicBool,
+    /// Its numbers in the file, 0 none yet.
     pub id: AtomicU32,
     pub name: AtomicU32,
     pub site: AtomicU32,
@@ -58,7 +59,7 @@ impl Futex {
     pub fn new(kind: u32, origin: Origin) -> Self {
         Self {
             word: AtomicU32::new(0),
-            named: AtomicU32::new(naming::UNNAMED),
+            named: AtomicBool::new(false),
             id: AtomicU32::new(0),
             name: AtomicU32::new(0),
             site: AtomicU32::new(0),
@@ -82,12 +83,10 @@ impl Futex {
     #[inline(always)]
     pub unsafe fn session(&self) -> u32 {
         let session = current();
-        let defined = session == 0 || self.defined.load(Ordering::Relaxed) == session;
-        if defined || unsafe { naming::define(self, session) } {
-            session
-        } else {
-            0
+        if session != 0 && self.defined.load(Ordering::Relaxed) != session {
+            unsafe { naming::define(self, session) };
         }
+        session
     }
 
     /// Take it. A contended attempt says so, and by whom it is held, before it blocks.

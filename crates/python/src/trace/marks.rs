@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use contend_core::ctrace::clock::ticks;
 use contend_core::ctrace::format::{Event, event, sum};
 use contend_core::ctrace::ring::{current, local};
-use contend_core::ctrace::session;
+use contend_core::ctrace::{session, times};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
-use super::callable::{begin, cpu, end};
+use super::callable::{begin, end};
 
 /// More arguments of one event are left out.
 const MOST_ARGS: usize = 64;
@@ -74,6 +74,19 @@ fn argument(id: u32, value: &Bound<'_, PyAny>) -> PyResult<Option<Event>> {
         .map(|text| Event::new(ticks(), event::ARG, id, text)))
 }
 
+/// A value's `__str__` is Python and may have recorded something: its event comes after that.
+fn stamp(events: &mut [Event]) {
+    let now = ticks();
+    for event in events {
+        if !matches!(
+            event.kind(),
+            event::INT | event::FLOAT | event::CPU | event::RUN_DELAY
+        ) {
+            event.ticks = now;
+        }
+    }
+}
+
 /// An event with its arguments; whether it was recorded.
 fn emit(session: u32, first: &[Event], args: Option<&Bound<'_, PyDict>>) -> PyResult<bool> {
     let Some(args) = args else {
@@ -84,6 +97,7 @@ fn emit(session: u32, first: &[Event], args: Option<&Bound<'_, PyDict>>) -> PyRe
     };
     let mut events = first.to_vec();
     arguments(args, &mut events)?;
+    stamp(&mut events);
     Ok(local().group(session, &events))
 }
 
@@ -116,7 +130,8 @@ impl TraceSpan {
                 None => begin(local(), session, this.name),
                 Some(args) => {
                     let began = Event::new(ticks(), event::BEGIN, this.name, 0);
-                    emit(session, &[began], Some(args.bind(this.py())))?
+                    let (group, len) = times::beside(began);
+                    emit(session, &group[..len], Some(args.bind(this.py())))?
                 }
             };
         }
@@ -149,12 +164,11 @@ impl TraceSpan {
             end(local(), session, self.name, false);
             return Ok(());
         };
-        let mut events = vec![Event::new(ticks(), event::END, self.name, 0)];
-        if session::cpu_times() {
-            events.push(cpu());
-        }
+        let (group, len) = times::beside(Event::new(ticks(), event::END, self.name, 0));
+        let mut events = group[..len].to_vec();
         // Whatever an argument does to be told, the span has ended.
         let told = arguments(args, &mut events);
+        stamp(&mut events);
         local().close_group(session, &events);
         told
     }

@@ -3,6 +3,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::path::PathBuf;
 
 use contend_core::ctrace::session::{self, Options, Status};
+use contend_core::ctrace::times;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -63,8 +64,9 @@ fn thread_name() -> Option<String> {
 }
 
 /// See `_native.pyi`.
+#[expect(clippy::too_many_arguments, reason = "they are keywords to Python")]
 #[pyfunction]
-#[pyo3(signature = (directory, *, name, buffer_bytes, block, counter, cpu_times))]
+#[pyo3(signature = (directory, *, name, buffer_bytes, block, counter, cpu_times, run_delay))]
 fn trace_start(
     py: Python<'_>,
     directory: PathBuf,
@@ -73,9 +75,10 @@ fn trace_start(
     block: bool,
     counter: bool,
     cpu_times: bool,
+    run_delay: bool,
 ) -> PyResult<PathBuf> {
     session::name_threads(thread_name, greenlets::thread_begins);
-    session::set_cpu_times(cpu_times);
+    times::ask(cpu_times, run_delay);
     let options = Options {
         directory,
         buffer_bytes,

@@ -2,7 +2,7 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use contend_core::ctrace::defs::Lock;
@@ -23,11 +23,6 @@ pub struct Origin {
     /// The instruction in it.
     at: isize,
 }
-
-/// Of [`Futex::named`].
-pub const UNNAMED: u32 = 0;
-const NAMING: u32 = 1;
-const NAMED: u32 = 2;
 
 /// Frames of these files make locks for others: who called them is meant.
 const THROUGH: [&str; 24] = [
@@ -200,50 +195,46 @@ unsafe fn text_of(code: *mut PyObject, name: &CStr, is: impl FnOnce(&[u8]) -> bo
     }
 }
 
-/// Tell the file what this lock is; false while its name is being found out, by this thread or another.
+/// Tell the file that this lock is there, and what it is called as soon as that is known: other threads use it, by its
+/// number, while its name is being found out.
 ///
 /// # Safety
 /// With the interpreter's lock held.
 #[cold]
 #[inline(never)]
-pub unsafe fn define(futex: &Futex, session: u32) -> bool {
-    let named = &futex.named;
-    if named
-        .compare_exchange(UNNAMED, NAMING, Ordering::Relaxed, Ordering::Relaxed)
-        .is_ok()
-    {
-        // Runs Python, which may use locks, this one too, and let other threads run.
-        // SAFETY: the caller holds the interpreter's lock.
-        let py = unsafe { Python::assume_attached() };
-        let held = PyErr::take(py);
-        let (name, site) = unsafe { futex.origin.describe(py) }.unwrap_or_default();
-        if let Some(held) = held {
-            held.restore(py);
-        }
-        let id = |text: &str| {
-            if text.is_empty() {
-                0
-            } else {
-                session::name(text)
-            }
-        };
-        futex.name.store(id(&name), Ordering::Relaxed);
-        futex.site.store(id(&site), Ordering::Relaxed);
+pub unsafe fn define(futex: &Futex, session: u32) {
+    // Nothing here lets another thread in before it is defined: its events come after the definition.
+    if futex.id.load(Ordering::Relaxed) == 0 {
         futex.id.store(session::new_lock(), Ordering::Relaxed);
-        named.store(NAMED, Ordering::Relaxed);
     }
-    if named.load(Ordering::Relaxed) != NAMED {
-        return false;
+    tell(futex);
+    futex.defined.store(session, Ordering::Release);
+    if futex.named.swap(true, Ordering::Relaxed) {
+        return;
     }
-    // From here on nothing lets another thread in: its events come after the definition.
-    let of = |number: &AtomicU32| number.load(Ordering::Relaxed);
+    // Runs Python, which may use locks, this one too, and let other threads run.
+    // SAFETY: the caller holds the interpreter's lock.
+    let py = unsafe { Python::assume_attached() };
+    let held = PyErr::take(py);
+    let (name, site) = unsafe { futex.origin.describe(py) }.unwrap_or_default();
+    if let Some(held) = held {
+        held.restore(py);
+    }
+    let id = |text: &str| match text.is_empty() {
+        true => 0,
+        false => session::name(text),
+    };
+    futex.name.store(id(&name), Ordering::Relaxed);
+    futex.site.store(id(&site), Ordering::Relaxed);
+    tell(futex); // once more: the last definition counts
+}
+
+fn tell(futex: &Futex) {
     session::define_lock(Lock {
-        id: of(&futex.id),
+        id: futex.id.load(Ordering::Relaxed),
         kind: futex.kind,
-        name: of(&futex.name),
-        site: of(&futex.site),
+        name: futex.name.load(Ordering::Relaxed),
+        site: futex.site.load(Ordering::Relaxed),
         shared: futex.shared,
     });
-    futex.defined.store(session, Ordering::Release);
-    true
 }

@@ -1,0 +1,349 @@
+"""The cases of `trace_calls.py`, each in a process of its own: `python trace_cases.py CASE DIRECTORY` prints its JSON.
+
+Runs in any CPython that has contend on its path; a peer that is not installed ends its case by an ImportError. A case
+measures itself and the same loop without the tracer in turn, by the thread's CPU time where nothing else is said.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+TURNS = 9
+BUFFER_BYTES = 256 << 20
+"""What a case records in a turn fits: what an event costs must not depend on the disk."""
+
+Told = dict[str, float]
+
+
+def f(value: int) -> int:
+    return value
+
+
+class Plain:
+    def method(self, value: int) -> int:
+        return value
+
+
+def calls(function: Callable[[int], int], count: int) -> float:
+    began = time.thread_time_ns()
+    for _ in range(count):
+        function(1)
+    return (time.thread_time_ns() - began) / count
+
+
+def methods(owner: Any, count: int) -> float:
+    began = time.thread_time_ns()
+    for _ in range(count):
+        owner.method(1)
+    return (time.thread_time_ns() - began) / count
+
+
+def empty(count: int) -> float:
+    began = time.thread_time_ns()
+    for _ in range(count):
+        pass
+    return (time.thread_time_ns() - began) / count
+
+
+def spans(span: Any, count: int) -> float:
+    began = time.thread_time_ns()
+    for _ in range(count):
+        with span("work"):
+            pass
+    return (time.thread_time_ns() - began) / count
+
+
+def holds(lock: Any, count: int) -> float:
+    began = time.thread_time_ns()
+    for _ in range(count):
+        with lock:
+            pass
+    return (time.thread_time_ns() - began) / count
+
+
+def acquires(lock: Any, count: int) -> float:
+    began = time.thread_time_ns()
+    for _ in range(count):
+        lock.acquire()
+        lock.release()
+    return (time.thread_time_ns() - began) / count
+
+
+def beside(with_: Callable[[], float], without: Callable[[], float]) -> Told:
+    """Medians of both, in turn, and of the difference of neighbours; the first turn warms."""
+    pairs = [(with_(), without()) for _ in range(TURNS + 1)][1:]
+    return {
+        "ns": statistics.median(a for a, _ in pairs),
+        "plain_ns": statistics.median(b for _, b in pairs),
+        "added_ns": statistics.median(a - b for a, b in pairs),
+    }
+
+
+# ---- contend
+
+
+def contend_calls(directory: str, on: bool, how: str) -> Told:
+    from contend import trace
+
+    class Traced:
+        @trace.traced
+        def method(self, value: int) -> int:
+            return value
+
+    traced, count = trace.traced(f), 200_000
+    if on:
+        trace.start(directory, buffer_bytes=BUFFER_BYTES)
+    if how == "function":
+        result = beside(lambda: calls(traced, count), lambda: calls(f, count))
+    elif how == "method":
+        result = beside(lambda: methods(Traced(), count), lambda: methods(Plain(), count))
+    else:
+        result = beside(lambda: calls(Traced().method, count), lambda: calls(Plain().method, count))
+    if on and how == "function":
+        trace.flush()
+        began = time.process_time_ns()
+        calls(traced, count)
+        trace.flush()
+        result["with_writer_ns"] = (time.process_time_ns() - began) / count - result["plain_ns"]
+    status = trace.stop()
+    if on:
+        result["bytes_an_event"] = status.bytes / status.events
+        result["lost"] = status.lost
+    return result
+
+
+def contend_span(directory: str, **options: bool) -> Told:
+    from contend import trace
+
+    trace.start(directory, buffer_bytes=BUFFER_BYTES, **options)  # type: ignore[arg-type]
+    count = 20_000 if options else 100_000
+    result = beside(lambda: spans(trace.span, count), lambda: empty(count))
+    result["lost"] = trace.stop().lost
+    return result
+
+
+def contend_lock(directory: str, on: bool, again: bool, loop: Callable[[Any, int], float]) -> Told:
+    from contend import trace
+
+    if on:
+        trace.start(directory, buffer_bytes=BUFFER_BYTES)
+    ours, theirs = (trace.RLock(), threading.RLock()) if again else (trace.Lock(), threading.Lock())
+    result = beside(lambda: loop(ours, 200_000), lambda: loop(theirs, 200_000))
+    trace.stop()
+    return result
+
+
+def handed_over(lock: Any, count: int) -> tuple[float, float]:
+    """CPU of a contended acquire and of its release together, and wall from the release to the next holder's first
+    step: medians. The other thread has had 100 µs to block."""
+    go, cpu, wall = threading.Semaphore(0), [], []
+    told: list[int] = []
+
+    def waiter() -> None:
+        for _ in range(count):
+            go.acquire()
+            before = time.thread_time_ns()
+            lock.acquire()
+            now, after = time.perf_counter_ns(), time.thread_time_ns()
+            told.extend((after - before, now))
+            lock.release()
+
+    thread = threading.Thread(target=waiter)
+    thread.start()
+    for number in range(count):
+        lock.acquire()
+        go.release()
+        time.sleep(1e-4)
+        released, before = time.perf_counter_ns(), time.thread_time_ns()
+        lock.release()
+        after = time.thread_time_ns()
+        while len(told) < 2 * (number + 1):
+            time.sleep(2e-5)
+        cpu.append(after - before + told[-2])
+        wall.append(told[-1] - released)
+    thread.join()
+    return statistics.median(cpu), statistics.median(wall)
+
+
+def contend_contended(directory: str, on: bool) -> Told:
+    from contend import trace
+
+    if on:
+        trace.start(directory, buffer_bytes=BUFFER_BYTES)
+    ours, theirs = trace.Lock(), threading.Lock()
+    turns = [(handed_over(ours, 300), handed_over(theirs, 300)) for _ in range(TURNS)]
+    trace.stop()
+    of = statistics.median
+    return {
+        "ns": of(a[0] for a, _ in turns),
+        "plain_ns": of(b[0] for _, b in turns),
+        "added_ns": of(a[0] - b[0] for a, b in turns),
+        "hand_over_longer_by_ns": of(a[1] - b[1] for a, b in turns),
+        "hand_over_plain_ns": of(b[1] for _, b in turns),
+    }
+
+
+def switches(count: int) -> float:
+    import greenlet  # type: ignore[import-untyped,unused-ignore]
+
+    main = greenlet.getcurrent()
+
+    def forth() -> None:
+        while True:
+            main.switch()
+
+    other = greenlet.greenlet(forth)
+    other.switch()
+    began = time.thread_time_ns()
+    for _ in range(count):
+        other.switch()
+    return (time.thread_time_ns() - began) / count / 2
+
+
+def contend_switch(directory: str) -> Told:
+    import greenlet
+
+    from contend import trace
+
+    count = 50_000
+    trace.start(directory, buffer_bytes=BUFFER_BYTES)
+    trace.instant("begin")
+    ours = greenlet.settrace(None)
+    turns = []
+    for _ in range(TURNS):
+        plain = switches(count)
+        greenlet.settrace(operator.is_)  # in C, does nothing: what greenlet itself adds for any callback
+        empty = switches(count)
+        greenlet.settrace(ours)
+        turns.append((switches(count), empty, plain))
+        greenlet.settrace(None)
+    status = trace.stop()
+    of = statistics.median
+    return {
+        "ns": of(a for a, _, _ in turns),
+        "plain_ns": of(c for _, _, c in turns),
+        "added_ns": of(a - c for a, _, c in turns),
+        "empty_callback_ns": of(b - c for _, b, c in turns),
+        "lost": status.lost,
+    }
+
+
+# ---- peers
+
+
+def viztracer(directory: str, sparse: bool) -> Told:
+    from viztracer import VizTracer, log_sparse  # type: ignore[import-untyped,unused-ignore]
+
+    tracer = VizTracer(
+        log_sparse=sparse, verbose=0, tracer_entries=2_000_000, output_file=f"{directory}/viz.json"
+    )
+    traced, count = (log_sparse(f) if sparse else f), 20_000
+
+    def on() -> float:
+        tracer.start()
+        try:
+            return calls(traced, count)
+        finally:
+            tracer.stop()
+            tracer.clear()
+
+    return beside(on, lambda: calls(f, count))
+
+
+def viztracer_lock(directory: str) -> Told:
+    """An uncontended threading.Lock by acquire and release; in a `with` block it is invisible to it on 3.11."""
+    from viztracer import VizTracer
+
+    tracer = VizTracer(verbose=0, tracer_entries=2_000_000, output_file=f"{directory}/viz.json")
+    lock, count = threading.Lock(), 20_000
+
+    def on() -> float:
+        tracer.start()
+        try:
+            return acquires(lock, count)
+        finally:
+            tracer.stop()
+            tracer.clear()
+
+    return beside(on, lambda: acquires(lock, count))
+
+
+def cprofile(_directory: str) -> Told:
+    import cProfile
+
+    def on() -> float:
+        profile = cProfile.Profile()
+        profile.enable()
+        try:
+            return calls(f, 200_000)
+        finally:
+            profile.disable()
+
+    return beside(on, lambda: calls(f, 200_000))
+
+
+def opentelemetry(_directory: str) -> Told:
+    from opentelemetry.sdk.trace import TracerProvider  # type: ignore[import-not-found,unused-ignore]
+
+    tracer = TracerProvider().get_tracer("bench")
+
+    def traced(value: int) -> int:
+        with tracer.start_as_current_span("f"):
+            return f(value)
+
+    return beside(lambda: calls(traced, 5_000), lambda: calls(f, 5_000))
+
+
+def osprofiler(_directory: str) -> Told:
+    from osprofiler import profiler  # type: ignore[import-not-found,unused-ignore]
+    from osprofiler.notifier import set as set_notifier  # type: ignore[import-not-found,unused-ignore]
+
+    set_notifier(lambda _info, context=None: None)
+    profiler.init("key")
+    traced = profiler.trace("f", hide_args=True)(f)
+    return beside(lambda: calls(traced, 5_000), lambda: calls(f, 5_000))
+
+
+CASES: dict[str, Callable[[str], Told]] = {
+    "function, off": lambda d: contend_calls(d, False, "function"),
+    "function, on": lambda d: contend_calls(d, True, "function"),
+    "method, off": lambda d: contend_calls(d, False, "method"),
+    "method, on": lambda d: contend_calls(d, True, "method"),
+    "bound method, off": lambda d: contend_calls(d, False, "bound"),
+    "bound method, on": lambda d: contend_calls(d, True, "bound"),
+    "span, on": contend_span,
+    "span, on, cpu_times": lambda d: contend_span(d, cpu_times=True),
+    "span, on, run_delay": lambda d: contend_span(d, run_delay=True),
+    "Lock, with, off": lambda d: contend_lock(d, False, False, holds),
+    "Lock, with, on": lambda d: contend_lock(d, True, False, holds),
+    "Lock, acquire and release, on": lambda d: contend_lock(d, True, False, acquires),
+    "RLock, with, on": lambda d: contend_lock(d, True, True, holds),
+    "RLock, acquire and release, on": lambda d: contend_lock(d, True, True, acquires),
+    "Lock, contended, off": lambda d: contend_contended(d, False),
+    "Lock, contended, on": lambda d: contend_contended(d, True),
+    "greenlet switch, on": contend_switch,
+    "VizTracer: function, auto": lambda d: viztracer(d, False),
+    "VizTracer: function, log_sparse": lambda d: viztracer(d, True),
+    "VizTracer: Lock, acquire and release": viztracer_lock,
+    "cProfile: function": cprofile,
+    "OpenTelemetry: span around a function": opentelemetry,
+    "osprofiler: function": osprofiler,
+}
+
+
+def main() -> None:
+    _, case, directory = sys.argv
+    os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - nothing is imported that need not be
+    print(json.dumps(CASES[case](directory)))
+
+
+if __name__ == "__main__":
+    main()
