@@ -158,7 +158,22 @@ LOOPS = {
                 writer.write(b"x\\n"); await writer.drain(); await reader.readline(); await asyncio.sleep(0.001)
         asyncio.run(serve())
     """,
+    "eventlet": """
+        import eventlet; eventlet.monkey_patch()
+        import threading, time, helper
+        lock = threading.Lock()
+        def work():
+            while True:
+                with lock: helper.top(); time.sleep(0.001)
+        for _ in range(3): eventlet.spawn(work)
+        print("ready", flush=True)
+        while True: time.sleep(0.001)
+    """,
 }
+LOOPS["gevent"] = LOOPS["eventlet"].replace(
+    "eventlet.monkey_patch()", "from gevent import monkey; monkey.patch_all()"
+)
+LOOPS["gevent"] = LOOPS["gevent"].replace("eventlet", "gevent")
 
 
 @pytest.mark.parametrize("loop", LOOPS)

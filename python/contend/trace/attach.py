@@ -117,8 +117,8 @@ class Session:
             ) from error
         reach.check_package(self.pid)
         self._made = not self._asked.directory.exists()
-        self._prepare()
         try:
+            self._prepare()
             told, stopped_ns = self._enter(version)
         except BaseException:
             self.close()

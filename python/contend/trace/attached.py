@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import posix
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ _forks_followed = False
 def _await_end(control: int) -> None:
     """Until contend closes its end, or is gone. Nothing is ever written."""
     try:
-        os.read(control, 1)
+        posix.read(control, 1)  # os.read may be eventlet's
     except OSError:
         return  # the program has closed all its files
 

@@ -14,8 +14,12 @@ use super::tracee::{Run, Stop, Tracee};
 
 /// A thread that does not stop within it is in a wait of the kernel that cannot be interrupted.
 const TO_STOP: Duration = Duration::from_secs(2);
-/// A call takes microseconds. Longer, it waits for a lock that the thread itself holds: it is given up.
-const TO_RETURN: Duration = Duration::from_millis(200);
+/// A call takes microseconds. After so long it is looked at,
+const TO_RETURN: Duration = Duration::from_millis(100);
+/// and given up if it waits in futex(2) so many times: for a lock that the thread itself holds.
+const LOOKS_THAT_WAIT: u32 = 3;
+/// Something is very wrong with the machine.
+const MOST_LOOKS: u32 = 100;
 /// Below the stack of what runs: should a call be given up while it is queued for a lock, what it queued there stays
 /// readable until the thread, back where it was, has left the lock.
 const BELOW_STACK: u64 = 16 << 10;
@@ -270,16 +274,30 @@ fn stop(tracee: &Tracee, pid: i32) -> io::Result<Result<()>> {
 }
 
 /// Run to the breakpoint before that instruction; what the call returned, or None if it did not come there: it waits
-/// for something, or has made a fault, whose signal is not for the program.
+/// for a lock that nobody will release, or has made a fault, whose signal is not for the program.
 fn run_to(tracee: &Tracee, trapped: u64) -> io::Result<Option<u64>> {
-    match tracee.next_stop(Run::On, TO_RETURN)? {
-        Stop::Signal(libc::SIGTRAP) => {
-            let registers = tracee.registers()?;
-            Ok((registers.rip == trapped).then_some(registers.rax))
+    let mut waiting = 0;
+    for _ in 0..MOST_LOOKS {
+        let mut stop = tracee.next_stop(Run::On, TO_RETURN)?;
+        if stop == Stop::Running {
+            tracee.interrupt()?;
+            stop = tracee.next_stop(Run::On, TO_STOP)?;
         }
-        Stop::Ended => Err(io::Error::from_raw_os_error(libc::ESRCH)),
-        _ => Ok(None),
+        let registers = match stop {
+            Stop::Ended => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            Stop::Signal(libc::SIGTRAP) | Stop::Interrupted => tracee.registers()?,
+            _ => return Ok(None),
+        };
+        if stop != Stop::Interrupted {
+            return Ok((registers.rip == trapped).then_some(registers.rax));
+        }
+        // Late. One that only waits for its turn on a CPU may hold any lock: it must go on to its end.
+        waiting = if registers.orig_rax == libc::SYS_futex as u64 { waiting + 1 } else { 0 };
+        if waiting == LOOKS_THAT_WAIT {
+            return Ok(None);
+        }
     }
+    Ok(None)
 }
 
 /// mmap(2) in the tracee; None where it is refused.

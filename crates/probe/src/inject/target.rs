@@ -52,10 +52,7 @@ impl Target {
         let memory = Memory::open(pid).map_err(gone)?;
         let maps = mappings(pid).map_err(gone)?;
         if maps.is_empty() {
-            return Err(match is_kernel_thread(pid) {
-                true => Error::invalid(format!("process {pid} is a thread of the kernel"), LIST),
-                false => ended(pid),
-            });
+            return Err(ended(pid));
         }
         Self::identify(pid, memory, &maps)
     }
@@ -186,6 +183,9 @@ fn alive_and_untraced(pid: i32) -> Result<()> {
             format!("{pid} is a thread of process {leader}"),
             format!("contend trace --pid {leader}"),
         ));
+    }
+    if is_kernel_thread(pid) {
+        return Err(Error::invalid(format!("process {pid} is a thread of the kernel"), LIST));
     }
     match state.as_bytes().first() {
         Some(b'Z' | b'X') => {

@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import posix
 import sys
 from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType
@@ -92,7 +93,7 @@ def _take(place: str) -> int | None:
     except OSError:
         return None
     try:
-        os.read(control, 1)
+        posix.read(control, 1)  # os.read may be eventlet's, which would wait in its hub
     except BlockingIOError:
         os.set_blocking(control, True)
         return control
