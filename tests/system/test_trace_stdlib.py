@@ -158,6 +158,7 @@ class Service:
         self.simple = context.SimpleQueue()
         self.joined = context.JoinableQueue(1)
 def hold(service):
+    time.sleep(0.2)
     with service.lock, service.again, service.again, service.gate:
         service.ready.set(); time.sleep(0.1)
     assert service.tasks.get() == "item" and service.simple.get() == 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 
 from contend._native import trace_flow
 
@@ -17,7 +17,9 @@ def sent(name: str, flow: int | str | None = None) -> int:
     >>> flow.sent("rpc", 7)
     7
     """
-    return trace_flow(name, secrets.randbits(64) if flow is None else flow, False)
+    if flow is None:
+        flow = int.from_bytes(os.urandom(8), "little")
+    return trace_flow(name, flow, False)
 
 
 def received(name: str, flow: int | str) -> int:

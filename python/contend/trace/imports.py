@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
+
+# importlib.abc's own, without the 6 ms that importlib.abc takes to import in every process.
+from importlib._abc import Loader
 from types import ModuleType
 from typing import Any
 
@@ -16,10 +18,10 @@ Hook = Callable[[ModuleType], None]
 State = tuple[dict[str, list[Hook]], Callable[[str], Hook | None], bool]
 
 
-class _After(importlib.abc.Loader):
+class _After(Loader):
     """The module's own loader, then the hooks."""
 
-    def __init__(self, loader: importlib.abc.Loader, hooks: list[Hook]) -> None:
+    def __init__(self, loader: Loader, hooks: list[Hook]) -> None:
         self._loader = loader
         self._hooks = hooks
 
@@ -39,7 +41,7 @@ class _After(importlib.abc.Loader):
         return getattr(self._loader, name)
 
 
-class Hooks(importlib.abc.MetaPathFinder):
+class Hooks:
     """A finder that finds nothing itself: it lets the others find, and has its hooks called after the module ran.
 
     `every` is asked for each module by its name, and gives a hook or None.
@@ -110,7 +112,7 @@ class Hooks(importlib.abc.MetaPathFinder):
             for finder in sys.meta_path:
                 spec = None if finder is self else finder.find_spec(fullname, path, target)
                 if spec is not None:
-                    if isinstance(spec.loader, importlib.abc.Loader) or hasattr(spec.loader, "exec_module"):
+                    if isinstance(spec.loader, Loader) or hasattr(spec.loader, "exec_module"):
                         spec.loader = _After(spec.loader, hooks)  # type: ignore[arg-type]
                     return spec
         finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import secrets
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -41,7 +40,7 @@ def patch_synchronize(module: ModuleType) -> None:
         def __init__(self: Any, kind: int, value: int, maxvalue: int, *, ctx: Any) -> None:  # noqa: N807
             original(self, kind, value, maxvalue, ctx=ctx)
             name = self._semlock.name
-            setattr(self, KEY, _key(name) if name else secrets.randbits(63) | 1)
+            setattr(self, KEY, _key(name) if name else int.from_bytes(os.urandom(8), "little") | 1)
             what = REENTRANT if kind == recursive else LOCK if maxvalue == 1 else SEMAPHORE
             self._contend_waits = Waits(what, shared=value > 1, across=getattr(self, KEY))
             _record(self)
