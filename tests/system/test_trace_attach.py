@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import contend
 from support.command_line import wait_for
 from support.ctrace_events import BEGIN, LOCK_ACQUIRED, Trace, read_all
 from support.prerequisites import need
@@ -455,6 +456,40 @@ def test_what_is_no_python(tmp_path: Path) -> None:
     refused(tmp_path, sleeping.pid, "has ended")
     sleeping.wait()
     refused(tmp_path, sleeping.pid, f"there is no process {sleeping.pid}")
+
+
+def test_what_is_traced_by_another(tmp_path: Path) -> None:
+    seize = """
+        import ctypes, os, sys
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+        PTRACE_SEIZE = 0x4206
+        assert libc.ptrace(PTRACE_SEIZE, int(sys.argv[1]), None, None) == 0, os.strerror(ctypes.get_errno())
+        print("seized", flush=True)
+        sys.stdin.read()
+    """
+    with target(tmp_path, LOOPS["idle"]) as child:
+        words = (sys.executable, "-c", textwrap.dedent(seize), str(child.pid))
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tracer:
+            assert tracer.stdout is not None
+            assert tracer.stdout.readline() == "seized\n"
+            refused(tmp_path, child.pid, "is traced already", f"process {tracer.pid}")
+        traced(tmp_path, child.pid)
+
+
+def test_in_another_file_system(tmp_path: Path) -> None:
+    need(os.geteuid() == 0 and shutil.which("unshare"), "a mount namespace needs root and unshare")
+    program = "import threading, time; print('ready', flush=True); time.sleep(60)"
+    package = str(Path(contend.__file__).resolve().parent)
+    hidden = 'mount -t tmpfs none "$0" && exec "$@"'
+    words = ("unshare", "-m", "sh", "-c", hidden, package, sys.executable, "-S", "-c", program)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            refused(tmp_path, child.pid, "sees another file system", package)
+        finally:
+            child.kill()
 
 
 def test_as_a_user_without_rights(tmp_path: Path) -> None:
