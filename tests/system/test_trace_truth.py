@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from contend.report.trace_export import export_trace
 from contend.report.trace_summary import TraceSummary, summarise
 
 pytestmark = pytest.mark.system
@@ -212,3 +213,38 @@ def test_lost_events_are_told_and_unbalance_nothing(tmp_path: Path) -> None:
     assert spans["all"].count == 1
     assert 0 < spans["__main__:outer"].count < 200_000
     assert sum(span.self_ns for span in summary.spans) == spans["all"].total_ns
+
+
+MESSAGES = """
+import os, sys
+from contend import trace
+
+trace.start(sys.argv[1])
+there, back = os.pipe(), os.pipe()
+child = os.fork()
+read, write = (there[0], back[1]) if child == 0 else (back[0], there[1])
+for n in range(500):
+    for sends in (child != 0, child == 0):  # there, and back
+        if sends:
+            number = trace.flow.sent("ping")
+            os.write(write, number.to_bytes(8, "little"))
+        else:
+            trace.flow.received("ping", int.from_bytes(os.read(read, 8), "little"))
+trace.stop()
+if child == 0: os._exit(0)
+os.wait()
+"""
+
+
+def test_nothing_happens_before_its_cause(tmp_path: Path) -> None:
+    """Two processes, each with its own readings of the clocks, that answer each other: no message comes before it went,
+    and none is sent before the one that it answers has come."""
+    run(MESSAGES, tmp_path / "t")
+    export_trace(tmp_path / "t", "chrome", tmp_path / "out.json")
+    events = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["traceEvents"]
+    flows = [(event["id"], event["ph"]) for event in events if event["ph"] in "sf"]
+    times = [event["ts"] for event in events if event["ph"] in "sf"]
+    assert times == sorted(times)
+    assert len(flows) == 2 * 2 * 500
+    assert [phase for _, phase in flows] == ["s", "f"] * 1_000
+    assert all(sent == received for (sent, _), (received, _) in zip(flows[::2], flows[1::2], strict=True))
