@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
@@ -23,9 +22,8 @@ _LOCAL = re.compile(
 )
 
 
-def patch(_libvirt: ModuleType) -> None:
-    """libvirt.py looks its functions up in the C module at each call."""
-    native = sys.modules["libvirtmod"]
+def patch(native: ModuleType) -> None:
+    """The C module, in which libvirt.py looks its functions up at each call."""
     name_of = getattr(native, "virDomainGetName", None)
     for name, function in list(vars(native).items()):
         if isinstance(function, BuiltinFunctionType) and _CALLS.match(name) and not _LOCAL.match(name):

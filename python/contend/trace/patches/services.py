@@ -32,7 +32,7 @@ _HOOKS: dict[str, Hook] = {
     "gunicorn.workers.gthread": http_server.patch_gunicorn_threads,
     "gunicorn.workers.base_async": http_server.patch_gunicorn_async,
     "eventlet.wsgi": http_server.patch_eventlet,
-    "libvirt": libvirt_calls.patch,
+    "libvirtmod": libvirt_calls.patch,
 }
 
 
