@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -58,7 +59,8 @@ def _run_from(thread: Any, number: int) -> None:
         flow.received("thread", number)
         thread.run()
 
-    thread.run = run
+    with contextlib.suppress(AttributeError, TypeError):  # a class that does not let itself be changed
+        thread.run = run
 
 
 def _put_back(thread: Any, own: Any) -> None:

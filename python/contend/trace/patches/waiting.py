@@ -16,21 +16,21 @@ ATTRIBUTE = "_contend_waits"
 
 def waits_of(thing: Any) -> Waits | None:
     """None for what was made without, or by a class that keeps nothing, and while nothing is recorded."""
-    waits: Waits | None = getattr(thing, ATTRIBUTE, None)
-    return waits if waits is not None and waits.on() else None
+    waits = getattr(thing, ATTRIBUTE, None)
+    return waits if isinstance(waits, Waits) and waits.on() else None
 
 
 def let_go(thing: Any, times: int = 1) -> None:
     """It is about to be released: also while nothing is recorded, so that nobody is said to hold it later."""
-    waits: Waits | None = getattr(thing, ATTRIBUTE, None)
-    if waits is not None:
+    waits = getattr(thing, ATTRIBUTE, None)
+    if isinstance(waits, Waits):
         waits.released(times)
 
 
 def held_by(thing: Any, track: int) -> None:
     """Whoever waits for it from now on waits for that track, 0 for nobody known."""
-    waits: Waits | None = getattr(thing, ATTRIBUTE, None)
-    if waits is not None:
+    waits = getattr(thing, ATTRIBUTE, None)
+    if isinstance(waits, Waits):
         waits.hold(track)
 
 
@@ -42,7 +42,7 @@ def made(owner: Any, waits: Callable[[Any], Waits | None]) -> None:
     def __init__(self: Any, /, *args: Any, **options: Any) -> None:  # noqa: N807
         original(self, *args, **options)
         try:
-            setattr(self, ATTRIBUTE, waits(self))
+            object.__setattr__(self, ATTRIBUTE, waits(self))  # not by what a subclass makes of attributes
         except AttributeError:
             return  # a subclass with slots: its waits are not on record
 
