@@ -129,6 +129,8 @@ def ctrace_summary(paths: Sequence[str], least: int = 5, lanes: int = 0, parts: 
     most time in spans and waits: lanes, by track: name, thread (it runs on), file (row of files), kind, self_ns,
     wait_ns (for locks that others hold), idle_ns (for conditions and at queues), suspended_ns, and width_ns, run, wait,
     idle: the period in `parts` parts of that width, the time of each kind in each, ns, one lane after the other.
+    collections: generation, count, total_ns, max_ns, collected (objects). blocked: loop (its lane), name, site, count,
+    total_ns, max_ns, ready (most others behind it).
 
     Raises BadInput, HostFailed, KeyboardInterrupt.
     """
@@ -171,13 +173,27 @@ def trace_cooperate(
 ) -> None:
     """Greenlets share threads from now on: a wait for a lock is `park(key, seconds)`, its release `wake(key)`."""
 
+def trace_gil(follow: bool) -> str | None:
+    """Record waits for the interpreter's lock in this recording, or no more. Why that cannot be, else None."""
+
+def trace_thread(name: str, thread: int) -> None:
+    """Know the thread of that `threading.get_ident()`, 0 the calling one, by a name."""
+
+def trace_collections(follow: bool) -> None:
+    """Record pauses for garbage collection, or no more: a callback in gc.callbacks."""
+
+def trace_blocked(limit_ns: int, describe: Callable[[Any], tuple[str, str, str, int | None] | None]) -> None:
+    """Record what keeps an event loop or hub for longer; 0: nothing. `describe` is asked about a handle or greenlet that
+    did, and tells its loop, its name, `file:line`, and how many were ready behind it; or None for what may."""
+
 class Traced:
     """A callable that records a span for each call. Made by `trace_wrap`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 def trace_wrap(function: Callable[..., _T], name: str, kind: int) -> Callable[..., _T]:
-    """Wrap a function; kind: 0 it runs when called, 1 it gives a coroutine, 2 a generator, 3 an async generator."""
+    """Wrap a function; kind: 0 it runs when called, 1 it gives a coroutine, 2 a generator, 3 an async generator,
+    4 it runs a callback of an event loop (see `trace_blocked`)."""
 
 def trace_task(coroutine: _T, name: str) -> _T:
     """A coroutine in the place of that one, whose steps run on a track of their own."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 BEGIN, END, INSTANT, COUNTER, SWITCH, FLOW_OUT, FLOW_IN, JOB_BEGIN, JOB_END = range(1, 10)
-LOCK_WAIT, LOCK_ACQUIRED, LOCK_RELEASED, LOCK_GIVEN_UP, QUEUE_PUT, QUEUE_GOT = range(16, 22)
+LOCK_WAIT, LOCK_ACQUIRED, LOCK_RELEASED, LOCK_GIVEN_UP, QUEUE_PUT, QUEUE_GOT, LOCK_PASSED = range(16, 23)
 ARG, INT, FLOAT, CPU, RUN_DELAY = range(32, 37)
-_LOCKS = range(LOCK_WAIT, QUEUE_GOT + 1)
+_LOCKS = range(LOCK_WAIT, LOCK_PASSED + 1)
 
 
 class Track(NamedTuple):
@@ -131,8 +131,10 @@ def _take(
             at += 8 + (size + 3) // 4 * 4
     elif kind == 3:
         for number, what, parent, name, tid, _ in struct.iter_unpack("<IIIIQQ", payload):
-            assert number not in trace.tracks, "a track is defined once"
-            trace.tracks[number] = Track(what, parent, strings[name], tid)
+            track = Track(what, parent, strings[name], tid)
+            before = trace.tracks.get(number, track)
+            assert before._replace(name=track.name) == track, "a track may get another name, and nothing else"
+            trace.tracks[number] = track
     elif kind == 4:
         for number, what, name, site, _ in struct.iter_unpack("<IIIIQ", payload):
             known = trace.locks.get(number)

@@ -88,6 +88,7 @@ def test_functions_by_pattern(tmp_path: Path) -> None:
         from json import dumps
         sys.exit(3)
         """,
+        "--no-gc",
         "--include",
         "helpers.*",
         "--exclude",
@@ -180,6 +181,7 @@ def test_a_worker_that_leaves_by_os_exit_is_whole(tmp_path: Path) -> None:
             os._exit(0)
         os.wait()
         """,
+        "--no-gc",
         "--include",
         "helper:top",
         files={"helper.py": HELPER},

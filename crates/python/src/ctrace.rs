@@ -152,6 +152,8 @@ pub(crate) struct Summed {
     locks: Vec<LockTotals>,
     holders: Vec<[u64; 5]>,
     repeated: Vec<[u64; 7]>,
+    collections: Vec<[u64; 5]>,
+    blocked: Vec<[u64; 7]>,
     crowded: u64,
     period: (u64, u64),
     pub(crate) lanes: Vec<Lane>,
@@ -203,13 +205,27 @@ fn sum_up(
             [parent, child, r.parents, r.calls, r.most, r.ns, r.remote]
         })
         .collect();
+    let collections = summary.interpreter.collections.iter();
+    let collections = collections
+        .map(|(&generation, c)| [generation, c.count, c.ns, c.max_ns, c.collected])
+        .collect();
+    let blocked = summary.interpreter.blocked.iter();
+    let mut blocked: Vec<_> = blocked
+        .map(|(&(of, name, site), b)| {
+            let [of, name, site] = [of, name, site].map(u64::from);
+            [of, name, site, b.count, b.ns, b.max_ns, b.ready]
+        })
+        .collect();
     // Tables of hashes have no order; the same trace gives the same answer.
     holders.sort_unstable();
     repeated.sort_unstable();
+    blocked.sort_unstable();
     Ok(Summed {
         spans: spans.map(|(name, totals)| (name, *totals)).collect(),
         holders,
         repeated,
+        collections,
+        blocked,
         crowded: summary.crowded,
         period,
         lanes: chosen,
@@ -298,6 +314,16 @@ pub fn ctrace_summary<'py>(
     dict.set_item(
         "repeated",
         table(py, &keys, &[0, 1], &summed.repeated, text)?,
+    )?;
+    let keys = ["generation", "count", "total_ns", "max_ns", "collected"];
+    let collections = table(py, &keys, &[], &summed.collections, text)?;
+    dict.set_item("collections", collections)?;
+    let keys = [
+        "loop", "name", "site", "count", "total_ns", "max_ns", "ready",
+    ];
+    dict.set_item(
+        "blocked",
+        table(py, &keys, &[0, 1, 2], &summed.blocked, text)?,
     )?;
     dict.set_item("files", files(py, &trace)?)?;
     dict.set_item("tracks", summed.tracks)?;

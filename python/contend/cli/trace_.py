@@ -68,6 +68,22 @@ if TYPE_CHECKING:
     show_default=True,
     help="Between samples, from 10ms.",
 )
+@click.option(
+    "--gil/--no-gil",
+    default=True,
+    show_default=True,
+    help="Waits for the interpreter's lock, and who held it.",
+)
+@click.option("--gc/--no-gc", default=True, show_default=True, help="Pauses for garbage collection.")
+@click.option(
+    "--blocked-after",
+    "blocked_after_ms",
+    type=click.FloatRange(min=0, max=1e6),
+    default=10,
+    show_default=True,
+    metavar="MS",
+    help="What keeps an event loop or hub from all others for longer; 0: none.",
+)
 @click.option("--summary", is_flag=True, help="When it has ended: hottest spans, most waited locks, calls.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
@@ -81,14 +97,18 @@ def command(
     overflow: str,
     sample: bool,
     sample_interval: str,
+    gil: bool,
+    gc: bool,
+    blocked_after_ms: float,
     summary: bool,
     command: tuple[str, ...],
 ) -> int:
     """Run COMMAND and record what its Python processes do, from their first import on, children too.
 
     On record are the locks, conditions, semaphores and queues of `threading` and `queue` (who waits, for whom, how
-    long), asyncio tasks and greenlets, pools of threads, subprocesses, locks of oslo.concurrency, calls by RPC, SQL,
-    HTTP and libvirt, requests that are served (docs/guides/tracing.md), and the functions that --include names when
+    long), the interpreter's own lock, garbage collections, callbacks that block an event loop or hub, asyncio tasks and
+    greenlets, pools of threads, subprocesses, locks of oslo.concurrency, calls by RPC, SQL, HTTP and libvirt, requests
+    that are served (docs/guides/tracing.md), and the functions that --include names when
     their modules are imported (the script itself, __main__, is none). The command keeps its input, output, terminal
     and exit code (128 + N after signal N). A Python started with -I, -E or -S is not reached.
 
@@ -115,7 +135,17 @@ def command(
     directory = output or Path(f"trace-{stamp}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BadInput(f"{directory} is there already", hint="name a directory that is new or empty")
-    asked = Asked(directory, include, exclude, overflow=overflow, cpu_times=cpu_times, run_delay=run_delay)
+    asked = Asked(
+        directory,
+        include,
+        exclude,
+        overflow=overflow,
+        cpu_times=cpu_times,
+        run_delay=run_delay,
+        gil=gil,
+        gc=gc,
+        blocked_after_ms=blocked_after_ms,
+    )
     if pid is not None:
         code = _attach(pid, asked, length)
     else:

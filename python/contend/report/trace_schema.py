@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import fields
 
 from contend.report.schema import COUNT, TEXT, TEXTS, Schema, closed, many
-from contend.report.trace_summary import SCHEMA_VERSION, Holder, Lock, Process, Repeated, Span
+from contend.report.trace_summary import (
+    SCHEMA_VERSION,
+    Blocked,
+    Collections,
+    Holder,
+    Lock,
+    Process,
+    Repeated,
+    Span,
+)
 
 _TIME: Schema = {**COUNT, "description": "ns"}
 _RANKED_BY: dict[type[object], str] = {
@@ -13,6 +22,8 @@ _RANKED_BY: dict[type[object], str] = {
     Lock: "All locks of one name, site and kind; by the time waited, conditions and queues after all others.",
     Holder: "Who held the lock when a wait began: the innermost span, else the track; 'unknown' where nobody is known.",
     Process: "A file of the trace; a process that recorded again or executed another program has several.",
+    Collections: "Pauses for garbage collection, by generation.",
+    Blocked: "What kept an event loop or hub from all others for longer than the limit; ranked by its time.",
     Repeated: "Calls of one name, `least` or more inside one span: those that leave the process first, then by time.",
 }
 _ABOUT = {
@@ -32,6 +43,10 @@ _ABOUT = {
     "closed": "1: the process ended the recording itself",
     "readings": "of both clocks; 0: its ticks are CLOCK_MONOTONIC",
     "off_line_ns": "how far these readings lie off a straight line at most, ns",
+    "collected": "objects that were found to be garbage",
+    "loop": "'blocked event loop' or 'blocked hub'",
+    "site": "file:line, empty where it is not known",
+    "ready": "the most that were known to be ready behind it; 0 also where that is not known",
     "given_up": "waits that ended without it",
 }
 
@@ -65,6 +80,12 @@ def trace_schema() -> Schema:
             spans=many(_row(Span)),
             locks=many(_row(Lock, holders=many(_row(Holder)))),
             remote=many(remote),
+            interpreter=closed(
+                "What the interpreter itself kept waiting.",
+                gil={"anyOf": [_row(Lock, holders=many(_row(Holder))), {"type": "null"}]},
+                collections=many(_row(Collections)),
+                blocked=many(_row(Blocked)),
+            ),
             repeated=closed(
                 "Calls that are made again and again inside one span.",
                 least={**COUNT, "description": "so many are a repetition"},
@@ -74,7 +95,9 @@ def trace_schema() -> Schema:
     }
 
 
-def _row(of: type[Span | Lock | Holder | Repeated | Process], **own: Schema) -> Schema:
+def _row(
+    of: type[Span | Lock | Holder | Repeated | Process | Collections | Blocked], **own: Schema
+) -> Schema:
     """Of a dataclass of names and counts; `own` for its other fields."""
     found: dict[str, Schema] = {}
     for field in fields(of):

@@ -134,6 +134,30 @@ class Lane:
 
 
 @dataclass(frozen=True)
+class Collections:
+    """Pauses of one generation of the garbage collector."""
+
+    generation: int
+    count: int
+    total_ns: int
+    max_ns: int
+    collected: int
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """What kept an event loop or hub from all others; `ready` the most that were known to be ready behind it."""
+
+    loop: str
+    name: str
+    site: str
+    count: int
+    total_ns: int
+    max_ns: int
+    ready: int
+
+
+@dataclass(frozen=True)
 class TraceSummary:
     """Ranked: spans by self time, locks by time waited with conditions and queues after them, repeated calls remote ones
     first, then by time.
@@ -149,6 +173,8 @@ class TraceSummary:
     spans: tuple[Span, ...]
     locks: tuple[Lock, ...]
     repeated: tuple[Repeated, ...]
+    collections: tuple[Collections, ...]
+    blocked: tuple[Blocked, ...]
     least: int
     crowded: int
     processes: tuple[Process, ...]
@@ -161,6 +187,12 @@ class TraceSummary:
         """Calls that left their process, the most frequent first."""
         found = [span for span in self.spans if span.remote]
         return sorted(found, key=lambda span: (-span.remote, -span.remote_ns, span.name))
+
+    @property
+    def gil(self) -> Lock | None:
+        """The interpreters' own lock; None where nobody is known to have waited for it."""
+        found = [k for k in self.locks if k.kind == "interpreter" and k.name == "GIL" and k.waits]
+        return found[0] if found else None
 
     @property
     def notes(self) -> list[str]:
@@ -187,6 +219,11 @@ class TraceSummary:
                 {"name": s.name, "calls": s.remote, "total_ns": s.remote_ns, "max_ns": s.remote_max_ns}
                 for s in self.remote
             ],
+            "interpreter": {
+                "gil": asdict(self.gil) if self.gil else None,
+                "collections": [asdict(row) for row in self.collections],
+                "blocked": [asdict(row) for row in self.blocked],
+            },
             "repeated": {"least": self.least, "rows": [asdict(row) for row in self.repeated]},
         }
 
@@ -212,6 +249,7 @@ def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int
         held_by = sorted(holders.get(at, []), key=lambda h: (-h.wait_ns, h.name))
         locks.append(Lock(**{**row, "kind": KINDS.get(row["kind"], "unknown")}, holders=tuple(held_by)))
     spans = [Span(**row) for row in _rows(found["spans"])]
+    blocked = [Blocked(**row) for row in _rows(found["blocked"])]
     repeated = [Repeated(**row) for row in _rows(found["repeated"])]
     return TraceSummary(
         source=str(source),
@@ -220,6 +258,8 @@ def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int
         told=found["told"],
         spans=tuple(sorted(spans, key=lambda s: (-s.self_ns, s.name))),
         locks=tuple(sorted(locks, key=lambda k: (not k.is_held, -k.wait_ns, -k.hold_ns, k.name, k.site))),
+        collections=tuple(Collections(**row) for row in _rows(found["collections"])),
+        blocked=tuple(sorted(blocked, key=lambda b: (-b.total_ns, b.name, b.site))),
         repeated=tuple(sorted(repeated, key=lambda r: (r.remote == 0, -r.ns, r.parent, r.child))),
         least=least,
         crowded=found["crowded"],

@@ -29,7 +29,10 @@ def print_summary(summary: TraceSummary, console: Console) -> None:
         )
     )
     console.print(Text(answer(summary), style="bold"))
-    for table in (_hottest(summary), _locks(summary), _remote(summary), _repeated(summary)):
+    for line in _interpreter(summary):
+        console.print(_name(line))
+    tables = (_hottest, _locks, _blocked, _remote, _repeated)
+    for table in (table(summary) for table in tables):
         if table is not None and table.row_count:
             console.print(table)
     for note in summary.notes:
@@ -95,6 +98,49 @@ def _locks(summary: TraceSummary) -> Table:
             _time(lock.hold_ns),
             _name(", ".join(named) + (f", {left} more" if left > 0 else "")),
         )
+    return table
+
+
+def _interpreter(summary: TraceSummary) -> list[str]:
+    """A line each for the GIL, collections of garbage, and blocked loops."""
+    said = []
+    if summary.gil:
+        gil = summary.gil
+        held = [
+            f"{h.name} {100 * h.wait_ns / max(gil.wait_ns, 1):.0f} %"
+            for h in gil.holders[:HOLDERS]
+            if h.name != "unknown"
+        ]
+        by = f", held by {', '.join(held)}" if held else ""
+        said.append(
+            f"GIL: waited {_time(gil.wait_ns)} in {gil.waits:,} waits, longest {_time(gil.max_wait_ns)}{by}"
+        )
+    if summary.collections:
+        count = sum(row.count for row in summary.collections)
+        total = sum(row.total_ns for row in summary.collections)
+        longest = max(summary.collections, key=lambda row: row.max_ns)
+        said.append(
+            f"gc: {count:,} pause{'s' if count != 1 else ''}, {_time(total)}, longest {_time(longest.max_ns)}"
+            f" (generation {longest.generation})"
+        )
+    if summary.blocked:
+        count = sum(row.count for row in summary.blocked)
+        total = sum(row.total_ns for row in summary.blocked)
+        worst = max(summary.blocked, key=lambda row: row.max_ns)
+        said.append(
+            f"blocked loops: {count:,} time{'s' if count != 1 else ''}, {_time(total)}, longest"
+            f" {_time(worst.max_ns)} by {worst.name}"
+        )
+    return said
+
+
+def _blocked(summary: TraceSummary) -> Table:
+    columns = ("callback or greenlet", "at", "times", "time", "longest", "ready behind")
+    table = _table("What blocked an event loop or hub", *columns, texts=("at",))
+    for row in summary.blocked[:ROWS]:
+        ready = f"{row.ready:,}" if row.ready else ""
+        times = (_time(row.total_ns), _time(row.max_ns))
+        table.add_row(_name(row.name), _name(row.site), f"{row.count:,}", *times, ready)
     return table
 
 

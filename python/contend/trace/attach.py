@@ -191,6 +191,9 @@ class Session:
                     "overflow": asked.overflow,
                     "cpu_times": asked.cpu_times,
                     "run_delay": asked.run_delay,
+                    "gil": asked.gil,
+                    "gc": asked.gc,
+                    "blocked_after_ms": asked.blocked_after_ms,
                 }
             ),
             encoding="utf-8",

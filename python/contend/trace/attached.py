@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import BadInput
-from contend.trace import patches, tasks
+from contend.trace import interpreter, patches, tasks
 from contend.trace.changes import Changes
 from contend.trace.imports import hooks
 from contend.trace.include import Include
@@ -58,6 +58,7 @@ class _Attachment:
         # What contend's own import has asked for is not to stay in the way of the program's imports.
         self._hooks = by_name, every, installed and known
         self._followed = tasks.followed()
+        self._interpreter = interpreter.followed()
 
     def begin(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Record, then patch; what is told of it."""
@@ -68,6 +69,9 @@ class _Attachment:
             overflow=asked["overflow"],
             cpu_times=asked["cpu_times"],
             run_delay=asked["run_delay"],
+            gil=asked["gil"],
+            gc=asked["gc"],
+            blocked_after_ms=asked["blocked_after_ms"],
         )
         patches.apply(running=True)
         include = Include(asked["include"], asked["exclude"])
@@ -81,6 +85,7 @@ class _Attachment:
         hooks.reset(self._hooks)
         hooks.changes = None
         tasks.forget(self._followed)
+        interpreter.forget(self._interpreter)
         self._changes.undo()
         atexit.unregister(stop)
         stop()

@@ -20,6 +20,9 @@ def begin(told: str) -> None:
         overflow=asked["overflow"],
         cpu_times=asked["cpu_times"],
         run_delay=asked["run_delay"],
+        gil=asked["gil"],
+        gc=asked["gc"],
+        blocked_after_ms=asked["blocked_after_ms"],
     )
     patches.apply()
     Include(asked["include"], asked["exclude"]).install()

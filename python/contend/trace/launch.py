@@ -25,6 +25,9 @@ class Asked:
     overflow: str = "drop"
     cpu_times: bool = False
     run_delay: bool = False
+    gil: bool = True
+    gc: bool = True
+    blocked_after_ms: float = 10
 
 
 def environment(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
@@ -44,6 +47,9 @@ def environment(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
                 "overflow": asked.overflow,
                 "cpu_times": asked.cpu_times,
                 "run_delay": asked.run_delay,
+                "gil": asked.gil,
+                "gc": asked.gc,
+                "blocked_after_ms": asked.blocked_after_ms,
             }
         ),
     }

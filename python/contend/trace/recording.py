@@ -11,7 +11,7 @@ from typing import Literal
 
 from contend._native import trace_flush, trace_start, trace_status, trace_stop
 from contend.errors import BadInput
-from contend.trace import tasks
+from contend.trace import interpreter, tasks
 
 _LEAST_BUFFER_BYTES = 64 << 10
 
@@ -31,6 +31,8 @@ class Status:
     """Events that were dropped because there was no room: the writer could not follow."""
     failure: str | None
     """Why it ended before `stop`: the disk was full, the directory went away. The program went on."""
+    gil: str
+    """Waits for the GIL: "on" record, "off" (not asked for), or why they cannot be recorded."""
 
 
 def start(
@@ -41,6 +43,9 @@ def start(
     clock: Literal["auto", "monotonic"] = "auto",
     cpu_times: bool = False,
     run_delay: bool = False,
+    gil: bool = False,
+    gc: bool = False,
+    blocked_after_ms: float = 0,
 ) -> Path:
     """Record from now on, into a file of this process in `directory` (made if it is not there); returns its path.
 
@@ -50,6 +55,10 @@ def start(
     or "block" (the program waits for the disk). `clock` "monotonic" keeps to clock_gettime where "auto" would use
     the CPU's counter. `cpu_times` adds the thread's CPU time to the begin and end of every span, a system call each
     (0.2 to 0.7 µs), `run_delay` how long the thread was ready and had no CPU, a file of /proc each (about 5 µs).
+
+    The interpreter's own: `gil` records waits for the GIL of 20 us and more and who held it meanwhile
+    (`Status.gil` says where that cannot be), `gc` pauses for garbage collection, `blocked_after_ms` callbacks and
+    greenlets that keep an asyncio loop or a hub of eventlet or gevent from all others for longer; 0: none.
 
     Threads, asyncio tasks and greenlets have tracks of their own. Ends by `stop` or when the interpreter exits. A
     child made by fork records into its own file from its first event on. Raises BadInput if a recording goes on or an
@@ -62,6 +71,10 @@ def start(
     if clock not in ("auto", "monotonic"):
         raise BadInput(
             f"clock: {clock!r} is not one of: auto, monotonic", hint="'auto' takes the cheapest safe one"
+        )
+    if not 0 <= blocked_after_ms < float("inf"):
+        raise BadInput(
+            f"blocked_after_ms: {blocked_after_ms} is no time to wait", hint="10 is usual; 0 records none"
         )
     if buffer_bytes < _LEAST_BUFFER_BYTES:
         raise BadInput(
@@ -78,6 +91,8 @@ def start(
         run_delay=run_delay,
     )
     tasks.follow()
+    global _gil  # noqa: PLW0603 - of the recording, which is one a process
+    _gil = interpreter.follow(gil=gil, gc=gc, blocked_after_ms=blocked_after_ms)
     atexit.unregister(stop)
     atexit.register(stop)
     _follow_multiprocessing()
@@ -86,6 +101,7 @@ def start(
 
 def stop() -> Status:
     """End the recording; what was recorded is in the file afterwards. Nothing happens if there is none."""
+    interpreter.leave()
     return _status(trace_stop())
 
 
@@ -99,8 +115,11 @@ def status() -> Status:
     return _status(trace_status())
 
 
+_gil = interpreter.OFF
+
+
 def _status(told: dict[str, object]) -> Status:
-    return Status(**told)  # type: ignore[arg-type]  # the native module tells exactly these
+    return Status(**told, gil=_gil)  # type: ignore[arg-type]  # the native module tells exactly these
 
 
 def _process_name() -> str:

@@ -49,6 +49,16 @@ pub fn choose(allow_counter: bool) -> Source {
     if counter { Source::Counter } else { Source::Monotonic }
 }
 
+/// What was chosen last.
+pub fn source() -> Source {
+    if COUNTER.load(Ordering::Relaxed) { Source::Counter } else { Source::Monotonic }
+}
+
+/// So many nanoseconds in ticks, as far as their rate is known early.
+pub fn ticks_in(ns: u64) -> u64 {
+    (u128::from(first_rate(source())) * u128::from(ns) / 1_000_000_000) as u64
+}
+
 /// Now, in ticks.
 #[inline]
 pub fn ticks() -> u64 {

@@ -121,7 +121,8 @@ impl Definitions {
         self.tracks
     }
 
-    /// To be written before the events that follow.
+    /// To be written before the events that follow. One that is defined again, as when its name has become known, is
+    /// as it was defined last.
     pub fn track(&mut self, track: Track) {
         self.pending.tracks.push(track);
     }

@@ -42,6 +42,7 @@ pub mod event {
     pub const LOCK_GIVEN_UP: u8 = 19;
     pub const QUEUE_PUT: u8 = 20;
     pub const QUEUE_GOT: u8 = 21;
+    pub const LOCK_PASSED: u8 = 22;
     pub const ARG: u8 = 32;
     pub const INT: u8 = 33;
     pub const FLOAT: u8 = 34;
@@ -56,6 +57,7 @@ pub mod track {
     pub const THREAD: u32 = 1;
     pub const GREENLET: u32 = 2;
     pub const TASK: u32 = 3;
+    pub const LOOP: u32 = 4;
 }
 
 /// Kinds of locks.
@@ -94,6 +96,11 @@ impl Event {
     /// Of its name or lock.
     pub const fn id(self) -> u32 {
         (self.word >> 8) as u32 & MOST_IDS
+    }
+
+    /// Its ticks are a time, and no number.
+    pub const fn is_timed(self) -> bool {
+        !matches!(self.kind(), event::INT | event::FLOAT | event::CPU | event::RUN_DELAY)
     }
 
     /// What it says besides.

@@ -23,6 +23,11 @@ pub struct Local {
     own: Cell<(u32, u32)>,
     /// What runs now.
     track: Cell<u32>,
+    /// The session of a ring that was begun without asking for the thread's name; 0 none. `session` follows with the
+    /// first event that may ask.
+    quiet: Cell<u32>,
+    /// It was defined without a name.
+    nameless: Cell<bool>,
 }
 
 thread_local! {
@@ -34,6 +39,8 @@ thread_local! {
             ring: Cell::new(ptr::null()),
             own: Cell::new((0, 0)),
             track: Cell::new(0),
+            quiet: Cell::new(0),
+            nameless: Cell::new(false),
         }
     };
     static GUARD: Guard = const { Guard };
@@ -45,7 +52,7 @@ enum Entry {
     Refused,
     /// It is empty.
     First,
-    /// Naming the thread ran code that has recorded something in it: what comes now is later.
+    /// Naming the thread ran code, its own or that of others, and something is in it: what comes now is later.
     Later,
 }
 
@@ -116,6 +123,84 @@ impl Local {
         self.slow(session, events, true);
     }
 
+    /// As `group`, where no code of others may run, such as the hook that names threads: in the midst of taking the
+    /// interpreter's lock. `name` names the thread if nobody did.
+    pub fn group_quietly(
+        &self,
+        session: u32,
+        events: &[Event],
+        name: impl FnOnce() -> Option<String>,
+    ) -> bool {
+        if !self.is_in(session) && !self.enter_quietly(session, name) {
+            if self.session.get() != u32::MAX {
+                session::LOSSES.add(events.len() as u64);
+            }
+            return false;
+        }
+        // SAFETY: `last` is this thread's own block of that session.
+        let fits = unsafe { (*self.last.get()).extend(events) };
+        fits || self.append(session, events, false)
+    }
+
+    /// As `close`, for what `group_quietly` recorded.
+    pub fn close_quietly(&self, session: u32, event: Event) {
+        // SAFETY: as above.
+        if current() == session && self.is_in(session) && !unsafe { (*self.last.get()).push(event) } {
+            self.append(session, &[event], true);
+        }
+    }
+
+    /// As `track`, defined if it must be, where no code of others may run; 0 where that cannot be.
+    pub fn track_quietly(&self, session: u32, name: impl FnOnce() -> Option<String>) -> u32 {
+        let (track, defined) = self.own.get();
+        if track != 0 && defined == session {
+            return self.track.get();
+        }
+        if self.define_quietly(session, name) { self.track.get() } else { 0 }
+    }
+
+    /// The thread has that name, if it was defined without one.
+    pub fn name(&self, name: &str) {
+        let (track, defined) = self.own.get();
+        if defined == current() && self.nameless.replace(false) {
+            session::define_thread_as(track, Some(name));
+        }
+    }
+
+    fn is_in(&self, session: u32) -> bool {
+        self.session.get() == session || self.quiet.get() == session
+    }
+
+    fn define_quietly(&self, session: u32, name: impl FnOnce() -> Option<String>) -> bool {
+        let (track, defined) = self.own.get();
+        if track == 0 || defined != session {
+            // A child of fork may go on to execve: only what is asked for begins its file.
+            if session::waits_in_child() {
+                return false;
+            }
+            let name = name();
+            self.nameless.set(name.is_none());
+            let track = session::define_thread_as(track, name.as_deref());
+            self.own.set((track, session));
+            self.track.set(track);
+        }
+        true
+    }
+
+    fn enter_quietly(&self, session: u32, name: impl FnOnce() -> Option<String>) -> bool {
+        if self.session.get() == u32::MAX
+            || GUARD.try_with(|_| ()).is_err()
+            || session::waits_in_child()
+            || !self.define_quietly(session, name)
+            || !self.begin_ring(session)
+        {
+            return false;
+        }
+        self.session.set(0);
+        self.quiet.set(session);
+        true
+    }
+
     /// The track that runs on this thread now: who asks for a lock, who holds it. Not 0, below 2^31.
     #[inline(always)]
     pub fn track(&self) -> u32 {
@@ -182,6 +267,18 @@ impl Local {
             ring.close();
         }
         self.last.set(ptr::null());
+        self.quiet.set(0);
+    }
+
+    /// A ring of that session, after the last one.
+    fn begin_ring(&self, session: u32) -> bool {
+        let Some((ring, chunk)) = session::new_ring(session, self.own.get().0) else {
+            return false;
+        };
+        self.leave();
+        self.last.set(chunk.as_ptr());
+        self.ring.set(Arc::into_raw(ring));
+        true
     }
 
     /// Begin a ring in that session, for an event of that time.
@@ -193,21 +290,26 @@ impl Local {
             return Entry::Refused;
         }
         let own = self.own_track();
+        if self.nameless.replace(false) {
+            session::define_thread(own); // by its name, now that it may be asked for
+        }
         session::thread_begins();
         if self.session.get() == session {
             return Entry::Later;
         }
-        let Some((ring, chunk)) = session::new_ring(session, own) else {
+        // Asked for only now: while it was named, the thread may have waited for the interpreter's lock.
+        let begun = self.quiet.get() == session;
+        if !begun && !self.begin_ring(session) {
             return Entry::Refused;
-        };
-        self.leave();
-        self.last.set(chunk.as_ptr());
-        self.ring.set(Arc::into_raw(ring));
+        }
+        self.quiet.set(0);
         self.session.set(session);
         if self.track.get() != own {
-            let began = Event::new(at, event::SWITCH, 0, self.track.get());
-            // SAFETY: the block is this thread's own, and empty.
-            unsafe { chunk.as_ref().push(began) };
+            let at = if begun { ticks() } else { at };
+            self.append(session, &[Event::new(at, event::SWITCH, 0, self.track.get())], true);
+        }
+        if begun {
+            return Entry::Later;
         }
         Entry::First
     }
@@ -226,8 +328,9 @@ impl Local {
                 Entry::First => {}
                 Entry::Later => {
                     later = events.to_vec();
-                    if let Some(event) = later.first_mut() {
-                        event.ticks = ticks();
+                    let now = ticks();
+                    for event in later.iter_mut().filter(|event| event.is_timed()) {
+                        event.ticks = event.ticks.max(now);
                     }
                     events = &later;
                 }
@@ -239,7 +342,14 @@ impl Local {
                 }
             }
         }
-        // SAFETY: `enter` set it; only this thread lets it go.
+        self.append(session, events, closing)
+    }
+
+    /// Record in the ring of that session, which was begun.
+    #[cold]
+    #[inline(never)]
+    fn append(&self, session: u32, events: &[Event], closing: bool) -> bool {
+        // SAFETY: `begin_ring` set it; only this thread lets it go.
         let ring = unsafe { &*self.ring.get() };
         loop {
             let mut owed = lock(&ring.owed);

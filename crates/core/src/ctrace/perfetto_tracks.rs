@@ -38,7 +38,10 @@ impl<W: Write> Perfetto<'_, W> {
             _ => {
                 let parent = match here.parent {
                     // Below a line of their own, which can be folded: they may be thousands.
-                    Some(thread) if self.trace.tracks[thread as usize].kind == track::THREAD => {
+                    Some(thread)
+                        if here.kind != track::LOOP
+                            && self.trace.tracks[thread as usize].kind == track::THREAD =>
+                    {
                         self.plot(Plot::Tasks(thread))
                     }
                     other => self.track(other.unwrap_or(self.trace.files[here.file as usize].process)),

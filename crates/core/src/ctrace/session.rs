@@ -223,11 +223,19 @@ pub fn status() -> Status {
 
 /// Define the calling thread; `known` is its number, 0 for a new one.
 pub(super) fn define_thread(known: u32) -> u32 {
+    let hooks = *lock(&HOOKS);
+    let name = hooks.and_then(|(name, _)| name());
+    define_thread_as(known, name.as_deref())
+}
+
+/// As `define_thread`, without the hook that knows names.
+pub(super) fn define_thread_as(known: u32, name: Option<&str>) -> u32 {
     // SAFETY: takes nothing, cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u64;
-    let hooks = *lock(&HOOKS);
-    let name = hooks.and_then(|(name, _)| name()).unwrap_or_else(|| format!("thread-{tid}"));
-    define_track(known, track::THREAD, 0, &name, tid)
+    match name {
+        Some(name) => define_track(known, track::THREAD, 0, name, tid),
+        None => define_track(known, track::THREAD, 0, &format!("thread-{tid}"), tid),
+    }
 }
 
 /// Define a track; `known` is its number, 0 for a new one. Once a session.
@@ -303,6 +311,11 @@ pub(super) fn wake() {
         asked.wake = true;
         CALL.notify_all();
     }
+}
+
+/// In a child made by fork whose file is not begun.
+pub(super) fn waits_in_child() -> bool {
+    IN_CHILD.load(Ordering::Relaxed) && with(|state| state.waiting)
 }
 
 /// In a child made by fork: begin its file at its first event.

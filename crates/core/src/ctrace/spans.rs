@@ -86,6 +86,10 @@ pub trait Sink {
     fn counter(&mut self, at: At, name: u32, value: Value) -> Result<()> {
         Ok(())
     }
+    /// A lock that the track waits for went on to another one, who holds it from now on.
+    fn passed(&mut self, at: At, track: u32, lock: u32, holder: Option<u32>) -> Result<()> {
+        Ok(())
+    }
     /// How long a queue is now.
     fn queue(&mut self, at: At, lock: u32, length: u32) -> Result<()> {
         Ok(())
@@ -242,7 +246,7 @@ impl<S: Sink> Teller<'_, S> {
                 self.sink.flow(at, track, name, id, event.kind() == event::FLOW_IN)
             }
             event::JOB_BEGIN | event::JOB_END => self.job(at, event, details),
-            event::LOCK_WAIT..=event::QUEUE_GOT => {
+            event::LOCK_WAIT..=event::LOCK_PASSED => {
                 match self.trace.files[file as usize].locks.get(event.id()) {
                     Some(lock) => self.lock(at, track, lock, event, details),
                     None => {
@@ -317,6 +321,16 @@ impl<S: Sink> Teller<'_, S> {
                 self.tracks[track as usize].open.push(what);
                 self.sink.begin(at, track, what, holder, details)
             }
+            event::LOCK_PASSED => match self.tracks[track as usize].open.last() == Some(&what) {
+                true => {
+                    let holder = self.trace.files[at.file as usize].tracks.get(&event.value()).copied();
+                    self.sink.passed(at, track, lock, holder.filter(|_| event.value() != 0))
+                }
+                false => {
+                    self.unbalanced.ends_alone += 1;
+                    Ok(())
+                }
+            },
             event::LOCK_GIVEN_UP => {
                 let found = self.end(at, track, what, Ending::Raised, details)?;
                 self.unbalanced.ends_alone += u64::from(!found);

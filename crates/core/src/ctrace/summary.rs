@@ -9,6 +9,7 @@ use super::format::{Event, event};
 use super::mixed::Mixed;
 use super::reader::Trace;
 use super::spans::{At, Ending, Sink, Title, Value};
+use super::summary_interpreter::{Interpreter, generation};
 pub use super::summary_rows::{Holder, LockTotals, Repeated, SpanTotals, TrackTotals};
 use crate::Result;
 
@@ -31,7 +32,11 @@ struct Frame {
     remote: bool,
     /// Where its children begin in the track's list.
     children: usize,
+    /// Of a wait: who holds the lock now, and since when the wait is for that holder.
     holder: Option<Holder>,
+    passed: u64,
+    /// Of a collection of garbage.
+    generation: Option<u64>,
 }
 
 struct Child {
@@ -64,6 +69,8 @@ pub struct Summary<'t> {
     pub repeated: HashMap<(u32, u32), Repeated>,
     /// Children that were not told apart.
     pub crowded: u64,
+    /// What is the interpreter's.
+    pub interpreter: Interpreter,
     /// First and last event.
     pub period: Option<(u64, u64)>,
     least: u64,
@@ -105,6 +112,7 @@ impl<'t> Summary<'t> {
             holders: HashMap::new(),
             repeated: HashMap::new(),
             crowded: 0,
+            interpreter: Interpreter::default(),
             period: None,
             least: least.max(2),
             remote: trace.names.find("kind").zip(trace.names.find("remote")),
@@ -144,7 +152,11 @@ impl<'t> Summary<'t> {
         grow(&mut totals.wait_ns, ns);
         totals.max_wait_ns = totals.max_wait_ns.max(ns);
         totals.given_up += u64::from(how == Ending::Raised);
-        if let Some(holder) = frame.holder {
+        self.waited_for(frame.holder, (frame.began + ns).saturating_sub(frame.passed));
+    }
+
+    fn waited_for(&mut self, holder: Option<Holder>, ns: u64) {
+        if let Some(holder) = holder {
             let (waits, wait_ns) = self.holders.entry(holder).or_default();
             *waits += 1;
             grow(wait_ns, ns);
@@ -218,6 +230,9 @@ impl Sink for Summary<'_> {
         details: &[Event],
     ) -> Result<()> {
         self.seen(at.ns);
+        if self.interpreter.begins(self.trace, at, track, what, details) {
+            return Ok(());
+        }
         let held = match what {
             Title::Wait(lock) => Some(self.holder(lock, holder)),
             Title::Span(name) => {
@@ -243,12 +258,17 @@ impl Sink for Summary<'_> {
             remote,
             children: on.children.len(),
             holder: held,
+            passed: at.ns,
+            generation: generation(self.trace, at, details),
         });
         Ok(())
     }
 
     fn end(&mut self, at: At, track: u32, _: Title, how: Ending, details: &[Event]) -> Result<()> {
         self.seen(at.ns);
+        if self.interpreter.ends(self.trace, at, track) {
+            return Ok(());
+        }
         let on = &mut self.tracks[track as usize];
         let off = on.off(at.ns);
         let Some(frame) = on.frames.pop() else { return Ok(()) };
@@ -268,6 +288,9 @@ impl Sink for Summary<'_> {
                 self.end_wait(lock, &frame, ns, how);
             }
             Title::Span(name) => {
+                if let Some(generation) = frame.generation {
+                    self.interpreter.collected(self.trace, at, generation, ns, details);
+                }
                 let (before, after, sums) = (frame.before, used(details), &mut self.spans[name as usize]);
                 let more = |at: usize| after[at].zip(before[at]).map_or(0, |(a, b)| a.saturating_sub(b));
                 grow(&mut sums.cpu_ns, more(0));
@@ -303,6 +326,15 @@ impl Sink for Summary<'_> {
         {
             frame.remote = true;
         }
+        Ok(())
+    }
+
+    fn passed(&mut self, at: At, track: u32, lock: u32, holder: Option<u32>) -> Result<()> {
+        let next = self.holder(lock, holder);
+        let frames = &mut self.tracks[track as usize].frames;
+        let Some(frame) = frames.last_mut().filter(|f| f.what == Title::Wait(lock)) else { return Ok(()) };
+        let (before, since) = (frame.holder.replace(next), std::mem::replace(&mut frame.passed, at.ns));
+        self.waited_for(before, at.ns.saturating_sub(since));
         Ok(())
     }
 

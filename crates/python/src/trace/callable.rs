@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use super::api::{
     self, LAST_MEMBER, PyMethod_New, PyObject_Vectorcall, PyVectorcall_Call, Vectorcall, slot,
 };
-use super::steps;
+use super::{blocked, steps};
 
 /// What a call of the function gives.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ enum Kind {
     Coroutine = 1,
     Generator = 2,
     AsyncGenerator = 3,
+    /// A callback of an event loop, its handle the first argument: recorded if it takes long.
+    Callback = 4,
 }
 
 #[repr(C)]
@@ -107,6 +109,30 @@ unsafe extern "C-unwind" fn call_steps(
         }
         steps::wrap(made, (*this).name, (*this).kind as u32)
     }
+}
+
+unsafe extern "C-unwind" fn call_back(
+    callable: *mut PyObject,
+    args: *const *mut PyObject,
+    nargsf: usize,
+    kwnames: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: as above; the first argument lives as long as the caller's call.
+    unsafe {
+        let began = blocked::begins();
+        let inner = (*callable.cast::<Traced>()).inner;
+        let result = PyObject_Vectorcall(inner, args, nargsf, kwnames);
+        if began != 0 && PyVectorcall_NARGS(nargsf) > 0 {
+            blocked::ended(began, *args);
+        }
+        result
+    }
+}
+
+/// PY_VECTORCALL_ARGUMENTS_OFFSET is the highest bit (PEP 590).
+#[expect(non_snake_case, reason = "as CPython calls it")]
+fn PyVectorcall_NARGS(nargsf: usize) -> usize {
+    nargsf & (usize::MAX >> 1)
 }
 
 unsafe extern "C-unwind" fn bind(
@@ -198,6 +224,7 @@ pub fn trace_wrap(
         1 => (Kind::Coroutine, call_steps),
         2 => (Kind::Generator, call_steps),
         3 => (Kind::AsyncGenerator, call_steps),
+        4 => (Kind::Callback, call_back),
         _ => {
             return Err(PyTypeError::new_err(format!(
                 "no kind of call has the number {kind}"

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::api::{self, PyObject_Vectorcall, slot};
+use super::blocked;
 
 /// In a greenlet's `__dict__`.
 static KEY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
@@ -26,6 +27,8 @@ static FOLLOW: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// A callback that was there before ours; kept for good.
     static BEFORE: Cell<*mut PyObject> = const { Cell::new(ptr::null_mut()) };
+    /// Since when the greenlet that runs does; 0 not known.
+    static SINCE: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The track of the greenlet at that address, in that session. All under the interpreter's lock.
@@ -87,6 +90,11 @@ unsafe extern "C-unwind" fn switched(
             if target.is_null() {
                 ffi::PyErr_Clear();
             } else {
+                let since = SINCE.get();
+                if since != 0 {
+                    blocked::ended(since, ffi::PyTuple_GetItem(*args.add(1), 0));
+                }
+                SINCE.set(blocked::begins());
                 local().switch(track_of(target, session));
             }
         }
@@ -191,6 +199,7 @@ fn install(py: Python<'_>) -> PyResult<()> {
         // SAFETY: it was kept by this very place.
         unsafe { ffi::Py_XDECREF(old) };
     }
+    SINCE.set(blocked::begins());
     if current() != 0 {
         // SAFETY: a live greenlet.
         local().switch(unsafe { track_of(now.call0()?.as_ptr(), current()) });

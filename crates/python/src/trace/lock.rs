@@ -147,25 +147,25 @@ impl Futex {
             Patience::Until(deadline) => Some(deadline),
             _ => None,
         };
-        loop {
-            let (mut result, mut tick) = unsafe { (self.cooperate(me, deadline), ticks_after()) };
-            if result == Blocked::Alone {
-                (result, tick) = unsafe { self.block_detached(me, deadline) };
-            }
-            if result == Blocked::Interrupted && unsafe { PyErr_CheckSignals() } < 0 {
-                result = Blocked::Failed;
-                tick = ticks_after(); // the handler's own events are before this
-            }
+        let tell = |result| {
             let kind = match result {
-                Blocked::Interrupted => continue,
+                Blocked::Interrupted | Blocked::Alone => return,
                 Blocked::Taken => event::LOCK_ACQUIRED,
-                _ => event::LOCK_GIVEN_UP,
+                Blocked::TimedOut | Blocked::Failed => event::LOCK_GIVEN_UP,
             };
-            let outcome = Event::new(tick, kind, id, u32::from(result == Blocked::Taken));
             if told {
-                local.close(session, outcome);
+                let taken = u32::from(result == Blocked::Taken);
+                local.close(session, Event::new(ticks_after(), kind, id, taken));
+            }
+        };
+        loop {
+            let mut result = unsafe { self.cooperate(me, deadline) };
+            tell(result);
+            if result == Blocked::Alone {
+                result = unsafe { self.block_detached(me, deadline, tell) };
             }
             return match result {
+                Blocked::Interrupted | Blocked::Alone => continue,
                 Blocked::Taken => {
                     let recorded = told && current() == session;
                     self.recorded
@@ -173,18 +173,29 @@ impl Futex {
                     Taken::Yes
                 }
                 Blocked::Failed => Taken::Failed,
-                _ => Taken::No,
+                Blocked::TimedOut => Taken::No,
             };
         }
     }
 
-    unsafe fn block_detached(&self, me: u32, deadline: Option<u64>) -> (Blocked, u64) {
+    /// The outcome is told before the wait for the interpreter's lock, which is on record by itself; the thread's ring
+    /// needs no lock. That a signal's handler raised is told after the handler's own events.
+    unsafe fn block_detached(
+        &self,
+        me: u32,
+        deadline: Option<u64>,
+        tell: impl Fn(Blocked),
+    ) -> Blocked {
         unsafe {
             let state = PyEval_SaveThread();
             let result = self.block(me, deadline);
-            let tick = ticks_after();
+            tell(result);
             PyEval_RestoreThread(state);
-            (result, tick)
+            if result == Blocked::Interrupted && PyErr_CheckSignals() < 0 {
+                tell(Blocked::Failed);
+                return Blocked::Failed;
+            }
+            result
         }
     }
 

@@ -78,10 +78,7 @@ fn argument(id: u32, value: &Bound<'_, PyAny>) -> PyResult<Option<Event>> {
 fn stamp(events: &mut [Event]) {
     let now = ticks();
     for event in events {
-        if !matches!(
-            event.kind(),
-            event::INT | event::FLOAT | event::CPU | event::RUN_DELAY
-        ) {
+        if event.is_timed() {
             event.ticks = now;
         }
     }

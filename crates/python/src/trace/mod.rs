@@ -11,7 +11,11 @@ use pyo3::types::PyDict;
 use crate::errors::raise;
 
 mod api;
+mod blocked;
 mod callable;
+mod collections;
+mod gil;
+mod got;
 mod greenlets;
 mod greens;
 mod lock;
@@ -122,6 +126,25 @@ fn trace_status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 /// See `_native.pyi`.
 #[pyfunction]
+fn trace_gil(_py: Python<'_>, follow: bool) -> Option<&'static str> {
+    // SAFETY: with the interpreter's lock held, as the token says.
+    unsafe {
+        if follow {
+            return gil::begin().err();
+        }
+        gil::end();
+    }
+    None
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+fn trace_thread(name: String, thread: usize) {
+    gil::know(thread, name);
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
 fn trace_on() -> bool {
     contend_core::ctrace::ring::current() != 0
 }
@@ -140,9 +163,13 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_status, module)?)?;
     module.add_function(wrap_pyfunction!(trace_on, module)?)?;
     module.add_function(wrap_pyfunction!(trace_track, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_gil, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_thread, module)?)?;
+    module.add_function(wrap_pyfunction!(blocked::trace_blocked, module)?)?;
     module.add_class::<waits::Waits>()?;
     marks::register(module)?;
     callable::register(module)?;
+    collections::register(module)?;
     greenlets::register(module)?;
     greens::register(module)?;
     steps::register(module)?;

@@ -1,0 +1,139 @@
+//! Callbacks and greenlets that keep their event loop or hub from all others for longer than a limit.
+//!
+//! Only what took longer is recorded, when it has ended: on a lane beside its thread's ring, as a span and as a hold of
+//! the loop. What it was is told by `contend.trace.blocked`, in Python, for those few.
+use std::cell::RefCell;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use contend_core::ctrace::clock::{self, ticks};
+use contend_core::ctrace::defs::Lock;
+use contend_core::ctrace::format::{Event, event, lock};
+use contend_core::ctrace::lane::Lane;
+use contend_core::ctrace::ring::current;
+use contend_core::ctrace::session;
+use pyo3::ffi::PyObject;
+use pyo3::prelude::*;
+
+/// In ticks; 0 records none.
+static LIMIT: AtomicU64 = AtomicU64::new(0);
+static DESCRIBE: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+thread_local! {
+    static LANE: RefCell<Option<(Lane, u32)>> = const { RefCell::new(None) };
+}
+
+/// What took so long: its loop, its own name, its `file:line`, and how many others were ready behind it.
+type Told = Option<(String, String, String, Option<u64>)>;
+
+/// Something that must not take long begins: when, or 0 while nobody asks.
+#[inline(always)]
+pub fn begins() -> u64 {
+    if LIMIT.load(Ordering::Relaxed) == 0 || current() == 0 {
+        0
+    } else {
+        ticks()
+    }
+}
+
+/// It has ended; `subject` is what `describe` knows it by.
+///
+/// # Safety
+/// With the interpreter's lock held, on a live object.
+#[inline(always)]
+pub unsafe fn ended(began: u64, subject: *mut PyObject) {
+    let now = ticks();
+    let limit = LIMIT.load(Ordering::Relaxed);
+    if now.saturating_sub(began) > limit && limit != 0 {
+        unsafe { tell(began, now, subject) };
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn tell(began: u64, now: u64, subject: *mut PyObject) {
+    let describe = DESCRIBE.load(Ordering::Acquire);
+    if current() == 0 || describe.is_null() || subject.is_null() {
+        return;
+    }
+    // SAFETY: the caller holds the interpreter's lock; both are live objects.
+    let py = unsafe { Python::assume_attached() };
+    let held = PyErr::take(py);
+    let told: PyResult<Told> = unsafe {
+        let subject = Bound::from_borrowed_ptr(py, subject);
+        Bound::from_borrowed_ptr(py, describe)
+            .call1((subject,))
+            .and_then(|told| told.extract())
+    };
+    match told {
+        Ok(Some((of, name, site, ready))) => record(began, now, &of, &name, &site, ready),
+        Ok(None) => {}
+        Err(error) => error.write_unraisable(py, None),
+    }
+    if let Some(held) = held {
+        held.restore(py);
+    }
+}
+
+fn record(began: u64, now: u64, of: &str, name: &str, site: &str, ready: Option<u64>) {
+    let session = current();
+    // Not while the thread ends: then there is no lane any more.
+    let _ending = LANE.try_with(|lane| {
+        let Ok(mut lane) = lane.try_borrow_mut() else {
+            return;
+        };
+        if lane
+            .as_ref()
+            .is_none_or(|(lane, _)| lane.session != session)
+        {
+            let new = Lane::new(session, &format!("blocked {of}"));
+            *lane = new.map(|new| (new, define(of)));
+        }
+        let Some((lane, id)) = lane.as_mut() else {
+            return;
+        };
+        let [name, kind, blocked, site_key, ready_key] =
+            [name, "kind", "blocked", "site", "ready"].map(session::name);
+        let site = session::name(site);
+        lane.tell(began, now, |began| {
+            let mut events = vec![
+                Event::new(began, event::BEGIN, name, 0),
+                Event::new(began, event::ARG, kind, blocked),
+                Event::new(began, event::ARG, site_key, site),
+            ];
+            events.extend(ready.map(|ready| Event::new(ready, event::INT, ready_key, 0)));
+            events.extend([
+                Event::new(began, event::LOCK_ACQUIRED, *id, 0),
+                Event::new(now, event::LOCK_RELEASED, *id, 0),
+                Event::new(now, event::END, name, 0),
+            ]);
+            events
+        });
+    });
+}
+
+fn define(of: &str) -> u32 {
+    let (id, name) = (session::new_lock(), session::name(of));
+    session::define_lock(Lock {
+        id,
+        kind: lock::INTERPRETER,
+        name,
+        site: 0,
+        shared: 0,
+    });
+    id
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn trace_blocked(limit_ns: u64, describe: Bound<'_, PyAny>) {
+    let before = DESCRIBE.swap(describe.into_ptr(), Ordering::AcqRel);
+    // Kept for good where it was another: a thread may be about to call it. It is one function, set once.
+    let _kept = before;
+    let limit = if limit_ns == 0 {
+        0
+    } else {
+        clock::ticks_in(limit_ns).max(1)
+    };
+    LIMIT.store(limit, Ordering::Relaxed);
+}

@@ -1,0 +1,134 @@
+//! Pauses for garbage collection: a span on the track that collects, and a hold of the resource `gc`, for the others.
+use std::ffi::{c_long, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use contend_core::ctrace::clock::ticks;
+use contend_core::ctrace::defs::Lock;
+use contend_core::ctrace::format::{Event, event, lock};
+use contend_core::ctrace::ring::{current, local};
+use contend_core::ctrace::session;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+static CALLBACK: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+/// The session of the BEGIN on record, 0 none. Of one interpreter, which collects once at a time.
+static OPEN: AtomicU32 = AtomicU32::new(0);
+static ID: AtomicU32 = AtomicU32::new(0);
+static DEFINED: AtomicU32 = AtomicU32::new(0);
+
+/// gc.callbacks: (phase, info), before and after each collection.
+unsafe extern "C-unwind" fn collected(_none: *mut PyObject, args: *mut PyObject) -> *mut PyObject {
+    // SAFETY: gc calls with a str and a dict; anything else is left alone.
+    unsafe {
+        let session = current();
+        if session != 0 && ffi::PyTuple_Size(args) == 2 {
+            let (phase, info) = (ffi::PyTuple_GetItem(args, 0), ffi::PyTuple_GetItem(args, 1));
+            let begins = ffi::PyUnicode_Check(phase) != 0
+                && ffi::PyUnicode_CompareWithASCIIString(phase, c"start".as_ptr()) == 0;
+            if begins {
+                begin(session, number(info, c"generation"));
+            } else {
+                end(session, number(info, c"collected"));
+            }
+        }
+        ffi::PyErr_Clear();
+        ffi::Py_INCREF(ffi::Py_None());
+        ffi::Py_None()
+    }
+}
+
+unsafe fn number(info: *mut PyObject, key: &std::ffi::CStr) -> c_long {
+    unsafe {
+        if info.is_null() || ffi::PyDict_Check(info) == 0 {
+            return 0;
+        }
+        let found = ffi::PyDict_GetItemString(info, key.as_ptr()); // borrowed
+        if found.is_null() {
+            0
+        } else {
+            ffi::PyLong_AsLong(found).max(0)
+        }
+    }
+}
+
+/// Of "gc", "kind", "generation" and "collected": a name keeps its id.
+fn names() -> [u32; 4] {
+    static NAMES: OnceLock<[u32; 4]> = OnceLock::new();
+    *NAMES.get_or_init(|| ["gc", "kind", "generation", "collected"].map(session::name))
+}
+
+fn begin(session: u32, generation: c_long) {
+    if DEFINED.swap(session, Ordering::Relaxed) != session {
+        if ID.load(Ordering::Relaxed) == 0 {
+            ID.store(session::new_lock(), Ordering::Relaxed);
+        }
+        let (id, name) = (ID.load(Ordering::Relaxed), names()[0]);
+        session::define_lock(Lock {
+            id,
+            kind: lock::INTERPRETER,
+            name,
+            site: 0,
+            shared: 0,
+        });
+    }
+    let [gc, kind, key, _] = names();
+    let now = ticks();
+    let told = local().group(
+        session,
+        &[
+            Event::new(now, event::BEGIN, gc, 0),
+            Event::new(now, event::ARG, kind, gc),
+            Event::new(generation as u64, event::INT, key, 0),
+            Event::new(now, event::LOCK_ACQUIRED, ID.load(Ordering::Relaxed), 0),
+        ],
+    );
+    OPEN.store(if told { session } else { 0 }, Ordering::Relaxed);
+}
+
+fn end(session: u32, found: c_long) {
+    if OPEN.swap(0, Ordering::Relaxed) != session {
+        return;
+    }
+    let [gc, _, _, key] = names();
+    let now = ticks();
+    local().close_group(
+        session,
+        &[
+            Event::new(now, event::LOCK_RELEASED, ID.load(Ordering::Relaxed), 0),
+            Event::new(now, event::END, gc, 0),
+            Event::new(found as u64, event::INT, key, 0),
+        ],
+    );
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn trace_collections(py: Python<'_>, follow: bool) -> PyResult<()> {
+    let callbacks = py.import("gc")?.getattr("callbacks")?;
+    let callbacks = callbacks.cast::<PyList>()?;
+    // SAFETY: made when the module was, and kept for good.
+    let ours = unsafe { Bound::from_borrowed_ptr(py, CALLBACK.load(Ordering::Acquire)) };
+    match (follow, callbacks.contains(&ours)?) {
+        (true, false) => callbacks.append(ours),
+        (false, true) => callbacks.call_method1("remove", (ours,)).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+/// Make the callback.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let method = Box::leak(Box::new(super::method(
+        c"trace_collected",
+        collected as *const c_void,
+        ffi::METH_VARARGS,
+    )));
+    // SAFETY: the definition is never freed; null has an error set.
+    let callback = unsafe {
+        Bound::from_owned_ptr_or_err(module.py(), ffi::PyCFunction_New(method, ptr::null_mut()))?
+    };
+    CALLBACK.store(callback.into_ptr(), Ordering::Release);
+    module.add_function(wrap_pyfunction!(trace_collections, module)?)
+}
