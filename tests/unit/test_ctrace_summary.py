@@ -13,6 +13,7 @@ from rich.console import Console
 
 from contend.cli.report_ import command
 from contend.errors import BadInput, HostFailed
+from contend.report.trace_page import write_page
 from contend.report.trace_schema import trace_schema
 from contend.report.trace_summary import Holder, Lock, Repeated, TraceSummary, answer, summarise
 from contend.report.trace_terminal import print_summary
@@ -305,6 +306,19 @@ def test_the_page_is_beside_the_trace_and_opened_on_request(
         assert done.exception is None
         assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert opened == [str(path.with_suffix(".html")), str(tmp_path / "report.html")]
+
+
+def test_the_page_tells_of_the_interpreter(tmp_path: Path) -> None:
+    made = Made(1)
+    made.lock(1, 6, "GIL")
+    made.track(2, c.THREAD, "burner", tid=2)
+    made.events(1, [event(10, c.LOCK_WAIT, 1, 2), event(900, c.LOCK_ACQUIRED, 1, 1)])
+    made.events(2, [event(1, c.LOCK_ACQUIRED, 1), event(890, c.LOCK_RELEASED, 1)])
+    _, page, _ = write_page(made.save(tmp_path))
+    assert page is not None
+    assert "GIL: waited 890 ns in 1 wait, longest 890 ns, held by burner 100 %" in page.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_trace_in_a_place_that_takes_no_page_is_summed_up_all_the_same(

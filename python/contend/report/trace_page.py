@@ -15,6 +15,7 @@ from contend.report.theme import stylesheet
 from contend.report.trace_export import sample_of
 from contend.report.trace_plots import LANES, PARTS, time_of, trace_plots
 from contend.report.trace_summary import Lock, TraceSummary, answer, summarise
+from contend.report.trace_terminal import interpreter_lines
 from contend.units import NS_PER_S, format_duration
 
 ROWS = 40  # of a table; more are in the JSON
@@ -64,6 +65,8 @@ def render_trace(summary: TraceSummary) -> str:
         locks=[(lock, *_lock(lock, summary), list(_holders(lock))) for lock in _waited(summary)[:ROWS]],
         remote=_remote(summary),
         repeated=_repeated(summary),
+        interpreter=interpreter_lines(summary),
+        blocked=_blocked(summary),
         processes=sorted(summary.processes, key=lambda p: (-p.lost, -p.events))[:PROCESSES],
         more=_more(summary),
         sample=[run.path.name for run in sample_of(source)],
@@ -194,6 +197,14 @@ def _repeated(summary: TraceSummary) -> list[tuple[str, str, list[Cell]]]:
     ]
 
 
+def _blocked(summary: TraceSummary) -> list[tuple[str, str, list[Cell]]]:
+    most = max((b.total_ns for b in summary.blocked), default=0)
+    return [
+        (b.name, b.site, [_count(b.count), _time(b.total_ns, most), _time(b.max_ns), _count(b.ready)])
+        for b in summary.blocked[:ROWS]
+    ]
+
+
 def _more(summary: TraceSummary) -> dict[str, int]:
     """Rows that have no place."""
     found: dict[str, Sequence[Any]] = {
@@ -201,6 +212,7 @@ def _more(summary: TraceSummary) -> dict[str, int]:
         "locks": _waited(summary),
         "remote": summary.remote,
         "repeated": summary.repeated,
+        "blocked": summary.blocked,
     }
     left = {name: len(rows) - ROWS for name, rows in found.items()}
     return left | {"processes": len(summary.processes) - PROCESSES}

@@ -29,7 +29,7 @@ def print_summary(summary: TraceSummary, console: Console) -> None:
         )
     )
     console.print(Text(answer(summary), style="bold"))
-    for line in _interpreter(summary):
+    for line in interpreter_lines(summary):
         console.print(_name(line))
     tables = (_hottest, _locks, _blocked, _remote, _repeated)
     for table in (table(summary) for table in tables):
@@ -101,7 +101,7 @@ def _locks(summary: TraceSummary) -> Table:
     return table
 
 
-def _interpreter(summary: TraceSummary) -> list[str]:
+def interpreter_lines(summary: TraceSummary) -> list[str]:
     """A line each for the GIL, collections of garbage, and blocked loops."""
     said = []
     if summary.gil:
@@ -113,7 +113,8 @@ def _interpreter(summary: TraceSummary) -> list[str]:
         ]
         by = f", held by {', '.join(held)}" if held else ""
         said.append(
-            f"GIL: waited {_time(gil.wait_ns)} in {gil.waits:,} waits, longest {_time(gil.max_wait_ns)}{by}"
+            f"GIL: waited {_time(gil.wait_ns)} in {gil.waits:,} wait{'s' if gil.waits != 1 else ''},"
+            f" longest {_time(gil.max_wait_ns)}{by}"
         )
     if summary.collections:
         count = sum(row.count for row in summary.collections)
