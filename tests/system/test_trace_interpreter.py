@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from contend.report.trace_export import export_trace
 from contend.report.trace_summary import summarise
 from support.ctrace_events import (
     BEGIN,
@@ -23,6 +24,7 @@ from support.ctrace_events import (
     record,
     run,
 )
+from support.trace_processor import query
 
 pytestmark = pytest.mark.system
 LOOP = 4
@@ -314,6 +316,37 @@ def test_greenlets_that_block_their_hub(tmp_path: Path) -> None:
     found = {row.name: row for row in summary.blocked if row.name in ("calculates", "ends")}
     assert {name: row.count for name, row in found.items()} == {"calculates": 1, "ends": 1}
     assert all(row.loop == "blocked hub" and row.max_ns >= 40e6 for row in found.values())
+
+
+def test_perfetto_shows_them(tmp_path: Path) -> None:
+    run(
+        """
+        import asyncio, gc, threading, time
+        trace.start(DIRECTORY, gil=True, gc=True, blocked_after_ms=20)
+        async def slow(): time.sleep(0.05)
+        thread = threading.Thread(target=lambda: [sum(range(1_000_000)) for _ in range(5)])
+        thread.start()
+        while thread.is_alive(): time.sleep(0.001)
+        gc.collect()
+        asyncio.run(slow())
+        trace.stop()
+        """,
+        tmp_path,
+    )
+    export_trace(tmp_path, "perfetto", tmp_path / "out")
+    lane, lines, waits, wrong = query(
+        (tmp_path / "out").read_bytes(),
+        "select k.name, s.dur >= 50000000 from slice s join track k on s.track_id = k.id"
+        " where s.name = 'slow' and s.category is null and k.name is not null",
+        "select distinct k.name from slice s join track k on s.track_id = k.id join track p on k.parent_id = p.id"
+        " where p.name = 'locks' order by 1",
+        "select count(*) > 0 from slice where name = 'wait GIL' and dur >= 20000",
+        "select name from stats where severity in ('error', 'data_loss') and value > 0",
+    )
+    assert lane == [("blocked event loop", 1)]
+    assert lines == [("GIL",), ("event loop",), ("gc",)]
+    assert waits == [(1,)]
+    assert not wrong
 
 
 def test_an_unchanged_program_has_all_of_it(tmp_path: Path) -> None:
