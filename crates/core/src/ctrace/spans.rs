@@ -1,11 +1,11 @@
 //! What the events mean: spans and waits that are balanced on each track, who holds each lock, jobs and stints. Told to
 //! a [`Sink`] in the order of time; what was open at the end of a file is ended there, and said so.
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::format::{Event, event};
 use super::merge::{Record, Untold, merge};
 use super::reader::Trace;
-use super::spans_locks::{Holds, Release};
+use super::spans_locks::{Holds, Lanes, Release};
 use crate::Result;
 
 /// How deep an END is looked for below the span that is open.
@@ -129,26 +129,6 @@ pub struct Unbalanced {
     pub unknown_locks: u64,
     /// Counters without value and flows without id.
     pub incomplete: u64,
-}
-
-/// Numbers from 0 that are free; small ones first.
-#[derive(Debug, Default)]
-pub(super) struct Lanes {
-    free: BTreeSet<u32>,
-    next: u32,
-}
-
-impl Lanes {
-    pub(super) fn take(&mut self) -> u32 {
-        self.free.pop_first().unwrap_or_else(|| {
-            self.next += 1;
-            self.next - 1
-        })
-    }
-
-    pub(super) fn give(&mut self, lane: u32) {
-        self.free.insert(lane);
-    }
 }
 
 #[derive(Debug, Default)]

@@ -1,12 +1,33 @@
 //! Who holds each lock, from acquisitions and releases that may come late, twice or not at all.
+use std::collections::BTreeSet;
+
 use super::format::lock;
 use super::reader::Trace;
-use super::spans::Lanes;
 
 /// Holders of one lock that are followed at a time.
 const MOST_HOLDS: usize = 1 << 16;
 /// Releases of one lock that are still awaited.
 const MOST_LATE: usize = 64;
+
+/// Numbers from 0 that are free; small ones first.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    free: BTreeSet<u32>,
+    next: u32,
+}
+
+impl Lanes {
+    pub(super) fn take(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+
+    pub(super) fn give(&mut self, lane: u32) {
+        self.free.insert(lane);
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hold {
