@@ -189,7 +189,7 @@ def run(code: str, directory: Path, *args: str, check: bool = True) -> subproces
         timeout=120,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
-    assert not check or done.returncode == 0, done.stderr
+    assert not check or done.returncode == 0, f"{done.returncode}: {done.stderr}"
     return done
 
 

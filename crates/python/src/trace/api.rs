@@ -32,6 +32,8 @@ unsafe extern "C-unwind" {
         nargsf: usize,
         kwnames: *mut PyObject,
     ) -> *mut PyObject;
+    /// Outside of the stable ABI, exported by every CPython from 3.9 on.
+    pub fn PyVectorcall_Function(callable: *mut PyObject) -> Option<Vectorcall>;
     pub fn PyVectorcall_Call(
         callable: *mut PyObject,
         args: *mut PyObject,

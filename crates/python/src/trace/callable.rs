@@ -11,9 +11,11 @@ use contend_core::ctrace::{session, times};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
+use pyo3::types::PyFunction;
 
 use super::api::{
-    self, LAST_MEMBER, PyMethod_New, PyObject_Vectorcall, PyVectorcall_Call, Vectorcall, slot,
+    self, LAST_MEMBER, PyMethod_New, PyObject_Vectorcall, PyVectorcall_Call, PyVectorcall_Function,
+    Vectorcall, slot,
 };
 use super::{blocked, steps};
 
@@ -34,6 +36,8 @@ struct Traced {
     base: PyObject,
     vectorcall: Option<Vectorcall>,
     inner: *mut PyObject,
+    /// How `inner` is called.
+    run: Vectorcall,
     dict: *mut PyObject,
     weak: *mut PyObject,
     name: u32,
@@ -79,12 +83,12 @@ unsafe extern "C-unwind" fn call(
         let this = callable.cast::<Traced>();
         let session = current();
         if session == 0 {
-            return PyObject_Vectorcall((*this).inner, args, nargsf, kwnames);
+            return ((*this).run)((*this).inner, args, nargsf, kwnames);
         }
         let name = (*this).name;
         let local = local();
         let recorded = begin(local, session, name);
-        let result = PyObject_Vectorcall((*this).inner, args, nargsf, kwnames);
+        let result = ((*this).run)((*this).inner, args, nargsf, kwnames);
         if recorded {
             end(local, session, name, result.is_null());
         }
@@ -211,6 +215,15 @@ unsafe extern "C-unwind" fn free(this: *mut PyObject) {
     }
 }
 
+/// A plain function by its own vectorcall: what PyObject_Vectorcall does besides, our own caller does with what we give.
+/// That of other callables may change while they live (functools.partial's does).
+fn how(function: &Bound<'_, PyAny>) -> Vectorcall {
+    let plain = function.is_exact_instance_of::<PyFunction>();
+    // SAFETY: a live object, with the interpreter's lock held.
+    let own = plain.then(|| unsafe { PyVectorcall_Function(function.as_ptr()) });
+    own.flatten().unwrap_or(PyObject_Vectorcall)
+}
+
 /// Wrap a function under a name. Its attributes are set in Python (functools.update_wrapper).
 #[pyfunction]
 pub fn trace_wrap(
@@ -245,6 +258,7 @@ pub fn trace_wrap(
             return Err(PyErr::fetch(py));
         }
         (*made).vectorcall = Some(vectorcall);
+        (*made).run = how(&function);
         (*made).inner = function.into_ptr();
         (*made).dict = ptr::null_mut();
         (*made).weak = ptr::null_mut();
