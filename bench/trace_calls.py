@@ -123,6 +123,12 @@ def lines(version: str, found: dict[str, list[Told]]) -> Iterator[str]:
         )
 
 
+ABOUT = """\
+CPU time of the thread that works; *with writer* also that of the thread that writes, to the last byte; *hand over* is
+wall time from a release to the next holder's first step; *empty callback* is what greenlet adds for any callback in C,
+the least that a switch can cost by `greenlet.settrace`."""
+
+
 def document(
     given: argparse.Namespace, found: dict[str, dict[str, list[Told]]], peers: Any
 ) -> dict[str, Any]:
@@ -173,7 +179,16 @@ def main() -> None:
                 for version, of in peers.items()
             )
         )
-        text = ["# What `contend.trace` adds to a call, a lock and a switch", "", where, "", *table, ""]
+        text = [
+            "# What `contend.trace` adds to a call, a lock and a switch",
+            "",
+            where,
+            "",
+            ABOUT,
+            "",
+            *table,
+            "",
+        ]
         given.write.with_suffix(".md").write_text("\n".join(text))
 
 
