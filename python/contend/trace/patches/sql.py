@@ -41,14 +41,20 @@ def reach_engines(module: Any) -> None:
 
 
 def _record(dialect: Any) -> None:
-    if "_contend_traced" in dialect.__dict__:
-        return
-    hooks.put(dialect, "_contend_traced", True)
+    """In its class: attributes of its own would slow down every use that SQLAlchemy makes of it."""
+    owner = type(dialect)
     for name in ("do_execute", "do_execute_no_params", "do_executemany"):
-        hooks.put(dialect, name, _executes(getattr(dialect, name), dialect.name))
+        _put(owner, name, _executes(getattr(owner, name), dialect.name))
     # Also where the pool rolls back what comes in.
-    hooks.put(dialect, "do_commit", _call(dialect.do_commit, "COMMIT"))
-    hooks.put(dialect, "do_rollback", _call(dialect.do_rollback, "ROLLBACK"))
+    _put(owner, "do_commit", _call(owner.do_commit, "COMMIT"))
+    _put(owner, "do_rollback", _call(owner.do_rollback, "ROLLBACK"))
+
+
+def _put(owner: type, name: str, traced: Any) -> None:
+    # A class above may have been reached before.
+    if not hasattr(getattr(owner, name), "_contend_traced"):
+        traced._contend_traced = True
+        hooks.put(owner, name, traced)
 
 
 def _executes(original: Callable[..., Any], dialect: str) -> Callable[..., Any]:
@@ -56,12 +62,12 @@ def _executes(original: Callable[..., Any], dialect: str) -> Callable[..., Any]:
     said: dict[str, tuple[str, dict[str, str]]] = {}
 
     @functools.wraps(original)
-    def execute(cursor: Any, statement: str, *args: Any, **options: Any) -> Any:
+    def execute(self: Any, cursor: Any, statement: str, *args: Any, **options: Any) -> Any:
         if not trace_on() or not isinstance(statement, str):
-            return original(cursor, statement, *args, **options)
+            return original(self, cursor, statement, *args, **options)
         name, told = said.get(statement) or _learn(said, statement, dialect)
         with Span(name, **told) as span:
-            result = original(cursor, statement, *args, **options)
+            result = original(self, cursor, statement, *args, **options)
             rows = cursor.rowcount
             if isinstance(rows, int) and rows >= 0:  # otherwise it is not known yet
                 span.end(rows=rows)
@@ -85,9 +91,9 @@ def _learn(
 
 def _call(original: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(original)
-    def call(connection: Any) -> Any:
+    def call(self: Any, connection: Any) -> Any:
         with Span(name, kind="remote"):
-            return original(connection)
+            return original(self, connection)
 
     return call
 
