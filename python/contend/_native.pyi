@@ -242,8 +242,9 @@ def trace_instant(name: str, /, **args: Any) -> None:
 def trace_counter(name: str, value: float, /) -> None:
     """A figure has this value from now on."""
 
-def trace_flow(name: str, flow: int | str, received: bool, /) -> int:
-    """A message was sent or received; the number of the flow. TypeError for what is neither int nor str."""
+def trace_flow(name: str, flow: int | str | None, received: bool, /) -> int:
+    """A message was sent or received; the number of the flow, a new one for None, which can only be sent.
+    TypeError for anything else."""
 
 class Lock:
     """threading.Lock, on record: who takes it, and who waits for whom. `name` is for people; without one it is called

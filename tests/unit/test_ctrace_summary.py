@@ -194,22 +194,23 @@ def test_calls_that_leave_the_process_are_told_by_kind_or_message(tmp_path: Path
     events = []
     for at in range(0, 3_000, 1_000):
         events += [event(at, c.BEGIN, sql), event(0, c.ARG, kind, remote), event(at + 100, c.END, sql)]
+    # Received by nobody on record, by another process, and by this one.
+    for at, flow in ((4_000, 1), (5_000, 2), (6_000, 3)):
+        sent = [event(at + 10, c.FLOW_OUT, rpc, flow), number(flow)]
+        events += [event(at, c.BEGIN, rpc), *sent, event(at + 500, c.END, rpc)]
     events += [
-        event(4_000, c.BEGIN, rpc),
-        event(4_010, c.FLOW_OUT, rpc, 1),
-        number(1),
-        event(4_500, c.END, rpc),
-    ]
-    events += [
-        event(5_000, c.BEGIN, local),
-        event(5_010, c.FLOW_IN, rpc, 1),
-        number(1),
-        event(5_500, c.END, local),
+        event(7_000, c.BEGIN, local),
+        event(7_010, c.FLOW_IN, rpc, 3),
+        number(3),
+        event(7_500, c.END, local),
     ]
     made.events(1, events)
-    summary = summarise(made.save(tmp_path))
+    other = Made(2)
+    other.track(1, c.THREAD, "main", tid=2)
+    other.events(1, [event(5_600, c.FLOW_IN, other.string("rpc"), 2), number(2)])
+    summary = summarise(c.save_all(tmp_path / "t", [made, other]))
     told = [(s.name, s.remote, s.remote_ns, s.remote_max_ns) for s in summary.remote]
-    assert told == [("sql", 3, 300, 100), ("rpc", 1, 500, 500)]
+    assert told == [("sql", 3, 300, 100), ("rpc", 2, 1_000, 500)]
 
 
 def n_plus_one(made: Made, calls: int) -> None:

@@ -175,6 +175,7 @@ fn sum_up(
 ) -> Result<Summed> {
     let mut summary = Summary::new(trace, least);
     let (unbalanced, untold) = tell(trace, &mut summary, &mut *go_on)?;
+    summary.finish();
     let period = summary.period.unwrap_or_default();
     let tracks = summary.by_track().filter(|track| track.count > 0).count() as u64;
     let mut chosen = chosen(trace, &summary, lanes);

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from contend._native import trace_flow
 
 
@@ -17,8 +15,6 @@ def sent(name: str, flow: int | str | None = None) -> int:
     >>> flow.sent("rpc", 7)
     7
     """
-    if flow is None:
-        flow = int.from_bytes(os.urandom(8), "little")
     return trace_flow(name, flow, False)
 
 

@@ -75,7 +75,7 @@ class Semaphore(threading.Semaphore):
         if super().acquire(blocking=False):
             waits.acquired()
             return True
-        if not blocking:
+        if not blocking or (timeout is not None and timeout <= 0):
             return False
         token, taken = waits.wait(), False
         try:

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::chunk::Chunk;
 use super::clock;
 use super::defs::{Definitions, Lock, Track};
+use super::flows;
 use super::format::track;
 use super::ring::{Losses, Ring, current, local, set_current};
 use super::room;
@@ -120,34 +121,45 @@ pub fn start(options: Options) -> Result<PathBuf> {
             libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child))
         };
     });
-    // The writer of the last recording may still be at work, if another thread stops it.
-    ask(|_| (), |asked| current() != 0 || asked.finished == asked.session);
-    with(|state| {
+    let begun = Instant::now();
+    loop {
+        // The writer of the last recording may still be at work, if another thread stops it.
+        ask(|_| (), |asked| current() != 0 || asked.finished == asked.session);
+        let patient = begun.elapsed() < LONGEST_WAIT;
+        if let Some(path) = with(|state| state.start(&options, patient))? {
+            return Ok(path);
+        }
+    }
+}
+
+impl State {
+    /// None where the last recording is still being written, and the caller is `patient`.
+    fn start(&mut self, options: &Options, patient: bool) -> Result<Option<PathBuf>> {
+        let last = || self.status.path.as_deref().unwrap_or(&options.directory).display().to_string();
+        if current() != 0 {
+            return Err(Error::invalid(format!("already recording into {}", last()), "stop() first"));
+        }
         let writing = {
             let asked = lock(&ASKED);
             asked.finished != asked.session
         };
-        if current() == 0 && writing {
-            let path = state.status.path.as_deref().unwrap_or(&options.directory).display().to_string();
+        if writing && patient {
+            return Ok(None); // one that another thread began and ended meanwhile
+        }
+        if writing {
             return Err(Error::invalid(
-                format!("the last recording is still being written to {path}"),
+                format!("the last recording is still being written to {}", last()),
                 "does its file system answer?",
             ));
         }
-        if current() != 0 {
-            let path = state.status.path.as_deref().unwrap_or(&options.directory).display().to_string();
-            return Err(Error::invalid(format!("already recording into {path}"), "stop() first"));
-        }
         room::begin(options.buffer_bytes, options.block);
-        state.sessions += 1;
-        state.definitions.begin();
-        let path = state.begin(options, state.sessions)?;
-        set_current(state.sessions);
-        Ok(path)
-    })
-}
+        self.sessions += 1;
+        self.definitions.begin();
+        let path = self.begin(options.clone(), self.sessions)?;
+        set_current(self.sessions);
+        Ok(Some(path))
+    }
 
-impl State {
     fn begin(&mut self, options: Options, session: u32) -> Result<PathBuf> {
         let source = clock::choose(options.allow_counter);
         let output = Output::create(&options.directory, source)?;
@@ -380,6 +392,7 @@ extern "C" fn after_fork_in_child() {
         unsafe { libc::close(file) };
     }
     local().forget_after_fork();
+    flows::forget_after_fork();
     IN_CHILD.store(true, Ordering::Relaxed);
     {
         let mut asked = lock(&ASKED);

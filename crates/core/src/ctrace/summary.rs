@@ -9,7 +9,9 @@ use super::format::{Event, event};
 use super::mixed::Mixed;
 use super::reader::Trace;
 use super::spans::{At, Ending, Sink, Title, Value};
+use super::summary_frames::{Child, Frame, OnTrack};
 use super::summary_interpreter::{Interpreter, generation};
+use super::summary_messages::{Ended, Messages};
 pub use super::summary_rows::{Holder, LockTotals, Repeated, SpanTotals, TrackTotals};
 use crate::Result;
 
@@ -20,41 +22,6 @@ fn grow(sum: &mut u64, by: u64) {
 
 /// Names of children that are told apart in one span.
 const MOST_CHILDREN: usize = 64;
-
-struct Frame {
-    what: Title,
-    began: u64,
-    inner_ns: u64,
-    wait_ns: u64,
-    off_before: u64,
-    inner_off: u64,
-    before: [Option<u64>; 2],
-    remote: bool,
-    /// Where its children begin in the track's list.
-    children: usize,
-    /// Of a wait: who holds the lock now, and since when the wait is for that holder.
-    holder: Option<Holder>,
-    passed: u64,
-    /// Of a collection of garbage.
-    generation: Option<u64>,
-}
-
-struct Child {
-    name: u32,
-    count: u64,
-    ns: u64,
-    remote: u64,
-}
-
-#[derive(Default)]
-struct OnTrack {
-    frames: Vec<Frame>,
-    /// Of the open frames, the innermost one's last.
-    children: Vec<Child>,
-    off_ns: u64,
-    off_since: Option<u64>,
-    totals: TrackTotals,
-}
 
 /// Adds up what it is told.
 pub struct Summary<'t> {
@@ -75,17 +42,12 @@ pub struct Summary<'t> {
     pub period: Option<(u64, u64)>,
     least: u64,
     remote: Option<(u32, u32)>,
+    messages: Messages,
     tracks: Vec<OnTrack>,
     group_of: Vec<u32>,
     held_since: Vec<Vec<u64>>,
     /// How often a name is open on a track.
     depth: HashMap<(u32, u32), u32, Mixed>,
-}
-
-impl OnTrack {
-    fn off(&self, ns: u64) -> u64 {
-        self.off_ns.saturating_add(self.off_since.map_or(0, |since| ns.saturating_sub(since)))
-    }
 }
 
 impl<'t> Summary<'t> {
@@ -115,6 +77,7 @@ impl<'t> Summary<'t> {
             interpreter: Interpreter::default(),
             period: None,
             least: least.max(2),
+            messages: Messages::default(),
             remote: trace.names.find("kind").zip(trace.names.find("remote")),
             tracks,
             group_of,
@@ -163,6 +126,21 @@ impl<'t> Summary<'t> {
         }
     }
 
+    /// A span in which the process was left.
+    fn left(&mut self, span: Ended) {
+        let totals = &mut self.spans[span.name as usize];
+        totals.remote += 1;
+        grow(&mut totals.remote_ns, span.ns);
+        totals.remote_max_ns = totals.remote_max_ns.max(span.ns);
+    }
+
+    /// Everything has been told.
+    pub fn finish(&mut self) {
+        for span in self.messages.rest().collect::<Vec<_>>() {
+            self.left(span);
+        }
+    }
+
     fn end_span(&mut self, track: u32, name: u32, frame: &Frame, ns: u64, off: u64, how: Ending) {
         let own_off = off.saturating_sub(frame.inner_off);
         let outermost = match self.depth.get_mut(&(track, name)) {
@@ -182,10 +160,13 @@ impl<'t> Summary<'t> {
         totals.max_ns = totals.max_ns.max(ns);
         totals.raised += u64::from(how == Ending::Raised);
         totals.unfinished += u64::from(matches!(how, Ending::Cut | Ending::FileEnd));
-        if frame.remote {
-            totals.remote += 1;
-            grow(&mut totals.remote_ns, ns);
-            totals.remote_max_ns = totals.remote_max_ns.max(ns);
+        let span = Ended { name, ns };
+        let remote = match frame.sent.as_slice() {
+            [] => frame.remote,
+            sent => self.messages.end(sent, span, frame.remote),
+        };
+        if remote {
+            self.left(span);
         }
         let on = &mut self.tracks[track as usize];
         grow(&mut on.totals.self_ns, own);
@@ -204,7 +185,7 @@ impl<'t> Summary<'t> {
             return;
         };
         let first = around.children;
-        let remote = u64::from(frame.remote);
+        let remote = u64::from(remote);
         match on.children[first..].iter().position(|child| child.name == name) {
             Some(at) => {
                 let child = &mut on.children[first + at];
@@ -256,6 +237,7 @@ impl Sink for Summary<'_> {
             inner_off: 0,
             before: used(details),
             remote,
+            sent: Vec::new(),
             children: on.children.len(),
             holder: held,
             passed: at.ns,
@@ -318,13 +300,19 @@ impl Sink for Summary<'_> {
         Ok(())
     }
 
-    fn flow(&mut self, at: At, track: u32, _: u32, _: u64, received: bool) -> Result<()> {
+    fn flow(&mut self, at: At, track: u32, name: u32, id: u64, received: bool) -> Result<()> {
         self.seen(at.ns);
+        if received {
+            let span = self.messages.receive((name, id), at.file);
+            span.into_iter().for_each(|span| self.left(span));
+            return Ok(());
+        }
         let frames = &mut self.tracks[track as usize].frames;
-        if let Some(frame) = frames.iter_mut().rev().find(|f| matches!(f.what, Title::Span(_)))
-            && !received
-        {
-            frame.remote = true;
+        if let Some(frame) = frames.iter_mut().rev().find(|f| matches!(f.what, Title::Span(_))) {
+            match self.messages.send((name, id), at.file) {
+                true => frame.sent.push((name, id)),
+                false => frame.remote = true,
+            }
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ pub struct SpanTotals {
     pub cpu_ns: u64,
     /// Ready to run and without a CPU, where it was recorded.
     pub run_delay_ns: u64,
-    /// Those that left the process: of kind remote, or with a message sent.
+    /// Those that left the process: of kind remote, or with a message sent that its own process did not receive.
     pub remote: u64,
     /// Their time from begin to end.
     pub remote_ns: u64,

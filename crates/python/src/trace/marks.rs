@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use contend_core::ctrace::clock::ticks;
 use contend_core::ctrace::format::{Event, event, sum};
 use contend_core::ctrace::ring::{current, local};
-use contend_core::ctrace::{session, times};
+use contend_core::ctrace::{flows, session, times};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -210,6 +210,9 @@ pub fn trace_counter(name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> Py
 
 /// The number of a flow: as given, or the same for the same text in every process.
 fn flow_number(flow: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if let Ok(number) = flow.extract() {
+        return Ok(number);
+    }
     if let Ok(text) = flow.cast::<PyString>() {
         return Ok(sum(text.to_cow()?.as_bytes()));
     }
@@ -232,7 +235,10 @@ pub fn trace_flow(
     flow: &Bound<'_, PyAny>,
     received: bool,
 ) -> PyResult<u64> {
-    let number = flow_number(flow)?;
+    let number = match flow.is_none() && !received {
+        true => flows::number(),
+        false => flow_number(flow)?,
+    };
     let session = current();
     if session != 0 {
         let kind = if received {

@@ -18,6 +18,8 @@ from contend.trace.patches.waiting import method, name_of
 class _Submitted:
     """What is to run in another thread, on record there; whoever waits for its result waits for that thread."""
 
+    __slots__ = ("function", "future", "number", "submitted_ns", "track")
+
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.number = flow.sent("submit")
@@ -44,7 +46,7 @@ def patch_threads(module: ModuleType) -> None:
     @method(module.ThreadPoolExecutor, "submit")
     def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
         def submit(self: Any, function: Any, /, *args: Any, **options: Any) -> Any:
-            if not trace_on() or _elsewhere(self):
+            if not trace_on() or _elsewhere(self.__class__):
                 return original(self, function, *args, **options)
             submitted = _Submitted(function)
             future = submitted.future = original(self, submitted, *args, **options)
@@ -54,9 +56,10 @@ def patch_threads(module: ModuleType) -> None:
         return submit
 
 
-def _elsewhere(executor: Any) -> bool:
+@functools.lru_cache(maxsize=64)
+def _elsewhere(executor: type) -> bool:
     """Its threads have interpreters of their own, where what is submitted goes pickled (3.14)."""
-    return any(base.__name__ == "InterpreterPoolExecutor" for base in type(executor).__mro__)
+    return any(base.__name__ == "InterpreterPoolExecutor" for base in executor.__mro__)
 
 
 def patch_processes(module: ModuleType) -> None:
