@@ -177,7 +177,7 @@ def trace_gil(follow: bool) -> str | None:
     """Record waits for the interpreter's lock in this recording, or no more. Why that cannot be, else None."""
 
 def trace_thread(name: str, thread: int) -> None:
-    """Know the thread of that `threading.get_ident()`, 0 the calling one, by a name."""
+    """Know the thread of that `threading.get_native_id()`, 0 the calling one, by a name."""
 
 def trace_collections(follow: bool) -> None:
     """Record pauses for garbage collection, or no more: a callback in gc.callbacks."""

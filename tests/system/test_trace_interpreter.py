@@ -135,6 +135,29 @@ def test_whoever_held_it_is_named(tmp_path: Path) -> None:
     assert right / (right + wrong) >= 0.999, (right, wrong)
 
 
+def test_threads_that_come_and_go_have_their_own_names(tmp_path: Path) -> None:
+    """The C library gives a new thread the place of one that has ended; it waits for the GIL before it can say a word."""
+    told = record(
+        """
+        import threading
+        done = threading.Event()
+        def spin():
+            while not done.is_set(): sum(range(1000))
+        trace.start(DIRECTORY, gil=True)
+        spinning = threading.Thread(target=spin, name="spin")
+        spinning.start()
+        for number in range(40):
+            thread = threading.Thread(target=lambda: sum(range(20_000)), name=f"short-{number}")
+            thread.start(); thread.join()
+        done.set(); spinning.join()
+        trace.stop()
+        """,
+        tmp_path,
+    )
+    names = [track.name for track in told.tracks.values() if track.name.startswith("short-")]
+    assert sorted(names) == sorted(f"short-{number}" for number in range(40))
+
+
 def test_a_thread_that_nobody_knew_and_a_c_call_by_its_span(tmp_path: Path) -> None:
     told = record(
         """

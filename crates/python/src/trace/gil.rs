@@ -88,7 +88,7 @@ thread_local! {
 }
 
 static PATCHED: Mutex<Vec<(Slot, usize)>> = Mutex::new(Vec::new());
-static NAMES: Mutex<Option<HashMap<usize, String>>> = Mutex::new(None);
+static NAMES: Mutex<Option<HashMap<u32, String>>> = Mutex::new(None);
 
 type Wait = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *const libc::timespec) -> c_int;
 type Signal = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
@@ -303,18 +303,24 @@ fn define() {
 
 /// Of the calling thread, as far as Python has told it.
 fn name() -> Option<String> {
-    guard(&NAMES).as_ref()?.get(&myself()).cloned()
+    guard(&NAMES).as_ref()?.get(&tid()).cloned()
 }
 
-/// Know a thread by that name, 0 for the calling one.
-pub fn know(thread: usize, name: String) {
+/// The kernel's number: unlike that of pthreads, the next thread does not have it.
+fn tid() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// Know a thread of the kernel by that name, 0 for the calling one.
+pub fn know(thread: u32, name: String) {
     if thread == 0 {
         local().name(&name); // a thread waits for the lock before it can say its name
     }
     let mut names = guard(&NAMES);
     let names = names.get_or_insert_default();
     if names.len() < MOST_THREADS {
-        names.insert(if thread == 0 { myself() } else { thread }, name);
+        names.insert(if thread == 0 { tid() } else { thread }, name);
     }
 }
 

@@ -139,7 +139,7 @@ fn trace_gil(_py: Python<'_>, follow: bool) -> Option<&'static str> {
 
 /// See `_native.pyi`.
 #[pyfunction]
-fn trace_thread(name: String, thread: usize) {
+fn trace_thread(name: String, thread: u32) {
     gil::know(thread, name);
 }
 
