@@ -56,8 +56,9 @@ def _tell_names() -> None:
     """A thread that waits for the GIL cannot ask for its name."""
     global _naming  # noqa: PLW0603
     for thread in threading.enumerate():
-        if thread.native_id is not None:
-            trace_thread(thread.name, thread.native_id)
+        known = getattr(thread, "native_id", None)  # eventlet makes threads that have none
+        if known is not None:
+            trace_thread(thread.name, known)
     if not _naming:
         _naming = True
         when_imported("threading", _name_threads)
