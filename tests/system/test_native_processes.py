@@ -235,7 +235,7 @@ def test_a_zombie_has_ended_once(source: str) -> None:
     recording = Recording(source)
     recording.settle()
     burner = child("import time, sys\nwhile time.process_time() < 0.3: pass\nsys.exit(5)")
-    time.sleep(0.8)
+    os.waitid(os.P_PID, burner.pid, os.WEXITED | os.WNOWAIT)  # a zombie from here on, however slow the host
     recording.settle()
     _, _, usage = os.wait4(burner.pid, 0)
     burner.returncode = 5

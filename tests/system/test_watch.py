@@ -137,6 +137,7 @@ def test_waits_and_service_of_disk_requests_sum_to_the_time_they_took(tmp_path: 
         os.close(os.open(data, os.O_RDONLY | os.O_DIRECT))
     except OSError:
         need(False, "a file system with direct I/O for the tests' files")
+    earlier = in_queue_ms()
     probe = ProbeProcess({"interval_ms": 200, "blame": {"by": "process", "disk": True}})
     before = in_queue_ms()
     readers = [subprocess.Popen([sys.executable, "-c", READER, data]) for _ in range(3)]
@@ -146,10 +147,13 @@ def test_waits_and_service_of_disk_requests_sum_to_the_time_they_took(tmp_path: 
         reader.wait()
     took_ms = in_queue_ms() - before
     tables = probe.stop().tables
+    around_ms = (
+        in_queue_ms() - earlier
+    )  # what others read and wrote while the probe began and ended may be in or not
     disk = tables["blame_total"]["resource"] == "disk"
     told_ns = sum(int(tables["blame_total"][c][disk].sum()) for c in ("wait_ns", "used_ns"))
     need(took_ms > 200, "a disk that the kernel keeps statistics of, below the tests' files")
-    assert told_ns / 1e6 == pytest.approx(took_ms, rel=0.1)
+    assert 0.9 * took_ms <= told_ns / 1e6 <= 1.1 * around_ms
     names = [f":{reader.pid}" for reader in readers]
     pairs = zip(*(tables["blame"][c].tolist() for c in ("resource", "victim", "culprit")), strict=True)
     met = {(v, c) for r, v, c in pairs if r == "disk" and v != c}
