@@ -181,23 +181,7 @@ class Session:
         self._place.mkdir(parents=True)
         os.mkfifo(self._ticket, 0o600)
         self._lifeline = os.open(self._ticket, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        (self._place / "asked.json").write_text(
-            json.dumps(
-                {
-                    "directory": str(asked.directory.resolve()),
-                    "include": asked.include,
-                    "exclude": asked.exclude,
-                    "buffer_bytes": asked.buffer_bytes,
-                    "overflow": asked.overflow,
-                    "cpu_times": asked.cpu_times,
-                    "run_delay": asked.run_delay,
-                    "gil": asked.gil,
-                    "gc": asked.gc,
-                    "blocked_after_ms": asked.blocked_after_ms,
-                }
-            ),
-            encoding="utf-8",
-        )
+        (self._place / "asked.json").write_text(asked.told(), encoding="utf-8")
         reach.give(self.pid, asked.directory.resolve(), (self._place, *self._place.iterdir()))
 
     def _enter(self, version: tuple[int, ...]) -> tuple[dict[str, Any], int | None]:

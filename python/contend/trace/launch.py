@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import contend
@@ -29,6 +29,10 @@ class Asked:
     gc: bool = True
     blocked_after_ms: float = 10
 
+    def told(self) -> str:
+        """To the traced process, as JSON."""
+        return json.dumps({**asdict(self), "directory": str(self.directory.resolve())})
+
 
 def environment(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
     """That of the traced program, and so of its children: our sitecustomize before its own."""
@@ -38,20 +42,7 @@ def environment(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
         **environ,
         "PYTHONPATH": os.pathsep.join(path),
         "CONTEND_TRACE_PACKAGE": str(package.parent),
-        "CONTEND_TRACE": json.dumps(
-            {
-                "directory": str(asked.directory.resolve()),
-                "include": asked.include,
-                "exclude": asked.exclude,
-                "buffer_bytes": asked.buffer_bytes,
-                "overflow": asked.overflow,
-                "cpu_times": asked.cpu_times,
-                "run_delay": asked.run_delay,
-                "gil": asked.gil,
-                "gc": asked.gc,
-                "blocked_after_ms": asked.blocked_after_ms,
-            }
-        ),
+        "CONTEND_TRACE": asked.told(),
     }
 
 
