@@ -31,7 +31,7 @@ test:
 	@scripts/setup.sh
 	$(MAKE) --no-print-directory check
 	cargo test --workspace --exclude contend-python --quiet $(FEATURES)
-	$(VENV)/pytest -q
+	$(VENV)/pytest -q --durations=15
 
 ## accept: the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results
 accept:

@@ -13,6 +13,8 @@ import pytest
 from support.command_line import Home
 from support.prerequisites import need
 
+pytest_plugins = ["pytester", "support.repeats"]
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Full campaigns run only when asked for by `-m accept`."""
