@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 
 from contend.errors import ContendError
 from contend.probes.client import ProbeProcess
+from support.command_line import wait_for
 from support.prerequisites import need
 from support.processes import Recording, Rows, Worker
 
@@ -145,18 +146,26 @@ def pidstat_tables(out: str, pid: int) -> dict[str, float]:
     return found
 
 
+def looked_and_waits(pid: int) -> bool:
+    """pidstat has taken its first look: only then does it handle SIGALRM, whose next ends its interval."""
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    handles = int(status["SigCgt"], 16) >> (signal.SIGALRM - 1) & 1
+    return bool(handles) and status["State"].startswith("S")
+
+
 def test_pidstat_tells_the_same(source: str) -> None:
     need(shutil.which("pidstat"), "pidstat of sysstat")
     recording = Recording(source)
     with Worker() as worker:
-        words = ("pidstat", "-h", "-H", "-u", "-w", "-T", "ALL", "-p", str(worker.pid), "5", "1")
+        before = worker.do("nothing")  # has begun, and waits: what it uses from here on is of both
+        words = ("pidstat", "-h", "-H", "-u", "-w", "-T", "ALL", "-p", str(worker.pid), "3600", "1")
         pidstat = subprocess.Popen(
             words, stdout=subprocess.PIPE, text=True, env={**os.environ, "LC_ALL": "C"}
         )
-        time.sleep(0.7)  # it has looked for the first time by then
-        before = worker.do("nothing")
+        wait_for(lambda: looked_and_waits(pidstat.pid), "first look of pidstat")
         worker.do("burn 1.2")
         worker.do(f"sleep {SLEEPS}")
+        pidstat.send_signal(signal.SIGALRM)
         out, _ = pidstat.communicate(timeout=60)
         rows = recording.finish()
     told = pidstat_tables(out, worker.pid)
