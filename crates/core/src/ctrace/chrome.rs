@@ -7,7 +7,7 @@ use super::format::{Event, event};
 use super::perfetto::cannot_write;
 use super::plots::{Plot, Plots};
 use super::reader::Trace;
-use super::spans::{At, Ending, Sink, Title, Value};
+use super::spans::{At, Ending, Job, Sink, Title, Value};
 use crate::Result;
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -325,7 +325,7 @@ impl<W: Write> Sink for Chrome<'_, W> {
         self.count(at, self.trace.names.text(name), value)
     }
 
-    fn queue(&mut self, at: At, lock: u32, length: u32) -> Result<()> {
+    fn queue(&mut self, at: At, _: u32, lock: u32, length: u32, _: bool) -> Result<()> {
         let name = format!("{} length", self.trace.names.text(self.trace.locks[lock as usize].name));
         self.count(at, &name, Value::Int(length.into()))
     }
@@ -342,15 +342,15 @@ impl<W: Write> Sink for Chrome<'_, W> {
         self.close(at, ending(how), &[])
     }
 
-    fn job_begin(&mut self, at: At, name: u32, lane: u32, job: u32, details: &[Event]) -> Result<()> {
-        self.begin_on("B", at, Plot::Job { file: at.file, name, lane });
+    fn job_begin(&mut self, at: At, _: u32, job: Job, details: &[Event]) -> Result<()> {
+        self.begin_on("B", at, Plot::Job { file: at.file, name: job.name, lane: job.lane });
         self.text(",\"cat\":\"job\"");
-        self.name(name);
-        self.close(at, &[("number", Own::Number(job.into()))], details)
+        self.name(job.name);
+        self.close(at, &[("number", Own::Number(job.number.into()))], details)
     }
 
-    fn job_end(&mut self, at: At, name: u32, lane: u32, how: Ending) -> Result<()> {
-        self.begin_on("E", at, Plot::Job { file: at.file, name, lane });
+    fn job_end(&mut self, at: At, _: u32, job: Job, how: Ending) -> Result<()> {
+        self.begin_on("E", at, Plot::Job { file: at.file, name: job.name, lane: job.lane });
         self.close(at, ending(how), &[])
     }
 }

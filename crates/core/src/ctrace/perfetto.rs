@@ -12,7 +12,7 @@ pub use super::perfetto_words::add_names;
 use super::perfetto_words::{Category, KEYS, Key, wait_iid};
 use super::plots::{Plot, Plots};
 use super::reader::Trace;
-use super::spans::{At, Ending, Sink, Title, Value};
+use super::spans::{At, Ending, Job, Sink, Title, Value};
 use crate::{Error, Result};
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -302,7 +302,7 @@ impl<W: Write> Sink for Perfetto<'_, W> {
         self.packet(at, Type::Counter, uuid)
     }
 
-    fn queue(&mut self, at: At, lock: u32, length: u32) -> Result<()> {
+    fn queue(&mut self, at: At, _: u32, lock: u32, length: u32, _: bool) -> Result<()> {
         let uuid = self.plot(Plot::Length(lock));
         number(&mut self.event, 30, u64::from(length));
         self.packet(at, Type::Counter, uuid)
@@ -321,17 +321,17 @@ impl<W: Write> Sink for Perfetto<'_, W> {
         self.packet(at, Type::End, uuid)
     }
 
-    fn job_begin(&mut self, at: At, name: u32, lane: u32, job: u32, details: &[Event]) -> Result<()> {
-        let uuid = self.plot(Plot::Job { file: at.file, name, lane });
-        self.name(at, name);
+    fn job_begin(&mut self, at: At, _: u32, job: Job, details: &[Event]) -> Result<()> {
+        let uuid = self.plot(Plot::Job { file: at.file, name: job.name, lane: job.lane });
+        self.name(at, job.name);
         self.category(at, Category::Job);
-        self.annotate(at, self.keys[Key::Number as usize], |out| number(out, 4, u64::from(job)));
+        self.annotate(at, self.keys[Key::Number as usize], |out| number(out, 4, u64::from(job.number)));
         self.details(at, details);
         self.packet(at, Type::Begin, uuid)
     }
 
-    fn job_end(&mut self, at: At, name: u32, lane: u32, how: Ending) -> Result<()> {
-        let uuid = self.plot(Plot::Job { file: at.file, name, lane });
+    fn job_end(&mut self, at: At, _: u32, job: Job, how: Ending) -> Result<()> {
+        let uuid = self.plot(Plot::Job { file: at.file, name: job.name, lane: job.lane });
         self.ending(at, how);
         self.packet(at, Type::End, uuid)
     }

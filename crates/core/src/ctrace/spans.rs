@@ -44,6 +44,17 @@ pub enum Ending {
     FileEnd,
 }
 
+/// A marked piece of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Job {
+    /// Name.
+    pub name: u32,
+    /// From 0, another one for each that is open at a time under that name in the file.
+    pub lane: u32,
+    /// Of the file's own.
+    pub number: u32,
+}
+
 /// Of a counter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "they say themselves")]
@@ -90,8 +101,8 @@ pub trait Sink {
     fn passed(&mut self, at: At, track: u32, lock: u32, holder: Option<u32>) -> Result<()> {
         Ok(())
     }
-    /// How long a queue is now.
-    fn queue(&mut self, at: At, lock: u32, length: u32) -> Result<()> {
+    /// The track put an item into a queue, or got one, which is so long now.
+    fn queue(&mut self, at: At, track: u32, lock: u32, length: u32, got: bool) -> Result<()> {
         Ok(())
     }
     /// A lock is held from now on. Lanes from 0, more than one for what several may hold.
@@ -103,11 +114,11 @@ pub trait Sink {
         Ok(())
     }
     /// A job, which may begin and end on any track.
-    fn job_begin(&mut self, at: At, name: u32, lane: u32, number: u32, details: &[Event]) -> Result<()> {
+    fn job_begin(&mut self, at: At, track: u32, job: Job, details: &[Event]) -> Result<()> {
         Ok(())
     }
-    /// Its end.
-    fn job_end(&mut self, at: At, name: u32, lane: u32, how: Ending) -> Result<()> {
+    /// Its end; where nobody told it, on the track on which it began.
+    fn job_end(&mut self, at: At, track: u32, job: Job, how: Ending) -> Result<()> {
         Ok(())
     }
 }
@@ -147,7 +158,8 @@ struct Teller<'t, S> {
     /// What each ring's thread runs instead of itself.
     stints: Vec<Option<u32>>,
     locks: Holds,
-    jobs: HashMap<(JobKind, u32), u32>,
+    /// By number: the lane, and the track it began on.
+    jobs: HashMap<(JobKind, u32), (u32, u32)>,
     lanes: HashMap<JobKind, Lanes>,
     last_ns: Vec<u64>,
     unbalanced: Unbalanced,
@@ -225,7 +237,7 @@ impl<S: Sink> Teller<'_, S> {
                 let name = self.trace.name(file, event.id());
                 self.sink.flow(at, track, name, id, event.kind() == event::FLOW_IN)
             }
-            event::JOB_BEGIN | event::JOB_END => self.job(at, event, details),
+            event::JOB_BEGIN | event::JOB_END => self.job(at, track, event, details),
             event::LOCK_WAIT..=event::LOCK_PASSED => {
                 match self.trace.files[file as usize].locks.get(event.id()) {
                     Some(lock) => self.lock(at, track, lock, event, details),
@@ -273,21 +285,22 @@ impl<S: Sink> Teller<'_, S> {
         }
     }
 
-    fn job(&mut self, at: At, event: Event, details: &[Event]) -> Result<()> {
+    fn job(&mut self, at: At, track: u32, event: Event, details: &[Event]) -> Result<()> {
         let kind = (at.file, self.trace.name(at.file, event.id()));
-        let key = (kind, event.value());
-        if let Some(lane) = self.jobs.remove(&key) {
+        let number = event.value();
+        let key = (kind, number);
+        if let Some((lane, _)) = self.jobs.remove(&key) {
             self.lanes.entry(kind).or_default().give(lane);
             let how = if event.kind() == event::JOB_END { Ending::Returned } else { Ending::Cut };
             self.unbalanced.cut += u64::from(how == Ending::Cut);
-            self.sink.job_end(at, kind.1, lane, how)?;
+            self.sink.job_end(at, track, Job { name: kind.1, lane, number }, how)?;
         } else if event.kind() == event::JOB_END {
             self.unbalanced.ends_alone += 1;
         }
         if event.kind() == event::JOB_BEGIN {
             let lane = self.lanes.entry(kind).or_default().take();
-            self.jobs.insert(key, lane);
-            self.sink.job_begin(at, kind.1, lane, event.value(), details)?;
+            self.jobs.insert(key, (lane, track));
+            self.sink.job_begin(at, track, Job { name: kind.1, lane, number }, details)?;
         }
         Ok(())
     }
@@ -338,7 +351,7 @@ impl<S: Sink> Teller<'_, S> {
             },
             _ => {
                 self.end(at, track, what, Ending::Returned, details)?;
-                self.sink.queue(at, lock, event.value())
+                self.sink.queue(at, track, lock, event.value(), event.kind() == event::QUEUE_GOT)
             }
         }
     }
@@ -369,11 +382,11 @@ impl<S: Sink> Teller<'_, S> {
         }
         let mut jobs: Vec<_> = self.jobs.drain().collect();
         jobs.sort_unstable();
-        for (((file, name), _), lane) in jobs {
+        for (((file, name), number), (lane, track)) in jobs {
             let ring = self.trace.rings.iter().position(|ring| ring.file == file).unwrap_or(0) as u32;
             let at = At { ns: self.last_ns[file as usize], ring, file };
             self.unbalanced.open_at_end += 1;
-            self.sink.job_end(at, name, lane, Ending::FileEnd)?;
+            self.sink.job_end(at, track, Job { name, lane, number }, Ending::FileEnd)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::format::{Event, event};
 use super::mixed::Mixed;
 use super::reader::Trace;
-use super::spans::{At, Ending, Sink, Title, Value};
+use super::spans::{At, Ending, Job, Sink, Title, Value};
 use super::summary_frames::{Child, Frame, OnTrack};
 use super::summary_interpreter::{Interpreter, generation};
 use super::summary_messages::{Ended, Messages};
@@ -331,17 +331,17 @@ impl Sink for Summary<'_> {
         Ok(())
     }
 
-    fn queue(&mut self, at: At, _: u32, _: u32) -> Result<()> {
+    fn queue(&mut self, at: At, _: u32, _: u32, _: u32, _: bool) -> Result<()> {
         self.seen(at.ns);
         Ok(())
     }
 
-    fn job_begin(&mut self, at: At, _: u32, _: u32, _: u32, _: &[Event]) -> Result<()> {
+    fn job_begin(&mut self, at: At, _: u32, _: Job, _: &[Event]) -> Result<()> {
         self.seen(at.ns);
         Ok(())
     }
 
-    fn job_end(&mut self, at: At, _: u32, _: u32, _: Ending) -> Result<()> {
+    fn job_end(&mut self, at: At, _: u32, _: Job, _: Ending) -> Result<()> {
         self.seen(at.ns);
         Ok(())
     }

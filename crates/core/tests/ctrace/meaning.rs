@@ -3,7 +3,7 @@ use contend_core::Result;
 use contend_core::ctrace::format::{Event, event, lock, track};
 use contend_core::ctrace::occupancy::{Occupancy, Part};
 use contend_core::ctrace::reader::Trace;
-use contend_core::ctrace::spans::{At, Ending, Sink, Title, Unbalanced, tell};
+use contend_core::ctrace::spans::{At, Ending, Job, Sink, Title, Unbalanced, tell};
 use contend_core::ctrace::summary::Summary;
 
 use crate::support::{Made, Place};
@@ -46,12 +46,13 @@ impl Sink for Notes<'_> {
         Ok(())
     }
 
-    fn job_begin(&mut self, at: At, _: u32, lane: u32, number: u32, _: &[Event]) -> Result<()> {
+    fn job_begin(&mut self, at: At, _: u32, job: Job, _: &[Event]) -> Result<()> {
+        let Job { lane, number, .. } = job;
         self.1.push(format!("{} job {number} lane {lane}", at.ns));
         Ok(())
     }
 
-    fn job_end(&mut self, at: At, _: u32, lane: u32, how: Ending) -> Result<()> {
+    fn job_end(&mut self, at: At, _: u32, Job { lane, .. }: Job, how: Ending) -> Result<()> {
         self.1.push(format!("{} /job lane {lane} {how:?}", at.ns));
         Ok(())
     }
