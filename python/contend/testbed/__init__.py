@@ -1,0 +1,1 @@
+"""Real services to try contend on: started, loaded and removed with it."""

@@ -1,0 +1,116 @@
+"""`storm-lab up | status | storm | down`: the laboratory by hand; see testbed/storm-lab/README.md."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from contend.errors import BadInput, ContendError
+from contend.testbed.lab import broker, storms
+from contend.testbed.storm_lab.options import Storm
+
+
+def default_lab() -> Path:
+    """This user's: `$CONTEND_STORM_LAB_DIR`, or a directory below the one for what lives as long as a session."""
+    given = os.environ.get("CONTEND_STORM_LAB_DIR")
+    if given:
+        return Path(given)
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime:
+        return Path(runtime) / "contend-storm-lab"
+    return Path(tempfile.gettempdir()) / f"contend-storm-lab-{os.getuid()}"
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code: that of the error where there is one."""
+    given = _parser().parse_args(arguments)
+    try:
+        lab = given.lab if given.lab is not None else default_lab()
+        code: int = given.run(lab, given)
+    except ContendError as error:
+        print(
+            f"error: {error.message}",
+            *([f"  hint: {error.hint}"] if error.hint else []),
+            sep="\n",
+            file=sys.stderr,
+        )
+        return error.exit_code
+    return code
+
+
+def _up(lab: Path, given: argparse.Namespace) -> int:
+    storms.check()
+    url = broker.url(lab)
+    if url is None:
+        broker.stop(lab)
+        url = broker.start(lab)
+    print(url)
+    return 0
+
+
+def _down(lab: Path, given: argparse.Namespace) -> int:
+    ended = broker.stop(lab)
+    print(f"ended {len(ended)} processes" if ended else "nothing was up")
+    return 0
+
+
+def _status(lab: Path, given: argparse.Namespace) -> int:
+    """Exit code 3 if no broker answers."""
+    url, found = broker.url(lab), broker.pids(lab)
+    print(f"{url or 'down'}; {len(found)} processes; files in {lab}")
+    return 0 if url else 3
+
+
+def _storm(lab: Path, given: argparse.Namespace) -> int:
+    try:
+        options = Storm.parse(given.option)
+    except ValueError as error:
+        raise BadInput(str(error), hint="storm-lab options shows them all") from error
+    told = storms.storm(lab, options)
+    if given.out is not None:
+        given.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    else:
+        json.dump(told, sys.stdout, indent=1)
+        print()
+    print(
+        f"{told['jobs']} boots: median {told['median_s']:.2f} s, p90 {told['p90_s']:.2f}, max {told['max_s']:.2f},"
+        f" makespan {told['makespan_s']:.2f}; the host's CPUs {told['host_cpu_share']:.0%} busy",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _options(lab: Path, given: argparse.Namespace) -> int:
+    for field in dataclasses.fields(Storm):
+        choices = field.metadata["choices"]
+        among = f" ({' | '.join(choices)})" if choices else ""
+        value = str(field.default).lower() if isinstance(field.default, bool) else field.default
+        print(f"{f'{field.name}={value}':<26} {field.metadata['about']}{among}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="storm-lab", description="A control plane under a boot storm.")
+    parser.add_argument("--lab", type=Path, metavar="DIR", help="the laboratory's directory")
+    verbs = parser.add_subparsers(required=True, metavar="up | status | storm | down | options")
+    for name, run, about in (
+        ("up", _up, "start the broker, unless it is up; print its URL"),
+        ("status", _status, "whether it is up, and how many processes there are"),
+        ("down", _down, "end the broker and whatever else is left, also of a storm that was killed"),
+        ("options", _options, "what a storm can be told, with the defaults"),
+    ):
+        verbs.add_parser(name, help=about, description=about).set_defaults(run=run)
+    storm = verbs.add_parser("storm", help="run a storm; with its own broker if none is up")
+    storm.add_argument("option", nargs="*", metavar="NAME=VALUE", help="storm-lab options shows them")
+    storm.add_argument("-o", "--out", type=Path, metavar="FILE", help="the document goes here, not to stdout")
+    storm.set_defaults(run=_storm)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""One storm: its services are started, loaded by the driver, ended; what came of it as one document."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from contend import testbed
+from contend.errors import CannotHonour, HostFailed
+from contend.testbed.lab import broker
+from contend.testbed.storm_lab.options import Storm
+
+_NEEDED = ("oslo_messaging", "oslo_concurrency")
+_END_S = 15.0
+SCHEMA_VERSION = 1
+
+
+def check() -> None:
+    """Raises CannotHonour for a library or program that the laboratory needs and this host has not."""
+    absent = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if absent:
+        raise CannotHonour(
+            f"the storm laboratory needs {' and '.join(absent)}, not found in {sys.prefix}",
+            hint="pip install 'contend[rpc]'",
+        )
+    if broker.server() is None:
+        raise CannotHonour(
+            "the storm laboratory needs RabbitMQ, not found on this host",
+            hint="apt-get install rabbitmq-server (it need not run as a service)",
+        )
+
+
+def storm(lab: Path, options: Storm) -> dict[str, Any]:
+    """Run one storm over the laboratory's broker, which is brought up for it if it is down, and then taken down.
+
+    Times of boots count from when each was due. Raises CannotHonour, HostFailed.
+    """
+    check()
+    with _broker(lab) as url, _services(lab, url, options) as services:
+        told = services.drive()
+    failed = [boot for boot in told["boots"] if boot["error"]]
+    if failed:
+        raise HostFailed(
+            f"{len(failed)} of {options.jobs} boots failed",
+            hint=f"{failed[0]['instance']}: {failed[0]['error']}",
+        )
+    return summary(options, told)
+
+
+def summary(options: Storm, told: dict[str, Any]) -> dict[str, Any]:
+    """What users and metrics read of a storm; in seconds, the boots' own stamps beside it in ns."""
+    boots = told["boots"]
+    times = sorted((boot["answered_ns"] - boot["due_ns"]) / 1e9 for boot in boots)
+    makespan_ns = max(boot["answered_ns"] for boot in boots) - min(boot["due_ns"] for boot in boots)
+    p90 = statistics.quantiles(times, n=10, method="inclusive")[-1] if len(times) > 1 else times[0]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "options": dataclasses.asdict(options),
+        "clock": "CLOCK_MONOTONIC",
+        "jobs": len(boots),
+        "median_s": statistics.median(times),
+        "p90_s": p90,
+        "max_s": times[-1],
+        "makespan_s": makespan_ns / 1e9,
+        "host_cpu_share": told["host_cpu_share"],
+        "boots": boots,
+    }
+
+
+@contextmanager
+def _broker(lab: Path) -> Iterator[str]:
+    url = broker.url(lab)
+    if url is not None:
+        yield url
+        return
+    broker.stop(lab)
+    try:
+        yield broker.start(lab)
+    finally:
+        broker.stop(lab)
+
+
+class Services:
+    """The processes of one storm, each its own; they end with the process that made them."""
+
+    def __init__(self, lab: Path, url: str, options: Storm, output: Path) -> None:
+        self._mark = {broker.MARK: str(lab.resolve())}
+        self._arguments = (url, f"storm-{secrets.token_hex(4)}", options.to_json())
+        self._output, self._running = output, list[tuple[str, subprocess.Popen[str]]]()
+        try:
+            conductor = self._start("conductor")
+            computes = [self._start("compute", f"host-{number}") for number in range(options.computes)]
+            self._driver = self._start("driver", str(output))
+            self._wait_until_serving(conductor)
+            for compute in computes:
+                _tell(compute)
+            for compute in computes:
+                self._wait_until_serving(compute)
+        except BaseException:
+            self.end()
+            raise
+
+    def drive(self) -> dict[str, Any]:
+        """The driver's own document, once every boot has been answered."""
+        _tell(self._driver)
+        code = self._driver.wait()
+        if not self._output.stat().st_size:
+            raise HostFailed(f"the driver ended with {code}", hint="what it said is on standard error")
+        told: dict[str, Any] = json.loads(self._output.read_text(encoding="utf-8"))
+        return told
+
+    def end(self) -> None:
+        """Those that serve finish what they are at. Idempotent."""
+        for _, process in self._running:
+            if process.poll() is None:
+                process.terminate()
+        for _, process in self._running:
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for _, process in self._running:
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        self._running.clear()
+
+    def _start(self, role: str, *more: str) -> subprocess.Popen[str]:
+        path = [os.environ.get("PYTHONPATH", ""), str(Path(testbed.__file__).parent)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **self._mark}
+        process = subprocess.Popen(
+            # Its libraries warn of each other's deprecations.
+            [sys.executable, "-W", "ignore", "-m", "storm_lab", role, *self._arguments, *more],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._running.append((role, process))
+        return process
+
+    def _wait_until_serving(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        if process.stdout.readline() != "serving\n":
+            role = next(name for name, one in self._running if one is process)
+            raise HostFailed(
+                f"the {role} ended with {process.wait(_END_S)} before it served",
+                hint="what it said is on standard error",
+            )
+
+
+def _tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+@contextmanager
+def _services(lab: Path, url: str, options: Storm) -> Iterator[Services]:
+    with tempfile.NamedTemporaryFile(prefix="storm-lab-", suffix=".json") as output:
+        services = Services(lab, url, options, Path(output.name))
+        try:
+            yield services
+        finally:
+            services.end()

@@ -1,0 +1,93 @@
+"""The conductor: writes what compute services say to the database, by a few workers behind queues."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from . import rpc
+from .options import Storm
+
+Work = tuple[Callable[..., Any], tuple[Any, ...], "queue.SimpleQueue[Any]"]
+
+
+class Workers:
+    """A fixed number of threads; each has a queue of its own, or all share one."""
+
+    def __init__(self, count: int, *, shared: bool, name: str) -> None:
+        self.queues: list[queue.Queue[Work]] = [queue.Queue() for _ in range(1 if shared else count)]
+        for number in range(count):
+            mine = self.queues[number % len(self.queues)]
+            threading.Thread(target=self._work, args=(mine,), name=f"{name}-{number}", daemon=True).start()
+
+    def run(self, key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Its result, once a worker has run it: the one that the key falls to."""
+        answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.queues[zlib.crc32(key.encode()) % len(self.queues)].put((function, arguments, answer))
+        return answer.get()
+
+    @staticmethod
+    def _work(mine: queue.Queue[Work]) -> None:
+        while True:
+            function, arguments, answer = mine.get()
+            answer.put(function(*arguments))
+
+
+class Database:
+    """Takes its time, as one on the network does; with `sqlite` it also writes, a connection a thread."""
+
+    def __init__(self, options: Storm, directory: Path) -> None:
+        self._options, self._path = options, directory / "instances.sqlite"
+        self._here = threading.local()
+        if options.database == "sqlite":
+            with closing(self._connect()) as connection:
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute("CREATE TABLE instances (uuid TEXT PRIMARY KEY, state TEXT)")
+
+    def update(self, instance: str, changes: list[list[str]]) -> int:
+        """How many rows it holds for the instance."""
+        time.sleep((self._options.update_ms + self._options.item_ms * len(changes)) / 1e3)
+        if self._options.database == "sleep":
+            return 1
+        connection = getattr(self._here, "connection", None)
+        if connection is None:
+            connection = self._here.connection = self._connect()
+        with connection:
+            rows = [(instance, " ".join(change)) for change in changes]
+            connection.executemany("INSERT OR REPLACE INTO instances VALUES (?, ?)", rows)
+        return 1
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=30)
+
+
+class Conductor:
+    """What compute services may call."""
+
+    def __init__(self, options: Storm, database: Database) -> None:
+        self._options, self._database = options, database
+        self.workers = Workers(options.workers, shared=options.queues == "shared", name="db-worker")
+
+    def ping(self, ctxt: dict[str, Any]) -> str:
+        return "pong"
+
+    def instance_update(
+        self, ctxt: dict[str, Any], host: str, instance: str, changes: list[list[str]]
+    ) -> Any:
+        key = host if self._options.key == "host" else instance
+        return self.workers.run(key, self._database.update, instance, changes)
+
+
+def main(url: str, exchange: str, options: Storm) -> int:
+    transport = rpc.connect(url, exchange)
+    with tempfile.TemporaryDirectory(prefix="storm-lab-") as directory:
+        conductor = Conductor(options, Database(options, Path(directory)))
+        return rpc.serve(transport, rpc.target(exchange, "conductor", "conductor"), conductor)
