@@ -163,6 +163,18 @@ def trace_status() -> dict[str, object]:
 def trace_on() -> bool:
     """A recording goes on."""
 
+def trace_digest(*values: object) -> int | None:
+    """64 bits that are the same for the same values, by the recording's key; of them nothing can be told from it.
+
+    None while nothing is recorded or digests are off, above 64 KiB, 4,096 values or 16 levels, and where a value is not
+    exactly one of: None, bool, int (of 64 bits), float, str, bytes, bytearray, list, tuple, dict, set, frozenset, or of
+    datetime, uuid, decimal and fractions. Sets and dicts count in any order, lists as tuples. Runs no code of the
+    program's and never raises.
+    """
+
+def trace_digest_key(key: bytes | None, /) -> None:
+    """The key of 16 bytes by which all processes of a recording digest; None: no digests. Else each draws its own."""
+
 def trace_track() -> int:
     """The number of what runs now: thread, task or greenlet. Below 2**31, not 0."""
 
@@ -200,6 +212,20 @@ def trace_task(coroutine: _T, name: str) -> _T:
 
 def trace_greenlets(follow: bool) -> None:
     """Give each greenlet its track, in this thread at once and in others from their first event on, or in no more."""
+
+def ctrace_calls(paths: Sequence[str], least: int = 5) -> dict[str, Any]:
+    """Calls that leave the process, and which of them need not, over all processes.
+
+    Returns two tables as those of ctrace_summary. calls, by name and parent (the span around, or ""): calls, ns, max_ns,
+    parents (spans around that made any), most (in one), digests (calls whose arguments can be compared), repeated
+    (made before with the same by the same outermost span), repeated_ns, seen (by anybody), seen_ns, unchanged (updates
+    of no row), unchanged_ns, runs (of `least` or more in a row on one track, no other call between), run_calls, run_ns,
+    longest_run, sized (calls of known size), items (1: in items, 0: in bytes), and as lists of float, nan where they
+    cannot be told, fixed_ns and each_ns: cost of a call and of an item or byte, by least squares. held, by lock, site and
+    call: calls made while the lock was held, ns, holds (in which any was made), most (in one).
+
+    Raises BadInput where there is no trace, HostFailed where a file cannot be read, KeyboardInterrupt.
+    """
 
 class TraceSpan:
     """`with span("name", key=value):` a span around the block; it says if the block ended by an exception.

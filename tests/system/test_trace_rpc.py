@@ -84,7 +84,10 @@ def test_a_call_and_where_it_is_served(tmp_path: Path) -> None:
     (told,) = traced(tmp_path, PROGRAM, arguments=("both", "fake://"))
     for name, count in {**ASKED, **SERVED}.items():
         assert len(begun(told, name)) == count, name
+    digests = {call["arguments"] for call in begun(told, "rpc call add")}
+    assert len(digests) == 5 and all(isinstance(digest, int) for digest in digests)
     (note,) = begun(told, "rpc cast note")
+    assert note.pop("arguments") not in digests
     assert note == {"kind": "remote", "topic": "compute", "exchange": "nova", "server": "host-1"}
     assert begun(told, "rpc serve note") == [{"topic": "compute"}]
     assert "secret" not in said([told]) and "password" not in said([told])

@@ -215,7 +215,10 @@ def test_http_on_both_sides(tmp_path: Path) -> None:
     }
     for name, args in asked.items():
         remote = {"kind": "remote"} if name.startswith("HTTP") else {}
-        assert begun(told, name) == [{**remote, **args}], name
+        calls = begun(told, name)
+        # A body that http.client sent before is not known when its answer is asked for.
+        digests = [call.pop("arguments", None) is not None for call in calls]
+        assert digests == [bool(remote) and "PUT" not in name] and calls == [{**remote, **args}], name
     served = ["GET /stdlib/*", "PUT /direct", "GET /urllib3/*", "POST /requests", "GET /fails"]
     assert [job.name for job in told.of(JOB_BEGIN)] == served
     assert len(told.of(JOB_END)) == 5

@@ -4,6 +4,7 @@
 //! * [`tasks`]: a thread that follows the CPU time and run delay of one party's tasks.
 //! * [`pace`]: an open-loop load generator; latencies count from the intended send time.
 //! * [`ctrace`]: the files that a traced process writes.
+//! * [`hunt`]: what they say of contention.
 //!
 //! [`procfs`], [`procpid`] and [`vmstat`] parse what the kernel prints, [`procfile`] reads it without reopening, [`clock`] is the one clock.
 
@@ -11,6 +12,7 @@ pub mod clock;
 pub mod ctrace;
 pub mod error;
 pub mod host;
+pub mod hunt;
 pub mod pace;
 pub mod procfile;
 pub mod procfs;

@@ -18,7 +18,7 @@ use crate::ctrace_lanes::{Lane, chosen, picture};
 use crate::errors::raise;
 
 /// Does `work` without the interpreter's lock; the callback that it gets sees to signals, and ends it by an error.
-fn interruptible<T: Send>(
+pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&mut dyn FnMut() -> Result<()>) -> Result<T> + Send,
 ) -> PyResult<T> {
@@ -335,7 +335,7 @@ pub fn ctrace_summary<'py>(
 }
 
 /// Rows as columns; those at `names` are places of texts.
-fn table<'py, 't, const N: usize>(
+pub(crate) fn table<'py, 't, const N: usize>(
     py: Python<'py>,
     keys: &[&str; N],
     names: &[usize],

@@ -84,6 +84,12 @@ if TYPE_CHECKING:
     metavar="MS",
     help="What keeps an event loop or hub from all others for longer; 0: none.",
 )
+@click.option(
+    "--digests/--no-digests",
+    default=True,
+    show_default=True,
+    help="Of a call's arguments 64 bits, by a random key that is not in the trace: whether it is made with them again.",
+)
 @click.option("--summary", is_flag=True, help="When it has ended: hottest spans, most waited locks, calls.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
@@ -100,6 +106,7 @@ def command(
     gil: bool,
     gc: bool,
     blocked_after_ms: float,
+    digests: bool,
     summary: bool,
     command: tuple[str, ...],
 ) -> int:
@@ -145,6 +152,7 @@ def command(
         gil=gil,
         gc=gc,
         blocked_after_ms=blocked_after_ms,
+        digests=digests,
     )
     if pid is not None:
         code = _attach(pid, asked, length)

@@ -26,6 +26,7 @@ check()  # first: where the native module cannot be had it says why
 from contend._native import TraceJob as job  # noqa: N813 - used as functions are
 from contend._native import TraceSpan as span  # noqa: N813
 from contend._native import trace_counter as counter
+from contend._native import trace_digest as digest
 from contend._native import trace_instant as instant
 from contend.trace import flow
 from contend.trace.calls import traced
@@ -44,6 +45,7 @@ __all__ = [
     "Semaphore",
     "Status",
     "counter",
+    "digest",
     "flow",
     "flush",
     "instant",

@@ -181,6 +181,7 @@ class Session:
         self._place.mkdir(parents=True)
         os.mkfifo(self._ticket, 0o600)
         self._lifeline = os.open(self._ticket, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        (self._place / "asked.json").touch(mode=0o600)  # it has the key of the digests
         (self._place / "asked.json").write_text(asked.told(), encoding="utf-8")
         reach.give(self.pid, asked.directory.resolve(), (self._place, *self._place.iterdir()))
 

@@ -73,6 +73,7 @@ class _Attachment:
             gc=asked["gc"],
             blocked_after_ms=asked["blocked_after_ms"],
         )
+        patches.use_digests(asked)
         patches.apply(running=True)
         include = Include(asked["include"], asked["exclude"])
         include.install()

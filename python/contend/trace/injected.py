@@ -24,6 +24,7 @@ def begin(told: str) -> None:
         gc=asked["gc"],
         blocked_after_ms=asked["blocked_after_ms"],
     )
+    patches.use_digests(asked)
     patches.apply()
     Include(asked["include"], asked["exclude"]).install()
     _record_before_exit()

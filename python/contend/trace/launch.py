@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import contend
@@ -28,10 +29,16 @@ class Asked:
     gil: bool = True
     gc: bool = True
     blocked_after_ms: float = 10
+    digests: bool = True
+    key: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    """Of the digests of arguments, which all processes of the recording share; never in the trace."""
 
     def told(self) -> str:
         """To the traced process, as JSON."""
-        return json.dumps({**asdict(self), "directory": str(self.directory.resolve())})
+        told = {**asdict(self), "directory": str(self.directory.resolve())}
+        if not self.digests:
+            del told["key"]
+        return json.dumps(told)
 
 
 def environment(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ mod api;
 mod blocked;
 mod callable;
 mod collections;
+mod digest;
 mod gil;
 mod got;
 mod greenlets;
@@ -166,6 +167,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_gil, module)?)?;
     module.add_function(wrap_pyfunction!(trace_thread, module)?)?;
     module.add_function(wrap_pyfunction!(blocked::trace_blocked, module)?)?;
+    module.add_function(wrap_pyfunction!(digest::trace_digest, module)?)?;
+    module.add_function(wrap_pyfunction!(digest::trace_digest_key, module)?)?;
     module.add_class::<waits::Waits>()?;
     marks::register(module)?;
     callable::register(module)?;

@@ -6,8 +6,10 @@ One module a library; each patches it once, when it is imported, and leaves its 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from contend._native import trace_digest_key
 from contend.trace import greens
 from contend.trace.imports import Hook, when_imported
 from contend.trace.patches import (
@@ -37,6 +39,11 @@ _FROM_THE_BEGINNING = (
     "oslo_concurrency.lockutils",
     "fasteners.lock",
 )
+
+
+def use_digests(asked: Mapping[str, Any]) -> None:
+    """Of the arguments of calls, by the recording's key; or none, if it was asked for none."""
+    trace_digest_key(bytes.fromhex(asked["key"]) if asked["digests"] else None)
 
 
 def apply(*, running: bool = False) -> None:

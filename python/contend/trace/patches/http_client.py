@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from contend._native import TraceSpan as Span
-from contend._native import Waits, trace_on
+from contend._native import Waits, trace_digest, trace_on
 from contend.trace import flow, locks
 from contend.trace.patches.http_names import asked, asked_whole
 from contend.trace.patches.http_names import flow as known_by
@@ -18,9 +18,12 @@ from contend.trace.patches.http_names import flow as known_by
 _told: ContextVar[bool] = ContextVar("contend_http_told", default=False)
 
 
-def _request(name: str, body: object, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """A call that is one request, from its connection to the answer's head or more."""
+def _request(
+    name: str, asked: tuple[Any, ...], body: object, call: Callable[..., Any], *args: Any, **options: Any
+) -> Any:
+    """A call that is one request, `asked` by method and address, from its connection to the answer's head or more."""
     told = {"sent_bytes": len(body)} if isinstance(body, (bytes, bytearray, str)) else {}
+    told |= _digest(*asked, body)
     before = _told.set(True)
     try:
         with Span(name, kind="remote", **told) as span:
@@ -29,6 +32,11 @@ def _request(name: str, body: object, call: Callable[..., Any], *args: Any, **op
             return response
     finally:
         _told.reset(before)
+
+
+def _digest(*asked: object) -> dict[str, int]:
+    digest = trace_digest(*asked)
+    return {} if digest is None else {"arguments": digest}
 
 
 def _answer(response: Any) -> dict[str, int]:
@@ -54,7 +62,7 @@ def patch_urllib3(module: ModuleType) -> None:
         if not trace_on():
             return original(self, method, url, body, *args, **options)
         name = asked(method, self.host, self.port, url)
-        return _request(name, body, original, self, method, url, body, *args, **options)
+        return _request(name, (method, url), body, original, self, method, url, body, *args, **options)
 
     pool.urlopen = urlopen
     begin = pool.__init__
@@ -97,7 +105,8 @@ def patch_urllib(module: ModuleType) -> None:
         if not trace_on():
             return original(self, http_class, req, **options)
         name = f"HTTP {asked_whole(req.get_method(), req.full_url)}"
-        return _request(name, req.data, original, self, http_class, req, **options)
+        asked_for = (req.get_method(), req.full_url)
+        return _request(name, asked_for, req.data, original, self, http_class, req, **options)
 
     handler.do_open = do_open
 
@@ -127,7 +136,9 @@ def patch_standard(module: ModuleType) -> None:
         told = self.__dict__.get("_contend_asked")
         if told is None or _told.get() or not trace_on():
             return answer(self, *args, **options)
-        with Span(asked(told[0], self.host, self.port, told[1]), kind="remote") as span:
+        # A body went out before, in parts: of a request that may have one it is not known.
+        same = _digest(*told) if told[0] in ("GET", "HEAD") else {}
+        with Span(asked(told[0], self.host, self.port, told[1]), kind="remote", **same) as span:
             response = answer(self, *args, **options)
             span.end(**_answer(response))
             return response

@@ -9,7 +9,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 from contend._native import TraceSpan as Span
-from contend._native import trace_on
+from contend._native import trace_digest, trace_on
 from contend.trace.imports import hooks
 
 # What libvirt.py asks of the C library; of that, what only looks at or frees what is in memory stays as it is.
@@ -40,11 +40,22 @@ def _calls(
         if not trace_on():
             return original(*args, **options)
         domain = _domain(args[0], name_of) if args and name_of is not None else None
-        told = {} if domain is None else {"domain": domain}
+        told: dict[str, Any] = {} if domain is None else {"domain": domain}
+        digest = trace_digest(domain or _connection(args), args[1:], options)
+        if digest is not None:
+            told["arguments"] = digest
         with Span(title, kind="remote", **told):
             return original(*args, **options)
 
     return call
+
+
+def _connection(args: tuple[Any, ...]) -> object:
+    """A connection is what its address says as long as it is there; other handles say nothing of what they are of."""
+    if args and type(args[0]).__name__ == "PyCapsule":
+        said = repr(args[0])
+        return said if '"virConnectPtr"' in said else args[0]
+    return args[0] if args else None
 
 
 def _domain(handle: object, name_of: Callable[[Any], Any]) -> str | None:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from contend._native import TraceSpan as Span
-from contend._native import trace_on
+from contend._native import trace_digest, trace_on
 from contend.trace import flow
 
 _UNIQUE_ID = "_unique_id"
 _MESSAGE = "oslo.message"
+# Of the call that is being made: the digest of its arguments, once they are plain.
+_made: ContextVar[list[int] | None] = ContextVar("contend_rpc_made", default=None)
 
 
 def patch_client(module: Any) -> None:
@@ -22,6 +25,19 @@ def patch_client(module: Any) -> None:
     context = getattr(module, "_BaseCallContext", None) or module._CallContext
     context.call = _asks(context.call, "call")
     context.cast = _asks(context.cast, "cast")
+    make = context._make_message
+
+    @functools.wraps(make)
+    def _make_message(*args: Any, **options: Any) -> Any:
+        message = make(*args, **options)
+        made = _made.get()
+        if made is not None:
+            # What goes over the wire: objects have been made plain by the program's serialiser.
+            digest = trace_digest(message.get("args"))
+            made.extend(() if digest is None else (digest,))
+        return message
+
+    context._make_message = _make_message
 
 
 def _asks(original: Callable[..., Any], what: str) -> Callable[..., Any]:
@@ -37,8 +53,15 @@ def _asks(original: Callable[..., Any], what: str) -> Callable[..., Any]:
         }
         if getattr(target, "fanout", None):
             told["fanout"] = "True"
-        with Span(f"rpc {what} {method}", kind="remote", **told):
-            return original(self, ctxt, method, **options)
+        made: list[int] = []
+        before = _made.set(made)
+        try:
+            with Span(f"rpc {what} {method}", kind="remote", **told) as span:
+                result = original(self, ctxt, method, **options)
+                span.end(**({"arguments": made[0]} if made else {}))
+                return result
+        finally:
+            _made.reset(before)
 
     return ask
 

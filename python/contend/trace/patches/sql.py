@@ -1,6 +1,6 @@
 """SQLAlchemy 1.4 and 2: statements, commits and rollbacks as spans, waits for a connection of the pool.
 
-Parameters are never looked at; of the text of a statement its values are left out.
+Parameters are never on record, but for a keyed digest; of the text of a statement its values are left out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from contend._native import TraceSpan as Span
-from contend._native import Waits, trace_on
+from contend._native import Waits, trace_digest, trace_on
 from contend.trace import locks
 from contend.trace.imports import hooks
 from contend.trace.patches.sql_text import title, without_values
@@ -58,7 +58,7 @@ def _put(owner: type, name: str, traced: Any) -> None:
 
 
 def _executes(original: Callable[..., Any], dialect: str) -> Callable[..., Any]:
-    """(cursor, statement, parameters…): of these the parameters are never looked at."""
+    """(cursor, statement, parameters…, context): of these only a digest is told, of text and parameters as one."""
     said: dict[str, tuple[str, dict[str, str]]] = {}
 
     @functools.wraps(original)
@@ -68,12 +68,23 @@ def _executes(original: Callable[..., Any], dialect: str) -> Callable[..., Any]:
         name, told = said.get(statement) or _learn(said, statement, dialect)
         with Span(name, **told) as span:
             result = original(self, cursor, statement, *args, **options)
+            ended = {}
             rows = cursor.rowcount
             if isinstance(rows, int) and rows >= 0:  # otherwise it is not known yet
-                span.end(rows=rows)
+                ended["rows"] = rows
+            digest = trace_digest(statement, _parameters(args, options))
+            if digest is not None:
+                ended["arguments"] = digest
+            span.end(**ended)
             return result
 
     return execute
+
+
+def _parameters(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Of what follows the statement; a statement without has none, only its context."""
+    given = args[0] if args else options.get("parameters")
+    return given if isinstance(given, (dict, list, tuple)) else None
 
 
 def _learn(

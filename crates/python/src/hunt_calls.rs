@@ -1,0 +1,99 @@
+//! Calls that leave the process and need not, as tables.
+use std::path::PathBuf;
+
+use contend_core::ctrace::reader::Trace;
+use contend_core::ctrace::spans::tell;
+use contend_core::hunt::calls::{Called, Calls, Held};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::ctrace::{interruptible, table};
+
+const CALLS: [&str; 20] = [
+    "name",
+    "parent",
+    "calls",
+    "ns",
+    "max_ns",
+    "parents",
+    "most",
+    "digests",
+    "repeated",
+    "repeated_ns",
+    "seen",
+    "seen_ns",
+    "unchanged",
+    "unchanged_ns",
+    "runs",
+    "run_calls",
+    "run_ns",
+    "longest_run",
+    "sized",
+    "items",
+];
+const HELD: [&str; 7] = ["lock", "site", "name", "calls", "ns", "holds", "most"];
+
+fn row((name, parent): (u32, u32), of: &Called) -> [u64; CALLS.len()] {
+    [
+        name.into(),
+        parent.into(),
+        of.calls,
+        of.ns,
+        of.max_ns,
+        of.parents,
+        of.most,
+        of.digests,
+        of.repeated,
+        of.repeated_ns,
+        of.seen,
+        of.seen_ns,
+        of.unchanged,
+        of.unchanged_ns,
+        of.runs,
+        of.run_calls,
+        of.run_ns,
+        of.longest_run,
+        of.cost.sized,
+        of.cost.items.into(),
+    ]
+}
+
+fn held_row(((lock, site, _), name): ((u32, u32, u32), u32), of: &Held) -> [u64; HELD.len()] {
+    let [lock, site, name] = [lock, site, name].map(u64::from);
+    [lock, site, name, of.calls, of.ns, of.holds, of.most]
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+#[pyo3(signature = (paths, least=5))]
+pub fn ctrace_calls<'py>(
+    py: Python<'py>,
+    paths: Vec<PathBuf>,
+    least: u64,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (trace, mut calls, mut held) = interruptible(py, |go_on| {
+        let trace = Trace::open(&paths)?;
+        let mut sink = Calls::new(&trace, least);
+        tell(&trace, &mut sink, go_on)?;
+        let calls: Vec<_> = sink.called.drain().collect();
+        let held: Vec<_> = sink.held.drain().collect();
+        Ok((trace, calls, held))
+    })?;
+    // Tables of hashes have no order; the same trace gives the same answer.
+    calls.sort_unstable_by_key(|one| one.0);
+    held.sort_unstable_by_key(|one| one.0);
+    let text = |place: u64| trace.names.text(place as u32);
+    let rows: Vec<_> = calls.iter().map(|(key, of)| row(*key, of)).collect();
+    let shown = table(py, &CALLS, &[0, 1], &rows, text)?;
+    let lines: Vec<_> = calls
+        .iter()
+        .map(|(_, of)| of.cost.line().unwrap_or((f64::NAN, f64::NAN)))
+        .collect();
+    shown.set_item("fixed_ns", lines.iter().map(|l| l.0).collect::<Vec<_>>())?;
+    shown.set_item("each_ns", lines.iter().map(|l| l.1).collect::<Vec<_>>())?;
+    let rows: Vec<_> = held.iter().map(|(key, of)| held_row(*key, of)).collect();
+    let dict = PyDict::new(py);
+    dict.set_item("calls", shown)?;
+    dict.set_item("held", table(py, &HELD, &[0, 1, 2], &rows, text)?)?;
+    Ok(dict)
+}
