@@ -37,7 +37,7 @@ pub(crate) fn interruptible<T: Send>(
 }
 
 /// Counts of what could not be used, by name.
-fn told<'py>(
+pub(crate) fn told<'py>(
     py: Python<'py>,
     trace: &Trace,
     unbalanced: Unbalanced,

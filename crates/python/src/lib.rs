@@ -8,6 +8,7 @@ mod columns;
 mod ctrace;
 mod ctrace_lanes;
 mod errors;
+mod hunt;
 mod hunt_calls;
 mod pace;
 mod spawn;
@@ -40,6 +41,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pace::pace, module)?)?;
     module.add_function(wrap_pyfunction!(ctrace::ctrace_export, module)?)?;
     module.add_function(wrap_pyfunction!(ctrace::ctrace_summary, module)?)?;
+    module.add_function(wrap_pyfunction!(hunt::ctrace_hunt, module)?)?;
     module.add_function(wrap_pyfunction!(hunt_calls::ctrace_calls, module)?)?;
     trace::register(module)
 }

@@ -16,7 +16,7 @@ pub mod format;
 pub mod lane;
 mod local;
 pub mod merge;
-mod mixed;
+pub(crate) mod mixed;
 pub mod occupancy;
 pub mod perfetto;
 mod perfetto_tracks;

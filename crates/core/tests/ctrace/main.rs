@@ -1,5 +1,6 @@
 //! The reader of trace files against files made chunk by chunk: right ones, torn ones and hostile ones.
 #![allow(clippy::unwrap_used)]
+mod blame;
 mod calls;
 mod meaning;
 mod reading;

@@ -1,0 +1,185 @@
+//! The one reading of the events on which all of a hunt rests.
+use super::blame::Blame;
+use super::choice::Choice;
+use super::jobs::{Job, Jobs};
+use super::links::Links;
+use super::stacks::Stacks;
+use super::totals::Totals;
+use crate::Result;
+use crate::ctrace::format::Event;
+use crate::ctrace::merge::Untold;
+use crate::ctrace::reader::Trace;
+use crate::ctrace::spans::{self, At, Ending, Sink, Title, Unbalanced, tell};
+
+/// What was found.
+pub struct Found<'t> {
+    /// Who waited for whom.
+    pub blame: Blame<'t>,
+    /// Spans.
+    pub totals: Totals<'t>,
+    /// In the order of their begin.
+    pub jobs: Vec<Job>,
+    /// That were too many to be told apart.
+    pub more_jobs: u64,
+    /// What went from track to track.
+    pub links: Links,
+    /// First and last event.
+    pub period: (u64, u64),
+    /// What did not fit together.
+    pub unbalanced: Unbalanced,
+    /// What could not be used.
+    pub untold: Untold,
+}
+
+/// Reads all events.
+///
+/// # Errors
+/// Of [`tell`].
+pub fn find<'t>(
+    trace: &'t Trace,
+    choice: &'t Choice,
+    go_on: impl FnMut() -> Result<()>,
+) -> Result<Found<'t>> {
+    let mut sink = Hearing {
+        stacks: Stacks::new(trace),
+        blame: Blame::new(trace),
+        totals: Totals::new(trace),
+        jobs: Jobs::new(trace, choice),
+        links: Links::default(),
+        first_ns: None,
+        last_ns: vec![0; trace.tracks.len()],
+    };
+    let (unbalanced, untold) = tell(trace, &mut sink, go_on)?;
+    let Hearing { blame, totals, jobs, mut links, first_ns, last_ns, .. } = sink;
+    let (jobs, more_jobs) = jobs.finish(&mut links, |track| last_ns[track as usize]);
+    let period = (first_ns.unwrap_or_default(), last_ns.iter().copied().max().unwrap_or_default());
+    Ok(Found { blame, totals, jobs, more_jobs, links, period, unbalanced, untold })
+}
+
+/// Passes on what it hears, each part before or after the stacks change as it needs.
+struct Hearing<'t> {
+    stacks: Stacks<'t>,
+    blame: Blame<'t>,
+    totals: Totals<'t>,
+    jobs: Jobs<'t>,
+    links: Links,
+    first_ns: Option<u64>,
+    last_ns: Vec<u64>,
+}
+
+impl Hearing<'_> {
+    fn hears(&mut self, at: At, track: u32) {
+        self.first_ns.get_or_insert(at.ns);
+        self.last_ns[track as usize] = at.ns;
+    }
+}
+
+impl Sink for Hearing<'_> {
+    fn begin(&mut self, at: At, track: u32, what: Title, told: Option<u32>, details: &[Event]) -> Result<()> {
+        self.hears(at, track);
+        self.blame.turns(&self.stacks, track, at.ns);
+        let depth = self.stacks.depth(track);
+        if let Title::Wait(lock) = what {
+            self.blame.wait_begins(&self.stacks, lock, self.stacks.span(track), told, at.ns);
+            self.jobs.wait_begins(&mut self.links, track, lock, depth, at.ns);
+        }
+        self.stacks.push(at, track, what, told, details);
+        if let Title::Span(name) = what {
+            self.totals.begins(track, name);
+            self.jobs.span_begins(track, name, depth + 1, at.ns);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, at: At, track: u32, _: Title, how: Ending, _: &[Event]) -> Result<()> {
+        self.hears(at, track);
+        self.blame.turns(&self.stacks, track, at.ns);
+        let Some((open, off)) = self.stacks.pop(at.ns, track) else { return Ok(()) };
+        match open.what {
+            Title::Wait(lock) => {
+                let victim = self.stacks.span(track);
+                self.blame.wait_ends(&self.stacks, lock, victim, open.told, (open.began, at.ns));
+            }
+            Title::Span(_) => self.totals.ends(track, &open, off, at.ns),
+        }
+        self.jobs.ends(&mut self.links, track, self.stacks.depth(track), how, at.ns);
+        Ok(())
+    }
+
+    fn stint_begin(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
+        self.hears(at, track);
+        self.stacks.runs(at.ns, track, thread);
+        Ok(())
+    }
+
+    fn stint_end(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
+        self.hears(at, thread);
+        self.stacks.runs(at.ns, thread, track);
+        Ok(())
+    }
+
+    fn instant(&mut self, at: At, track: u32, _: u32, _: &[Event]) -> Result<()> {
+        self.hears(at, track);
+        Ok(())
+    }
+
+    fn flow(&mut self, at: At, track: u32, name: u32, id: u64, received: bool) -> Result<()> {
+        self.hears(at, track);
+        if !received {
+            let job = self.jobs.sends(track);
+            self.links.send(name, id, track, job, at.ns);
+            self.blame.turns(&self.stacks, track, at.ns);
+            self.stacks.sent(track);
+        } else if let Some(link) = self.links.receive(name, id, track, at.ns) {
+            self.jobs.arrives(&mut self.links, link, self.stacks.depth(track), at.ns);
+        }
+        Ok(())
+    }
+
+    fn passed(&mut self, at: At, track: u32, lock: u32, told: Option<u32>) -> Result<()> {
+        self.hears(at, track);
+        self.blame.turns(&self.stacks, track, at.ns);
+        if let Some(before) = self.stacks.passed(track, lock, told) {
+            self.blame.passed(&self.stacks, lock, self.stacks.span(track), (before, told), at.ns);
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, at: At, track: u32, queue: u32, _: u32, got: bool) -> Result<()> {
+        self.hears(at, track);
+        if got {
+            let link = self.links.got(queue, track, at.ns);
+            self.jobs.arrives(&mut self.links, link, self.stacks.depth(track), at.ns);
+        } else {
+            let job = self.jobs.sends(track);
+            if let Some(link) = self.links.put(queue, track, job, at.ns) {
+                self.jobs.known(&self.links, link);
+            }
+        }
+        Ok(())
+    }
+
+    fn hold_begin(&mut self, at: At, lock: u32, lane: u32, holder: u32) -> Result<()> {
+        self.hears(at, holder);
+        self.blame.hold_begins(&self.stacks, lock, lane, holder, at.ns);
+        Ok(())
+    }
+
+    fn hold_end(&mut self, at: At, lock: u32, lane: u32, holder: u32, _: Ending) -> Result<()> {
+        self.hears(at, holder);
+        self.blame.hold_ends(&self.stacks, lock, lane, holder, at.ns);
+        Ok(())
+    }
+
+    fn job_begin(&mut self, at: At, track: u32, job: spans::Job, _: &[Event]) -> Result<()> {
+        self.hears(at, track);
+        self.jobs.mark_begins(at.file, track, job, at.ns);
+        Ok(())
+    }
+
+    fn job_end(&mut self, at: At, track: u32, job: spans::Job, how: Ending) -> Result<()> {
+        self.hears(at, track);
+        self.jobs.mark_ends(at.file, track, job, how, at.ns);
+        Ok(())
+    }
+}

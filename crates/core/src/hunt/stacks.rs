@@ -1,0 +1,212 @@
+//! What is open on each track, and what the track is at.
+use crate::ctrace::format::{Event, event};
+use crate::ctrace::reader::Trace;
+use crate::ctrace::spans::{At, Title};
+
+const KIND_BITS: u32 = 29;
+/// Nothing on record.
+pub const NONE: u32 = u32::MAX;
+
+/// What a track is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// In no span. Its id is 0, or the name of the track where that is asked for.
+    Track,
+    /// In a span, by its name.
+    Span,
+    /// In a call that leaves the process, by its name: waiting for the answer, or about to.
+    Remote,
+    /// Waiting for a lock, condition or queue, by its number.
+    Wait,
+    /// In a span, while another runs on its thread.
+    Off,
+    /// In a span, ready to run and without a CPU.
+    Cpu,
+    /// There is no track: nobody.
+    Nobody,
+}
+
+const KINDS: [Kind; 7] =
+    [Kind::Track, Kind::Span, Kind::Remote, Kind::Wait, Kind::Off, Kind::Cpu, Kind::Nobody];
+
+/// Kind and id in four bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct State(u32);
+
+impl State {
+    /// In no span.
+    pub const NOTHING: Self = Self(0);
+
+    /// Ids have 29 bits: more names than that do not fit into memory.
+    pub const fn new(kind: Kind, id: u32) -> Self {
+        Self((kind as u32) << KIND_BITS | id & ((1 << KIND_BITS) - 1))
+    }
+
+    /// What it is.
+    pub const fn kind(self) -> Kind {
+        KINDS[(self.0 >> KIND_BITS) as usize % KINDS.len()]
+    }
+
+    /// A name, or a lock.
+    pub const fn id(self) -> u32 {
+        self.0 & ((1 << KIND_BITS) - 1)
+    }
+}
+
+/// A span or wait that has not ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Open {
+    /// What.
+    pub what: Title,
+    /// When.
+    pub began: u64,
+    /// Of a wait: the track that is waited for, as far as it is known.
+    pub told: Option<u32>,
+    /// Of kind remote.
+    pub remote: bool,
+    /// Time of spans and waits inside.
+    pub inner_ns: u64,
+    /// How long the track had not run when it began, and how much of it since was of spans inside.
+    pub off_before: u64,
+    /// As above.
+    pub inner_off: u64,
+}
+
+#[derive(Debug, Default)]
+struct OnTrack {
+    open: Vec<Open>,
+    /// Calls that leave the process, by name, and whether their message was sent.
+    remote: Vec<(u32, bool)>,
+    off_since: Option<u64>,
+    off_ns: u64,
+}
+
+/// Of all tracks.
+pub struct Stacks<'t> {
+    trace: &'t Trace,
+    tracks: Vec<OnTrack>,
+    remote: Option<(u32, u32)>,
+}
+
+impl<'t> Stacks<'t> {
+    /// Nothing is open.
+    pub fn new(trace: &'t Trace) -> Self {
+        let mut tracks = Vec::new();
+        tracks.resize_with(trace.tracks.len(), OnTrack::default);
+        Self { trace, tracks, remote: trace.names.find("kind").zip(trace.names.find("remote")) }
+    }
+
+    /// It begins.
+    pub fn push(&mut self, at: At, track: u32, what: Title, told: Option<u32>, details: &[Event]) {
+        let trace = self.trace;
+        let is_remote = |detail: &Event| {
+            detail.kind() == event::ARG
+                && self.remote
+                    == Some((trace.name(at.file, detail.id()), trace.name(at.file, detail.value())))
+        };
+        let remote = matches!(what, Title::Span(_)) && details.iter().any(is_remote);
+        let on = &mut self.tracks[track as usize];
+        if let Title::Span(name) = what
+            && remote
+        {
+            on.remote.push((name, false));
+        }
+        let off_before = on.off(at.ns);
+        on.open.push(Open { what, began: at.ns, told, remote, inner_ns: 0, off_before, inner_off: 0 });
+    }
+
+    /// What was begun last ends: it, and of its time how much the track did not run.
+    pub fn pop(&mut self, ns: u64, track: u32) -> Option<(Open, u64)> {
+        let on = &mut self.tracks[track as usize];
+        let open = on.open.pop()?;
+        if open.remote {
+            on.remote.pop();
+        }
+        let off = on.off(ns).saturating_sub(open.off_before);
+        if let Some(around) = on.open.last_mut() {
+            around.inner_ns = around.inner_ns.saturating_add(ns.saturating_sub(open.began));
+            around.inner_off = around.inner_off.saturating_add(off);
+        }
+        Some((open, off))
+    }
+
+    /// The wait that is open there goes on for another holder; whom it was for before.
+    pub fn passed(&mut self, track: u32, lock: u32, told: Option<u32>) -> Option<Option<u32>> {
+        let open = self.tracks[track as usize].open.last_mut()?;
+        (open.what == Title::Wait(lock)).then(|| std::mem::replace(&mut open.told, told))
+    }
+
+    /// A message leaves.
+    pub fn sent(&mut self, track: u32) {
+        if let Some(call) = self.tracks[track as usize].remote.last_mut() {
+            call.1 = true;
+        }
+    }
+
+    /// One track runs from now on, instead of the other.
+    pub fn runs(&mut self, ns: u64, on: u32, off: u32) {
+        let running = &mut self.tracks[on as usize];
+        running.off_ns = running.off(ns);
+        running.off_since = None;
+        self.tracks[off as usize].off_since.get_or_insert(ns);
+    }
+
+    /// How many spans and waits are open.
+    pub fn depth(&self, track: u32) -> u32 {
+        self.tracks[track as usize].open.len() as u32
+    }
+
+    /// The innermost span that is open; 0 where none is.
+    pub fn span(&self, track: u32) -> u32 {
+        let open = self.tracks[track as usize].open.iter().rev();
+        open.filter_map(|open| if let Title::Span(name) = open.what { Some(name) } else { None })
+            .next()
+            .unwrap_or(0)
+    }
+
+    /// Whom the wait that is open there is for.
+    pub fn told(&self, track: u32) -> Option<u32> {
+        self.tracks[track as usize].open.last().and_then(|open| open.told)
+    }
+
+    /// What the track is at. Who waits for a condition or an item inside a call whose message was sent waits for the
+    /// answer.
+    pub fn state(&self, track: u32) -> State {
+        let on = &self.tracks[track as usize];
+        let Some(open) = on.open.last() else { return State::NOTHING };
+        let call = on.remote.last().filter(|call| call.1);
+        match (open.what, call) {
+            (Title::Wait(lock), call) => match call {
+                Some(&(name, _)) if !self.trace.locks[lock as usize].is_held() => {
+                    State::new(Kind::Remote, name)
+                }
+                _ => State::new(Kind::Wait, lock),
+            },
+            (Title::Span(name), _) if open.remote => State::new(Kind::Remote, name),
+            (Title::Span(_), Some(&(name, _))) => State::new(Kind::Remote, name),
+            (Title::Span(name), None) if on.off_since.is_some() => State::new(Kind::Off, name),
+            (Title::Span(name), None) => State::new(Kind::Span, name),
+        }
+    }
+}
+
+impl OnTrack {
+    /// How long it has not run while it was open.
+    fn off(&self, ns: u64) -> u64 {
+        self.off_ns.saturating_add(self.off_since.map_or(0, |since| ns.saturating_sub(since)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_keeps_its_two_parts_apart() {
+        for kind in KINDS {
+            let state = State::new(kind, (1 << KIND_BITS) - 1);
+            assert_eq!((state.kind(), state.id()), (kind, (1 << KIND_BITS) - 1));
+        }
+        assert_eq!((State::NOTHING.kind(), State::NOTHING.id()), (Kind::Track, 0));
+    }
+}

@@ -1,0 +1,106 @@
+//! What a trace says of contention: `ctrace_hunt`.
+use std::path::PathBuf;
+
+use contend_core::ctrace::merge::Untold;
+use contend_core::ctrace::reader::Trace;
+use contend_core::ctrace::spans::Unbalanced;
+use contend_core::hunt::choice::{How, choose};
+use contend_core::hunt::events::find;
+use contend_core::hunt::tables::{Column, Table, tables};
+use contend_core::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::columns::column;
+use crate::ctrace::{interruptible, told};
+
+/// What is left when the events have been read.
+struct Hunted {
+    trace: Trace,
+    tables: Vec<Table>,
+    how: How,
+    names: Vec<String>,
+    more_jobs: u64,
+    unfollowed: u64,
+    period: (u64, u64),
+    unbalanced: Unbalanced,
+    untold: Untold,
+}
+
+/// Reads the trace once, and before that once more where it must be found out what its jobs are.
+fn hunt(
+    paths: &[PathBuf],
+    pattern: Option<&str>,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<Hunted> {
+    let trace = Trace::open(paths)?;
+    let choice = choose(&trace, pattern, &mut *go_on)?;
+    let found = find(&trace, &choice, go_on)?;
+    if let Some(pattern) = pattern.filter(|_| found.jobs.is_empty()) {
+        return Err(Error::invalid(
+            format!("no span and no job of this trace is called '{pattern}'"),
+            "contend report TRACE shows their names; * stands for any text",
+        ));
+    }
+    let mut names: Vec<u32> = found.jobs.iter().map(|job| job.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let names = names
+        .iter()
+        .map(|&name| trace.names.text(name).to_owned())
+        .collect();
+    let tables = tables(&trace, &found);
+    let how = choice.how;
+    let (more_jobs, unfollowed) = (found.more_jobs, found.links.unfollowed);
+    let (period, unbalanced, untold) = (found.period, found.unbalanced, found.untold);
+    Ok(Hunted {
+        tables,
+        how,
+        names,
+        more_jobs,
+        unfollowed,
+        period,
+        unbalanced,
+        untold,
+        trace,
+    })
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+#[pyo3(signature = (paths, jobs=None))]
+pub fn ctrace_hunt<'py>(
+    py: Python<'py>,
+    paths: Vec<PathBuf>,
+    jobs: Option<&str>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let hunted = interruptible(py, |go_on| hunt(&paths, jobs, go_on))?;
+    let dict = PyDict::new(py);
+    let told = told(py, &hunted.trace, hunted.unbalanced, hunted.untold)?;
+    told.set_item("more_jobs", hunted.more_jobs)?;
+    told.set_item("unfollowed", hunted.unfollowed)?;
+    dict.set_item("told", told)?;
+    dict.set_item("boot_ns", hunted.trace.boot_ns)?;
+    dict.set_item("begin_ns", hunted.period.0)?;
+    dict.set_item("end_ns", hunted.period.1)?;
+    dict.set_item("how", hunted.how.word())?;
+    dict.set_item("names", hunted.names)?;
+    let tables = PyDict::new(py);
+    for table in &hunted.tables {
+        let columns = PyDict::new(py);
+        for (name, values) in &table.columns {
+            match values {
+                Column::Numbers(all) => {
+                    columns.set_item(name, column(py, all.iter().map(|&n| n as u64))?)?
+                }
+                Column::Texts(texts, places) => {
+                    let places = column(py, places.iter().map(|&place| place.into()))?;
+                    columns.set_item(name, (texts, places))?;
+                }
+            }
+        }
+        tables.set_item(table.name, columns)?;
+    }
+    dict.set_item("tables", tables)?;
+    Ok(dict)
+}

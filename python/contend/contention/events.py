@@ -1,0 +1,170 @@
+"""The events of traces as tables: jobs, where their time went, and who waited for whom. Made by native code in one
+reading (two, where it must first be found out what the jobs are), whatever the trace's length in bounded memory.
+
+The tables and their columns are in docs/reference/hunt-tables.md; `contend sql TRACE` asks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contend.errors import BadInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Column = npt.NDArray[np.int64] | npt.NDArray[np.object_]
+
+TABLES = ("jobs", "locks", "waits", "blame", "spans")
+
+_CHOSEN = {
+    "mark": "marked as jobs",
+    "pattern": "named by the pattern",
+    "served": "spans that answer to somebody who is not on record",
+    "outermost": "outermost spans of the name that most time is in",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of one length: int64, and texts as objects. Arrow libraries take it as it is (`pyarrow.table(it)`).
+
+    >>> import numpy as np
+    >>> table = Table({"name": np.array(["a", "b"], dtype=object), "ns": np.array([1, 2])})
+    >>> len(table), table["ns"].sum().item(), table.to_pylist()[1]
+    (2, 3, {'name': 'b', 'ns': 2})
+    """
+
+    columns: Mapping[str, Column]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, column: str) -> Any:
+        return self.columns[column]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows."""
+        return len(self)
+
+    @property
+    def column_names(self) -> list[str]:
+        """In order."""
+        return list(self.columns)
+
+    def column(self, name: str) -> Any:
+        """A column as a numpy array."""
+        return self.columns[name]
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        """Columns as lists."""
+        return {name: values.tolist() for name, values in self.columns.items()}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Row after row."""
+        lists = self.to_pydict()
+        for row in zip(*lists.values(), strict=True):
+            yield dict(zip(lists, row, strict=True))
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """All rows."""
+        return list(self.rows())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The Arrow PyCapsule interface, by DuckDB: https://arrow.apache.org/docs/format/CDataInterface."""
+        import duckdb
+
+        with duckdb.connect() as connection:
+            connection.register("it", dict(self.columns))
+            return connection.table("it").__arrow_c_stream__(requested_schema)
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """What was read. Each table is an attribute too: `events.jobs`.
+
+    `how` says what made something a job (mark, pattern, served, outermost), `names` are those of the jobs; the period is
+    in ns of CLOCK_MONOTONIC, `began_ns` when that clock began, since 1970 (0: unknown); `told` counts what could not be
+    used (`contend.report.trace_export.notes` makes sentences of it).
+    """
+
+    tables: Mapping[str, Table]
+    how: str
+    names: tuple[str, ...]
+    begin_ns: int
+    end_ns: int
+    began_ns: int
+    told: Mapping[str, Any] = field(repr=False)
+
+    def __getattr__(self, name: str) -> Table:
+        if name in TABLES:
+            return self.tables[name]
+        raise AttributeError(name)
+
+    @property
+    def chosen(self) -> str:
+        """What the jobs are, in a sentence."""
+        if not len(self.jobs):
+            return "no jobs: nothing is marked as one, and no span is outermost"
+        listed = ", ".join(self.names[:5]) + (f" and {len(self.names) - 5} more" if self.names[5:] else "")
+        return f"{len(self.jobs):,} jobs ({listed}): {_CHOSEN[self.how]}"
+
+    def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Column names and rows of a query over the tables. Raises BadInput for wrong SQL."""
+        import duckdb
+
+        connection = duckdb.connect()
+        try:
+            for name, table in self.tables.items():
+                connection.register(name, dict(table.columns))
+            result = connection.execute(sql)
+            return [d[0] for d in result.description or []], result.fetchall()
+        except duckdb.Error as error:
+            raise BadInput(
+                f"DuckDB refused the query: {str(error).splitlines()[0]}",
+                hint=f"tables: {', '.join(self.tables)}; `describe jobs` shows columns",
+            ) from error
+        finally:
+            connection.close()
+
+
+def read(paths: str | Path | Sequence[str | Path], jobs: str | None = None) -> Events:
+    """Read traces: files, and directories of them.
+
+    `jobs` is a pattern for the names of spans and marks that are jobs: `*` stands for any text, `?` for a character; the
+    outermost on a track counts. Without it they are what is marked as a job (`contend.trace.job`, a request that is
+    served); else spans that answer to somebody who is not on record; else the outermost spans of the name that most time
+    is in. `Events.chosen` says so. Raises BadInput where there is no trace, or nothing of that name; HostFailed.
+    """
+    from contend import _native
+
+    of = [paths] if isinstance(paths, str | Path) else paths
+    found = _native.ctrace_hunt([str(path) for path in of], jobs)
+    tables = {
+        name: Table({column: _column(values) for column, values in columns.items()})
+        for name, columns in found["tables"].items()
+    }
+    return Events(
+        tables=tables,
+        how=found["how"],
+        names=tuple(found["names"]),
+        begin_ns=found["begin_ns"],
+        end_ns=found["end_ns"],
+        began_ns=found["boot_ns"],
+        told=found["told"],
+    )
+
+
+def _column(values: bytes | tuple[list[str], bytes]) -> Column:
+    import numpy as np
+
+    if isinstance(values, bytes):
+        return np.frombuffer(values, dtype="<i8")
+    texts, places = values
+    all_texts: npt.NDArray[np.object_] = np.array([*texts, ""], dtype=object)
+    return all_texts.take(np.frombuffer(places, dtype="<i8"))

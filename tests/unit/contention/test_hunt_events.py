@@ -1,0 +1,104 @@
+"""The tables of a hunt: of real threads with a known truth, in the forms that others take."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contend.contention.events import TABLES, Events, read
+from contend.errors import BadInput
+
+PROGRAM = """
+import sys, threading, time
+from contend import trace
+trace.start(sys.argv[1], clock="monotonic", overflow="block")
+lock, work = trace.Lock(name="L"), trace.Queue(name="work")
+held, told = threading.Event(), threading.Event()
+def worker():
+    while (item := work.get()) is not None:
+        with trace.span("serve"):
+            time.sleep(0.02)
+            item.set()
+def slow():
+    with trace.job("boot", server="a"), lock, trace.span("hold"):
+        held.set()
+        told.wait()
+        time.sleep(0.05)
+def victim():
+    with trace.job("boot", server="b"), trace.span("claim"):
+        held.wait()
+        told.set()
+        with lock:
+            done = threading.Event()
+            work.put(done)
+            done.wait()
+threads = [threading.Thread(target=f, name=f.__name__) for f in (worker, slow, victim)]
+for thread in threads: thread.start()
+for thread in threads[1:]: thread.join()
+work.put(None)
+threads[0].join()
+trace.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("hunt") / "trace"
+    subprocess.run([sys.executable, "-c", PROGRAM, str(directory)], check=True)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def events(trace: Path) -> Events:
+    return read(trace)
+
+
+def test_what_is_marked_is_a_job_and_what_a_worker_does_for_it_is_its_too(events: Events) -> None:
+    jobs = {row["track"]: row for row in events.jobs.rows()}
+    assert sorted(jobs) == ["slow", "victim"]
+    assert {row["how"] for row in jobs.values()} == {"mark"} and events.how == "mark"
+    assert jobs["slow"]["elsewhere_ns"] == 0
+    assert 20e6 <= jobs["victim"]["elsewhere_ns"] < jobs["victim"]["end_ns"] - jobs["victim"]["begin_ns"]
+    assert events.chosen == "2 jobs (boot): marked as jobs"
+
+
+def test_waits_are_charged_to_what_the_holder_did_and_rows_add_up(events: Events) -> None:
+    [lock] = [row for row in events.locks.rows() if row["name"] == "L"]
+    assert (lock["kind"], lock["waits"], lock["holds"]) == ("lock", 1, 2)
+    blame = [row for row in events.blame.rows() if row["lock"] == lock["lock"]]
+    assert {row["victim"] for row in blame} == {"claim"}
+    by_hold = sum(row["ns"] for row in blame if (row["doing"], row["culprit"]) == ("span", "hold"))
+    assert by_hold >= 0.9 * lock["wait_ns"] >= 0.9 * 45e6
+    assert events.blame["ns"].sum() == events.waits["ns"].sum() == events.locks["wait_ns"].sum()
+
+
+def test_jobs_are_spans_of_a_name_if_asked_for(trace: Path) -> None:
+    events = read([trace], jobs="s?rv*")
+    assert [(row["name"], row["how"], row["track"]) for row in events.jobs.rows()] == [
+        ("serve", "pattern", "worker")
+    ]
+    with pytest.raises(BadInput, match="called 'nothing'"):
+        read(trace, jobs="nothing")
+
+
+def test_tables_can_be_asked_in_sql_and_taken_by_arrow_libraries(events: Events) -> None:
+    columns, rows = events.query("select name, count(*) as n from jobs group by name")
+    assert (columns, rows) == (["name", "n"], [("boot", 2)])
+    with pytest.raises(BadInput) as refused:
+        events.query("select nothing from jobs")
+    assert "blame" in str(refused.value.hint)
+    assert "arrow_array_stream" in repr(events.jobs.__arrow_c_stream__())
+
+
+def test_every_column_is_in_the_reference(events: Events) -> None:
+    text = (Path(__file__).parents[3] / "docs/reference/hunt-tables.md").read_text()
+    sections = {part.split("\n", 1)[0]: part for part in text.split("\n## ")[1:]}
+    assert list(sections) == list(TABLES) == list(events.tables)
+    for name, table in events.tables.items():
+        first = re.findall(r"^\| (.+?) \|", sections[name], re.M)[1:]
+        listed = [column for cell in first for column in cell.split(", ")]
+        assert listed == table.column_names, name
