@@ -101,6 +101,12 @@ class Line:
     def value_at(self, jobs: float) -> float:
         return float(self._beta[0] + self._beta[1] * jobs)
 
+    def mean_at(self, jobs: float) -> Estimate:
+        """Where the line itself is there, whatever one storm does."""
+        x, value = np.array([1.0, jobs]), self.value_at(jobs)
+        half = self._t * math.sqrt(float(x @ self._covariance @ x))
+        return Estimate(value, value - half, value + half, self.unit, self.n, self.level, METHOD, "level")
+
     def at(self, jobs: float, furthest: float = FURTHEST) -> Estimate:
         """What one more storm of so many jobs would measure: a prediction interval over storms.
 
@@ -196,10 +202,13 @@ class Line:
 METHOD = "straight line by relative least squares over storms, Student's t"
 
 
-def line(points: Sequence[tuple[float, float]], unit: str, level: float = 0.95) -> Line:
+def line(
+    points: Sequence[tuple[float, float]], unit: str, level: float = 0.95, *, part_of: Line | None = None
+) -> Line:
     """The straight line through (jobs, value) of each storm, values ≥ 0.
 
-    Errors are taken as a part of the fitted value (iteratively reweighted). Raises BadInput for fewer than three
+    Errors are taken as a part of the fitted value (iteratively reweighted), or of that of `part_of`, a line through
+    the same storms: the lines of all parts of a whole then add up to its own. Raises BadInput for fewer than three
     storms, or storms of one size.
 
     >>> fitted = line([(4, 30.0), (8, 50.5), (16, 90.0), (32, 169.0)], "ms")
@@ -218,22 +227,33 @@ def line(points: Sequence[tuple[float, float]], unit: str, level: float = 0.95) 
     if not (np.isfinite(values).all() and (values >= 0).all() and (jobs > 0).all()):
         raise BadInput("a storm with a value or a number of jobs that is none", hint="values ≥ 0, jobs ≥ 1")
     design = np.column_stack([np.ones_like(jobs), jobs])
-    floor = max(_FLOOR * float(values.max()), 1e-12)
-    scale = np.maximum(values, floor)
-    beta: Floats = np.zeros(2)
-    for _ in range(_ROUNDS):
-        before = beta
-        beta = np.asarray(
-            np.linalg.lstsq(design / scale[:, None], values / scale, rcond=None)[0], dtype=np.float64
-        )
-        scale = np.maximum(design @ beta, floor)
-        if np.allclose(beta, before, rtol=1e-10, atol=0):
-            break
+    if part_of is None:
+        beta, scale = _reweighted(design, values)
+    else:
+        scale = part_of._scale
+        beta = _least_squares(design, values, scale)
     residuals = (values - design @ beta) / scale
     relative = math.sqrt(float(residuals @ residuals) / (len(values) - 2))
     weighted = design / scale[:, None]
     covariance = np.asarray(relative**2 * np.linalg.inv(weighted.T @ weighted), dtype=np.float64)
     return Line(jobs, values, unit, level, beta, scale, covariance, relative)
+
+
+def _reweighted(design: Floats, values: Floats) -> tuple[Floats, Floats]:
+    floor = max(_FLOOR * float(values.max()), 1e-12)
+    beta, scale = np.zeros(2), np.maximum(values, floor)
+    for _ in range(_ROUNDS):
+        before = beta
+        beta = _least_squares(design, values, scale)
+        scale = np.maximum(design @ beta, floor)
+        if np.allclose(beta, before, rtol=1e-10, atol=0):
+            break
+    return beta, scale
+
+
+def _least_squares(design: Floats, values: Floats, scale: Floats) -> Floats:
+    found, *_ = np.linalg.lstsq(design / scale[:, None], values / scale, rcond=None)
+    return np.asarray(found, dtype=np.float64)
 
 
 def _crossing(f: Callable[[float], float], low: float, high: float) -> float:

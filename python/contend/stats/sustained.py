@@ -347,5 +347,5 @@ def choose(points: Sequence[tuple[float, float]], load: Load) -> Choice:
     if not errors:
         return Choice("none", "; ".join(refused))
     best = min(errors, key=lambda name: abs(errors[name]))
-    held = ", ".join(f"{name} {error:+.0%}" for name, error in errors.items())
+    held = ", ".join(f"{name} {100 * error:+.0f} %" for name, error in errors.items())
     return Choice(best, "; ".join([f"error at N = {largest:g}, held out: {held}", *refused]))

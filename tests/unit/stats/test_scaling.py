@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import heapq
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,3 +151,9 @@ def test_the_load_is_recognised_from_jobs() -> None:
     assert load_of(starts.ravel(), ends.ravel()) == "sustained"
     assert load_of([0, 0, 100, 100, 100], [50, 60, 150, 160, 170]) == "unclear"
     assert load_of([0], [1]) == "unclear"
+
+
+def test_the_examples_on_the_page_are_true() -> None:
+    page = Path(__file__).parents[3] / "docs" / "concepts" / "scaling.md"
+    result = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert result.attempted >= 8 and result.failed == 0

@@ -1,0 +1,197 @@
+"""Pictures of storms of several sizes: the batch law with its intervals and every storm, and what a job's time goes to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from contend.contention.scaling import Growth, Scaling
+from contend.contention.scaling_findings import duration
+from contend.report.plotkit import Plot, Spec, axis_format, chart
+from contend.report.theme import series_colours, var
+from contend.stats.scaling import FURTHEST, Line
+from contend.units import NS_PER_S, format_duration
+
+HEIGHT = 260
+PARTS = 7  # lines of parts, the rest of a job in one more
+_STEPS = 40  # of a band's edge
+_UNITS = ((NS_PER_S, "s"), (NS_PER_S // 1000, "ms"), (1000, "µs"))
+_REST = "everything else"
+
+
+def scaling_plots(of: Scaling) -> list[Plot]:
+    """The law, and the parts of a mean job."""
+    return [_law(of), _parts(of)]
+
+
+def _unit(most_ns: float) -> tuple[int, str]:
+    return next((unit for unit in _UNITS if most_ns >= unit[0]), _UNITS[-1])
+
+
+def _end(of: Scaling) -> float:
+    """How far the axis of N goes: a little beyond what was measured, or to where the limit breaks."""
+    end = 1.25 * of.sizes[-1]
+    broken = [told.value for told in of.breaks.values() if told.verdict != "refused"]
+    return min(max([end, *(1.1 * n for n in broken)]), FURTHEST * of.sizes[-1])
+
+
+def _law(of: Scaling) -> Plot:
+    end = _end(of)
+    size, unit = _unit(max(line.value_at(end) for line in of.law.lines.values()))
+    colours = series_colours(list(of.law.lines))
+    points: list[dict[str, Any]] = [
+        {
+            "n": storm.jobs,
+            "v": getattr(storm.times, f"{name}_ns") / size,
+            "colour": colours[name],
+            "say": _say(storm, name),
+        }
+        for storm in of.storms
+        for name in of.law.lines
+    ]
+    y = _y(unit, "time of a storm", [p["v"] for p in points])
+    layers = [
+        *(_band(line, end, size, colours[name], y) for name, line in of.law.lines.items()),
+        *(_straight(line, end, size, colours[name], y) for name, line in of.law.lines.items()),
+        _dots(y),
+        *_limit(of, size, y),
+    ]
+    caption = (
+        "Every point is a storm; lines are the batch law, bands where one more storm is to be expected "
+        f"({100 * of.law.median.level:.0f} %). The lines begin at the start-up and rise by what each extra job adds."
+    )
+    if of.limit_ns is not None:
+        caption += f" Dashed: the limit, {format_duration(of.limit_ns)}."
+    table = tuple(
+        (name, duration(line.start), duration(line.slope), _checked(line))
+        for name, line in of.law.lines.items()
+    )
+    headers = ("of the jobs", "start", "per extra job", "largest N, held out: predicted, measured")
+    return Plot(
+        "scaling", "scaling", "The storm by its number of jobs", caption,
+        _chart(layers, points, end), colours, headers, table,
+    )  # fmt: skip
+
+
+def _checked(line: Line) -> str:
+    check = line.check
+    if check is None:
+        return "not checked"
+    return f"{duration(check.predicted)}, {format_duration(check.measured)} ({100 * check.error:+.0f} %)"
+
+
+def _say(storm: Any, name: str) -> str:
+    value = getattr(storm.times, f"{name}_ns")
+    return f"{name} of {storm.jobs} jobs: {format_duration(value)} ({storm.source})"
+
+
+def _parts(of: Scaling) -> Plot:
+    shown = [growth for growth in of.parts if growth.line.slope.value > 0][:PARTS]
+    names = [growth.key.words for growth in shown]
+    colours = {**series_colours(names), _REST: var("alone")}
+    end = 1.05 * of.sizes[-1]
+    size, unit = _unit(max(storm.mean_ns for storm in of.storms))
+    keys = {growth.key for growth in shown}
+    points: list[dict[str, Any]] = []
+    for storm in of.storms:
+        values = {growth.key.words: storm.parts.get(growth.key, 0.0) for growth in shown}
+        values[_REST] = sum(ns for key, ns in storm.parts.items() if key not in keys)
+        points += [
+            {
+                "n": storm.jobs,
+                "v": ns / size,
+                "colour": colours[name],
+                "say": f"{name}: {format_duration(ns)} a job",
+            }
+            for name, ns in values.items()
+        ]
+    y = _y(unit, "of a mean job", [p["v"] for p in points])
+    layers = [_straight(g.line, end, size, colours[g.key.words], y) for g in shown]
+    caption = (
+        "What the time of a mean job goes to. The lines of all parts add up to that of the whole; "
+        "steep ones are what stretches as jobs are added."
+    )
+    table = tuple(
+        (g.key.words, duration(g.line.slope), f"{100 * g.share:.0f} %", _stretch(g))
+        for g in of.parts
+        if g.share >= 0.005
+    )
+    headers = ("part", "per extra job", "of the growth", f"N = {of.sizes[-1]} over N = {of.sizes[0]}")
+    return Plot(
+        "scaling-parts", "scaling", "Where the time of a job goes", caption,
+        _chart([*layers, _dots(y)], points, end), colours, headers, table,
+    )  # fmt: skip
+
+
+def _stretch(growth: Growth) -> str:
+    return f"{growth.stretch:.3g} ×" if math.isfinite(growth.stretch) else "from nothing"
+
+
+def _chart(layers: list[Spec], points: list[dict[str, Any]], end: float) -> Spec:
+    spec = chart(HEIGHT, layers, points)
+    for layer in layers:
+        layer["encoding"].setdefault("x", _x(end))
+    return spec
+
+
+def _x(end: float) -> Spec:
+    return {
+        "field": "n",
+        "type": "quantitative",
+        "title": "jobs that begin together (N)",
+        "scale": {"domain": [0, end], "nice": False},
+        "axis": {"grid": False, "tickMinStep": 1},
+    }
+
+
+def _y(unit: str, what: str, values: Sequence[float]) -> Spec:
+    return {
+        "field": "v",
+        "type": "quantitative",
+        "title": f"{what}, {unit}",
+        "scale": {"zero": True, "nice": True},
+        "axis": {"tickCount": 5, "format": axis_format(values)},
+    }
+
+
+def _dots(y: Spec) -> Spec:
+    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    return {
+        "mark": {"type": "point", "filled": True, "size": 45, "opacity": 0.9},
+        "encoding": {"y": y, "color": colour, "tooltip": {"field": "say"}},
+    }
+
+
+def _straight(line: Line, end: float, size: int, colour: str, y: Spec) -> Spec:
+    values = [{"n": n, "v": max(line.value_at(n), 0) / size} for n in (0.0, end)]
+    return {
+        "data": {"values": values},
+        "mark": {"type": "line", "strokeWidth": 2, "color": colour},
+        "encoding": {"y": y},
+    }
+
+
+def _band(line: Line, end: float, size: int, colour: str, y: Spec) -> Spec:
+    values = []
+    for step in range(_STEPS + 1):
+        n = end * step / _STEPS
+        told = line.at(n, furthest=math.inf)
+        values.append({"n": n, "v": max(told.low, 0) / size, "v2": told.high / size})
+    return {
+        "data": {"values": values},
+        "mark": {"type": "area", "opacity": 0.14, "color": colour, "clip": True},
+        "encoding": {"y": y, "y2": {"field": "v2"}},
+    }
+
+
+def _limit(of: Scaling, size: int, y: Spec) -> list[Spec]:
+    if of.limit_ns is None:
+        return []
+    return [
+        {
+            "data": {"values": [{"v": of.limit_ns / size}]},
+            "mark": {"type": "rule", "strokeDash": [6, 4], "color": var("bad"), "clip": True},
+            "encoding": {"y": y, "x": {"value": 0}, "x2": {"value": "width"}},
+        }
+    ]

@@ -1,0 +1,101 @@
+"""What grows with N, on the terminal: the law, its check, what each extra job waits for, what each resource is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from contend.contention.scaling import Scaling
+from contend.contention.scaling_findings import duration
+from contend.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+ROWS = 8
+LEAST = 0.01  # of the growth
+
+
+def print_scaling(of: Scaling, console: Console) -> None:
+    """Four tables: storms, law, parts, resources; what is empty is left out."""
+    from rich.text import Text
+
+    for table in (_law(of), _parts(of), _spans(of), _demands(of)):
+        if table.row_count:
+            console.print(table)
+    for warning in of.law.warnings:
+        console.print(Text(f"note: {warning}", style="yellow"))
+
+
+def _table(title: str, *columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, title=title, title_justify="left", title_style="", pad_edge=False)
+    table.add_column(columns[0], overflow="fold")
+    for column in columns[1:]:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _name(text: str) -> str:
+    """As it is, also where a program calls its spans as rich calls its styles."""
+    from rich.markup import escape
+
+    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+
+
+def _law(of: Scaling) -> Table:
+    sizes = ", ".join(str(n) for n in of.sizes)
+    columns = ("of the jobs", "start-up", "per extra job", "held out: predicted", "measured")
+    table = _table(f"Growth with the number of jobs (N = {sizes}; {len(of.storms)} storms)", *columns)
+    for name, line in of.law.lines.items():
+        check = line.check
+        told = (
+            (duration(check.predicted), f"{format_duration(check.measured)} at N = {check.jobs}")
+            if check
+            else ("", "")
+        )
+        table.add_row(name, duration(line.start), duration(line.slope), *told)
+    return table
+
+
+def _parts(of: Scaling) -> Table:
+    small, large = of.sizes[0], of.sizes[-1]
+    table = _table(
+        "What stretches", "of a mean job", "per extra job", "of the growth", f"N = {small}", f"N = {large}"
+    )
+    for growth in [g for g in of.parts if g.share >= LEAST][:ROWS]:
+        at = (format_duration(max(growth.line.value_at(n), 0)) for n in (small, large))
+        table.add_row(
+            _name(growth.key.words), duration(growth.line.slope), f"{100 * growth.share:.0f} %", *at
+        )
+    return table
+
+
+def _spans(of: Scaling) -> Table:
+    """Only those that stretch more than a job as a whole does."""
+    small, large = of.sizes[0], of.sizes[-1]
+    whole = of.mean.value_at(large) / max(of.mean.value_at(small), 1.0)
+    title = f"Spans that stretch faster than the job ({whole:.1f} ×), waits included"
+    table = _table(title, "span", "per extra job", f"N = {small}", f"N = {large}", "stretch")
+    for growth in [g for g in of.spans if g.share >= LEAST and g.stretch > whole][:ROWS]:
+        at = (format_duration(max(growth.line.value_at(n), 0)) for n in (small, large))
+        table.add_row(_name(growth.key.name), duration(growth.line.slope), *at, f"{growth.stretch:.1f} ×")
+    return table
+
+
+def _demands(of: Scaling) -> Table:
+    columns = (
+        "resource",
+        "busy per job (D)",
+        f"busy of the makespan at N = {of.sizes[-1]}",
+        "waited, of the growth",
+    )
+    table = _table("What one job asks of each resource", *columns)
+    for demand in of.demands[:ROWS]:
+        waited = f"{100 * demand.waited.share:.0f} %" if demand.waited is not None else ""
+        table.add_row(
+            _name(" ".join(demand.key)), duration(demand.estimate), f"{100 * demand.busy:.0f} %", waited
+        )
+    return table

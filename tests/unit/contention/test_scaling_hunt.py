@@ -1,0 +1,145 @@
+"""What storms of several sizes say: parts that grow, demands, the serial section and what it takes to claim one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from contend.contention.scaling import Key, measure, scale
+from contend.contention.scaling_findings import scaling_findings
+from contend.errors import BadInput
+from contend.report.scaling_json import scaling_document
+from contend.report.scaling_plots import scaling_plots
+from contend.report.scaling_terminal import print_scaling
+from support.made_storms import MS, storms, tables
+
+
+def test_the_growth_of_all_parts_is_that_of_the_whole() -> None:
+    told = scale(storms())
+    assert sum(growth.line.slope.value for growth in told.parts) == pytest.approx(told.mean.slope.value)
+    assert sum(growth.share for growth in told.parts) == pytest.approx(1)
+    first = told.parts[0]
+    assert first.key == Key("lock", "db") and first.share > 0.9
+    assert first.line.slope.low < 10 * MS < first.line.slope.high
+
+
+def test_each_resource_has_its_demand() -> None:
+    told = scale(storms())
+    by_key = {demand.key: demand for demand in told.demands}
+    db = by_key[Key("lock", "db")]
+    assert told.demands[0] is db and db.estimate.low < 20 * MS < db.estimate.high and db.busy > 0.9
+    assert by_key[Key("pool", "rpc")].estimate.value == pytest.approx(3 * MS)
+    # A lock that every job has for itself keeps nobody waiting.
+    assert by_key[Key("lock", "own")].estimate.value < 5 * MS
+
+
+def test_a_serial_section_is_claimed_with_the_waits_and_the_alibi_only() -> None:
+    of = storms()
+    assert scale(of, alibi="idle").serial
+    for alibi, words in (("", "not claimed"), ("cpu", "not idle (cpu at its limit)")):
+        told = scale(of, alibi=alibi)
+        assert not told.serial and told.bottleneck is not None
+        law, *rest = scaling_findings(told)
+        assert words in law.sentence
+        assert all(finding.kind == "growth" for finding in rest)
+    (found,) = (f for f in scaling_findings(scale(of, alibi="idle")) if f.kind == "serial section")
+    assert found.resource == "db" and found.verify == "contend whatif traces/32-0 --hold db=0.5"
+
+
+def test_waits_that_are_not_on_record_name_no_bottleneck() -> None:
+    """The same straight line, from something else."""
+    unseen = []
+    for n in (4, 8, 16, 32):
+        for seed in range(2):
+            made = tables(n, seed)
+            made.locks = [lock for lock in made.locks if lock.name != "db"]
+            for row in made.parts:
+                if row.kind == "lock":
+                    row.kind, row.resource = "running", ""
+            unseen.append(measure(made, f"{n}-{seed}"))
+    told = scale(unseen, alibi="idle")
+    assert told.bottleneck is None and not told.serial
+    assert "not on record" in scaling_findings(told)[0].sentence
+
+
+def test_a_semaphore_that_several_hold_has_no_demand() -> None:
+    made = tables(8)
+    made.locks[0].kind = "semaphore"
+    assert Key("lock", "db") in measure(made, "").demands
+    made.locks[0].hold_ns *= 3
+    assert Key("lock", "db") not in measure(made, "").demands
+
+
+def test_a_limit_is_told_by_n_or_refused() -> None:
+    near = scaling_findings(scale(storms(), limit_ns=1040 * MS))
+    makespan = next(f for f in near if f.id == "limit-makespan")
+    assert makespan.estimate.low <= 51 <= makespan.estimate.high
+    assert "breaks 1.04 s from N = 5" in makespan.sentence
+    far = next(
+        f for f in scaling_findings(scale(storms(), limit_ns=100_000 * MS)) if f.id == "limit-makespan"
+    )
+    assert far.estimate.verdict == "refused" and "measure a larger N" in far.sentence
+
+
+def test_what_is_no_storm_is_refused() -> None:
+    made = tables(8)
+    for row in made.jobs:
+        row.begin_ns, row.end_ns = row.job * MS, (row.job + 1) * MS
+    with pytest.raises(BadInput, match="do not begin together"):
+        scale([*storms(), measure(made, "steady")])
+    with pytest.raises(BadInput, match="no jobs"):
+        measure(SimpleNamespace(jobs=[], parts=[], locks=[], pools=[], spans=[]), "empty")
+    with pytest.raises(BadInput, match="carry no line"):
+        scale(storms(sizes=(4,)))
+
+
+def test_findings_are_what_machines_read() -> None:
+    told = scaling_findings(scale(storms(), alibi="idle", limit_ns=1040 * MS))
+    assert [finding.id for finding in told] == [
+        "growth",
+        "limit-median",
+        "limit-p90",
+        "limit-makespan",
+        "growth-lock-db",
+    ]
+    for finding in told:
+        json.dumps(finding.to_json(), allow_nan=False)
+        assert finding.verify.startswith("contend ") and finding.evidence
+
+
+def test_the_terminal_says_it_in_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    print_scaling(scale(storms(), alibi="idle"), Console(width=120))
+    shown = capsys.readouterr().out
+    assert "waiting for lock db" in shown and "lock db" in shown and "claim" in shown
+    print_scaling(scale(storms(sizes=(4, 8)), alibi="idle"), Console(width=120))
+    assert "not checked" in capsys.readouterr().out
+
+
+def test_the_pictures_keep_to_the_schema_of_vega_lite() -> None:
+    import altair
+    import jsonschema
+
+    file = Path(altair.__file__).parent / "vegalite/v6/schema/vega-lite-schema.json"
+    schema = json.loads(file.read_text())
+    of = scale(storms(), limit_ns=1040 * MS)
+    law, parts = scaling_plots(of)
+    for plot in (law, parts):
+        jsonschema.validate(plot.spec, schema)
+        assert plot.caption and plot.table and set(plot.legend)
+    points = law.spec["data"]["values"]
+    assert len(points) == 3 * len(of.storms)
+    assert {row["n"] for row in points} == {4, 8, 16, 32}
+
+
+def test_the_document_has_it_all() -> None:
+    told = scaling_document(scale(storms(), alibi="idle", limit_ns=1040 * MS))
+    json.dumps(told, allow_nan=False)
+    assert told["serial"] == "db" and told["parts"][0]["name"] == "db"
+    assert all(isinstance(storm["median_ns"], int) for storm in told["storms"])
+    assert told["law"]["makespan"]["held_out"]["jobs"] == 32
+    assert set(told["breaks"]) == {"median", "p90", "makespan"}
+    assert scaling_document(scale(storms()))["serial"] is None
