@@ -22,6 +22,8 @@ struct Hunted {
     names: Vec<String>,
     more_jobs: u64,
     unfollowed: u64,
+    unfollowed_jobs: u64,
+    resolution_ns: u64,
     period: (u64, u64),
     unbalanced: Unbalanced,
     untold: Untold,
@@ -51,7 +53,8 @@ fn hunt(
         .collect();
     let tables = tables(&trace, &found);
     let how = choice.how;
-    let (more_jobs, unfollowed) = (found.more_jobs, found.links.unfollowed);
+    let (more_jobs, unfollowed) = (found.more_jobs, found.unfollowed);
+    let (unfollowed_jobs, resolution_ns) = (found.paths.unfollowed_jobs, found.resolution_ns);
     let (period, unbalanced, untold) = (found.period, found.unbalanced, found.untold);
     Ok(Hunted {
         tables,
@@ -59,6 +62,8 @@ fn hunt(
         names,
         more_jobs,
         unfollowed,
+        unfollowed_jobs,
+        resolution_ns,
         period,
         unbalanced,
         untold,
@@ -79,6 +84,8 @@ pub fn ctrace_hunt<'py>(
     let told = told(py, &hunted.trace, hunted.unbalanced, hunted.untold)?;
     told.set_item("more_jobs", hunted.more_jobs)?;
     told.set_item("unfollowed", hunted.unfollowed)?;
+    told.set_item("unfollowed_jobs", hunted.unfollowed_jobs)?;
+    told.set_item("resolution_ns", hunted.resolution_ns)?;
     dict.set_item("told", told)?;
     dict.set_item("boot_ns", hunted.trace.boot_ns)?;
     dict.set_item("begin_ns", hunted.period.0)?;

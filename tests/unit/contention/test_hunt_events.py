@@ -22,7 +22,7 @@ def worker():
     while (item := work.get()) is not None:
         with trace.span("serve"):
             time.sleep(0.02)
-            item.set()
+            item.put(True)
 def slow():
     with trace.job("boot", server="a"), lock, trace.span("hold"):
         held.set()
@@ -33,9 +33,9 @@ def victim():
         held.wait()
         told.set()
         with lock:
-            done = threading.Event()
+            done = trace.Queue(name="done")
             work.put(done)
-            done.wait()
+            done.get()
 threads = [threading.Thread(target=f, name=f.__name__) for f in (worker, slow, victim)]
 for thread in threads: thread.start()
 for thread in threads[1:]: thread.join()
@@ -102,3 +102,33 @@ def test_every_column_is_in_the_reference(events: Events) -> None:
         first = re.findall(r"^\| (.+?) \|", sections[name], re.M)[1:]
         listed = [column for cell in first for column in cell.split(", ")]
         assert listed == table.column_names, name
+
+
+def test_parts_and_paths_add_up_to_each_job_and_to_all_of_them(events: Events) -> None:
+    _, rows = events.query(
+        "select end_ns - begin_ns, (select sum(ns) from parts p where p.job = j.job),"
+        " (select sum(ns) from critical c where c.job = j.job) from jobs j"
+    )
+    assert len(rows) == 2 and all(len(set(row)) == 1 for row in rows)
+    makespan = events.jobs["end_ns"].max() - events.jobs["begin_ns"].min()
+    assert sum(row["ns"] for row in events.critical.rows() if row["job"] == -1) == makespan
+
+
+def test_the_victims_path_leads_to_the_holder_and_to_the_worker(events: Events) -> None:
+    [victim] = [row["job"] for row in events.jobs.rows() if row["track"] == "victim"]
+    parts = {(row["kind"], row["resource"]): row["ns"] for row in events.parts.rows() if row["job"] == victim}
+    assert parts["lock", "L"] >= 45e6
+    path = {
+        (row["kind"], row["part"], row["through"]): row["ns"]
+        for row in events.critical.rows()
+        if row["job"] == victim
+    }
+    assert path["running", "hold", "L"] >= 0.9 * parts["lock", "L"]
+    served = [ns for (kind, part, _), ns in path.items() if (kind, part) == ("running", "serve")]
+    assert sum(served) >= 19e6
+
+
+def test_the_worker_is_a_pool_of_one(events: Events) -> None:
+    [pool] = events.pools.to_pylist()
+    assert (pool["name"], pool["workers"], pool["queues"], pool["policy"]) == ("work", 1, 1, "shared")
+    assert pool["items"] == 2 and pool["busy_ns"] >= 20e6  # the second one says that there are no more

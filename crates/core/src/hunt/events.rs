@@ -1,10 +1,14 @@
 //! The one reading of the events on which all of a hunt rests.
 use super::blame::Blame;
 use super::choice::Choice;
-use super::jobs::{Job, Jobs};
-use super::links::Links;
+use super::critical::{Paths, paths};
+use super::intervals::{Holds, Intervals, MOST_INTERVALS};
+use super::jobs::{Job, Jobs, STARTS};
+use super::links::{Link, Links};
+use super::pools::{Pool, pools};
 use super::stacks::Stacks;
 use super::totals::Totals;
+use super::walk::Ground;
 use crate::Result;
 use crate::ctrace::format::Event;
 use crate::ctrace::merge::Untold;
@@ -22,7 +26,15 @@ pub struct Found<'t> {
     /// That were too many to be told apart.
     pub more_jobs: u64,
     /// What went from track to track.
-    pub links: Links,
+    pub links: Vec<Link>,
+    /// Messages and items that were not followed, as too many were on their way.
+    pub unfollowed: u64,
+    /// Who served items.
+    pub pools: Vec<Pool>,
+    /// Where the time of jobs went.
+    pub paths: Paths,
+    /// Intervals shorter than that may have been put to others; 0: none.
+    pub resolution_ns: u64,
     /// First and last event.
     pub period: (u64, u64),
     /// What did not fit together.
@@ -46,14 +58,35 @@ pub fn find<'t>(
         totals: Totals::new(trace),
         jobs: Jobs::new(trace, choice),
         links: Links::default(),
-        first_ns: None,
-        last_ns: vec![0; trace.tracks.len()],
+        intervals: Intervals::new(trace, MOST_INTERVALS),
+        holds: Holds::new(trace),
+        alive: vec![(u64::MAX, 0); trace.tracks.len()],
     };
     let (unbalanced, untold) = tell(trace, &mut sink, go_on)?;
-    let Hearing { blame, totals, jobs, mut links, first_ns, last_ns, .. } = sink;
-    let (jobs, more_jobs) = jobs.finish(&mut links, |track| last_ns[track as usize]);
-    let period = (first_ns.unwrap_or_default(), last_ns.iter().copied().max().unwrap_or_default());
-    Ok(Found { blame, totals, jobs, more_jobs, links, period, unbalanced, untold })
+    let Hearing { blame, totals, jobs, mut links, intervals, holds, alive, .. } = sink;
+    let (jobs, more_jobs) = jobs.finish(&mut links, |track| alive[track as usize].1);
+    let (links, unfollowed) = (links.all, links.unfollowed);
+    let starts = STARTS.map(|name| trace.names.find(name));
+    let (pools, pool_of) = pools(trace, &links, &starts, |track| alive[track as usize]);
+    let ground = Ground::new(trace, &intervals, &holds, &links, (&pools, &pool_of));
+    let paths = paths(&ground, &jobs, |track| alive[track as usize].0);
+    let first_ns = alive.iter().map(|alive| alive.0).min().filter(|&ns| ns < u64::MAX);
+    let period = (first_ns.unwrap_or_default(), alive.iter().map(|alive| alive.1).max().unwrap_or_default());
+    let resolution_ns = intervals.resolution_ns;
+    Ok(Found {
+        blame,
+        totals,
+        jobs,
+        more_jobs,
+        links,
+        unfollowed,
+        pools,
+        paths,
+        resolution_ns,
+        period,
+        unbalanced,
+        untold,
+    })
 }
 
 /// Passes on what it hears, each part before or after the stacks change as it needs.
@@ -63,14 +96,26 @@ struct Hearing<'t> {
     totals: Totals<'t>,
     jobs: Jobs<'t>,
     links: Links,
-    first_ns: Option<u64>,
-    last_ns: Vec<u64>,
+    intervals: Intervals,
+    holds: Holds,
+    /// First and last event of each track.
+    alive: Vec<(u64, u64)>,
 }
 
 impl Hearing<'_> {
     fn hears(&mut self, at: At, track: u32) {
-        self.first_ns.get_or_insert(at.ns);
-        self.last_ns[track as usize] = at.ns;
+        let alive = &mut self.alive[track as usize];
+        *alive = (alive.0.min(at.ns), at.ns);
+    }
+
+    fn arrives(&mut self, link: u32, track: u32, ns: u64) {
+        let (depth, called) = (self.stacks.depth(track), self.stacks.called(track));
+        self.jobs.arrives(&mut self.links, link, depth, called, ns);
+    }
+
+    /// What the track is at has changed.
+    fn turned(&mut self, ns: u64, track: u32) {
+        self.intervals.push(track, ns, self.stacks.state(track), self.stacks.told(track));
     }
 }
 
@@ -82,39 +127,50 @@ impl Sink for Hearing<'_> {
         if let Title::Wait(lock) = what {
             self.blame.wait_begins(&self.stacks, lock, self.stacks.span(track), told, at.ns);
             self.jobs.wait_begins(&mut self.links, track, lock, depth, at.ns);
+            self.holds.wait_begins(lock);
+        } else {
+            self.intervals.delayed(track, at.ring, at.ns, details);
         }
         self.stacks.push(at, track, what, told, details);
         if let Title::Span(name) = what {
             self.totals.begins(track, name);
             self.jobs.span_begins(track, name, depth + 1, at.ns);
         }
+        self.turned(at.ns, track);
         Ok(())
     }
 
-    fn end(&mut self, at: At, track: u32, _: Title, how: Ending, _: &[Event]) -> Result<()> {
+    fn end(&mut self, at: At, track: u32, _: Title, how: Ending, details: &[Event]) -> Result<()> {
         self.hears(at, track);
+        self.intervals.delayed(track, at.ring, at.ns, details);
         self.blame.turns(&self.stacks, track, at.ns);
         let Some((open, off)) = self.stacks.pop(at.ns, track) else { return Ok(()) };
         match open.what {
             Title::Wait(lock) => {
                 let victim = self.stacks.span(track);
                 self.blame.wait_ends(&self.stacks, lock, victim, open.told, (open.began, at.ns));
+                self.holds.wait_ends(lock);
             }
             Title::Span(_) => self.totals.ends(track, &open, off, at.ns),
         }
         self.jobs.ends(&mut self.links, track, self.stacks.depth(track), how, at.ns);
+        self.turned(at.ns, track);
         Ok(())
     }
 
     fn stint_begin(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
         self.hears(at, track);
         self.stacks.runs(at.ns, track, thread);
+        self.turned(at.ns, track);
+        self.turned(at.ns, thread);
         Ok(())
     }
 
     fn stint_end(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
         self.hears(at, thread);
         self.stacks.runs(at.ns, thread, track);
+        self.turned(at.ns, track);
+        self.turned(at.ns, thread);
         Ok(())
     }
 
@@ -130,8 +186,9 @@ impl Sink for Hearing<'_> {
             self.links.send(name, id, track, job, at.ns);
             self.blame.turns(&self.stacks, track, at.ns);
             self.stacks.sent(track);
+            self.turned(at.ns, track);
         } else if let Some(link) = self.links.receive(name, id, track, at.ns) {
-            self.jobs.arrives(&mut self.links, link, self.stacks.depth(track), at.ns);
+            self.arrives(link, track, at.ns);
         }
         Ok(())
     }
@@ -141,6 +198,7 @@ impl Sink for Hearing<'_> {
         self.blame.turns(&self.stacks, track, at.ns);
         if let Some(before) = self.stacks.passed(track, lock, told) {
             self.blame.passed(&self.stacks, lock, self.stacks.span(track), (before, told), at.ns);
+            self.turned(at.ns, track);
         }
         Ok(())
     }
@@ -149,7 +207,7 @@ impl Sink for Hearing<'_> {
         self.hears(at, track);
         if got {
             let link = self.links.got(queue, track, at.ns);
-            self.jobs.arrives(&mut self.links, link, self.stacks.depth(track), at.ns);
+            self.arrives(link, track, at.ns);
         } else {
             let job = self.jobs.sends(track);
             if let Some(link) = self.links.put(queue, track, job, at.ns) {
@@ -162,12 +220,14 @@ impl Sink for Hearing<'_> {
     fn hold_begin(&mut self, at: At, lock: u32, lane: u32, holder: u32) -> Result<()> {
         self.hears(at, holder);
         self.blame.hold_begins(&self.stacks, lock, lane, holder, at.ns);
+        self.holds.begins(lock, lane, holder, at.ns);
         Ok(())
     }
 
     fn hold_end(&mut self, at: At, lock: u32, lane: u32, holder: u32, _: Ending) -> Result<()> {
         self.hears(at, holder);
         self.blame.hold_ends(&self.stacks, lock, lane, holder, at.ns);
+        self.holds.ends(lock, lane, at.ns);
         Ok(())
     }
 

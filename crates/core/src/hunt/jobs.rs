@@ -14,7 +14,7 @@ use crate::ctrace::spans::{self, Ending};
 /// Jobs that are told apart; more are counted.
 pub const MOST_JOBS: usize = 100_000;
 /// Flows from who starts a thread or process to all that it does.
-const STARTS: [&str; 2] = ["thread", "process"];
+pub const STARTS: [&str; 2] = ["thread", "process"];
 
 /// A piece of work whose time as a whole counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,8 +208,9 @@ impl<'t> Jobs<'t> {
         }
     }
 
-    /// Something has arrived on its track, where so many spans and waits are open.
-    pub fn arrives(&mut self, links: &mut Links, link: u32, depth: u32, ns: u64) {
+    /// Something has arrived on its track, where so many spans and waits are open; `called`: inside a call whose message
+    /// was sent, so that it is the answer.
+    pub fn arrives(&mut self, links: &mut Links, link: u32, depth: u32, called: bool, ns: u64) {
         let found = links.all[link as usize];
         let track = found.to;
         let ends = match found.by {
@@ -223,6 +224,10 @@ impl<'t> Jobs<'t> {
         {
             self.leave(links, track, Ending::Returned, ns, |context| context.ends == ends);
         }
+        if called {
+            links.all[link as usize].home = true;
+            return;
+        }
         if let Some(own) = self.own(track) {
             let own_job = &mut self.all[own as usize];
             if own == found.job || own_job.sent || matches!(found.by, By::Queue(_)) {
@@ -232,6 +237,7 @@ impl<'t> Jobs<'t> {
             own_job.serves |= found.job != NONE;
         }
         let contexts = &mut self.contexts[track as usize];
+        links.all[link as usize].inside = contexts.iter().any(|of| of.link != NONE && of.ends != Ends::Else);
         let outer = found.job != NONE && contexts.iter().all(|context| context.job != found.job);
         contexts.push(Context { job: found.job, depth, ends, link, outer });
     }

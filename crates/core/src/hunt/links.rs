@@ -37,6 +37,8 @@ pub struct Link {
     pub job: u32,
     /// It is an answer: it arrived where its own job runs.
     pub home: bool,
+    /// It arrived while another one was worked at there, as a message inside the item of a queue does.
+    pub inside: bool,
 }
 
 /// Sent, and not arrived yet.
@@ -121,7 +123,8 @@ impl Links {
 
     fn link(&mut self, by: By, sent: Sent, to: u32, ns: u64) -> u32 {
         let Sent { from, ns: from_ns, job } = sent;
-        self.all.push(Link { by, from, from_ns, to, to_ns: ns, until_ns: ns, job, home: false });
+        let (home, inside) = (false, false);
+        self.all.push(Link { by, from, from_ns, to, to_ns: ns, until_ns: ns, job, home, inside });
         self.all.len() as u32 - 1
     }
 }

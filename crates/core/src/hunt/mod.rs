@@ -2,14 +2,19 @@
 //! done without need.
 //!
 //! [`events`] is told everything once, and tells the others: [`stacks`] knows what each track is at, [`blame`] charges
-//! waits to what was waited for, [`jobs`] which work is whose, [`totals`] adds up spans. [`choice`] says what the jobs
-//! of a trace are where nobody said it. [`calls`] reads on its own.
+//! waits to what was waited for, [`jobs`] which work is whose by the [`links`] between tracks, [`intervals`] keeps what
+//! [`walk`] needs to find the [`critical`] paths, [`totals`] adds up spans, [`pools`] who serves items. [`choice`] says what
+//! the jobs of a trace are where nobody said it; [`tables`] shows it all. [`calls`] reads on its own.
 pub mod blame;
 pub mod calls;
 pub mod choice;
+pub mod critical;
 pub mod events;
+pub mod intervals;
 pub mod jobs;
 pub mod links;
+pub mod pools;
 pub mod stacks;
 pub mod tables;
 pub mod totals;
+pub mod walk;

@@ -151,6 +151,11 @@ impl<'t> Stacks<'t> {
         self.tracks[off as usize].off_since.get_or_insert(ns);
     }
 
+    /// Whether a call is open whose message was sent.
+    pub fn called(&self, track: u32) -> bool {
+        self.tracks[track as usize].remote.iter().any(|call| call.1)
+    }
+
     /// How many spans and waits are open.
     pub fn depth(&self, track: u32) -> u32 {
         self.tracks[track as usize].open.len() as u32

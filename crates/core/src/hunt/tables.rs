@@ -5,6 +5,7 @@ use super::blame::Blame;
 use super::events::Found;
 use super::jobs::Job;
 use super::stacks::{Kind, State};
+use super::walk::Resource;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::Ending;
 
@@ -29,6 +30,8 @@ pub struct Table {
 /// A value of a row.
 pub(super) enum Cell<'a> {
     N(u64),
+    /// A number that may be below 0.
+    I(i64),
     T(&'a str),
 }
 
@@ -55,15 +58,12 @@ pub(super) fn table<'a, const N: usize>(
         for ((into, places), cell) in made.iter_mut().zip(&mut places).zip(row) {
             match (into, cell) {
                 (Column::Numbers(all), Cell::N(number)) => all.push(whole(number)),
+                (Column::Numbers(all), Cell::I(number)) => all.push(number),
                 (Column::Numbers(all), Cell::T(_)) => all.push(0),
                 (Column::Texts(texts, all), cell) => {
-                    let shown;
                     let text = match cell {
                         Cell::T(text) => text,
-                        Cell::N(number) => {
-                            shown = number.to_string();
-                            &shown
-                        }
+                        Cell::N(_) | Cell::I(_) => "",
                     };
                     let place = match places.get(text) {
                         Some(&place) => place,
@@ -84,7 +84,7 @@ pub(super) fn table<'a, const N: usize>(
 /// Columns of texts, in whatever table.
 const TEXTS: [&str; 14] = [
     "name", "process", "track", "how", "ended", "kind", "site", "victim", "doing", "culprit", "part",
-    "resource", "policy", "pool",
+    "resource", "policy", "through",
 ];
 
 /// The kind of a lock in words, as in the reference of the format.
@@ -137,7 +137,17 @@ impl<'t> Names<'t> {
 pub fn tables(trace: &Trace, found: &Found<'_>) -> Vec<Table> {
     let names = Names(trace);
     let [locks, waits, blame] = of_blame(&names, &found.blame);
-    vec![jobs(&names, &found.jobs), locks, waits, blame, spans(&names, found)]
+    let [parts, critical] = of_paths(&names, found);
+    vec![
+        jobs(&names, &found.jobs),
+        parts,
+        critical,
+        locks,
+        waits,
+        blame,
+        spans(&names, found),
+        pools(&names, found),
+    ]
 }
 
 fn jobs(names: &Names<'_>, jobs: &[Job]) -> Table {
@@ -253,4 +263,59 @@ fn spans(names: &Names<'_>, found: &Found<'_>) -> Table {
         ]
     });
     table("spans", columns, rows)
+}
+
+fn of_paths(names: &Names<'_>, found: &Found<'_>) -> [Table; 2] {
+    let text = |resource| match resource {
+        Resource::None => "",
+        Resource::Name(name) => names.text(name),
+        Resource::Pool(pool) => found.pools[pool as usize].name.as_str(),
+    };
+    let number = |job: Option<u32>| Cell::I(job.map_or(-1, i64::from));
+    let rows = found.paths.parts.iter().map(|&(job, of, ns)| {
+        let (kind, part) = (Cell::T(of.why.word()), Cell::T(names.text(of.part)));
+        [number(job), kind, part, Cell::T(text(of.resource)), Cell::N(ns)]
+    });
+    let parts = table("parts", ["job", "kind", "part", "resource", "ns"], rows);
+    let rows = found.paths.critical.iter().map(|&(job, of, ns)| {
+        let (kind, part) = (Cell::T(of.why.word()), Cell::T(names.text(of.part)));
+        let (resource, through) = (Cell::T(text(of.resource)), Cell::T(text(of.through)));
+        let (process, pid) = names.process(of.file);
+        [number(job), kind, part, resource, through, Cell::T(process), Cell::N(pid), Cell::N(ns)]
+    });
+    let columns = ["job", "kind", "part", "resource", "through", "process", "pid", "ns"];
+    [parts, table("critical", columns, rows)]
+}
+
+fn pools(names: &Names<'_>, found: &Found<'_>) -> Table {
+    let columns = [
+        "pool",
+        "process",
+        "pid",
+        "name",
+        "workers",
+        "items",
+        "queues",
+        "busy_ns",
+        "queued_ns",
+        "wasted_ns",
+        "policy",
+    ];
+    let rows = (0..).zip(&found.pools).map(|(at, of)| {
+        let (process, pid) = names.process(of.file);
+        [
+            Cell::N(at),
+            Cell::T(process),
+            Cell::N(pid),
+            Cell::T(&of.name),
+            Cell::N(of.workers),
+            Cell::N(of.items),
+            Cell::N(of.queues),
+            Cell::N(of.busy_ns),
+            Cell::N(of.queued_ns),
+            Cell::N(of.wasted_ns),
+            Cell::T(if of.fixed { "fixed" } else { "shared" }),
+        ]
+    });
+    table("pools", columns, rows)
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 mod blame;
 mod calls;
+mod hunt;
 mod meaning;
 mod reading;
 mod support;

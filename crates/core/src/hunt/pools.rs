@@ -1,0 +1,182 @@
+//! Pools of workers: who serves items, how long these waited for it, and how long although a worker had nothing to do.
+//!
+//! A pool are the tracks of a process, named alike but for a number, that get items from queues of one name and site, or
+//! to which messages of one name go. An item is served from when it is got until its worker turns to the queue again, or
+//! the span around the receipt ends.
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::links::{By, Link};
+use super::stacks::NONE;
+use crate::ctrace::reader::Trace;
+
+/// Of queues that belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// Position of the file.
+    pub file: u32,
+    /// Of its queue, else of its workers.
+    pub name: String,
+    /// Tracks that served; where each item has a track of its own, how many there were at a time.
+    pub workers: u64,
+    /// Items served.
+    pub items: u64,
+    /// Queues they came from; 0 where that is not on record.
+    pub queues: u64,
+    /// Sum of the time for which items were served.
+    pub busy_ns: u64,
+    /// Sum of the time that items waited.
+    pub queued_ns: u64,
+    /// Time in which items waited although workers were idle, counted for each such pair.
+    pub wasted_ns: u64,
+    /// An item may be served by some of the workers only.
+    pub fixed: bool,
+}
+
+/// Of items that waited although a worker was idle, so large a part tells a map that is fixed, where queues are not on
+/// record: hand-over takes time too.
+const FIXED_PART: u64 = 10;
+
+/// File, kind of what brings items (a queue's name and site, or a flow's name), and what the workers are called.
+type Key = (u32, (u32, u32, bool), String);
+
+/// All pools, and that of each link ([`NONE`] for none). `alive` gives the first and the last event of a track.
+pub fn pools(
+    trace: &Trace,
+    links: &[Link],
+    starts: &[Option<u32>],
+    alive: impl Fn(u32) -> (u64, u64),
+) -> (Vec<Pool>, Vec<u32>) {
+    let mut stems: HashMap<u32, String> = HashMap::new();
+    let mut groups: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
+    for (at, link) in (0..).zip(links) {
+        if link.home || link.from == NONE || link.inside {
+            continue;
+        }
+        let by = match link.by {
+            By::Queue(queue) => {
+                let lock = &trace.locks[queue as usize];
+                (lock.name, lock.site, true)
+            }
+            By::Flow(name) if starts.contains(&Some(name)) => continue,
+            By::Flow(name) => (name, 0, false),
+        };
+        let track = &trace.tracks[link.to as usize];
+        let called = stems.entry(track.name).or_insert_with(|| stem(trace.names.text(track.name))).clone();
+        groups.entry((track.file, by, called)).or_default().push(at);
+    }
+    let mut pool_of = vec![NONE; links.len()];
+    let mut pools = Vec::with_capacity(groups.len());
+    for ((file, (by, _, queued), called), items) in groups {
+        for &at in &items {
+            pool_of[at as usize] = pools.len() as u32;
+        }
+        let by = trace.names.text(by);
+        // The queue of an executor is called by what it is in the library.
+        let name = if queued && !by.ends_with("._work_queue") { by.to_owned() } else { called };
+        let name = if queued { name } else { format!("{by} {name}") };
+        pools.push(pool(links, &items, file, name, &alive));
+    }
+    (pools, pool_of)
+}
+
+/// A name without its last number: `worker-3` and `Thread-3 (work)` are `worker` and `Thread (work)`.
+fn stem(name: &str) -> String {
+    let Some(end) = name.rfind(|c: char| c.is_ascii_digit()).map(|at| at + 1) else { return name.to_owned() };
+    let kept = name[..end].trim_end_matches(|c: char| c.is_ascii_digit());
+    let kept = kept.trim_end_matches(['-', '_', ' ', '#', '.']);
+    let stem = format!("{kept}{}", &name[end..]);
+    if stem.is_empty() { name.to_owned() } else { stem }
+}
+
+fn pool(links: &[Link], items: &[u32], file: u32, name: String, alive: &impl Fn(u32) -> (u64, u64)) -> Pool {
+    let mut tracks: HashSet<u32> = HashSet::new();
+    let mut getters: HashMap<u32, HashSet<u32>> = HashMap::new();
+    // What changes when: queued, busy, alive.
+    let mut changes: Vec<(u64, [i64; 3])> = Vec::with_capacity(3 * items.len());
+    let (mut busy_ns, mut queued_ns) = (0u64, 0u64);
+    for &at in items {
+        let link = &links[at as usize];
+        tracks.insert(link.to);
+        if let By::Queue(queue) = link.by {
+            getters.entry(queue).or_default().insert(link.to);
+        }
+        queued_ns = queued_ns.saturating_add(link.to_ns.saturating_sub(link.from_ns));
+        busy_ns = busy_ns.saturating_add(link.until_ns.saturating_sub(link.to_ns));
+        changes.push((link.from_ns.min(link.to_ns), [1, 0, 0]));
+        changes.push((link.to_ns, [-1, 1, 0]));
+        changes.push((link.until_ns, [0, -1, 0]));
+    }
+    for &track in &tracks {
+        let (first, last) = alive(track);
+        changes.push((first, [0, 0, 1]));
+        changes.push((last, [0, 0, -1]));
+    }
+    changes.sort_unstable_by_key(|change| change.0);
+    let (mut now, mut before) = ([0i64; 3], 0);
+    let (mut wasted_ns, mut most_busy) = (0u64, 0);
+    for (ns, change) in changes {
+        let idle = (now[2] - now[1]).max(0);
+        let both = now[0].min(idle).max(0) as u64;
+        wasted_ns = wasted_ns.saturating_add(both.saturating_mul(ns.saturating_sub(before)));
+        now.iter_mut().zip(change).for_each(|(sum, by)| *sum += by);
+        most_busy = most_busy.max(now[1]);
+        before = ns;
+    }
+    let each_its_own = getters.is_empty() && 2 * tracks.len() > items.len();
+    let workers = if each_its_own { most_busy.max(1) as u64 } else { tracks.len() as u64 };
+    if each_its_own {
+        wasted_ns = 0; // tracks that were for one item are no idle workers
+    }
+    let most_getters = getters.values().map(HashSet::len).max().unwrap_or(0);
+    let fixed = match getters.len() {
+        0 => tracks.len() > 1 && wasted_ns > queued_ns / FIXED_PART,
+        queues => queues > 1 && most_getters < tracks.len(),
+    };
+    let (items, queues) = (items.len() as u64, getters.len() as u64);
+    Pool { file, name, workers, items, queues, busy_ns, queued_ns, wasted_ns, fixed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_of_a_pool_are_called_alike_but_for_a_number() {
+        for (name, expected) in [
+            ("worker 12", "worker"),
+            ("ThreadPoolExecutor-0_3", "ThreadPoolExecutor-0"),
+            ("Thread-12 (serve)", "Thread (serve)"),
+            ("MainThread", "MainThread"),
+            ("7", "7"),
+        ] {
+            assert_eq!(stem(name), expected);
+        }
+    }
+
+    fn item(queue: u32, put: u64, to: u32, got: u64, until: u64) -> Link {
+        Link {
+            by: By::Queue(queue),
+            from: 9,
+            from_ns: put,
+            to,
+            to_ns: got,
+            until_ns: until,
+            job: NONE,
+            home: false,
+            inside: false,
+        }
+    }
+
+    #[test]
+    fn time_is_wasted_while_an_item_waits_and_another_worker_is_idle() {
+        // Two workers with a queue each; both items go to the first.
+        let links = [item(0, 10, 1, 10, 50), item(0, 20, 1, 50, 90), item(1, 60, 2, 60, 70)];
+        let found = pool(&links, &[0, 1, 2], 0, "p".into(), &|_| (0, 100));
+        assert_eq!((found.workers, found.items, found.queues, found.fixed), (2, 3, 2, true));
+        assert_eq!((found.busy_ns, found.queued_ns, found.wasted_ns), (90, 30, 30));
+        // One queue, both busy meanwhile.
+        let links = [item(0, 10, 1, 10, 50), item(0, 10, 2, 10, 50), item(0, 20, 1, 50, 90)];
+        let found = pool(&links, &[0, 1, 2], 0, "p".into(), &|_| (0, 100));
+        assert_eq!((found.fixed, found.queued_ns, found.wasted_ns), (false, 30, 0));
+    }
+}

@@ -1,0 +1,357 @@
+//! What a track did in a period, cut into pieces that add up to it exactly: as it was, or with each wait replaced by what
+//! was waited for, which may be on other tracks and in other processes.
+use std::collections::HashMap;
+
+use super::intervals::{Holds, Interval, Intervals};
+use super::links::{By, Link};
+use super::pools::Pool;
+use super::stacks::{Kind, NONE};
+use crate::ctrace::format::lock;
+use crate::ctrace::mixed::Mixed;
+use crate::ctrace::reader::Trace;
+
+/// Waits inside waits that are followed.
+const MOST_DEPTH: u32 = 64;
+/// Messages that are looked at to find the one that is waited for.
+const MOST_LOOKED_AT: usize = 64;
+
+/// What a piece of time was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Why {
+    /// Something ran.
+    Running,
+    /// Waited for a lock.
+    Lock,
+    /// Waited at a queue.
+    Queue,
+    /// Waited for the answer to a call.
+    Reply,
+    /// Waited for a condition.
+    Condition,
+    /// Waited for what the interpreter has one of.
+    Gil,
+    /// Another ran on the thread.
+    Suspended,
+    /// Ready, and without a CPU.
+    Cpu,
+    /// An item waited for a worker.
+    Pool,
+}
+
+impl Why {
+    /// In a word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Lock => "lock",
+            Self::Queue => "queue",
+            Self::Reply => "reply",
+            Self::Condition => "condition",
+            Self::Gil => "gil",
+            Self::Suspended => "suspended",
+            Self::Cpu => "cpu",
+            Self::Pool => "pool",
+        }
+    }
+}
+
+/// What was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Resource {
+    /// Nothing.
+    None,
+    /// A lock, call or the like, by its name.
+    Name(u32),
+    /// A pool, by its number.
+    Pool(u32),
+}
+
+/// Pieces of time that are added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Piece {
+    /// What it was.
+    pub why: Why,
+    /// The innermost span; 0 for none.
+    pub part: u32,
+    /// What was waited for: in a walk that follows waits, the last wait that led here.
+    pub resource: Resource,
+    /// In a walk that follows waits, the first wait that led here.
+    pub through: Resource,
+    /// The file of the process it was in.
+    pub file: u32,
+}
+
+/// Times of pieces.
+pub type Pieces = HashMap<Piece, u64, Mixed>;
+
+/// All that is asked while walking.
+pub struct Ground<'a> {
+    /// The trace.
+    pub trace: &'a Trace,
+    /// What tracks were at.
+    pub intervals: &'a Intervals,
+    /// Who held what.
+    pub holds: &'a Holds,
+    /// What went from track to track.
+    pub links: &'a [Link],
+    /// Of each link.
+    pub pool_of: &'a [u32],
+    /// All.
+    pub pools: &'a [Pool],
+    sent: Vec<Vec<u32>>,
+    came: Vec<Vec<u32>>,
+}
+
+impl<'a> Ground<'a> {
+    /// Puts links in order.
+    pub fn new(
+        trace: &'a Trace,
+        intervals: &'a Intervals,
+        holds: &'a Holds,
+        links: &'a [Link],
+        (pools, pool_of): (&'a [Pool], &'a [u32]),
+    ) -> Self {
+        let mut sent = vec![Vec::new(); trace.tracks.len()];
+        let mut came = vec![Vec::new(); trace.tracks.len()];
+        for (at, link) in (0..).zip(links) {
+            if link.from != NONE && link.from != link.to {
+                sent[link.from as usize].push(at);
+                came[link.to as usize].push(at);
+            }
+        }
+        for of in &mut sent {
+            of.sort_by_key(|&at| links[at as usize].from_ns);
+        }
+        Self { trace, intervals, holds, links, pool_of, pools, sent, came }
+    }
+
+    /// Links that arrived on the track up to then, the latest last.
+    pub fn came(&self, track: u32, ns: u64) -> &[u32] {
+        let came = &self.came[track as usize];
+        &came[..came.partition_point(|&at| self.links[at as usize].to_ns <= ns)]
+    }
+
+    fn pool(&self, link: u32) -> Option<u32> {
+        Some(self.pool_of[link as usize]).filter(|&pool| pool != NONE && self.pools[pool as usize].queues > 0)
+    }
+
+    /// The last message or item that the track sent before `to` and that was waiting or worked at after `from`; to that
+    /// track, if one is told.
+    fn asked(&self, track: u32, from: u64, to: u64, told: Option<u32>) -> Option<u32> {
+        let sent = &self.sent[track as usize];
+        let before = sent.partition_point(|&at| self.links[at as usize].from_ns < to);
+        sent[..before].iter().rev().take(MOST_LOOKED_AT).copied().find(|&at| {
+            let link = &self.links[at as usize];
+            !link.home && link.until_ns > from && told.is_none_or(|told| link.to == told)
+        })
+    }
+
+    /// The item that ended a wait at that queue.
+    fn answered(&self, track: u32, queue: u32, from: u64, to: u64) -> Option<&Link> {
+        let came = &self.came[track as usize];
+        let first = came.partition_point(|&at| self.links[at as usize].to_ns < to);
+        let later = came[first..].iter().take(MOST_LOOKED_AT).map(|&at| &self.links[at as usize]);
+        later.filter(|link| link.by == By::Queue(queue)).take(1).find(|link| link.from_ns > from)
+    }
+}
+
+/// One walk.
+pub struct Walk<'a, 'g> {
+    ground: &'g Ground<'a>,
+    /// What is found.
+    pub pieces: Pieces,
+    follows: bool,
+    /// Intervals that may still be looked at; then waits are not followed any more.
+    pub left: u64,
+}
+
+/// How a walk came where it is.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    depth: u32,
+    last: Resource,
+    first: Resource,
+}
+
+impl Way {
+    fn through(self, resource: Resource) -> Self {
+        let first = if self.depth == 0 { resource } else { self.first };
+        Self { depth: self.depth + 1, last: resource, first }
+    }
+}
+
+impl<'a, 'g> Walk<'a, 'g> {
+    /// Nothing found yet. One that `follows` replaces waits by what was waited for.
+    pub fn new(ground: &'g Ground<'a>, follows: bool, left: u64) -> Self {
+        Self { ground, pieces: Pieces::default(), follows, left }
+    }
+
+    /// Adds what the track did in the period.
+    pub fn add(&mut self, track: u32, from: u64, to: u64) {
+        self.look(track, from, to, Way { depth: 0, last: Resource::None, first: Resource::None });
+    }
+
+    /// Adds the time from when something was sent to when it arrived.
+    pub fn add_way(&mut self, link: u32, from: u64, to: u64) {
+        let of = &self.ground.links[link as usize];
+        let (why, resource) = match (self.ground.pool(link), of.by) {
+            (Some(pool), _) => (Why::Pool, Resource::Pool(pool)),
+            (None, By::Queue(queue)) => (Why::Queue, self.lock(queue)),
+            (None, By::Flow(name)) => (Why::Reply, Resource::Name(name)),
+        };
+        let file = self.ground.trace.tracks[of.to as usize].file;
+        self.put(Piece { why, part: 0, resource, through: Resource::None, file }, from, to);
+    }
+
+    fn lock(&self, lock: u32) -> Resource {
+        Resource::Name(self.ground.trace.locks[lock as usize].name)
+    }
+
+    fn put(&mut self, piece: Piece, from: u64, to: u64) {
+        if to > from {
+            *self.pieces.entry(piece).or_default() += to - from;
+        }
+    }
+
+    /// A piece of what the track did itself.
+    fn own(&mut self, track: u32, why: Why, part: u32, resource: Resource, way: Way, period: (u64, u64)) {
+        let own = resource != Resource::None;
+        let (last, first) = if own { (resource, way.through(resource).first) } else { (way.last, way.first) };
+        let (resource, through) = if self.follows { (last, first) } else { (resource, Resource::None) };
+        let file = self.ground.trace.tracks[track as usize].file;
+        self.put(Piece { why, part, resource, through, file }, period.0, period.1);
+    }
+
+    fn look(&mut self, track: u32, from: u64, to: u64, way: Way) {
+        let ground = self.ground;
+        for (interval, begin, end) in ground.intervals.between(track, from, to) {
+            self.left = self.left.saturating_sub(1);
+            let (id, period) = (interval.state.id(), (begin, end));
+            match interval.state.kind() {
+                Kind::Span => self.own(track, Why::Running, id, Resource::None, way, period),
+                Kind::Cpu => self.own(track, Why::Cpu, id, Resource::None, way, period),
+                Kind::Off => self.own(track, Why::Suspended, id, Resource::None, way, period),
+                Kind::Remote => self.message(track, &interval, period, way, Why::Reply, Resource::Name(id)),
+                Kind::Wait => self.wait(track, &interval, period, way),
+                Kind::Track | Kind::Nobody => {
+                    // Elsewhere than where the walk began the track's name says more than nothing.
+                    let name = if way.depth > 0 { ground.trace.tracks[track as usize].name } else { 0 };
+                    self.own(track, Why::Running, name, Resource::None, way, period);
+                }
+            }
+        }
+    }
+
+    fn follows(&self, way: Way) -> bool {
+        self.follows && way.depth < MOST_DEPTH && self.left > 0
+    }
+
+    fn wait(&mut self, track: u32, interval: &Interval, period: (u64, u64), way: Way) {
+        let (ground, (from, to)) = (self.ground, period);
+        let lock = interval.state.id();
+        let resource = self.lock(lock);
+        let why = match ground.trace.locks[lock as usize].kind {
+            lock::CONDITION => Why::Condition,
+            lock::QUEUE => Why::Queue,
+            lock::INTERPRETER => Why::Gil,
+            _ => Why::Lock,
+        };
+        if matches!(why, Why::Condition | Why::Queue) {
+            return self.message(track, interval, period, way, why, resource);
+        }
+        let part = ground.intervals.span_before(track, interval.ns);
+        let told = interval.told().filter(|&told| told != track);
+        if !self.follows(way) {
+            return self.own(track, why, part, resource, way, period);
+        }
+        let inside = way.through(resource);
+        if let Some(told) = told.filter(|_| why == Why::Gil || !ground.holds.known(lock)) {
+            return self.look(told, from, to, inside);
+        }
+        let mut until = to;
+        for hold in ground.holds.back(lock, track, from, to) {
+            // From one hold to the next it is handed over.
+            self.own(track, why, part, resource, way, (hold.end_ns, until));
+            self.look(hold.track, hold.begin_ns, hold.end_ns, inside);
+            until = hold.begin_ns;
+        }
+        self.own(track, why, part, resource, way, (from, until));
+    }
+
+    /// A wait for somebody who was asked before, or who tells something by himself.
+    fn message(
+        &mut self,
+        track: u32,
+        interval: &Interval,
+        (from, to): (u64, u64),
+        way: Way,
+        why: Why,
+        resource: Resource,
+    ) {
+        let ground = self.ground;
+        let told = interval.told().filter(|&told| told != track);
+        let is_wait = interval.state.kind() == Kind::Wait;
+        let part = match is_wait {
+            true => ground.intervals.span_before(track, interval.ns),
+            false => interval.state.id(),
+        };
+        let queue = (is_wait && why == Why::Queue).then(|| interval.state.id());
+        let answer = queue.and_then(|queue| ground.answered(track, queue, from, to));
+        let inside = way.through(resource);
+        let follows = self.follows(way);
+        let Some(at) = ground.asked(track, from, to, told) else {
+            // Nothing was asked: who is told, or who put the item, did something meanwhile.
+            let (other, until) = match (told, answer) {
+                (Some(told), _) => (told, to),
+                (None, Some(answer)) => (answer.from, answer.from_ns.min(to)),
+                (None, None) => (NONE, from),
+            };
+            let until = if follows && other != track && other != NONE { until } else { from };
+            if until > from {
+                self.look(other, from, until, inside);
+            }
+            return self.own(track, why, part, resource, way, (until, to));
+        };
+        let link = &ground.links[at as usize];
+        let sent = link.from_ns.clamp(from, to);
+        let begun = link.to_ns.clamp(sent, to);
+        let mut done = link.until_ns.clamp(begun, to);
+        if let Some(answer) = answer.filter(|answer| answer.from == link.to) {
+            done = done.max(answer.from_ns.clamp(begun, to));
+        }
+        // Before it is sent, a call runs itself.
+        match is_wait {
+            true => self.own(track, why, part, resource, way, (from, sent)),
+            false => self.own(track, Why::Running, part, Resource::None, way, (from, sent)),
+        }
+        let (queued, pool) = self.queued(at, sent, begun);
+        self.own(track, why, part, resource, way, (sent, queued));
+        if let Some(pool) = pool {
+            self.own(track, Why::Pool, part, Resource::Pool(pool), way, (queued, begun));
+        }
+        match follows {
+            true => self.look(link.to, begun, done, inside),
+            false => self.own(track, why, part, resource, way, (begun, done)),
+        }
+        self.own(track, why, part, resource, way, (done, to));
+    }
+
+    /// From when on it waited for a worker, and of which pool: a message may come to a process first and to a worker of
+    /// it by a queue.
+    fn queued(&self, at: u32, sent: u64, begun: u64) -> (u64, Option<u32>) {
+        let ground = self.ground;
+        if let Some(pool) = ground.pool(at) {
+            return (sent, Some(pool));
+        }
+        let came = ground.came(ground.links[at as usize].to, begun).iter().rev().take(4);
+        let item = came.copied().find(|&other| {
+            let link = &ground.links[other as usize];
+            other != at && ground.pool(other).is_some() && link.to_ns > sent && link.from_ns >= sent
+        });
+        match item {
+            Some(item) => (ground.links[item as usize].from_ns.clamp(sent, begun), ground.pool(item)),
+            None => (begun, None),
+        }
+    }
+}

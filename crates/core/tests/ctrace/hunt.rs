@@ -1,0 +1,371 @@
+//! Where the time of jobs went: traces with known answers, and random ones whose sums are exact.
+use std::collections::BTreeMap;
+
+use contend_core::ctrace::format::{Event, event, lock, track};
+use contend_core::ctrace::reader::Trace;
+use contend_core::hunt::choice::choose;
+use contend_core::hunt::events::find;
+use contend_core::hunt::tables::{Column, Table, tables};
+
+use crate::support::{Made, Place, Random};
+
+/// Names, in the order of their ids from 1. Tracks are called A, B, C, D, in process 2 E, F.
+const WORDS: [&str; 20] = [
+    "A", "B", "C", "D", "E", "F", "L", "S", "K", "Q", "G", "kind", "remote", "boot", "call", "serve", "work",
+    "msg", "thread", "R",
+];
+const KIND: u32 = 12;
+const REMOTE: u32 = 13;
+const BOOT: u32 = 14;
+const CALL: u32 = 15;
+const SERVE: u32 = 16;
+const WORK: u32 = 17;
+const MSG: u32 = 18;
+const THREAD: u32 = 19;
+/// Locks: a lock, a semaphore, a condition, a queue, the interpreter's, another queue.
+const L: u32 = 1;
+const S: u32 = 2;
+const K: u32 = 3;
+const Q: u32 = 4;
+const R: u32 = 6;
+
+/// ns, track (5 and 6 are of the second process), kind, id, value.
+type Told = (u64, u32, u8, u32, u32);
+
+type Row = BTreeMap<&'static str, String>;
+
+struct Hunted(BTreeMap<&'static str, Vec<Row>>);
+
+fn rows(table: &Table) -> Vec<Row> {
+    let length = match &table.columns[0].1 {
+        Column::Numbers(all) => all.len(),
+        Column::Texts(_, all) => all.len(),
+    };
+    (0..length)
+        .map(|at| {
+            let cells = table.columns.iter().map(|(name, column)| match column {
+                Column::Numbers(all) => (*name, all[at].to_string()),
+                Column::Texts(texts, all) => (*name, texts[all[at] as usize].clone()),
+            });
+            cells.collect()
+        })
+        .collect()
+}
+
+fn hunted(events: &[Told], pattern: Option<&str>) -> Hunted {
+    let place = Place::new();
+    let strings: Vec<_> = (1..).zip(WORDS).collect();
+    let paths: Vec<_> = [(1, 1..=4), (2, 5..=6)]
+        .into_iter()
+        .map(|(process, ids)| {
+            let tracks: Vec<_> = ids.clone().map(|id| (id, track::THREAD, 0, id, u64::from(id))).collect();
+            let mut made = Made::new(process).strings(&strings).tracks(&tracks).locks(&[
+                (L, lock::LOCK, 7, 0),
+                (S, lock::SEMAPHORE, 8, 0),
+                (K, lock::CONDITION, 9, 0),
+                (Q, lock::QUEUE, 10, 0),
+                (5, lock::INTERPRETER, 11, 0),
+                (R, lock::QUEUE, 10, 0),
+            ]);
+            for ring in ids {
+                let of = events.iter().filter(|e| e.1 == ring);
+                let of: Vec<_> =
+                    of.map(|&(ns, _, kind, id, value)| Event::new(ns, kind, id, value)).collect();
+                if !of.is_empty() {
+                    made = made.events(ring, &of);
+                }
+            }
+            place.write(&format!("{process}.ctrace"), &made.end(1_000_000).0)
+        })
+        .collect();
+    let trace = Trace::open(&paths).unwrap();
+    let choice = choose(&trace, pattern, || Ok(())).unwrap();
+    let found = find(&trace, &choice, || Ok(())).unwrap();
+    Hunted(tables(&trace, &found).iter().map(|table| (table.name, rows(table))).collect())
+}
+
+impl Hunted {
+    /// Rows of a job as `kind part resource ns`, of a critical path with the pid at the end.
+    fn of(&self, table: &str, job: i64) -> Vec<String> {
+        let rows = self.0[table].iter().filter(|row| row["job"] == job.to_string());
+        let mut shown: Vec<_> = rows
+            .map(|row| {
+                let columns = ["kind", "part", "resource", "through", "ns", "pid"];
+                let cells = columns.into_iter().filter_map(|column| row.get(column).cloned());
+                cells.filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join(" ")
+            })
+            .collect();
+        shown.sort();
+        shown
+    }
+
+    fn column(&self, table: &str, column: &str) -> Vec<&str> {
+        self.0[table].iter().map(|row| row[column].as_str()).collect()
+    }
+
+    /// Each job's parts and critical path add up to its duration, that of all to the makespan, blame to waits.
+    fn adds_up(&self) {
+        let number = |row: &Row, column: &str| row[column].parse::<i64>().unwrap();
+        let sum = |table: &str, job: i64| -> i64 {
+            let rows = self.0[table].iter().filter(|row| number(row, "job") == job);
+            rows.map(|row| number(row, "ns")).sum()
+        };
+        let jobs = &self.0["jobs"];
+        for row in jobs {
+            let duration = number(row, "end_ns") - number(row, "begin_ns");
+            let job = number(row, "job");
+            assert_eq!((sum("parts", job), sum("critical", job)), (duration, duration), "job {job}");
+        }
+        let begin = jobs.iter().map(|row| number(row, "begin_ns")).min().unwrap_or(0);
+        let end = jobs.iter().map(|row| number(row, "end_ns")).max().unwrap_or(0);
+        assert_eq!(sum("critical", -1), end - begin);
+        let all = |table: &str| -> i64 { self.0[table].iter().map(|row| number(row, "ns")).sum() };
+        assert_eq!(all("blame"), all("waits"));
+    }
+}
+
+#[test]
+fn a_wait_on_a_path_is_what_the_holder_did_and_what_that_waited_for() {
+    let hunted = hunted(
+        &[
+            (100, 1, event::BEGIN, BOOT, 0),
+            (100, 2, event::LOCK_ACQUIRED, L, 0),
+            (120, 2, event::BEGIN, WORK, 0),
+            (150, 1, event::LOCK_WAIT, L, 2),
+            (200, 2, event::END, WORK, 0),
+            (210, 3, event::LOCK_ACQUIRED, S, 0),
+            (210, 3, event::BEGIN, SERVE, 0),
+            (220, 2, event::LOCK_WAIT, S, 3),
+            (260, 3, event::LOCK_RELEASED, S, 0),
+            (265, 2, event::LOCK_ACQUIRED, S, 1),
+            (300, 2, event::LOCK_RELEASED, S, 0),
+            (300, 2, event::LOCK_RELEASED, L, 0),
+            (310, 1, event::LOCK_ACQUIRED, L, 1),
+            (330, 1, event::LOCK_RELEASED, L, 0),
+            (400, 1, event::END, BOOT, 0),
+        ],
+        Some("b*t"),
+    );
+    hunted.adds_up();
+    assert_eq!(hunted.of("parts", 0), ["lock boot L 160", "running boot 140"]);
+    assert_eq!(
+        hunted.of("critical", 0),
+        [
+            "lock S L 5 1", // handed over to B, which has no span then
+            "lock boot L L 10 1",
+            "running B L L 55 1",
+            "running boot 140 1",
+            "running serve S L 40 1",
+            "running work L L 50 1",
+        ]
+    );
+    assert_eq!(hunted.of("critical", -1), hunted.of("critical", 0));
+}
+
+#[test]
+fn a_call_is_followed_into_the_process_that_serves_it() {
+    let events = [
+        (100, 1, event::BEGIN, BOOT, 0),
+        (110, 1, event::BEGIN, CALL, 0),
+        (110, 1, event::ARG, KIND, REMOTE),
+        (120, 1, event::FLOW_OUT, MSG, 7),
+        (130, 1, event::LOCK_WAIT, Q, 0), // at the queue of answers
+        (150, 5, event::BEGIN, SERVE, 0),
+        (155, 5, event::FLOW_IN, MSG, 7),
+        (160, 5, event::BEGIN, WORK, 0),
+        (180, 5, event::END, WORK, 0),
+        (190, 5, event::END, SERVE, 0),
+        (205, 1, event::QUEUE_GOT, Q, 0),
+        (210, 1, event::END, CALL, 0),
+        (250, 1, event::END, BOOT, 0),
+    ];
+    let found = hunted(&events, None);
+    found.adds_up();
+    // What is served for somebody on record is no job of its own.
+    assert_eq!(
+        (found.column("jobs", "name"), found.column("jobs", "how")),
+        (vec!["boot"], vec!["outermost"])
+    );
+    assert_eq!(found.column("jobs", "elsewhere_ns"), ["35"]);
+    assert_eq!(found.of("parts", 0), ["reply call call 90", "running boot 50", "running call 10"]);
+    assert_eq!(
+        found.of("critical", 0),
+        [
+            "reply call call call 55 1", // on its way there, and back
+            "running boot 50 1",
+            "running call 10 1",
+            "running serve call call 15 2",
+            "running work call call 20 2",
+        ]
+    );
+    // Of the server alone, what it serves are the jobs.
+    let served: Vec<_> = events.into_iter().filter(|told| told.1 == 5).collect();
+    let found = hunted(&served, None);
+    assert_eq!((found.column("jobs", "name"), found.column("jobs", "how")), (vec!["serve"], vec!["served"]));
+}
+
+#[test]
+fn an_item_waits_for_its_worker_and_the_job_for_the_item() {
+    let hunted = hunted(
+        &[
+            // Two workers, a queue each; both jobs use the first one's.
+            (50, 3, event::LOCK_WAIT, Q, 0),
+            (50, 4, event::LOCK_WAIT, R, 0),
+            (100, 1, event::JOB_BEGIN, BOOT, 0),
+            (100, 1, event::QUEUE_PUT, Q, 1),
+            (110, 3, event::QUEUE_GOT, Q, 0),
+            (110, 3, event::BEGIN, SERVE, 0),
+            (120, 1, event::LOCK_WAIT, K, 0),
+            (130, 2, event::JOB_BEGIN, BOOT, 1),
+            (130, 2, event::QUEUE_PUT, Q, 1),
+            (140, 2, event::LOCK_WAIT, K, 0),
+            (210, 3, event::END, SERVE, 0),
+            (210, 3, event::QUEUE_GOT, Q, 0),
+            (210, 3, event::BEGIN, SERVE, 0),
+            (215, 1, event::LOCK_ACQUIRED, K, 1),
+            (215, 1, event::LOCK_RELEASED, K, 0),
+            (220, 1, event::JOB_END, BOOT, 0),
+            (300, 3, event::END, SERVE, 0),
+            (300, 3, event::LOCK_WAIT, Q, 0),
+            (310, 2, event::LOCK_ACQUIRED, K, 1),
+            (310, 2, event::LOCK_RELEASED, K, 0),
+            (320, 2, event::JOB_END, BOOT, 1),
+            (400, 1, event::QUEUE_PUT, R, 1),
+            (400, 4, event::QUEUE_GOT, R, 0),
+            (410, 4, event::LOCK_WAIT, R, 0),
+        ],
+        None,
+    );
+    hunted.adds_up();
+    assert_eq!(hunted.column("jobs", "elsewhere_ns"), ["100", "90"]);
+    assert_eq!(hunted.of("parts", 0), ["condition K 95", "running 25"]);
+    assert_eq!(hunted.of("parts", 1), ["condition K 100", "pool Q 70", "running 20"]);
+    assert_eq!(
+        hunted.of("critical", 1),
+        ["condition K K 10 1", "pool Q Q 70 1", "running 20 1", "running serve K K 90 1"]
+    );
+    let pool = &hunted.0["pools"];
+    assert_eq!(pool.len(), 2, "workers C and D are not called alike: {pool:?}");
+    let of = ["name", "workers", "items", "busy_ns", "queued_ns"];
+    assert_eq!(of.map(|column| pool[0][column].as_str()), ["Q", "1", "2", "190", "90"]);
+}
+
+#[test]
+fn a_job_that_ends_on_another_track_is_followed_from_its_end() {
+    let hunted = hunted(
+        &[
+            (100, 1, event::JOB_BEGIN, BOOT, 0),
+            (110, 1, event::BEGIN, WORK, 0),
+            (150, 1, event::QUEUE_PUT, Q, 1),
+            (160, 1, event::END, WORK, 0),
+            (180, 2, event::QUEUE_GOT, Q, 0),
+            (180, 2, event::BEGIN, SERVE, 0),
+            (250, 2, event::END, SERVE, 0),
+            (260, 2, event::JOB_END, BOOT, 0),
+        ],
+        None,
+    );
+    hunted.adds_up();
+    assert_eq!(hunted.of("parts", 0), ["pool Q 30", "running 20", "running serve 70", "running work 40"]);
+}
+
+#[test]
+fn the_path_of_all_jobs_goes_back_over_the_thread_that_started_the_last_one() {
+    let hunted = hunted(
+        &[
+            (100, 1, event::BEGIN, BOOT, 0),
+            (200, 1, event::END, BOOT, 0),
+            (210, 1, event::FLOW_OUT, THREAD, 9),
+            (230, 2, event::FLOW_IN, THREAD, 9),
+            (240, 2, event::BEGIN, BOOT, 0),
+            (300, 2, event::END, BOOT, 0),
+        ],
+        Some("boot"),
+    );
+    hunted.adds_up();
+    assert_eq!(hunted.of("critical", -1), ["reply thread 20 1", "running 20 1", "running boot 160 1"]);
+}
+
+#[test]
+fn time_without_a_cpu_is_told_apart() {
+    let delay = |ns: u64| (ns, 1, event::RUN_DELAY, 0, 0);
+    let hunted = hunted(
+        &[
+            (100, 1, event::BEGIN, BOOT, 0),
+            delay(1000),
+            (150, 1, event::BEGIN, WORK, 0),
+            delay(1010),
+            (200, 1, event::END, WORK, 0),
+            delay(1030),
+            (300, 1, event::END, BOOT, 0),
+            delay(1030),
+        ],
+        Some("boot"),
+    );
+    hunted.adds_up();
+    assert_eq!(hunted.of("parts", 0), ["cpu boot 10", "cpu work 20", "running boot 140", "running work 30"]);
+}
+
+#[test]
+fn marked_jobs_that_serve_another_one_are_a_part_of_it() {
+    let events = [
+        (100, 1, event::JOB_BEGIN, BOOT, 1),
+        (110, 1, event::BEGIN, CALL, 0),
+        (110, 1, event::ARG, KIND, REMOTE),
+        (110, 1, event::FLOW_OUT, MSG, 7),
+        (120, 5, event::JOB_BEGIN, SERVE, 1),
+        (120, 5, event::FLOW_IN, MSG, 7),
+        (150, 5, event::JOB_END, SERVE, 1),
+        (160, 1, event::END, CALL, 0),
+        (170, 1, event::JOB_END, BOOT, 1),
+    ];
+    let found = hunted(&events, None);
+    found.adds_up();
+    assert_eq!(found.column("jobs", "name"), ["boot"]);
+    assert_eq!(found.column("jobs", "number"), ["1"]);
+    let asked = hunted(&events, Some("serve"));
+    asked.adds_up();
+    assert_eq!(asked.column("jobs", "name"), ["serve"]);
+}
+
+#[test]
+fn sums_are_exact_whatever_happens() {
+    let mut random = Random(20_261_122);
+    for round in 0..300 {
+        let mut events = Vec::new();
+        let names = [BOOT, CALL, SERVE, WORK];
+        for step in 0..random.below(250) {
+            let kind = match random.below(16) {
+                0..=2 => event::BEGIN,
+                3..=5 => event::END,
+                6 => event::JOB_BEGIN,
+                7 => event::JOB_END,
+                8 => event::FLOW_OUT,
+                9 => event::FLOW_IN,
+                10 => event::QUEUE_PUT,
+                11 => event::QUEUE_GOT,
+                12 => event::LOCK_PASSED,
+                13 => event::LOCK_WAIT,
+                14 => event::LOCK_ACQUIRED,
+                _ => event::LOCK_RELEASED,
+            };
+            let ns = 10 * (step + random.below(3));
+            let ring = 1 + random.below(6) as u32;
+            let (id, value) = match kind {
+                event::QUEUE_PUT | event::QUEUE_GOT => ([Q, R][random.below(2) as usize], 0),
+                event::FLOW_OUT | event::FLOW_IN => (MSG, random.below(4) as u32),
+                event::JOB_BEGIN | event::JOB_END => (BOOT, random.below(3) as u32),
+                event::BEGIN | event::END => (names[random.below(4) as usize], 0),
+                _ => (1 + random.below(6) as u32, random.below(7) as u32),
+            };
+            events.push((ns, ring, kind, id, value));
+            if kind == event::BEGIN && random.below(3) == 0 {
+                events.push((ns, ring, event::ARG, KIND, REMOTE));
+            } else if kind == event::BEGIN || kind == event::END {
+                events.push((10 * random.below(step + 1), ring, event::RUN_DELAY, 0, 0));
+            }
+        }
+        let pattern = [None, Some("boot"), Some("*")][round % 3];
+        hunted(&events, pattern).adds_up();
+    }
+}
