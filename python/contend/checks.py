@@ -17,7 +17,7 @@ from contend.workloads import install
 def check(scenario: Scenario) -> None:
     """Everything that can be wrong before anything is made. Raises BadInput (CannotHonour, WorkloadError …)."""
     cells = cells_of(scenario)
-    if isinstance(scenario, Compare):
+    if isinstance(scenario, Compare) and not scenario.workload:
         _check_programs(scenario)
         _check_revisions(scenario)
     for cell in cells:

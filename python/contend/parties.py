@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from contend.platforms.base import Command, Exit, Host, HostSpec, Limit, Platfor
 from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement
 from contend.store import RunDirectory, safe_name
-from contend.workloads.instance import Commands
+from contend.workloads.instance import Argv, Commands
 
 NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
 PREPARE_TIMEOUT_S = 600.0
@@ -69,17 +70,22 @@ class Parties:
 
     def seat(self, party: Party, role: Role) -> Seat:
         """The party's seat, made and its inputs prepared on first use. Raises CannotHonour, TrialFailed."""
-        key = (role, party.label)
-        if key not in self._seats:
-            self._seats[key] = self._make(party, role)
-        return self._seats[key]
+        return self._seats.get((role, party.label)) or self._make(party, role)
 
     def seats(self, cell: Cell) -> tuple[Seat, tuple[Seat, ...]]:
         return self.seat(cell.victim, "victim"), tuple(self.seat(n, "neighbour") for n in cell.neighbours)
 
     def close(self) -> None:
-        """Close every host, then the networks they stood in. Every one is tried; the first error is raised."""
+        """Run what ends each workload, close every host, then the networks they stood in.
+
+        Every one is tried; the first error is raised.
+        """
         errors: list[BaseException] = []
+        for seat in reversed(self._seats.values()):
+            try:
+                self._finish(seat)
+            except Exception as error:  # noqa: BLE001 - the rest must still be closed; raised below
+                errors.append(error)
         for seat in reversed(self._seats.values()):
             for host in (seat.load, seat.host):
                 try:
@@ -136,6 +142,8 @@ class Parties:
             "port": free_port() if workload.serve is not None else 0,
         }
         seat = Seat(party, role, host, load, work, shown, network, values)
+        # Before its inputs are made: what a preparation that fails half-way has started is to end, too.
+        self._seats[role, party.label] = seat
         self._write_files(seat)
         return seat
 
@@ -144,14 +152,23 @@ class Parties:
         instance = seat.party.instance
         commands = seat.commands(seat.work, 0)
         instance.write_files(seat.work, {**seat.values, "out": seat.work, "seed": 0})
-        for number, argv in enumerate(commands.prepare):
+        self._once(seat, "prepare", commands.prepare)
+
+    def _finish(self, seat: Seat) -> None:
+        self._once(seat, "finish", seat.commands(seat.work, 0).finish)
+
+    @staticmethod
+    def _once(seat: Seat, what: str, commands: Sequence[Argv]) -> None:
+        """Run them in the seat's place, one after the other. Raises TrialFailed for the first that fails."""
+        for number, argv in enumerate(commands):
             command = Command(
-                argv, seat.work, seat.work / f"prepare-{number}.out", seat.work / f"prepare-{number}.err"
+                argv, seat.work, seat.work / f"{what}-{number}.out", seat.work / f"{what}-{number}.err"
             )
             exit_ = seat.host.run(command).wait(PREPARE_TIMEOUT_S)
             if exit_.code != 0:
+                doing = "preparing" if what == "prepare" else "finishing"
                 raise TrialFailed(
-                    f"preparing {seat.party.label} failed with exit status {exit_.code}: {' '.join(argv)[:120]}",
+                    f"{doing} {seat.party.label} failed with exit status {exit_.code}: {' '.join(argv)[:120]}",
                     hint=f"it said: {last_words(command.stderr, command.stdout)}",
                 )
 

@@ -202,26 +202,34 @@ def _party(ref: WorkloadRef) -> Party:
 def _compare_cells(scenario: Compare) -> tuple[Cell, ...]:
     first = scenario.variants[0].name
     cells: list[Cell] = []
+    compared = load_workload(scenario.workload) if scenario.workload else None
     for variant in scenario.variants:
-        workload = Workload(
-            name="command",
-            title=variant.name,
-            prepare=_build(variant),
-            before=escape(variant.prepare) or None,
-            directory="{work}/tree" if variant.rev else escape(variant.directory),
-            env=variant.env,
-            run=(escape(variant.command),),
-            metrics=dict(scenario.metrics) or dict(COMMAND_METRICS),
-            dominant="cpu",
-            trial=scenario.timeout,
-        )
-        party = Party(variant.name, resolve(workload, {}))
+        if compared is not None:
+            instance = resolve(compared, {**scenario.parameters, **variant.parameters})
+        else:
+            instance = resolve(_command(scenario, variant), {})
+        party = Party(variant.name, instance)
         factors = {"variant": variant.name, "platform": scenario.platform.kind}
         cells.append(Cell(variant.name, party, (), factors, "" if variant.name == first else first))
         if variant.name == first:
             control = {**factors, "variant": f"{first} (control)"}
             cells.append(Cell(f"{first} (control)", party, (), control, first, control=True))
     return tuple(cells)
+
+
+def _command(scenario: Compare, variant: Variant) -> Workload:
+    return Workload(
+        name="command",
+        title=variant.name,
+        prepare=_build(variant),
+        before=escape(variant.prepare) or None,
+        directory="{work}/tree" if variant.rev else escape(variant.directory),
+        env=variant.env,
+        run=(escape(variant.command),),
+        metrics=dict(scenario.metrics) or dict(COMMAND_METRICS),
+        dominant="cpu",
+        trial=scenario.timeout,
+    )
 
 
 def _build(variant: Variant) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ from contend.report.progress import PlanSummary, Progress
 from contend.scenario import Compare, Measure, Scenario, to_yaml
 from contend.scenario import load as load_scenario
 from contend.store import Row, RunDirectory
+from contend.traces import TrialTraces
 from contend.trial import TrialRunner
 from contend.units import format_value
 
@@ -263,6 +264,7 @@ class _Execution:
                 tool_cpus=places.tool,
                 washout_ns=scenario.measure.washout,
                 keep_output=self._keep,
+                traces=TrialTraces(scenario.trace, self._run.path),
             )
             recorder = Recorder(
                 record_all(RECORD_INTERVAL_MS, cpus=places.tool),

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from contend.errors import ScenarioError, UnknownName, suggest
 from contend.platforms.base import Limit
 from contend.units import parse_fraction, parse_size_bytes
-from contend.workloads.spec import Duration, Metric, Scalar, Strict
+from contend.workloads.spec import Duration, Metric, Scalar, Strict, Traced
 from contend.yamlfile import YamlFile, field, read_yaml, validate
 
 Fraction = Annotated[float, BeforeValidator(field(parse_fraction), json_schema_input_type=float | str)]
@@ -111,6 +111,19 @@ class PlatformSpec(Strict):
         return self
 
 
+def _traced(value: Any) -> Any:
+    """`true`, or which functions."""
+    if isinstance(value, bool):
+        return {} if value else None
+    return {"include": value} if isinstance(value, str | list) else value
+
+
+Traces = Annotated[
+    Traced | None,
+    BeforeValidator(_traced, json_schema_input_type=bool | str | list[str] | Traced),
+]
+
+
 class Measure(Strict):
     """How precisely, and for how long.
 
@@ -144,7 +157,17 @@ class _Scenario(Strict):
     title: str = ""
     about: str = ""
     measure: Measure = Measure()
+    # Every counted trial's Python processes of the measured party are recorded as `contend trace` does, in
+    # traces/TRIAL of the run; without patterns here, the functions that the workload's file names.
+    trace: Traces = None
     origin: str = Field("", exclude=True)
+
+    @model_validator(mode="after")
+    def _traced_where_contend_is(self) -> _Scenario:
+        platform: PlatformSpec | None = getattr(self, "platform", None)
+        if self.trace is not None and platform is not None and platform.kind != "bare":
+            raise ValueError("trace needs the bare platform: what records is not in the container")
+        return self
 
 
 class Interference(_Scenario):
@@ -159,10 +182,14 @@ class Interference(_Scenario):
 
 
 class Variant(Strict):
-    """One side of a comparison: a command, what to do before each of its trials, and its surroundings."""
+    """One side of a comparison: a command, what to do before each of its trials, and its surroundings.
+
+    Or, where a workload is compared with itself, its parameters on this side.
+    """
 
     name: str
-    command: str
+    command: str = ""
+    parameters: dict[str, Scalar] = {}
     prepare: str = ""  # before every trial of this variant, outside the measured window
     env: dict[str, str] = {}
     directory: str = ""  # where it runs; a directory of the run when empty
@@ -181,9 +208,14 @@ class Variant(Strict):
 
 
 class Compare(_Scenario):
-    """Two or more commands, interleaved in one run; the first is the baseline."""
+    """Two or more commands, or settings of one workload, interleaved in one run; the first is the baseline.
+
+    parameters: of the workload, on every side that does not say otherwise.
+    """
 
     study: Literal["compare"]
+    workload: str = ""
+    parameters: dict[str, Scalar] = {}
     variants: tuple[Variant, ...] = Field(min_length=2)
     metrics: dict[str, Metric] = {}
     platform: PlatformSpec = PlatformSpec()
@@ -194,6 +226,22 @@ class Compare(_Scenario):
         names = [v.name for v in self.variants]
         if len(set(names)) != len(names):
             raise ValueError("two variants have the same name")
+        return self
+
+    @model_validator(mode="after")
+    def _commands_or_a_workload(self) -> Compare:
+        for variant in self.variants:
+            if not self.workload and not variant.command:
+                raise ValueError(f"variant '{variant.name}' needs a `command`")
+            own = {"command", "prepare", "env", "directory", "rev", "build"} & variant.model_fields_set
+            if self.workload and own:
+                raise ValueError(f"variant '{variant.name}': `{min(own)}` is the workload's to say")
+            if not self.workload and variant.parameters:
+                raise ValueError(f"variant '{variant.name}' has `parameters`, but there is no `workload`")
+        if self.parameters and not self.workload:
+            raise ValueError("`parameters` are a workload's: name one")
+        if self.metrics and self.workload:
+            raise ValueError("`metrics` are the workload's own")
         return self
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from contend.probes.peak import PeakMemory
 from contend.probes.rundelay import RunDelay
 from contend.probes.snapshot import device_of
 from contend.store import Row
+from contend.traces import TrialTraces
 from contend.window import Window
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import Reading, read_metrics
@@ -98,9 +100,10 @@ class TrialRunner:
         tool_cpus: tuple[int, ...] | None,
         washout_ns: int = 0,
         keep_output: bool = False,
+        traces: TrialTraces,
     ) -> None:
         self._parties, self._directory, self._clock = parties, directory, clock
-        self._timeout_s, self._keep = timeout_s, keep_output
+        self._timeout_s, self._keep, self._traces = timeout_s, keep_output, traces
         self._tool_cpus, self._washout_ns = tool_cpus, washout_ns
         self._device = device_of(directory)
 
@@ -127,6 +130,7 @@ class TrialRunner:
             "honoured": {},
         }
         window_ns = 0
+        self._traces.begin(trial)
         try:
             window_ns = self._measure(trial, cell, out, row)
         except TrialFailed as error:
@@ -134,6 +138,7 @@ class TrialRunner:
             row.setdefault("started_ns", began_ns)
             row.setdefault("ended_ns", self._clock.monotonic_ns())
         washout_ns = self._washout() if cell.neighbours else 0
+        row |= self._traces.end(trial)
         if row["status"] == "ok" and not self._keep:
             clear(out)
         row["overhead"] = {
@@ -213,8 +218,10 @@ class TrialRunner:
 
     # The victim
 
-    def _serve(self, seat: Seat, argv: tuple[str, ...], out: Path) -> Process:
-        process = seat.host.run(Command(argv, seat.work, out / "serve.out", out / "serve.err"))
+    def _serve(
+        self, seat: Seat, argv: tuple[str, ...], out: Path, env: Mapping[str, str] | None = None
+    ) -> Process:
+        process = seat.host.run(Command(argv, seat.work, out / "serve.out", out / "serve.err", env or {}))
         try:
             wait_ready(seat, process, out, out / "serve.err")
         except BaseException:
@@ -227,7 +234,8 @@ class TrialRunner:
         commands = seat.commands(out, trial.seed)
         if commands.before is not None:
             self._before(seat, commands, out)
-        server = self._serve(seat, commands.serve, out) if commands.serve is not None else None
+        env = self._traces.environment(trial, workload)
+        server = self._serve(seat, commands.serve, out, env) if commands.serve is not None else None
         try:
             seats = [n.seat for n in burning]
             others = [s.host for s in seats] + [s.load for s in (seat, *seats) if s.load is not None]
@@ -242,7 +250,7 @@ class TrialRunner:
             for neighbour in burning:
                 neighbour.mark, neighbour.mark_ns = neighbour.used(), time.monotonic_ns()
             row["started_ns"] = time.monotonic_ns()
-            exits = self._steps(seat, commands, out, window)
+            exits = self._steps(seat, commands, out, window, env)
             row["ended_ns"] = time.monotonic_ns()
             for neighbour in burning:
                 spent_s = (time.monotonic_ns() - neighbour.mark_ns) / 1e9
@@ -278,7 +286,9 @@ class TrialRunner:
                 hint=f"it said: {last_words(command.stderr, command.stdout)}",
             )
 
-    def _steps(self, seat: Seat, commands: Commands, out: Path, window: Window) -> list[Exit]:
+    def _steps(
+        self, seat: Seat, commands: Commands, out: Path, window: Window, env: Mapping[str, str]
+    ) -> list[Exit]:
         host = seat.load if seat.load is not None else seat.host
         workload = seat.party.instance.workload
         timeout = (
@@ -292,7 +302,7 @@ class TrialRunner:
                 window.open()
             directory = Path(commands.directory)
             command = Command(
-                argv, directory, out / f"stdout-{number}", out / f"stderr-{number}", workload.env
+                argv, directory, out / f"stdout-{number}", out / f"stderr-{number}", {**workload.env, **env}
             )
             try:
                 exit_ = self._step(seat, host, command, window.watch, timeout)

@@ -103,6 +103,34 @@ def test_a_comparison_has_two_cells_and_a_control() -> None:
     assert commands.run == (("sleep", "0.1", "{x}"),), "braces of a user's command are its own"
 
 
+def test_a_workload_is_compared_with_itself() -> None:
+    asked = scenario(
+        "study: compare\nworkload: fio\nparameters: {block: 8k, depth: 4}\n"
+        "variants: [{name: few}, {name: many, parameters: {depth: 64}}]\n"
+    )
+    few, control, many = make_plan(asked, 1).cells
+    assert (few.baseline, control.baseline, many.baseline) == ("", "few", "few") and control.control
+    shown = [
+        (c.victim.instance.parameters["block"], c.victim.instance.parameters["depth"]) for c in (few, many)
+    ]
+    assert shown == [("8k", 4), ("8k", 64)]
+    assert list(few.victim.instance.workload.metrics) == ["iops", "bandwidth", "latency_p99"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("variants: [{name: A, command: x}, {name: B}]", "variant 'B' needs a `command`"),
+        ("workload: fio\nvariants: [{name: A, command: x}, {name: B}]", "`command` is the workload's"),
+        ("variants: [{name: A, command: x, parameters: {a: 1}}, {name: B, command: y}]", "no `workload`"),
+        ("parameters: {a: 1}\nvariants: [{name: A, command: x}, {name: B, command: y}]", "name one"),
+    ],
+)
+def test_commands_and_a_workload_are_not_mixed(text: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        scenario(f"study: compare\n{text}\n")
+
+
 def test_unknown_workloads_and_parameters_are_refused() -> None:
     from contend.errors import BadInput
 

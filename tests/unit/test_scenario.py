@@ -54,6 +54,27 @@ def test_a_mistake_is_named_with_its_line_and_the_next_action(text: str, message
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("written", "include"),
+    [
+        ("true", ()),
+        ("'app.*'", ("app.*",)),
+        ("[a, b]", ("a", "b")),
+        ("{include: a, exclude: [b]}", ("a",)),
+        ("false", None),
+    ],
+)
+def test_traces_are_asked_for_in_several_ways(written: str, include: tuple[str, ...] | None) -> None:
+    asked = parsed(MINIMAL + f"trace: {written}\n")
+    assert (None if asked.trace is None else asked.trace.include) == include
+    assert parsed(to_yaml(asked)).trace == asked.trace, "what the run keeps reads back"
+
+
+def test_traces_of_what_runs_in_a_container_are_refused() -> None:
+    with pytest.raises(ScenarioError, match="trace needs the bare platform"):
+        parsed(MINIMAL + "trace: true\nplatform: container\n")
+
+
 def test_block_order_has_no_key() -> None:
     for key in ("order", "randomise", "randomize", "shuffle", "sequential"):
         with pytest.raises(ScenarioError, match="unknown key"):

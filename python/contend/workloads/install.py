@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Iterable
@@ -25,13 +26,21 @@ def find_command(name: str) -> Path | None:
 
 
 def missing(workload: Workload) -> tuple[str, ...]:
-    """The workload's commands that are not installed."""
+    """The workload's commands, and the Python modules, that are not installed."""
+    return (*_commands(workload), *_modules(workload))
+
+
+def _commands(workload: Workload) -> tuple[str, ...]:
     return tuple(name for name in workload.install.command if find_command(name) is None)
+
+
+def _modules(workload: Workload) -> tuple[str, ...]:
+    return tuple(name for name in workload.install.module if importlib.util.find_spec(name) is None)
 
 
 def packages(workloads: Iterable[Workload]) -> tuple[str, ...]:
     """The Debian packages of those of `workloads` that miss a command, sorted."""
-    return tuple(sorted({package for w in workloads if missing(w) for package in w.install.apt}))
+    return tuple(sorted({package for w in workloads if _commands(w) for package in w.install.apt}))
 
 
 def hint(workloads: Iterable[Workload]) -> str:
@@ -45,7 +54,7 @@ def hint(workloads: Iterable[Workload]) -> str:
     notes = [w.install.note for w in lacking if w.install.note]
     if not lacking:
         return ""
-    unpackaged = [name for w in lacking if not w.install.apt for name in missing(w)]
+    unpackaged = [name for w in lacking if not w.install.apt for name in _commands(w)]
     said = [f"apt-get install {' '.join(apt)}"] if apt else []
     said += [f"put {', '.join(unpackaged)} on PATH"] if unpackaged else []
     return "; ".join([*said, *notes])

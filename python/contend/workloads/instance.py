@@ -24,11 +24,12 @@ class Commands:
     """Argument vectors, ready to run. `run` is one command or several, one after the other."""
 
     prepare: tuple[Argv, ...]
+    finish: tuple[Argv, ...]
     before: Argv | None
     serve: Argv | None
     run: tuple[Argv, ...]
     neighbour: Argv  # runs until it is stopped; with `serve`, it loads that server
-    directory: str  # where they run, except prepare, which runs in {work}
+    directory: str  # where they run, except prepare and finish, which run in {work}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class Instance:
         run = tuple(argv(command) for command in workload.run)
         return Commands(
             prepare=tuple(argv(command) for command in workload.prepare),
+            finish=tuple(argv(command) for command in workload.finish),
             before=argv(workload.before) if workload.before else None,
             serve=argv(workload.serve.run) if workload.serve else None,
             run=run,

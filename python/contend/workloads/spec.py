@@ -62,18 +62,44 @@ Lines = Annotated[
 
 
 class Install(Strict):
-    """What must be there: `command` are programs looked up on PATH, `apt` the Debian packages with them."""
+    """What must be there: `command` are programs looked up on PATH, `apt` the Debian packages with them, `module` what
+    contend's own Python must be able to import."""
 
     apt: tuple[str, ...] = ()
     command: Lines = ()
+    module: Lines = ()
     note: str = ""
 
     @model_validator(mode="before")
     @classmethod
     def _single(cls, value: Any) -> Any:
-        if isinstance(value, dict) and isinstance(value.get("command"), str):
-            return {**value, "command": (value["command"],)}
+        return _lists(value, "command", "module")
+
+
+class Traced(Strict):
+    """Functions to record, as `contend trace --include` and `--exclude` name them: MODULE:NAME with * and ?."""
+
+    include: Lines = ()
+    exclude: Lines = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _single(cls, value: Any) -> Any:
+        return _lists(value, "include", "exclude")
+
+    @model_validator(mode="after")
+    def _of_modules(self) -> Traced:
+        for pattern in (*self.include, *self.exclude):
+            if not pattern.partition(":")[0]:
+                raise ValueError(f"'{pattern}' names no module: MODULE:NAME, like 'app.db:Store.*'")
+        return self
+
+
+def _lists(value: Any, *keys: str) -> Any:
+    """A mapping in which one stands for a list of one."""
+    if not isinstance(value, dict):
         return value
+    return value | {key: (value[key],) for key in keys if isinstance(value.get(key), str)}
 
 
 class Parameter(Strict):
@@ -234,6 +260,7 @@ class Workload(Strict):
     # `@name@` inserts a parameter or placeholder that is the same in every trial; braces stay
     files: dict[str, Annotated[File, WithJsonSchema(_FILE_SCHEMA)]] = {}
     prepare: Lines = ()
+    finish: Lines = ()  # run once after the last trial: ends what prepare has started
     before: str | None = None  # run before every trial, outside the measured window: restart a service, clear
     directory: str = ""  # where commands run; {work} when empty
     env: dict[str, str] = {}
@@ -244,19 +271,14 @@ class Workload(Strict):
     metrics: dict[str, Metric]  # the first is the one shown when there is room for one
     dominant: Resource
     trial: Duration
+    trace: Traced = Traced()  # what is recorded of it where a scenario asks for traces
     network: Literal["", "pair"] = ""  # pair: serve and run each in a network namespace, joined by a veth
     origin: str = Field("", exclude=True)  # the file it came from, for messages and for `beside`
 
     @model_validator(mode="before")
     @classmethod
     def _single(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        value = dict(value)
-        for key in ("run", "prepare"):
-            if isinstance(value.get(key), str):
-                value[key] = (value[key],)
-        return value
+        return _lists(value, "run", "prepare", "finish")
 
     @model_validator(mode="after")
     def _consistent(self) -> Workload:
@@ -305,6 +327,7 @@ class Workload(Strict):
         located: list[tuple[tuple[str | int, ...], str]] = [
             *((("prepare", k), command) for k, command in enumerate(self.prepare)),
             *((("run", k), command) for k, command in enumerate(self.run)),
+            *((("finish", k), command) for k, command in enumerate(self.finish)),
         ]
         if self.before:
             located.append((("before",), self.before))

@@ -29,6 +29,16 @@ def test_what_has_no_package_is_said_plainly() -> None:
     assert install.hint([lacking]) == "put no-such-tool on PATH; it comes with the database"
 
 
+def test_a_module_that_python_lacks_is_missing_without_its_package() -> None:
+    lacking = workload(["sh"], ["dash"], "pip install it")
+    lacking = lacking.model_copy(
+        update={"install": lacking.install.model_copy(update={"module": ("json", "no_such_module")})}
+    )
+    assert install.missing(lacking) == ("no_such_module",)
+    assert install.packages([lacking]) == ()
+    assert install.hint([lacking]) == "pip install it"
+
+
 def test_a_program_in_sbin_is_found_by_a_user_without_it_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     found = [p for p in map(install.find_command, ("ip", "nginx", "runc", "ldconfig")) if p is not None]

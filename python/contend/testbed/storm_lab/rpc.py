@@ -6,6 +6,7 @@ It is imported by what runs a storm only: it takes 0.3 s, and brings eventlet in
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -69,12 +70,14 @@ def serve(transport: Any, where: Any, endpoint: object) -> int:
     """Serve until SIGTERM."""
     import oslo_messaging
 
-    ended = threading.Event()
+    ended, parent = threading.Event(), os.getppid()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     server = oslo_messaging.get_rpc_server(transport, where, [endpoint], executor="threading")
     server.start(override_pool_size=THREADS)
     print("serving", flush=True)
     ended.wait()
+    if os.getppid() != parent:
+        os._exit(1)  # nobody is there for whom to finish what is being served
     server.stop()
     server.wait()
     transport.cleanup()

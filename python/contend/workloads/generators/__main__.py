@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 
-GENERATORS = ("pace",)
+GENERATORS = {
+    "pace": "contend.workloads.generators.pace",
+    "storm-lab": "contend.testbed.lab.__main__",
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -14,7 +17,7 @@ def main(arguments: list[str]) -> int:
         print(f"error: no such generator\n  hint: known: {', '.join(GENERATORS)}", file=sys.stderr)
         return 2
     sys.argv[0] = arguments[0]
-    generator = importlib.import_module(f"contend.workloads.generators.{arguments[0]}")
+    generator = importlib.import_module(GENERATORS[arguments[0]])
     return int(generator.main(arguments[1:]))
 
 
