@@ -10,7 +10,6 @@ import secrets
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,16 +45,8 @@ def storm(lab: Path, options: Storm) -> dict[str, Any]:
 
     Times of boots count from when each was due. Raises CannotHonour, HostFailed.
     """
-    check()
-    with _broker(lab) as url, _services(lab, url, options) as services:
-        told = services.drive()
-    failed = [boot for boot in told["boots"] if boot["error"]]
-    if failed:
-        raise HostFailed(
-            f"{len(failed)} of {options.jobs} boots failed",
-            hint=f"{failed[0]['instance']}: {failed[0]['error']}",
-        )
-    return summary(options, told)
+    with services(lab, options) as running:
+        return running.storm(options)
 
 
 def summary(options: Storm, told: dict[str, Any]) -> dict[str, Any]:
@@ -92,38 +83,53 @@ def _broker(lab: Path) -> Iterator[str]:
 
 
 class Services:
-    """The processes of one storm, each its own; they end with the process that made them."""
+    """The processes of storms, each its own; they end with the process that made them.
 
-    def __init__(self, lab: Path, url: str, options: Storm, output: Path) -> None:
+    As many compute services as `options` say, and so no more in any storm.
+    """
+
+    def __init__(self, lab: Path, url: str, options: Storm) -> None:
         self._mark = {broker.MARK: str(lab.resolve())}
         self._arguments = (url, f"storm-{secrets.token_hex(4)}", options.to_json())
-        self._output, self._running = output, list[tuple[str, subprocess.Popen[str]]]()
+        self._running: list[tuple[str, subprocess.Popen[str]]] = []
         try:
             conductor = self._start("conductor")
             computes = [self._start("compute", f"host-{number}") for number in range(options.computes)]
-            self._driver = self._start("driver", str(output))
+            self._driver = self._start("driver")
             self._wait_until_serving(conductor)
             for compute in computes:
-                _tell(compute)
+                _tell(compute, "go")
             for compute in computes:
                 self._wait_until_serving(compute)
         except BaseException:
             self.end()
             raise
 
-    def drive(self) -> dict[str, Any]:
-        """The driver's own document, once every boot has been answered."""
-        _tell(self._driver)
-        code = self._driver.wait()
-        if not self._output.stat().st_size:
-            raise HostFailed(f"the driver ended with {code}", hint="what it said is on standard error")
-        told: dict[str, Any] = json.loads(self._output.read_text(encoding="utf-8"))
-        return told
+    def storm(self, options: Storm) -> dict[str, Any]:
+        """One storm's document. Raises HostFailed when a boot has failed."""
+        _tell(self._driver, options.to_json())
+        assert self._driver.stdout is not None
+        line = self._driver.stdout.readline()
+        if not line:
+            raise HostFailed(
+                f"the driver ended with {self._driver.wait(_END_S)}",
+                hint="what it said is on standard error",
+            )
+        told: dict[str, Any] = json.loads(line)
+        failed = [boot for boot in told["boots"] if boot["error"]]
+        if failed:
+            raise HostFailed(
+                f"{len(failed)} of {options.jobs} boots failed",
+                hint=f"{failed[0]['instance']}: {failed[0]['error']}",
+            )
+        return summary(options, told)
 
     def end(self) -> None:
         """Those that serve finish what they are at. Idempotent."""
-        for _, process in self._running:
-            if process.poll() is None:
+        for role, process in self._running:
+            if role == "driver" and process.stdin is not None:
+                process.stdin.close()
+            elif process.poll() is None:
                 process.terminate()
         for _, process in self._running:
             try:
@@ -161,17 +167,19 @@ class Services:
             )
 
 
-def _tell(process: subprocess.Popen[str]) -> None:
+def _tell(process: subprocess.Popen[str], line: str) -> None:
     assert process.stdin is not None
-    process.stdin.write("go\n")
+    process.stdin.write(f"{line}\n")
     process.stdin.flush()
 
 
 @contextmanager
-def _services(lab: Path, url: str, options: Storm) -> Iterator[Services]:
-    with tempfile.NamedTemporaryFile(prefix="storm-lab-", suffix=".json") as output:
-        services = Services(lab, url, options, Path(output.name))
+def services(lab: Path, options: Storm) -> Iterator[Services]:
+    """Services for one storm or several, over the laboratory's broker or one of their own."""
+    check()
+    with _broker(lab) as url:
+        running = Services(lab, url, options)
         try:
-            yield services
+            yield running
         finally:
-            services.end()
+            running.end()

@@ -1,4 +1,4 @@
-"""`python -m storm_lab ROLE URL EXCHANGE OPTIONS [HOST | OUTPUT]`: one process of the service."""
+"""`python -m storm_lab ROLE URL EXCHANGE OPTIONS [HOST]`: one process of the service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code of the role: compute and conductor serve until SIGTERM, driver runs one storm."""
+    """Exit code of the role: compute and conductor serve until SIGTERM, driver until its input ends."""
     from .options import Storm
 
     # Nothing of a storm outlives who started it.
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
         return compute.main(url, exchange, options, *rest)
     from . import driver
 
-    return driver.main(url, exchange, options, *rest)
+    return driver.main(url, exchange, options)
 
 
 if __name__ == "__main__":

@@ -91,9 +91,18 @@ class Compute:
     """What the driver may call."""
 
     def __init__(self, options: Storm, conductor: ConductorAPI) -> None:
-        self._options, self._conductor = options, conductor
-        self.tracker, self.hypervisor = ResourceTracker(options, conductor), Hypervisor(options)
+        self._conductor = conductor
+        self._begin(options)
+
+    def _begin(self, options: Storm) -> None:
+        self._options = options
+        self.tracker, self.hypervisor = ResourceTracker(options, self._conductor), Hypervisor(options)
         self.builders = ThreadPoolExecutor(options.builders, thread_name_prefix="builder")
+
+    def configure(self, ctxt: dict[str, Any], options: str) -> None:
+        """From now on so. Builders of before end."""
+        self.builders.shutdown(wait=False)
+        self._begin(Storm.from_json(options))
 
     def ping(self, ctxt: dict[str, Any]) -> str:
         return "pong"

@@ -50,7 +50,7 @@ class Database:
         if options.database == "sqlite":
             with closing(self._connect()) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute("CREATE TABLE instances (uuid TEXT PRIMARY KEY, state TEXT)")
+                connection.execute("CREATE TABLE IF NOT EXISTS instances (uuid TEXT PRIMARY KEY, state TEXT)")
 
     def update(self, instance: str, changes: list[list[str]]) -> int:
         """How many rows it holds for the instance."""
@@ -72,9 +72,17 @@ class Database:
 class Conductor:
     """What compute services may call."""
 
-    def __init__(self, options: Storm, database: Database) -> None:
-        self._options, self._database = options, database
+    def __init__(self, options: Storm, directory: Path) -> None:
+        self._directory = directory
+        self._begin(options)
+
+    def _begin(self, options: Storm) -> None:
+        self._options, self._database = options, Database(options, self._directory)
         self.workers = Workers(options.workers, shared=options.queues == "shared", name="db-worker")
+
+    def configure(self, ctxt: dict[str, Any], options: str) -> None:
+        """From now on so. Workers of before stay, and idle."""
+        self._begin(Storm.from_json(options))
 
     def ping(self, ctxt: dict[str, Any]) -> str:
         return "pong"
@@ -89,5 +97,5 @@ class Conductor:
 def main(url: str, exchange: str, options: Storm) -> int:
     transport = rpc.connect(url, exchange)
     with tempfile.TemporaryDirectory(prefix="storm-lab-") as directory:
-        conductor = Conductor(options, Database(options, Path(directory)))
+        conductor = Conductor(options, Path(directory))
         return rpc.serve(transport, rpc.target(exchange, "conductor", "conductor"), conductor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from pathlib import Path
@@ -63,20 +64,32 @@ def host_cpu() -> tuple[int, int]:
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
-def main(url: str, exchange: str, options: Storm, output: str) -> int:
-    """1 if a boot has failed."""
-    transport = rpc.connect(url, exchange)
-    clients = [
-        rpc.client(transport, rpc.target(exchange, "compute", f"host-{number}"))
-        for number in range(options.computes)
-    ]
-    rpc.wait_for_peers()
-    rpc.warm(clients)
-    driver = Driver(options, clients)
+def run(options: Storm, clients: list[Any]) -> dict[str, Any]:
+    """One storm: its boots, and how busy the host's CPUs were meanwhile."""
+    driver = Driver(options, clients[: options.computes])
     before = host_cpu()
     driver.storm()
     busy, all_ = (after - then for after, then in zip(host_cpu(), before, strict=True))
+    return {"boots": driver.boots, "host_cpu_share": busy / all_ if all_ else 0.0}
+
+
+def main(url: str, exchange: str, options: Storm) -> int:
+    """A storm for each line of options on standard input; a line about it on standard output."""
+    transport = rpc.connect(url, exchange)
+    conductor = rpc.client(transport, rpc.target(exchange, "conductor", "conductor"))
+    computes = [
+        rpc.client(transport, rpc.target(exchange, "compute", f"host-{number}"))
+        for number in range(options.computes)
+    ]
+    now = options
+    for line in sys.stdin:
+        wanted = Storm.from_json(line)
+        if now is options:
+            rpc.warm(computes)
+        if wanted != now:
+            for service in (conductor, *computes):
+                service.call({}, "configure", options=line)
+        now = wanted
+        print(json.dumps(run(wanted, computes)), flush=True)
     transport.cleanup()
-    told = {"boots": driver.boots, "host_cpu_share": busy / all_ if all_ else 0.0}
-    Path(output).write_text(json.dumps(told), encoding="utf-8")
-    return 1 if any(boot["error"] for boot in driver.boots) else 0
+    return 0
