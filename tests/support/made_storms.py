@@ -42,7 +42,7 @@ def tables(jobs: int, seed: int = 1, *, hold_ms: float = 20, noise: float = 0.02
         for name, h, w, instances in locks
     ]
     if served:
-        rows["pools"] = [SimpleNamespace(name="rpc", workers=4, busy_ns=int(jobs * 12 * MS), queued_ns=0)]
+        rows["pools"] = [SimpleNamespace(name="rpc", workers=4, busy_ns=int(jobs * 12 * MS), queued_ns=MS)]
     rows["spans"] = [
         SimpleNamespace(name="claim", total_ns=int((held + waited) * MS)),
         SimpleNamespace(name="prepare", total_ns=int(jobs * 30 * MS)),

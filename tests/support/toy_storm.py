@@ -66,6 +66,38 @@ class Parameters:
     """SCHED_FIFO for all its threads: sleeps end on time on a host that others use. Needs root or CAP_SYS_NICE."""
 
 
+def drawn(seed: int) -> Parameters:
+    """Another storm for each seed: now this resource is the bottleneck, now that, by 8 to 20 ms a job or so."""
+    draw = random.Random(f"storm {seed}")
+    of = Parameters(
+        seed=seed,
+        workers=draw.randint(2, 6),
+        pool=draw.choice(["fixed", "shared"]),
+        prepare_ms=draw.uniform(10, 60),
+        claim_ms=draw.uniform(1, 12),
+        audit_ms=draw.uniform(0.5, 6),
+        updates=draw.randint(1, 12),
+        plugs=draw.randint(0, 4),
+        plug_items=draw.randint(4, 32),
+        spawns=draw.randint(2, 20),
+        spawn_ms=draw.uniform(0.3, 1.5),
+        reports=draw.randint(0, 4),
+        call_ms=draw.uniform(0.4, 1.6),
+        item_ms=draw.uniform(0.1, 0.5),
+    )
+    return dataclasses.replace(of, scale=draw.uniform(8, 20) / max(demands(of).values()))
+
+
+def demands(of: Parameters) -> dict[str, float]:
+    """ms of each resource per job, if nobody waits while holding it and items are evenly spread."""
+    update, plug, report = (of.call_ms + of.item_ms * items for items in (1, of.plug_items, 1))
+    return {
+        "resource": of.claim_ms + of.audit_ms + of.updates * update,
+        "hypervisor": of.spawns * of.spawn_ms,
+        "pool": (of.updates * update + of.plugs * plug + of.reports * report) / of.workers,
+    }
+
+
 # Each of these alone, on the same seed, for Parameters().
 EDITS: dict[str, dict[str, Any]] = {
     "hold": {"hold": {"resource": 0.5}},
@@ -82,6 +114,16 @@ WORSENED = Parameters(
     claim_ms=12.0, audit_ms=0.0, updates=1, plugs=1, plug_items=2, reports=1, spawns=20, spawn_ms=0.5
 )
 WORSENING: dict[str, Any] = {"hold": {"resource": 0.4}}
+
+
+def realtime() -> bool:
+    """Whether `Parameters.realtime` can be had here."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+    except PermissionError:
+        return False
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return True
 
 
 @dataclass(frozen=True, slots=True)

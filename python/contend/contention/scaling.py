@@ -93,6 +93,8 @@ class Storm:
     """Their total time, what they wait for included; of one another too."""
     demands: Mapping[Key, float]
     """Of each instance of a lock, each worker of a pool."""
+    wanted: frozenset[Key]
+    """Those of them that anybody waited for."""
 
     @property
     def jobs(self) -> int:
@@ -111,18 +113,18 @@ def measure(tables: Tables, source: str) -> Storm:
     parts = _per_job(
         ((Key(r.kind, r.part if r.kind == "running" else r.resource), r.ns) for r in tables.parts), n
     )
-    demands = {
-        Key("lock", row.name): row.hold_ns / n / max(row.instances, 1)
+    locks = {
+        Key("lock", row.name): row
         for row in sorted(tables.locks, key=lambda row: row.hold_ns)
-        if row.kind in _EXCLUSIVE
-        and row.waits
-        and row.hold_ns <= _ONE * times.makespan_ns * max(row.instances, 1)
+        if row.kind in _EXCLUSIVE and row.hold_ns <= _ONE * times.makespan_ns * max(row.instances, 1)
     }
-    demands |= {
-        Key("pool", row.name): row.busy_ns / n / row.workers
-        for row in sorted(tables.pools, key=lambda row: row.busy_ns)
-        if row.workers
+    pools = {
+        Key("pool", row.name): row for row in sorted(tables.pools, key=lambda row: row.busy_ns) if row.workers
     }
+    demands = {key: row.hold_ns / n / max(row.instances, 1) for key, row in locks.items()}
+    demands |= {key: row.busy_ns / n / row.workers for key, row in pools.items()}
+    wanted = [key for key, row in locks.items() if row.waits]
+    wanted += [key for key, row in pools.items() if row.queued_ns]
     return Storm(
         source,
         max({row.name for row in jobs}, key=[row.name for row in jobs].count),
@@ -132,6 +134,7 @@ def measure(tables: Tables, source: str) -> Storm:
         parts,
         _per_job(((row.name, row.total_ns) for row in tables.spans), n),
         demands,
+        frozenset(wanted),
     )
 
 
@@ -269,7 +272,7 @@ def _demands(storms: Sequence[Storm], level: float, waits: Mapping[Key, Growth])
     largest = max(storm.jobs for storm in storms)
     at_most = [storm for storm in storms if storm.jobs == largest]
     found = []
-    for key in {key for storm in storms for key in storm.demands}:
+    for key in {key for storm in storms for key in storm.wanted}:
         fitted = line([(s.jobs, s.demands.get(key, 0.0)) for s in storms], "ns", level)
         busy = sum(s.demands.get(key, 0.0) * s.jobs / s.times.makespan_ns for s in at_most) / len(at_most)
         found.append(Demand(key, fitted, busy, waits.get(key)))

@@ -74,6 +74,19 @@ def test_a_semaphore_that_several_hold_has_no_demand() -> None:
     assert Key("lock", "db") not in measure(made, "").demands
 
 
+def test_a_lock_that_is_free_in_small_storms_has_its_demand() -> None:
+    made = [tables(n, seed) for n in (4, 8, 16, 32) for seed in range(2)]
+    for of in made[:4]:
+        of.locks[1].waits = 0
+    told = scale([measure(of, str(at)) for at, of in enumerate(made)])
+    (cache,) = (demand for demand in told.demands if demand.key.name == "cache")
+    assert cache.estimate.value == pytest.approx(2 * MS)
+    for of in made[4:]:
+        of.locks[1].waits = 0
+    told = scale([measure(of, str(at)) for at, of in enumerate(made)])
+    assert all(demand.key.name != "cache" for demand in told.demands), "nobody ever waits for it"
+
+
 def test_a_limit_is_told_by_n_or_refused() -> None:
     near = scaling_findings(scale(storms(), limit_ns=1040 * MS))
     makespan = next(f for f in near if f.id == "limit-makespan")

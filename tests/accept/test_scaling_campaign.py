@@ -1,0 +1,221 @@
+"""Storms of real threads: what the batch law, fitted to small ones, says of large ones. About five minutes.
+
+Also whether the rows of blame add up to the waits that the storm's own clocks measured. Writes docs/results/scaling.*.
+The largest storms have 260 threads that sleep; processors are nearly idle. Where SCHED_FIFO can be had it is used, so
+that sleeps end on time on a host that others use too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend import __version__
+from contend.contention import events
+from contend.environment import cpu_model
+from contend.errors import NoVerdict
+from contend.stats.scaling import StormTimes, batch_law
+from contend.stats.sustained import closed, usl
+from support.toy_storm import WORSENED, Parameters, Truth, demands, drawn, realtime, storm
+
+pytestmark = pytest.mark.accept
+
+RESULTS = Path(__file__).parents[2] / "docs/results"
+STORMS = {
+    "default": Parameters(),
+    "one lock lets into another": WORSENED,
+    **{f"drawn {n}": drawn(n) for n in range(1, 7)},
+}
+SMALL, EACH, TRACES = (2, 4, 8, 16, 32), 2, 4
+LARGE = {128: 3, 256: 2}
+WHAT = ("median", "p90", "makespan")
+Times = Mapping[int, Sequence[StormTimes]]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, dict[int, list[Truth]]]]:
+    """Storms by size, and where their traces are: NAME/JOBS-NUMBER."""
+    found = {}
+    fifo = realtime()
+    for at, (name, parameters) in enumerate(STORMS.items()):
+        directory, truths = tmp_path_factory.mktemp(f"storms-{at}"), {}
+        for jobs in (*SMALL, *LARGE):
+            times = LARGE.get(jobs, TRACES if jobs == 16 else EACH)
+            truths[jobs] = [
+                storm(
+                    directory / f"{jobs}-{k}",
+                    parameters,
+                    jobs=jobs,
+                    seed=at * 10_000 + jobs * 10 + k,
+                    realtime=fifo,
+                )
+                for k in range(times)
+            ]
+        found[name] = (directory, truths)
+    return found
+
+
+def of_storms(truths: Mapping[int, Sequence[Truth]]) -> Times:
+    return {n: [StormTimes.of(t.started, t.ended) for t in of] for n, of in truths.items()}
+
+
+def mean(storms: Sequence[StormTimes], what: str) -> float:
+    return statistics.mean(getattr(one, f"{what}_ns") for one in storms)
+
+
+def by_the_law(times: Times) -> list[dict[str, Any]]:
+    """From N ≤ 32 to each large N: error, and whether each of its storms was inside the prediction interval."""
+    law = batch_law([one for n in SMALL for one in times[n]])
+    rows = []
+    for n in LARGE:
+        for what, line in law.lines.items():
+            told = line.at(n)
+            values = [getattr(one, f"{what}_ns") for one in times[n]]
+            rows.append(
+                {
+                    "jobs": n,
+                    "what": what,
+                    "error": told.value / mean(times[n], what) - 1,
+                    "half_width": told.relative_half_width,
+                    "storms": len(values),
+                    "inside": sum(told.low <= value <= told.high for value in values),
+                }
+            )
+    return rows
+
+
+def by_laws_of_closed_systems(times: Times) -> dict[str, float | None]:
+    """What they would say of the makespan of 256 jobs if they were not refused for storms."""
+    points = [(one.jobs, one.jobs / (one.makespan_ns / 1e9)) for n in SMALL for one in times[n]]
+    with pytest.raises(NoVerdict):
+        usl(points, "storm")
+    told: dict[str, float | None] = {}
+    for name, fit in (("usl", usl), ("closed", closed)):
+        try:
+            rate = fit(points, "sustained").at(256).value
+        except NoVerdict:
+            told[name] = None
+        else:
+            told[name] = 256 / rate / (mean(times[256], "makespan") / 1e9) - 1
+    return told
+
+
+def blame_sums(directory: Path, truths: Mapping[int, Sequence[Truth]]) -> list[dict[str, Any]]:
+    """By lock and trace: rows of blame, the waits on record, and those that the storm measured itself."""
+    rows = []
+    for n in (16, 32, 128):
+        for at, truth in enumerate(truths[n]):
+            told = events.read(directory / f"{n}-{at}")
+            for lock in told.locks.rows():
+                if lock["name"] in truth.waited and lock["waits"]:
+                    of = [row for row in told.blame.rows() if row["lock"] == lock["lock"]]
+                    handed = sum(row["ns"] for row in of if row["doing"] == "nobody")
+                    rows.append(
+                        {
+                            "lock": lock["name"],
+                            "jobs": n,
+                            "waits": lock["waits"],
+                            "recorded": sum(row["ns"] for row in of) / lock["wait_ns"] - 1,
+                            "handed_over": handed / lock["wait_ns"],
+                            # Also what it takes to take a free lock is in its own figure.
+                            "measured_ns": truth.waited[lock["name"]],
+                            "blamed_ns": sum(row["ns"] for row in of),
+                            "uses": lock["holds"],
+                        }
+                    )
+    return rows
+
+
+def test_scaling(measured: dict[str, tuple[Path, dict[int, list[Truth]]]]) -> None:
+    rows = []
+    for name, (directory, truths) in measured.items():
+        times = of_storms(truths)
+        rows.append(
+            {
+                "storm": name,
+                "parameters": dataclasses.asdict(STORMS[name]),
+                "law": by_the_law(times),
+                "closed_systems": by_laws_of_closed_systems(times),
+                "blame": blame_sums(directory, truths),
+                "lateness_ns": statistics.median(t.lateness for of in truths.values() for t in of),
+            }
+        )
+    write(rows)
+    for row in rows:
+        at_128 = [r for r in row["law"] if r["jobs"] == 128]
+        assert all(abs(r["error"]) <= 0.07 for r in at_128 if r["what"] != "p90"), (row["storm"], at_128)
+        for blamed in row["blame"]:
+            assert abs(blamed["recorded"]) <= 0.01
+            # 20 µs a use: a lock that is free is in the storm's own figure, and a thread may lose its processor there.
+            apart = abs(blamed["blamed_ns"] - blamed["measured_ns"])
+            assert apart <= 0.01 * blamed["measured_ns"] + 20_000 * blamed["uses"], (row["storm"], blamed)
+
+
+def write(rows: list[dict[str, Any]]) -> None:
+    machine = f"{len(os.sched_getaffinity(0))} CPUs {cpu_model()}, CPython {platform.python_version()}"
+    document = {"schema_version": 1, "contend": __version__, "machine": machine, "rows": rows}
+    (RESULTS / "scaling.json").write_text(json.dumps(document, indent=1) + "\n")
+    every = [r for row in rows for r in row["law"]]
+    blame = [r for row in rows for r in row["blame"]]
+
+    def worst(jobs: int, what: str) -> str:
+        errors = [r["error"] for r in every if r["jobs"] == jobs and r["what"] == what]
+        return (
+            f"{100 * statistics.median(errors):+.1f} % ({100 * min(errors):+.1f} to {100 * max(errors):+.1f})"
+        )
+
+    inside, storms = sum(r["inside"] for r in every), sum(r["storms"] for r in every)
+    small, large = ", ".join(map(str, SMALL)), ", ".join(f"{k} of {n}" for n, k in LARGE.items())
+    waits, recorded = sum(r["waits"] for r in blame), max(abs(r["recorded"]) for r in blame)
+    handed = max(r["handed_over"] for r in blame)
+    apart = sum(r["blamed_ns"] for r in blame) / sum(r["measured_ns"] for r in blame) - 1
+    lines = [
+        "# How a storm of real threads grows",
+        "",
+        f"{machine}. Storms of `tests/support/toy_storm.py`: N Python threads that begin together, two locks (one held",
+        "across calls), a pool of workers, everything a sleep drawn by a seed; timed by their own clocks. For each of the",
+        f"kinds below {EACH} storms each of N = {small} ({TRACES} of 16) are what the laws are fitted to; {large} are what",
+        "they are compared with. By `tests/accept/test_scaling_campaign.py`.",
+        "",
+        "## The batch law, fitted to N ≤ 32: error over all kinds, median (least to most)",
+        "",
+        "| | N = 128 | N = 256 |",
+        "|---|---|---|",
+        *(f"| {what} | {worst(128, what)} | {worst(256, what)} |" for what in WHAT),
+        "",
+        f"Inside the 95 % prediction interval of one storm: {inside} of {storms} values.",
+        "",
+        "| storm | demand of resource, hypervisor, pool, ms | median at 128 | at 256 | makespan at 128 | at 256 "
+        "| USL, makespan at 256 | closed network |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+        *(_row(row) for row in rows),
+        "",
+        "The last two are what laws of sustained concurrency would say, fitted to N ≤ 32; contend refuses them for storms.",
+        "",
+        "## Blame",
+        "",
+        f"In {len(blame)} times a lock in a trace of 16, 32 or 128 jobs, {waits:,} waits: the rows of blame are at most",
+        f"{100 * recorded:.4f} % from the waits on record, of which at most {100 * handed:.2f} % passed while the lock went",
+        "from hand to hand. Against the threads' own clocks, which count the taking of a free lock too, the sum over all",
+        f"is {100 * apart:+.2f} %.",
+        "",
+    ]
+    (RESULTS / "scaling.md").write_text("\n".join(lines))
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    of = Parameters(**row["parameters"])
+    asked = ", ".join(f"{ms * of.scale:.1f}" for ms in demands(of).values())
+    by_key = {(r["what"], r["jobs"]): r["error"] for r in row["law"]}
+    errors = [by_key[what, n] for what in ("median", "makespan") for n in LARGE]
+    errors += [row["closed_systems"][name] for name in ("usl", "closed")]
+    cells = ("refused" if error is None else f"{100 * error:+.1f} %" for error in errors)
+    return f"| {row['storm']} | {asked} | {' | '.join(cells)} |"
