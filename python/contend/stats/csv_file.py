@@ -50,20 +50,26 @@ def compare_csv(
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a CSV file (comma, semicolon or tab; UTF-8), checked. Raises BadInput, naming the line."""
+    header, lines = open_table(path)
+    columns = _columns(path, header)
+    rows = [_row(path, number, cells, columns) for number, cells in lines]
+    if not rows:
+        raise BadInput(f"{path} has no rows", hint="one row per run: block,cell,value[,order]")
+    return rows
+
+
+def open_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Header, and the rows that are not blank with their line numbers. Raises BadInput."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}", hint="name a CSV file") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text", hint="save the table as CSV in UTF-8") from error
-    header = text.split("\n", 1)[0]
-    delimiter = max(",;\t", key=header.count)
+    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
     reader = csv.reader(text.splitlines(), delimiter=delimiter)
-    columns = _columns(path, next(reader, []))
-    rows = [_row(path, reader.line_num, cells, columns) for cells in reader if any(c.strip() for c in cells)]
-    if not rows:
-        raise BadInput(f"{path} has no rows", hint="one row per run: block,cell,value[,order]")
-    return rows
+    header = next(reader, [])
+    return header, [(reader.line_num, cells) for cells in reader if any(c.strip() for c in cells)]
 
 
 def _columns(path: Path, header: list[str]) -> dict[str, int]:
