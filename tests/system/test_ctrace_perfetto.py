@@ -323,7 +323,7 @@ def test_what_the_recorder_wrote_arrives(tmp_path: Path) -> None:
         "select name, count(*), sum(dur <= 0) from slice where category is null and dur != 0 group by 1 order by 1",
         "select count(*) from slice s join slice p on s.parent_id = p.id where s.name = '__main__:work' and"
         " p.name = 'serve' and s.dur >= 1000000 and s.dur <= p.dur",
-        "select count(*), sum(s.dur >= 1000000) from slice s join track k on s.track_id = k.id"
+        "select count(*), sum(s.dur >= 1000000) >= 41 from slice s join track k on s.track_id = k.id"
         " where k.name glob 'mutex*'",
         "select count(*) from slice a join slice b using (track_id) join track k on a.track_id = k.id"
         " where k.name glob 'mutex*' and a.id < b.id and a.ts + a.dur > b.ts and b.ts + b.dur > a.ts",
@@ -334,7 +334,7 @@ def test_what_the_recorder_wrote_arrives(tmp_path: Path) -> None:
     )
     assert spans == [("__main__:work", 41, 0), ("parent", 1, 0), ("serve", 40, 0)]
     assert inside == [(40,)]
-    assert holds == [(42, 41)]
+    assert holds == [(42, 1)]  # in the first nobody sleeps, but it may be taken off its CPU
     assert overlaps == [(0,)]
     assert queue == [(41, 1)]
     assert load == [(0.5,)]
