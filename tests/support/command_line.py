@@ -229,9 +229,11 @@ def rows(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 60) -> None:
+def wait_for(
+    condition: Callable[[], object], what: str, timeout_s: float = 60, *, interval_s: float = 0.01
+) -> None:
     """Poll until the condition holds; fails after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"no {what} within {timeout_s:g} s"
-        time.sleep(0.01)
+        time.sleep(interval_s)

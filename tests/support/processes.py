@@ -6,14 +6,15 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from contend.probes.client import ProbeProcess
+from contend.probes.client import Drained, ProbeProcess
+from support.command_line import wait_for
 
 WORKER = Path(__file__).with_name("worker.py")
 CROWD = Path(__file__).with_name("crowd.py")
@@ -66,20 +67,43 @@ class Recording:
     """contend-probe recording processes by one source; rows gather until `finish`."""
 
     def __init__(self, source: str, **config: Any) -> None:
-        self._probe = ProbeProcess(
-            {"interval_ms": INTERVAL_MS, "processes": True, "source": source, **config}
-        )
+        asked = {"interval_ms": INTERVAL_MS, "processes": True, "source": source, **config}
+        self._interval_s = asked["interval_ms"] / 1000
+        self._probe = ProbeProcess(asked)
+        self._drained: list[Mapping[str, Mapping[str, Any]]] = []
         self.notes = self._probe.notes
         self.sources = self._probe.sources
 
     def settle(self) -> None:
-        """Let two samples pass: what was done before is in them."""
-        time.sleep(2.5 * INTERVAL_MS / 1000)
+        """Let two samples pass: what was done before is in them. One that is under way may have begun before."""
+        if self._interval_s > 1:
+            time.sleep(0.1)  # the last one is taken at the end, and this is for what the kernel still adds up
+            return
+        enough = self._samples() + 3
+        wait_for(lambda: self._samples() >= enough, "two samples", interval_s=self._interval_s / 2)
+
+    def wait_for(self, condition: Callable[[Rows], object], what: str) -> None:
+        """Record until it holds of the rows so far."""
+        wait_for(lambda: condition(self._so_far(self._probe.drain())), what, interval_s=self._interval_s)
 
     def finish(self) -> Rows:
         self.settle()
-        drained = self._probe.stop()
-        return Rows(drained.tables, drained.cost)
+        return self._so_far(self._probe.stop())
+
+    def _samples(self) -> int:
+        drained = self._probe.drain()
+        self._so_far(drained)
+        return drained.cost.samples
+
+    def _so_far(self, drained: Drained) -> Rows:
+        """All rows since the begin."""
+        self._drained.append(drained.tables)
+        joined = {
+            name: {column: np.concatenate([part[name][column] for part in self._drained]) for column in table}
+            for name, table in drained.tables.items()
+        }
+        self._drained = [joined]
+        return Rows(joined, drained.cost)
 
 
 class Rows:

@@ -16,6 +16,7 @@ import pytest
 from contend.errors import ContendError
 from contend.probes.client import ProbeProcess, program
 from contend.probes.snapshot import Snapshot
+from support.kernel_trace import traced
 from support.prerequisites import need
 from support.processes import COUNTERS, INTERVAL_MS, Recording, Rows, Worker
 
@@ -31,12 +32,22 @@ def child(code: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen((sys.executable, "-S", "-c", code))
 
 
-def about(reported: dict[str, int], own: dict[str, int], before: dict[str, int] | None = None) -> None:
-    """Within 1 % of the process's own accounting, or within what the telling of it costs."""
+def about(
+    worker: Worker,
+    reported: dict[str, int],
+    own: dict[str, int],
+    before: dict[str, int] | None = None,
+    but: tuple[str, ...] = (),
+) -> None:
+    """Within 1 % of the process's own accounting: no less than when it had done its work, no more than by now, or what
+    the telling of it costs."""
     slack = {"cpu_ns": 5e6, "voluntary": SOME_SWITCHES, "involuntary": 5, "minor_faults": 8}
+    now = worker.do("nothing")
     for name in ("cpu_ns", *COUNTERS):
-        expected = own[name] - (before[name] if before else 0)
-        assert reported[name] == pytest.approx(expected, rel=0.01, abs=slack.get(name, 0)), name
+        if name not in but:
+            least, most = (figures[name] - (before[name] if before else 0) for figures in (own, now))
+            room = slack.get(name, 0)
+            assert min(0.99 * least, least - room) <= reported[name] <= max(1.01 * most, most + room), name
 
 
 def work_all(worker: Worker, data: Path) -> dict[str, int]:
@@ -64,7 +75,7 @@ def test_known_deeds_of_a_process_that_was_there_before(source: str, data: Path)
         recording.settle()
         own = work_all(worker, data)
         rows = recording.finish()
-        about(rows.did(worker.pid), own, before)
+        about(worker, rows.did(worker.pid), own, before)
         assert rows.did(worker.pid)["read_bytes"] == 6 << 20
         used = rows.of(worker.pid)
         assert set(used["threads"]) == {1} and int(used["rss_bytes"][0]) > 1 << 20
@@ -79,7 +90,7 @@ def test_known_deeds_of_a_process_that_began_later_count_from_its_begin(source: 
     recording.settle()
     with Worker() as worker:
         own = work_all(worker, data)
-        about(recording.finish().did(worker.pid), own)
+        about(worker, recording.finish().did(worker.pid), own)
 
 
 def test_threads_are_summed_and_those_that_ended_stay_in(source: str) -> None:
@@ -142,30 +153,39 @@ def test_a_childs_bytes_are_its_own_and_not_also_its_parents(source: str, data: 
 
 def test_children_between_two_samples_are_not_lost(source: str) -> None:
     recording = Recording(source, interval_ms=300)
-    time.sleep(0.4)
-    with Worker() as worker:
+    recording.settle()
+    with traced() as kernel, Worker() as worker:
         began = worker.do("nothing")
         own = worker.do("spawn /bin/true; /bin/true; true 40")
-        time.sleep(0.4)
         rows = recording.finish()
+        children, freed = kernel.descendants(worker.pid), kernel.freed()
+    assert len(children) == 120
     if source == "proc":
         assert any("begins and ends between two samples is not seen" in note for note in recording.notes)
         return
+    # Of one whose end the kernel did not tell BPF of there is nothing to be known.
+    untold = children - freed if source == "bpf" else set()
+    assert len(untold) < 12
     process = rows.tables["process"]
-    shells = process["ppid"] == worker.pid
-    mine = shells | np.isin(process["ppid"], process["pid"][shells])
-    first, last = process["event"][mine] == 0, process["event"][mine] == ENDED
-    assert (int(first.sum()), int(last.sum())) == (120, 120)
-    assert len(set(process["pid"][mine])) == 120 and set(process["exit_code"][mine][last]) == {0}
+    mine = np.isin(process["pid"], list(children))
+    for event in (0, ENDED):
+        assert sorted(process["pid"][mine & (process["event"] == event)].tolist()) == sorted(
+            children - untold
+        )
+    assert set(process["exit_code"][mine & (process["event"] == ENDED)]) == {0}
     used = rows.tables["process_use"]
-    children = np.isin(used["pid"], process["pid"][mine])
+    theirs = np.isin(used["pid"], list(children))
+    # Its group is that of its parent; but a parent may have been told of earlier, and is then not known any more.
+    (group,) = set(rows.of(worker.pid)["cgroup"])
+    orphans = used["cgroup"][theirs] != group
+    assert set(used["cgroup"][theirs]) <= {group, ""} and orphans.mean() < (0.1 if source == "bpf" else 1e-9)
+    missing = 2 * len(untold) / len(children)  # a shell does more than one that is only `true`
     faults = own["children_minor_faults"] - began["children_minor_faults"]
-    assert int(used["minor_faults"][children].sum()) == pytest.approx(faults, rel=0.01)
-    assert set(used["cgroup"][children]) == set(rows.of(worker.pid)["cgroup"])
+    assert int(used["minor_faults"][theirs].sum()) == pytest.approx(faults, rel=0.01 + missing)
     cpu_ns = own["children_cpu_ns"] - began["children_cpu_ns"]
     # taskstats takes most of it from the parent's sum, which comes in ticks.
-    assert int((used["user_ns"] + used["system_ns"])[children].sum()) == pytest.approx(
-        cpu_ns, rel=0.02, abs=2 * TICK_NS
+    assert int((used["user_ns"] + used["system_ns"])[theirs].sum()) == pytest.approx(
+        cpu_ns, rel=0.02 + missing, abs=2 * TICK_NS
     )
 
 
@@ -218,7 +238,8 @@ def test_a_pid_that_is_used_again_is_another_process(source: str) -> None:
         if second == 0:
             signal.pause()
         if second == first:
-            time.sleep(35 * INTERVAL_MS / 1000)  # a number out of turn is found by the next full list
+            # A number out of turn is found by the next full list.
+            recording.wait_for(lambda rows, pid=first: len(set(rows.of(pid)["start_ns"])) == 2, "the second")
             break
         os.kill(second, signal.SIGKILL)
         os.waitpid(second, 0)
@@ -274,7 +295,7 @@ def test_few_descriptors(source: str, tmp_path: Path, data: Path, monkeypatch: p
     with Worker() as worker:
         own = work_all(worker, data)
         rows = recording.finish()
-    about(rows.did(worker.pid), own)
+        about(worker, rows.did(worker.pid), own)
     assert rows.cost.errors == 0, rows.cost.last_error
 
 
@@ -298,12 +319,12 @@ def test_not_root(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -
         with Worker() as worker:
             own = work_all(worker, data)
             rows = recording.finish()
+            about(worker, rows.did(worker.pid), own, but=("read_bytes",))
     finally:
         copy.unlink()
     assert recording.sources["processes"] == "proc"
     assert any("CAP_NET_ADMIN" in note for note in recording.notes)
     assert any("CAP_SYS_PTRACE" in note for note in recording.notes)
-    about(rows.did(worker.pid) | {"read_bytes": own["read_bytes"]}, own)
     assert rows.did(worker.pid)["read_bytes"] == 0  # root's, and so not to be known
     assert rows.cost.errors == 0, rows.cost.last_error
 

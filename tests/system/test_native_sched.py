@@ -109,7 +109,7 @@ def test_two_burners_on_one_cpu_wait_as_long_as_the_kernel_says() -> None:
         assert recorded.total(name, "run_queue_ns") == pytest.approx(delay, rel=0.01)
         assert recorded.total(name, "on_cpu_ns") == pytest.approx(burner.cpu_ns, rel=0.01)
         switches = used(recorded, burner.pid, "voluntary") + used(recorded, burner.pid, "involuntary")
-        assert recorded.total(name, "switches") == pytest.approx(switches, abs=2)
+        assert recorded.total(name, "switches") == pytest.approx(switches, rel=0.01, abs=2)
         # Every time on a CPU ends once.
         assert sum(recorded.histogram(name, "on_cpu").values()) == recorded.total(name, "switches")
 
