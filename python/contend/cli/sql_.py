@@ -1,4 +1,4 @@
-"""`contend sql`: DuckDB over a run directory, in place."""
+"""`contend sql`: DuckDB over a run directory, in place, or over what a trace says."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from typing import Any
 import click
 
 
-@click.command("sql", short_help="Ask a run's rows anything.")
+@click.command("sql", short_help="Ask a run's or trace's rows anything.")
 @click.argument("run")
 @click.argument("query")
 @click.option("--json", "as_json", is_flag=True, help="Rows as a JSON array of objects.")
 @click.option("--csv", "as_csv", is_flag=True, help="Rows as CSV.")
-def command(run: str, query: str, as_json: bool, as_csv: bool) -> int:
+@click.option("--job", metavar="PATTERN", help="Of a trace: its jobs are the spans and marks of that name.")
+def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) -> int:
     """Run a SQL QUERY over RUN. Tables: trials, metrics, evidence, ledger, and what was recorded (docs/reference/series.md).
+    Over a trace (a directory or file of `contend trace`): jobs, parts, critical, locks, waits, blame, spans, pools
+    (docs/reference/hunt-tables.md).
 
     \b
     Examples:
       contend sql RUN "select cell, median(value) from metrics where name = 'wall' group by cell"
       contend sql RUN "describe trials"
       contend sql RUN "select name, sum(user_ns + system_ns) from process_use group by name"
+      contend sql TRACE "select kind, part, resource, sum(ns) from critical where job = -1 group by all order by 4 desc"
+      contend sql TRACE "select median(end_ns - begin_ns) from jobs" --job 'rpc serve *'
     """
-    from contend.store import RunDirectory
-    from contend.store import query as ask
-
-    columns, rows = ask(RunDirectory.open(run, samples=True), query)
+    columns, rows = _ask(run, query, job)
     if as_json:
         json.dump(
             [dict(zip(columns, map(_plain, row), strict=True)) for row in rows], sys.stdout, default=str
@@ -51,6 +53,22 @@ def command(run: str, query: str, as_json: bool, as_csv: bool) -> int:
             console = Console(width=max(200, 24 * len(columns)))
         console.print(table, markup=False)
     return 0
+
+
+def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tuple[Any, ...]]]:
+    from contend.errors import BadInput
+    from contend.report.trace_export import is_trace
+
+    if is_trace(source):
+        from contend.contention.events import read
+
+        return read(source, jobs=job).query(query)
+    if job is not None:
+        raise BadInput(f"'{source}' is no trace, which --job is about", hint="leave --job out")
+    from contend.store import RunDirectory
+    from contend.store import query as ask
+
+    return ask(RunDirectory.open(source, samples=True), query)
 
 
 def _plain(value: Any) -> Any:

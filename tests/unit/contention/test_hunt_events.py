@@ -94,6 +94,19 @@ def test_tables_can_be_asked_in_sql_and_taken_by_arrow_libraries(events: Events)
     assert "arrow_array_stream" in repr(events.jobs.__arrow_c_stream__())
 
 
+def test_the_command_line_asks_them_too(trace: Path) -> None:
+    def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+        code = "from contend.cli import main; main()"
+        command = [sys.executable, "-c", code, "sql", *arguments]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    query = "select name, count(*) as n from jobs group by name"
+    done = ask(str(trace), query, "--job", "serv*", "--csv")
+    assert (done.returncode, done.stdout.split()) == (0, ["name,n", "serve,1"])
+    refused = ask("/proc/self", query, "--job", "x")
+    assert refused.returncode == 2 and "is no trace" in refused.stderr
+
+
 def test_every_column_is_in_the_reference(events: Events) -> None:
     text = (Path(__file__).parents[3] / "docs/reference/hunt-tables.md").read_text()
     sections = {part.split("\n", 1)[0]: part for part in text.split("\n## ")[1:]}

@@ -29,6 +29,10 @@ impl std::hash::Hasher for Mixing {
         self.write_u32((number >> 32) as u32);
     }
 
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
     fn finish(&self) -> u64 {
         self.0 ^ self.0 >> 32
     }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use super::stacks::{Kind, Stacks, State};
 use crate::ctrace::format::lock;
+use crate::ctrace::mixed::Mixed;
 use crate::ctrace::reader::Trace;
 
 /// Of waits for one group of locks, by those in one span.
@@ -90,9 +91,9 @@ pub struct Blame<'t> {
     /// Of each lock.
     pub group_of: Vec<u32>,
     /// Time, ns.
-    pub charges: HashMap<Charge, u64>,
+    pub charges: HashMap<Charge, u64, Mixed>,
     /// By group of locks, and span that waited.
-    pub waited: HashMap<(u32, u32), Waited>,
+    pub waited: HashMap<(u32, u32), Waited, Mixed>,
     /// Of each track: locks that it holds, and those whose waiters were told to wait for it.
     awaited: Vec<Vec<u32>>,
     locks: Vec<OnLock>,
@@ -116,7 +117,15 @@ impl<'t> Blame<'t> {
         let mut locks = Vec::new();
         locks.resize_with(trace.locks.len(), OnLock::default);
         let awaited = vec![Vec::new(); trace.tracks.len()];
-        Self { trace, groups, group_of, charges: HashMap::new(), waited: HashMap::new(), awaited, locks }
+        Self {
+            trace,
+            groups,
+            group_of,
+            charges: HashMap::default(),
+            waited: HashMap::default(),
+            awaited,
+            locks,
+        }
     }
 
     /// The lock's group.

@@ -1,10 +1,10 @@
 //! What the jobs of a trace are: what is marked as one, or spans of a name.
 use std::collections::{HashMap, HashSet};
 
-use crate::Result;
 use crate::ctrace::format::{Event, track};
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::{At, Ending, Job, Sink, Title, tell};
+use crate::{Error, Result};
 
 /// Messages whose receipt is awaited, for the choice alone.
 const MOST_SENT: usize = 1 << 20;
@@ -60,7 +60,10 @@ pub fn choose(trace: &Trace, pattern: Option<&str>, go_on: impl FnMut() -> Resul
         return Ok(Choice { spans: matching.clone(), marks: matching, how: How::Pattern });
     }
     let mut survey = Survey::new(trace);
-    tell(trace, &mut survey, go_on)?;
+    match tell(trace, &mut survey, go_on) {
+        Err(error) if !survey.marked => return Err(error),
+        _ => {} // the first mark is enough
+    }
     let mut only = none.clone();
     if survey.marked {
         return Ok(Choice { spans: none, marks: vec![true; trace.names.len()], how: How::Mark });
@@ -190,7 +193,7 @@ impl Sink for Survey<'_> {
 
     fn job_begin(&mut self, _: At, _: u32, _: Job, _: &[Event]) -> Result<()> {
         self.marked = true;
-        Ok(())
+        Err(Error::invalid("a job is marked", ""))
     }
 }
 

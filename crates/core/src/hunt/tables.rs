@@ -6,6 +6,7 @@ use super::events::Found;
 use super::jobs::Job;
 use super::stacks::{Kind, State};
 use super::walk::Resource;
+use crate::ctrace::mixed::Mixed;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::Ending;
 
@@ -53,32 +54,42 @@ pub(super) fn table<'a, const N: usize>(
             false => Column::Numbers(Vec::new()),
         })
         .collect();
-    let mut places: Vec<HashMap<String, u32>> = vec![HashMap::new(); N];
+    let mut places: Vec<Places<'a>> = Vec::new();
+    places.resize_with(N, Places::default);
     for row in rows {
         for ((into, places), cell) in made.iter_mut().zip(&mut places).zip(row) {
             match (into, cell) {
                 (Column::Numbers(all), Cell::N(number)) => all.push(whole(number)),
                 (Column::Numbers(all), Cell::I(number)) => all.push(number),
                 (Column::Numbers(all), Cell::T(_)) => all.push(0),
-                (Column::Texts(texts, all), cell) => {
-                    let text = match cell {
-                        Cell::T(text) => text,
-                        Cell::N(_) | Cell::I(_) => "",
-                    };
-                    let place = match places.get(text) {
-                        Some(&place) => place,
-                        None => {
-                            texts.push(text.to_owned());
-                            places.insert(text.to_owned(), texts.len() as u32 - 1);
-                            texts.len() as u32 - 1
-                        }
-                    };
-                    all.push(place);
-                }
+                (Column::Texts(texts, all), Cell::T(text)) => all.push(places.place(text, texts)),
+                (Column::Texts(texts, all), _) => all.push(places.place("", texts)),
             }
         }
     }
     Table { name, columns: columns.into_iter().zip(made).collect() }
+}
+
+/// Where texts of a column are: by what they say and, as there are few and they come again and again, by where they lie.
+#[derive(Default)]
+struct Places<'a> {
+    texts: HashMap<&'a str, u32>,
+    seen: HashMap<(usize, usize), u32, Mixed>,
+}
+
+impl<'a> Places<'a> {
+    fn place(&mut self, text: &'a str, texts: &mut Vec<String>) -> u32 {
+        let lies = (text.as_ptr() as usize, text.len());
+        if let Some(&place) = self.seen.get(&lies) {
+            return place;
+        }
+        let place = *self.texts.entry(text).or_insert_with(|| {
+            texts.push(text.to_owned());
+            texts.len() as u32 - 1
+        });
+        self.seen.insert(lies, place);
+        place
+    }
 }
 
 /// Columns of texts, in whatever table.
