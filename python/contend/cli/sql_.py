@@ -26,7 +26,7 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
       contend sql RUN "select cell, median(value) from metrics where name = 'wall' group by cell"
       contend sql RUN "describe trials"
       contend sql RUN "select name, sum(user_ns + system_ns) from process_use group by name"
-      contend sql TRACE "select kind, part, resource, sum(ns) from critical where job = -1 group by all order by 4 desc"
+      contend sql TRACE "select kind, part, resource, ns from critical where job = -1 order by ns desc"
       contend sql TRACE "select median(end_ns - begin_ns) from jobs" --job 'rpc serve *'
     """
     columns, rows = _ask(run, query, job)
