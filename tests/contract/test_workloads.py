@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -187,9 +187,21 @@ def stat_fields(pid: int) -> list[str]:
 
 def prepare(instance: Instance, place: Place, known: dict[str, object]) -> None:
     instance.write_files(place.work, known)
-    for argv in instance.commands(known).prepare:
-        done = subprocess.run(argv, cwd=place.work, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, (argv, done.stderr)
+    once(instance.commands(known).prepare, place)
+
+
+def finish(instance: Instance, place: Place, known: dict[str, object]) -> None:
+    """What `prepare` has started ends."""
+    once(instance.commands(known).finish, place)
+
+
+def once(commands: Iterable[Argv], place: Place) -> None:
+    for argv in commands:
+        # Into a file: what is started to stay would keep a pipe open.
+        with (place.work / "once.err").open("w+b") as said:
+            done = subprocess.run(argv, cwd=place.work, stdout=said, stderr=said, timeout=60)
+            said.seek(0)
+            assert done.returncode == 0, (argv, said.read())
 
 
 def serve(instance: Instance, place: Place, known: dict[str, object], out: Path) -> Party | None:
@@ -228,6 +240,7 @@ def trial(instance: Instance, place: Place) -> list[Reading]:
     finally:
         if server:
             server.stop()
+        finish(instance, place, known)
     wall, after = time.monotonic() - start, os.times()
     user, system = after.children_user - before.children_user, after.children_system - before.children_system
     builtins = {"wall": wall, "user": user, "system": system, "cpu": user + system, "max_rss": 1.0}
@@ -280,6 +293,7 @@ def test_a_neighbour_burns_until_it_is_stopped(name: str, place: Place) -> None:
     finally:
         for party in parties:
             party.stop()
+        finish(instance, place, known)
     assert not [pid for party in parties for pid in party.pids()]
 
 
