@@ -49,6 +49,11 @@ class Draw:
         return dataclasses.replace(self.options, **FIXES[fault])  # type: ignore[arg-type]
 
     @property
+    def largest(self) -> Storm:
+        """With as many compute services as any draw has."""
+        return dataclasses.replace(self.options, computes=2)
+
+    @property
     def fixes(self) -> dict[str, Storm]:
         """What each fix makes of it, without those that change nothing."""
         found = {fault: self.fixed(fault) for fault in FIXES}
@@ -106,7 +111,7 @@ def _quiet(chance: random.Random, jobs: int, length_ms: float) -> Storm:
         computes=computes,
         image_ms=chance.uniform(40, 120),
         network_ms=chance.uniform(40, 120),
-        hold_across_rpc=False,
+        hold_across_rpc=chance.random() < 0.5,
         claim_ms=chance.uniform(0.02, 0.15) * length_ms / boots,
         updates=chance.randint(2, 4),
         noops=chance.randint(0, 1),
@@ -159,6 +164,7 @@ def _hashed(chance: random.Random) -> Storm:
     work = length_ms * quiet.computes / quiet.jobs / (updates + progress)
     return dataclasses.replace(
         quiet,
+        hold_across_rpc=False,
         queues="hashed",
         key="host",
         workers=chance.randint(4, 12),
@@ -187,6 +193,7 @@ def _chatty(chance: random.Random) -> Storm:
     noops = round(updates * chance.uniform(0.7, 0.85))
     return dataclasses.replace(
         quiet,
+        hold_across_rpc=False,
         updates=updates,
         noops=noops,
         update_ms=length_ms / noops - CALL_MS - quiet.item_ms,
