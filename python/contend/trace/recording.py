@@ -124,6 +124,9 @@ def _status(told: dict[str, object]) -> Status:
 
 def _process_name() -> str:
     program = sys.argv[0] if getattr(sys, "argv", None) and sys.argv[0] else "python"
+    if program == "-m":  # so early; later it is the module's file
+        after = sys.orig_argv[sys.orig_argv.index("-m") + 1 :] if "-m" in sys.orig_argv else []
+        program = after[0] if after else "python -m"
     return Path(program).name or program
 
 

@@ -144,11 +144,13 @@ class Services:
         self._running.clear()
 
     def _start(self, role: str, *more: str) -> subprocess.Popen[str]:
-        path = [os.environ.get("PYTHONPATH", ""), str(Path(testbed.__file__).parent)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **self._mark}
+        place = Path(testbed.__file__).parent
+        path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(place)]))
+        environment = {**os.environ, "PYTHONPATH": path, **self._mark}
+        program = str(place / "storm_lab" / "bin" / f"{role}.py")
         process = subprocess.Popen(
             # Its libraries warn of each other's deprecations.
-            [sys.executable, "-W", "ignore", "-m", "storm_lab", role, *self._arguments, *more],
+            [sys.executable, "-W", "ignore", program, *self._arguments, *more],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

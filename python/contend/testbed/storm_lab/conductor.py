@@ -19,26 +19,38 @@ from .options import Storm
 Work = tuple[Callable[..., Any], tuple[Any, ...], "queue.SimpleQueue[Any]"]
 
 
+class Worker:
+    """A thread and its queue, which may be another's too."""
+
+    def __init__(self, name: str, first: Callable[[], None], other: Worker | None) -> None:
+        if other is None:
+            self.updates: queue.Queue[Work] = queue.Queue()
+        else:
+            self.updates = other.updates
+        threading.Thread(target=self._work, args=(first,), name=name, daemon=True).start()
+
+    def _work(self, first: Callable[[], None]) -> None:
+        first()
+        while True:
+            function, arguments, answer = self.updates.get()
+            answer.put(function(*arguments))
+
+
 class Workers:
     """A fixed number of threads; each has a queue of its own, or all share one."""
 
-    def __init__(self, count: int, *, shared: bool, name: str) -> None:
-        self.queues: list[queue.Queue[Work]] = [queue.Queue() for _ in range(1 if shared else count)]
+    def __init__(self, count: int, *, shared: bool, first: Callable[[], None]) -> None:
+        """`first` is what each worker does before all else."""
+        self._all: list[Worker] = []
         for number in range(count):
-            mine = self.queues[number % len(self.queues)]
-            threading.Thread(target=self._work, args=(mine,), name=f"{name}-{number}", daemon=True).start()
+            other = self._all[0] if shared and self._all else None
+            self._all.append(Worker(f"db-worker-{number}", first, other))
 
     def run(self, key: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Its result, once a worker has run it: the one that the key falls to."""
+        """Its result, once a worker has run it: the one that the key falls to, where each has its own queue."""
         answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.queues[zlib.crc32(key.encode()) % len(self.queues)].put((function, arguments, answer))
+        self._all[zlib.crc32(key.encode()) % len(self._all)].updates.put((function, arguments, answer))
         return answer.get()
-
-    @staticmethod
-    def _work(mine: queue.Queue[Work]) -> None:
-        while True:
-            function, arguments, answer = mine.get()
-            answer.put(function(*arguments))
 
 
 class Database:
@@ -52,17 +64,18 @@ class Database:
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("CREATE TABLE IF NOT EXISTS instances (uuid TEXT PRIMARY KEY, state TEXT)")
 
+    def connect(self) -> None:
+        """A connection for this thread."""
+        if self._options.database == "sqlite":
+            self._here.connection = self._connect()
+
     def update(self, instance: str, changes: list[list[str]]) -> int:
         """How many rows it holds for the instance."""
         time.sleep((self._options.update_ms + self._options.item_ms * len(changes)) / 1e3)
-        if self._options.database == "sleep":
-            return 1
-        connection = getattr(self._here, "connection", None)
-        if connection is None:
-            connection = self._here.connection = self._connect()
-        with connection:
+        if self._options.database == "sqlite":
             rows = [(instance, " ".join(change)) for change in changes]
-            connection.executemany("INSERT OR REPLACE INTO instances VALUES (?, ?)", rows)
+            with self._here.connection as connection:
+                connection.executemany("INSERT OR REPLACE INTO instances VALUES (?, ?)", rows)
         return 1
 
     def _connect(self) -> sqlite3.Connection:
@@ -78,7 +91,9 @@ class Conductor:
 
     def _begin(self, options: Storm) -> None:
         self._options, self._database = options, Database(options, self._directory)
-        self.workers = Workers(options.workers, shared=options.queues == "shared", name="db-worker")
+        self.workers = Workers(
+            options.workers, shared=options.queues == "shared", first=self._database.connect
+        )
 
     def configure(self, ctxt: dict[str, Any], options: str) -> None:
         """From now on so. Workers of before stay, and idle."""

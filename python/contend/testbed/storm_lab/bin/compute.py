@@ -1,0 +1,6 @@
+"""The compute's process: a traced program's functions are those of the modules it imports."""
+
+from storm_lab import compute, process
+
+if __name__ == "__main__":
+    process.run(compute.main)
