@@ -1,4 +1,6 @@
 //! The one reading of the events on which all of a hunt rests.
+use std::collections::HashSet;
+
 use super::blame::Blame;
 use super::choice::Choice;
 use super::critical::{Paths, paths};
@@ -61,13 +63,14 @@ pub fn find<'t>(
         intervals: Intervals::new(trace, MOST_INTERVALS),
         holds: Holds::new(trace),
         alive: vec![(u64::MAX, 0); trace.tracks.len()],
+        takers: HashSet::new(),
     };
     let (unbalanced, untold) = tell(trace, &mut sink, go_on)?;
-    let Hearing { blame, totals, jobs, mut links, intervals, holds, alive, .. } = sink;
+    let Hearing { blame, totals, jobs, mut links, intervals, holds, alive, takers, .. } = sink;
     let (jobs, more_jobs) = jobs.finish(&mut links, |track| alive[track as usize].1);
     let (links, unfollowed) = (links.all, links.unfollowed);
     let starts = STARTS.map(|name| trace.names.find(name));
-    let (pools, pool_of) = pools(trace, &links, &starts, |track| alive[track as usize]);
+    let (pools, pool_of) = pools(trace, &links, &starts, &takers, |track| alive[track as usize]);
     let ground = Ground::new(trace, &intervals, &holds, &links, (&pools, &pool_of));
     let paths = paths(&ground, &jobs, |track| alive[track as usize].0);
     let first_ns = alive.iter().map(|alive| alive.0).min().filter(|&ns| ns < u64::MAX);
@@ -100,6 +103,8 @@ struct Hearing<'t> {
     holds: Holds,
     /// First and last event of each track.
     alive: Vec<(u64, u64)>,
+    /// A queue and who has waited at it.
+    takers: HashSet<(u32, u32)>,
 }
 
 impl Hearing<'_> {
@@ -125,6 +130,7 @@ impl Sink for Hearing<'_> {
         self.blame.turns(&self.stacks, track, at.ns);
         let depth = self.stacks.depth(track);
         if let Title::Wait(lock) = what {
+            self.takers.insert((lock, track));
             self.blame.wait_begins(&self.stacks, lock, self.stacks.span(track), told, at.ns);
             self.jobs.wait_begins(&mut self.links, track, lock, depth, at.ns);
             self.holds.wait_begins(lock);

@@ -39,11 +39,13 @@ const FIXED_PART: u64 = 10;
 /// File, kind of what brings items (a queue's name and site, or a flow's name), and what the workers are called.
 type Key = (u32, (u32, u32, bool), String);
 
-/// All pools, and that of each link ([`NONE`] for none). `alive` gives the first and the last event of a track.
+/// All pools, and that of each link ([`NONE`] for none). `takers` are queues and who has waited at them: a worker that was
+/// idle all the time belongs to its pool. `alive` gives the first and the last event of a track.
 pub fn pools(
     trace: &Trace,
     links: &[Link],
     starts: &[Option<u32>],
+    takers: &HashSet<(u32, u32)>,
     alive: impl Fn(u32) -> (u64, u64),
 ) -> (Vec<Pool>, Vec<u32>) {
     let mut stems: HashMap<u32, String> = HashMap::new();
@@ -64,9 +66,21 @@ pub fn pools(
         let called = stems.entry(track.name).or_insert_with(|| stem(trace.names.text(track.name))).clone();
         groups.entry((track.file, by, called)).or_default().push(at);
     }
+    let mut idle: HashMap<Key, Vec<(u32, u32)>> = HashMap::new();
+    for &(queue, track) in takers {
+        let (lock, track_of) = (&trace.locks[queue as usize], &trace.tracks[track as usize]);
+        let called =
+            stems.entry(track_of.name).or_insert_with(|| stem(trace.names.text(track_of.name))).clone();
+        let key = (track_of.file, (lock.name, lock.site, true), called);
+        if groups.contains_key(&key) {
+            idle.entry(key).or_default().push((queue, track));
+        }
+    }
     let mut pool_of = vec![NONE; links.len()];
     let mut pools = Vec::with_capacity(groups.len());
-    for ((file, (by, _, queued), called), items) in groups {
+    for (key, items) in groups {
+        let takers = idle.remove(&key).unwrap_or_default();
+        let (file, (by, _, queued), called) = key;
         for &at in &items {
             pool_of[at as usize] = pools.len() as u32;
         }
@@ -74,7 +88,7 @@ pub fn pools(
         // The queue of an executor is called by what it is in the library.
         let name = if queued && !by.ends_with("._work_queue") { by.to_owned() } else { called };
         let name = if queued { name } else { format!("{by} {name}") };
-        pools.push(pool(links, &items, file, name, &alive));
+        pools.push(pool(links, &items, &takers, file, name, &alive));
     }
     (pools, pool_of)
 }
@@ -88,9 +102,19 @@ fn stem(name: &str) -> String {
     if stem.is_empty() { name.to_owned() } else { stem }
 }
 
-fn pool(links: &[Link], items: &[u32], file: u32, name: String, alive: &impl Fn(u32) -> (u64, u64)) -> Pool {
-    let mut tracks: HashSet<u32> = HashSet::new();
+fn pool(
+    links: &[Link],
+    items: &[u32],
+    takers: &[(u32, u32)],
+    file: u32,
+    name: String,
+    alive: &impl Fn(u32) -> (u64, u64),
+) -> Pool {
+    let mut tracks: HashSet<u32> = takers.iter().map(|taker| taker.1).collect();
     let mut getters: HashMap<u32, HashSet<u32>> = HashMap::new();
+    for &(queue, track) in takers {
+        getters.entry(queue).or_default().insert(track);
+    }
     // What changes when: queued, busy, alive.
     let mut changes: Vec<(u64, [i64; 3])> = Vec::with_capacity(3 * items.len());
     let (mut busy_ns, mut queued_ns) = (0u64, 0u64);
@@ -171,12 +195,16 @@ mod tests {
     fn time_is_wasted_while_an_item_waits_and_another_worker_is_idle() {
         // Two workers with a queue each; both items go to the first.
         let links = [item(0, 10, 1, 10, 50), item(0, 20, 1, 50, 90), item(1, 60, 2, 60, 70)];
-        let found = pool(&links, &[0, 1, 2], 0, "p".into(), &|_| (0, 100));
+        let found = pool(&links, &[0, 1, 2], &[], 0, "p".into(), &|_| (0, 100));
         assert_eq!((found.workers, found.items, found.queues, found.fixed), (2, 3, 2, true));
         assert_eq!((found.busy_ns, found.queued_ns, found.wasted_ns), (90, 30, 30));
         // One queue, both busy meanwhile.
         let links = [item(0, 10, 1, 10, 50), item(0, 10, 2, 10, 50), item(0, 20, 1, 50, 90)];
-        let found = pool(&links, &[0, 1, 2], 0, "p".into(), &|_| (0, 100));
+        let found = pool(&links, &[0, 1, 2], &[], 0, "p".into(), &|_| (0, 100));
         assert_eq!((found.fixed, found.queued_ns, found.wasted_ns), (false, 30, 0));
+        // All fall to one of two workers; the other has waited at its own queue all the time.
+        let links = [item(0, 10, 1, 10, 50), item(0, 20, 1, 50, 90)];
+        let found = pool(&links, &[0, 1], &[(0, 1), (1, 2)], 0, "p".into(), &|_| (0, 100));
+        assert_eq!((found.workers, found.fixed, found.queued_ns, found.wasted_ns), (2, true, 30, 30));
     }
 }
