@@ -377,13 +377,20 @@ def run_trial(draw: Draw, directory: Path, interval_ms: float, patience_s: float
     )  # fmt: skip
 
 
-def undisturbed(kind: str, pick: random.Random, directory: Path, disturbed: list[Trial]) -> Trial | None:
-    """The first trial of a kind in which others left the CPUs alone; None after ATTEMPTS.
+def undisturbed(
+    kind: str,
+    pick: random.Random,
+    directory: Path,
+    disturbed: list[Trial],
+    attempts: int = ATTEMPTS,
+    patience_s: float = PATIENCE_S,
+) -> Trial | None:
+    """The first trial of a kind in which others left the CPUs alone; None after that many attempts.
 
     The others are added to `disturbed`. Which is which is told by the accounting of the loads, without the verdict.
     """
-    for _ in range(ATTEMPTS):
-        trial = run_trial(KINDS[kind](pick), directory, pick.choice(INTERVALS_MS))
+    for _ in range(attempts):
+        trial = run_trial(KINDS[kind](pick), directory, pick.choice(INTERVALS_MS), patience_s)
         if not trial.disturbed:
             return trial
         disturbed.append(trial)

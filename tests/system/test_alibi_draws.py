@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from support.alibi_loads import INTERVALS_MS, KINDS, NEED_IDLE, Trial, run_trial, scratch, undisturbed
-from support.prerequisites import need
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -30,11 +29,10 @@ def test_names_the_resource_whatever_others_do(kind: str, place: Path) -> None:
 
 @pytest.mark.parametrize("kind", sorted(NEED_IDLE))
 def test_names_what_idle_cores_tell(kind: str, place: Path) -> None:
+    """Beside others who never leave the CPUs alone it may say that these are at their limit; never something else."""
     disturbed: list[Trial] = []
-    trial = undisturbed(kind, random.Random(f"one draw of {kind}"), place, disturbed)
-    used = ", ".join(f"{t.foreign_cpus:.1f}" for t in disturbed)
-    need(
-        trial is not None,
-        f"idle cores: in each of {len(disturbed)} attempts other processes used CPUs ({used}); run it on a quiet host",
+    trial = undisturbed(
+        kind, random.Random(f"one draw of {kind}"), place, disturbed, attempts=2, patience_s=10
     )
-    assert trial is not None and trial.right, trial
+    assert all(trial.right or trial.verdict == "cpu" for trial in disturbed), disturbed
+    assert trial is None or trial.right, trial

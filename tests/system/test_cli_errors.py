@@ -5,6 +5,7 @@ Each test uses its own home; the `contend` fixture proves after each that nothin
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import CONTEND, Home, check_files, rows, wait_for
+from support.command_line import CONTEND, Home, Said, check_files, rows, wait_for
 from support.prerequisites import need
 
 pytestmark = pytest.mark.system
@@ -238,17 +239,29 @@ def test_a_run_whose_plan_has_changed_is_not_resumed(contend: Home) -> None:
 # The surroundings are poor
 
 
+def fill(place: Path) -> None:
+    """Leave no byte."""
+    with (place / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while filler.write(bytes(4096)):
+            pass
+
+
 def test_a_full_disk(contend: Home, full_disk: Path) -> None:
-    result = contend("run", contend.scenario(blocks=2000), "--runs", str(full_disk), timeout=300)
-    result.error(1, "No space left on device", "free some space")
-    (run,) = full_disk.iterdir()
+    runs = full_disk / "runs"
+    with contend.start("run", contend.scenario(blocks=400), "--runs", str(runs)) as process:
+        wait_for(lambda: any(len(rows(run)) > 3 for run in runs.glob("*")), "four trials")
+        fill(full_disk)
+        out, err = process.communicate(timeout=120)
+    Said(process.returncode, out, err).error(1, "No space left on device", "free some space")
+    (run,) = runs.iterdir()
     check_files(run)
     assert len(rows(run)) > 3
     contend.nothing_left()
     shutil.rmtree(run)
-    never_began = contend("run", contend.scenario(blocks=9000), "--runs", str(full_disk))
+    (full_disk / "filler").unlink()
+    never_began = contend("run", contend.scenario(blocks=9000), "--runs", str(runs))
     never_began.error(1, "No space left on device", "--runs DIR")
-    assert list(full_disk.iterdir()) == []
+    assert list(runs.iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

@@ -31,24 +31,29 @@ from contend import trace
 
 lock = trace.Lock(name="ledger")
 holder, waits, kept = None, {}, threading.Lock()
-held, taken = 0, 0
+held, taken, delayed = 0, 0, 0
+
+def run_delay():
+    with open("/proc/thread-self/schedstat") as file: return int(file.read().split()[1])
 
 def use(name, hold_s):
-    global holder, held, taken
+    global holder, held, taken, delayed
     for _ in range(40):
         with trace.span(name):
-            asked = time.monotonic_ns()
-            other = holder
-            with lock:
+            if not lock.acquire(blocking=False):  # somebody has it: it will be waited for, not only taken
+                other, delay = holder, run_delay()
+                asked = time.monotonic_ns()
+                lock.acquire()
                 had = time.monotonic_ns()
-                if had - asked > 200_000:  # it was waited for, not only taken
-                    with kept:
-                        waits.setdefault(other, []).append(had - asked)
-                holder = name
-                time.sleep(hold_s)
-                holder = None
-                held += time.monotonic_ns() - had
-                taken += 1
+                with kept:
+                    waits.setdefault(other, []).append(had - asked)
+                    delayed += run_delay() - delay
+            had = time.monotonic_ns()
+            holder = name
+            time.sleep(hold_s)
+            held += time.monotonic_ns() - had
+            taken += 1
+            lock.release()
         time.sleep(0.0005)
 
 trace.start(sys.argv[1])
@@ -57,23 +62,25 @@ threads = [threading.Thread(target=use, args=a) for a in (("report", 0.008), ("c
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 trace.stop()
-print(json.dumps({"waits": {str(k): v for k, v in waits.items()}, "held": held, "taken": taken}))
+print(json.dumps({"waits": waits, "held": held, "taken": taken, "delayed": delayed}))
 """
 
 
 def test_waits_and_their_holders_are_those_that_the_program_saw(tmp_path: Path) -> None:
-    """Times within 5 %; the part of each holder within 5 points: who held it is read by the program a moment before."""
+    """Times within 5 %; the part of each holder within 5 points: who held it is read by the program a moment before.
+    And by as much as the threads had no CPU meanwhile, which may be between a look at the clock and the lock."""
     own, summary = run(CONTENDED, tmp_path / "t")
     lock = next(lock for lock in summary.locks if lock.name == "ledger")
     assert lock.holds == own["taken"] + 1 == 121
-    assert lock.hold_ns == pytest.approx(own["held"], rel=0.05)
     waited = sum(map(sum, own["waits"].values()))
-    assert lock.wait_ns == pytest.approx(waited, rel=0.05)
+    delayed = own["delayed"]
+    assert lock.hold_ns == pytest.approx(own["held"], rel=0.05, abs=delayed)
+    assert lock.wait_ns == pytest.approx(waited, rel=0.05, abs=delayed)
     assert lock.waits == pytest.approx(sum(map(len, own["waits"].values())), abs=6)
     parts = {holder.name: holder.wait_ns / lock.wait_ns for holder in lock.holders}
     assert sum(parts.values()) == pytest.approx(1)
     for name in ("report", "claim"):
-        assert parts[name] == pytest.approx(sum(own["waits"][name]) / waited, abs=0.05)
+        assert parts[name] == pytest.approx(sum(own["waits"][name]) / waited, abs=0.05 + delayed / waited)
     assert summary.spans[0].wait_ns + summary.spans[1].wait_ns == lock.wait_ns
 
 
