@@ -138,7 +138,9 @@ def _take(
     elif kind == 4:
         for number, what, name, site, _ in struct.iter_unpack("<IIIIQ", payload):
             known = trace.locks.get(number)
-            assert not known or (known.kind == what and not known.name), "defined again with its name only"
+            # When a recording begins while a thread finds out the name, both may tell it.
+            again = known and known.kind == what and known.name in ("", strings[name])
+            assert not known or again, "defined again with its name only"
             trace.locks[number] = Lock(what, strings[name], strings[site])
     elif kind == 5:
         trace.syncs.append(struct.unpack("<QQ", payload))
