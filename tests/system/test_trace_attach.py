@@ -444,11 +444,11 @@ def test_a_recording_that_goes_on_already(tmp_path: Path) -> None:
 
 def test_what_is_no_python(tmp_path: Path) -> None:
     sleeping = subprocess.Popen(["sleep", "100"])
+    stat = Path(f"/proc/{sleeping.pid}/stat")
     try:
-        time.sleep(0.1)
         refused(tmp_path, sleeping.pid, "is not Python", "sleep")
         os.kill(sleeping.pid, signal.SIGSTOP)
-        time.sleep(0.1)
+        wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "stop")
         refused(tmp_path, sleeping.pid, "stopped by a signal", "kill -CONT")
     finally:
         sleeping.kill()

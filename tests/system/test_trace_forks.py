@@ -33,6 +33,7 @@ def test_fork_in_the_midst_of_spans_and_locks(tmp_path: Path) -> None:
         def noise():
             while not stop.is_set():
                 with trace.span("noise"), lock: pass
+                time.sleep(1e-4)  # or there are millions of them on a slow host
         @trace.traced(name="forks")
         def forks(depth):
             with trace.span("inner"):

@@ -29,11 +29,11 @@ LOCKS = """
 
     @lockutils.synchronized("compute_resources")
     def claim():
-        time.sleep(0.03)
+        time.sleep(0.15)
 
     def fair():
         with lockutils.lock("quota", fair=True):
-            time.sleep(0.03)
+            time.sleep(0.15)
 
     def external():
         return lockutils.lock("image", external=True, lock_file_prefix="nova-")
@@ -49,7 +49,7 @@ LOCKS = """
     with external():
         other = subprocess.Popen([sys.executable, __file__, "again"], stdout=subprocess.PIPE)
         assert other.stdout.readline() == b"asks\\n"
-        time.sleep(0.1)
+        time.sleep(0.3)
     assert other.wait() == 0
     contended(claim); contended(fair)
     try:
@@ -123,7 +123,7 @@ SQL = """
         except sa.exc.OperationalError: pass
         else: raise SystemExit("no error")
     def use():
-        with engine.connect(): time.sleep(0.03)
+        with engine.connect(): time.sleep(0.15)
     threads = [threading.Thread(target=use) for _ in range(3)]
     [t.start() for t in threads]; [t.join() for t in threads]
     engine.dispose()
@@ -239,7 +239,7 @@ POOL = """
     class Slow(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         def do_GET(self):
-            time.sleep(0.03)
+            time.sleep(0.15)
             self.send_response(204); self.end_headers()
         def log_message(self, *args): pass
     server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)

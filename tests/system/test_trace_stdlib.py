@@ -52,14 +52,18 @@ def test_tasks_of_asyncio_wait_for_tasks(tmp_path: Path) -> None:
                     log.append((id(lock), number)); await asyncio.sleep(0.002 * 4**step)
             await service.ready.wait()
             async with service.changed:
+                arrived.append(number)
                 await service.changed.wait()
             assert await service.tasks.get() is not None
         def native(number): return number
+        arrived = []
         async def main():
             service, log = Service(), []
             copy.deepcopy(service.lock); pickle.loads(pickle.dumps(service.lock))
             tasks = [asyncio.create_task(work(service, n, log), name=f"w{n}") for n in range(3)]
-            await asyncio.sleep(0.25); service.ready.set(); await asyncio.sleep(0.01)
+            while len(log) < 9: await asyncio.sleep(0.01)
+            await asyncio.sleep(0.25); service.ready.set()
+            while len(arrived) < 3: await asyncio.sleep(0.01)
             async with service.changed: service.changed.notify_all()
             for item in range(3): await service.tasks.put(item)
             await asyncio.gather(*tasks)
@@ -96,7 +100,7 @@ def test_threads_their_ends_events_barriers_and_simple_queues(tmp_path: Path) ->
     (told,) = traced(
         tmp_path,
         """
-        import queue, threading, time
+        import _thread, queue, threading, time
         from concurrent.futures import ThreadPoolExecutor
         class Service:
             def __init__(self):
@@ -104,13 +108,15 @@ def test_threads_their_ends_events_barriers_and_simple_queues(tmp_path: Path) ->
                 self.barrier = threading.Barrier(2)
                 self.tasks = queue.SimpleQueue()
             def work(self):
-                self.ready.wait(); self.barrier.wait(); self.tasks.get(); time.sleep(0.02)
+                self.ready.wait(); self.barrier.wait(); self.tasks.get()
+                over.acquire(); time.sleep(0.2)
         class Own(threading.Thread):
-            def run(self): time.sleep(0.01)
+            def run(self): time.sleep(0.2)
+        over = _thread.allocate_lock(); over.acquire()
         service = Service()
         thread = threading.Thread(target=service.work, name="worker"); thread.start()
-        time.sleep(0.01); service.ready.set(); service.barrier.wait(); time.sleep(0.01); service.tasks.put(1)
-        thread.join(0.001); assert thread.is_alive(); thread.join(); assert not vars(thread).get("run")
+        time.sleep(0.2); service.ready.set(); service.barrier.wait(); time.sleep(0.2); service.tasks.put(1)
+        thread.join(0.001); assert thread.is_alive(); over.release(); thread.join(); assert not vars(thread).get("run")
         own = Own(name="own"); own.start(); own.join()
         try: own.start()
         except RuntimeError: pass
@@ -118,7 +124,7 @@ def test_threads_their_ends_events_barriers_and_simple_queues(tmp_path: Path) ->
         try: service.tasks.get(timeout=0.01)
         except queue.Empty: pass
         else: raise AssertionError
-        def slow(number): time.sleep(0.02); return number
+        def slow(number): time.sleep(0.2); return number
         def begin(): threading.current_thread().begun = True
         with ThreadPoolExecutor(1, initializer=begin) as pool:
             first = pool.submit(slow, 1)
@@ -160,7 +166,7 @@ class Service:
 def hold(service):
     time.sleep(0.2)
     with service.lock, service.again, service.again, service.gate:
-        service.ready.set(); time.sleep(0.1)
+        service.ready.set(); time.sleep(0.3)
     assert service.tasks.get() == "item" and service.simple.get() == 5
     assert service.joined.get() == 6; service.joined.task_done()
     with service.changed: service.changed.notify_all()
