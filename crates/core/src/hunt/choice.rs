@@ -2,12 +2,15 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::ctrace::format::{Event, track};
+use crate::ctrace::mixed::Mixed;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::{At, Ending, Job, Sink, Title, tell};
 use crate::{Error, Result};
 
 /// Messages whose receipt is awaited, for the choice alone.
 const MOST_SENT: usize = 1 << 20;
+/// Those that ask others are the jobs if they have so large a part of the time of those that do not.
+const ASKING_PART: u64 = 4;
 
 /// Why something is a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub enum How {
     Pattern,
     /// It answers a message whose sender is not on record; of such spans, most time is in those of its name.
     Served,
-    /// Of spans inside no other, most time is in those of its name.
+    /// It is inside no other span; most time is in those of its name, or in them and what they ask of others.
     Outermost,
 }
 
@@ -47,7 +50,8 @@ pub struct Choice {
 
 /// Jobs are those that match the pattern, where `*` stands for any text and `?` for a character. Without a pattern they
 /// are what is marked; else the spans that answer to somebody who is not on record; else the outermost spans of the
-/// name that most time is in. The latter two need a reading of the events.
+/// name that most time is in, where more than one of them is in a process and rather those that send something than those
+/// that do not. On main threads spans inside the outermost one count as well. The latter two need a reading of the events.
 ///
 /// # Errors
 /// Of [`tell`].
@@ -68,19 +72,30 @@ pub fn choose(trace: &Trace, pattern: Option<&str>, go_on: impl FnMut() -> Resul
     if survey.marked {
         return Ok(Choice { spans: none, marks: vec![true; trace.names.len()], how: How::Mark });
     }
-    let served = survey.served.iter().filter(|found| found.1.unknown > found.1.count / 2);
-    let (how, name) = match most(served.map(|(&name, total)| (name, total.ns))) {
-        Some(name) => (How::Served, Some(name)),
-        None => (How::Outermost, most(survey.outermost.iter().map(|(&name, total)| (name, total.ns)))),
-    };
-    if let Some(name) = name {
+    let served = best(&survey.served, |of| of.unknown > of.count / 2).map(|found| (How::Served, found.0));
+    if let Some((how, name)) = served.or_else(|| outermost(&survey.outermost)) {
         only[name as usize] = true;
+        return Ok(Choice { spans: only, marks: none, how });
     }
-    Ok(Choice { spans: only, marks: none, how })
+    Ok(Choice { spans: none.clone(), marks: none, how: How::Outermost })
 }
 
-fn most(times: impl Iterator<Item = (u32, u64)>) -> Option<u32> {
-    times.max_by_key(|&(name, ns)| (ns, std::cmp::Reverse(name))).map(|found| found.0)
+/// Jobs come in numbers, and mostly have others do something for them.
+fn outermost(names: &HashMap<u32, Seen>) -> Option<(How, u32)> {
+    let many = best(names, |of| of.most_in_a_file > 1);
+    let asking = best(names, |of| of.most_in_a_file > 1 && 2 * of.sent > of.count);
+    let found = match (many, asking) {
+        (Some(many), Some(asking)) if asking.1 >= many.1 / ASKING_PART => Some(asking),
+        (Some(many), _) => Some(many),
+        (None, _) => best(names, |_| true),
+    };
+    found.map(|(name, _)| (How::Outermost, name))
+}
+
+/// The name that most time is in, of those that fit; and the time.
+fn best(names: &HashMap<u32, Seen>, fits: impl Fn(&Seen) -> bool) -> Option<(u32, u64)> {
+    let fitting = names.iter().filter(|found| fits(found.1)).map(|(&name, of)| (name, of.ns));
+    fitting.max_by_key(|&(name, ns)| (ns, std::cmp::Reverse(name)))
 }
 
 /// As fnmatch(3) without brackets, in time linear in the text for each `*`.
@@ -106,21 +121,41 @@ fn matches(pattern: &[char], text: &str) -> bool {
     pattern[of..].iter().all(|&c| c == '*')
 }
 
+/// Of one name.
 #[derive(Default)]
 struct Seen {
     count: u64,
+    most_in_a_file: u64,
     ns: u64,
-    /// Answers to whom nobody knows.
+    /// Answer to whom nobody knows.
     unknown: u64,
+    /// Sent something.
+    sent: u64,
+}
+
+/// A span that is open.
+#[derive(Default, Clone, Copy)]
+struct Open {
+    name: u32,
+    began: u64,
+    /// The first thing it did with others was to receive something; from whom nobody knows.
+    received: bool,
+    unknown: bool,
+    sent: bool,
 }
 
 #[derive(Default, Clone)]
 struct OnTrack {
     depth: u32,
-    name: u32,
-    began: u64,
-    /// Messages it received, and those of unknown senders.
-    received: (u64, u64),
+    /// Outermost, and inside it.
+    open: [Open; 2],
+}
+
+impl OnTrack {
+    fn open(&mut self) -> &mut [Open] {
+        let depth = self.depth.min(2) as usize;
+        &mut self.open[..depth]
+    }
 }
 
 struct Survey<'t> {
@@ -128,10 +163,12 @@ struct Survey<'t> {
     marked: bool,
     tracks: Vec<OnTrack>,
     sent: HashSet<(u32, u64)>,
-    /// Spans inside no other, by name.
+    /// Spans inside no other, by name; and on main threads, where the outermost is often the program, those inside one.
     outermost: HashMap<u32, Seen>,
-    /// Those of them that received a message first.
+    /// Those of them that received a message or item first.
     served: HashMap<u32, Seen>,
+    files: HashMap<(u32, u32), u64, Mixed>,
+    gc: Option<u32>,
 }
 
 impl<'t> Survey<'t> {
@@ -143,6 +180,19 @@ impl<'t> Survey<'t> {
             sent: HashSet::new(),
             outermost: HashMap::new(),
             served: HashMap::new(),
+            files: HashMap::default(),
+            gc: trace.names.find("gc"),
+        }
+    }
+
+    fn sends(&mut self, track: u32) {
+        self.tracks[track as usize].open().iter_mut().for_each(|open| open.sent = true);
+    }
+
+    fn receives(&mut self, track: u32, unknown: bool) {
+        for open in self.tracks[track as usize].open().iter_mut().filter(|open| !open.sent) {
+            open.received = true;
+            open.unknown |= unknown;
         }
     }
 }
@@ -152,8 +202,8 @@ impl Sink for Survey<'_> {
         let on = &mut self.tracks[track as usize];
         if let Title::Span(name) = what {
             on.depth += 1;
-            if on.depth == 1 {
-                (on.name, on.began, on.received) = (name, at.ns, (0, 0));
+            if let Some(open) = on.open.get_mut(on.depth as usize - 1) {
+                *open = Open { name, began: at.ns, ..Open::default() };
             }
         }
         Ok(())
@@ -165,28 +215,41 @@ impl Sink for Survey<'_> {
             return Ok(());
         }
         on.depth = on.depth.saturating_sub(1);
-        if on.depth > 0 || self.trace.tracks[track as usize].kind == track::LOOP {
+        let Some(&open) = on.open.get(on.depth as usize) else { return Ok(()) };
+        let of = &self.trace.tracks[track as usize];
+        let main = of.tid == u64::from(self.trace.files[of.file as usize].header.pid);
+        if on.depth > u32::from(main) || of.kind == track::LOOP || Some(open.name) == self.gc {
             return Ok(());
         }
-        let (received, unknown) = on.received;
-        let seen = match received {
-            0 => self.outermost.entry(on.name).or_default(),
-            _ => self.served.entry(on.name).or_default(),
-        };
+        let names = if open.received { &mut self.served } else { &mut self.outermost };
+        let seen = names.entry(open.name).or_default();
+        let in_file = self.files.entry((of.file, open.name)).or_default();
+        *in_file += 1;
         seen.count += 1;
-        seen.ns = seen.ns.saturating_add(at.ns.saturating_sub(on.began));
-        seen.unknown += u64::from(unknown > 0);
+        seen.most_in_a_file = seen.most_in_a_file.max(*in_file);
+        seen.ns = seen.ns.saturating_add(at.ns.saturating_sub(open.began));
+        seen.unknown += u64::from(open.unknown);
+        seen.sent += u64::from(open.sent);
         Ok(())
     }
 
     fn flow(&mut self, _: At, track: u32, name: u32, id: u64, received: bool) -> Result<()> {
         if received {
             let known = self.sent.remove(&(name, id));
-            let on = &mut self.tracks[track as usize];
-            on.received.0 += 1;
-            on.received.1 += u64::from(!known);
-        } else if self.sent.len() < MOST_SENT {
-            self.sent.insert((name, id));
+            self.receives(track, !known);
+        } else {
+            self.sends(track);
+            if self.sent.len() < MOST_SENT {
+                self.sent.insert((name, id));
+            }
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, _: At, track: u32, _: u32, _: u32, got: bool) -> Result<()> {
+        match got {
+            true => self.receives(track, false),
+            false => self.sends(track),
         }
         Ok(())
     }

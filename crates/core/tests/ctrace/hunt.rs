@@ -369,3 +369,32 @@ fn sums_are_exact_whatever_happens() {
         hunted(&events, pattern).adds_up();
     }
 }
+
+#[test]
+fn jobs_that_nobody_named_come_in_numbers_and_ask_others_for_something() {
+    let spans = |track, name, times: &[(u64, u64)]| -> Vec<Told> {
+        times
+            .iter()
+            .flat_map(|&(from, to)| [(from, track, event::BEGIN, name, 0), (to, track, event::END, name, 0)])
+            .collect()
+    };
+    // The program itself is the outermost span of the main thread; what it does again and again are the jobs.
+    let mut events = spans(1, SERVE, &[(100, 900)]);
+    events.extend(spans(1, BOOT, &[(110, 200), (210, 300)]));
+    events.sort_by_key(|told| told.0);
+    assert_eq!(hunted(&events, None).column("jobs", "name"), ["boot", "boot"]);
+    // Another does something more often than not, and longer, but for nobody.
+    events.extend(spans(2, WORK, &[(110, 300), (310, 500)]));
+    assert_eq!(hunted(&events, None).column("jobs", "name"), ["work", "work"]);
+    for (ns, id) in [(120, 1), (220, 2)] {
+        events.push((ns, 1, event::FLOW_OUT, MSG, id));
+        events.push((ns, 3, event::FLOW_IN, MSG, id));
+    }
+    events.sort_by_key(|told| told.0);
+    let found = hunted(&events, None);
+    assert_eq!(found.column("jobs", "name"), ["boot", "boot"]);
+    found.adds_up();
+    // Nothing comes in numbers: the longest will do.
+    let found = hunted(&spans(1, SERVE, &[(100, 900)]), None);
+    assert_eq!(found.column("jobs", "name"), ["serve"]);
+}
