@@ -215,9 +215,16 @@ class Traced:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-def trace_wrap(function: Callable[..., _T], name: str, kind: int) -> Callable[..., _T]:
+def trace_wrap(
+    function: Callable[..., _T],
+    name: str,
+    kind: int,
+    learn: Callable[[str], tuple[str, str]] | None = None,
+) -> Callable[..., _T]:
     """Wrap a function; kind: 0 it runs when called, 1 it gives a coroutine, 2 a generator, 3 an async generator,
-    4 it runs a callback of an event loop (see `trace_blocked`)."""
+    4 it runs a callback of an event loop (see `trace_blocked`), 5 it leaves the process: a span of kind remote,
+    6 it is a driver's method (cursor, statement…), a span of kind remote with the rows that the cursor tells: what it is
+    called, and its whole text where that is more, `learn` tells once for each statement."""
 
 def trace_task(coroutine: _T, name: str) -> _T:
     """A coroutine in the place of that one, whose steps run on a track of their own."""
@@ -316,6 +323,29 @@ class RLock:
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+
+class TraceRequest:
+    """`with TraceRequest("GET /", client, port) as begun:` a request that a server handles: a job and a span in it, and
+    the arrow to it if the client's address, (host, port, …), is of the loopback device."""
+
+    def __init__(self, name: str, client: object, port: object) -> None: ...
+    def __enter__(self) -> TraceRequest: ...
+    def __exit__(self, kind: object, value: object, traceback: object) -> None: ...
+    def end(self, status: object) -> None:
+        """It was answered with that status, such as "404 Not Found". Leaving its block does nothing then."""
+
+class TraceSubmitted:
+    """What is to run in another thread: called in the place of its function it is on record there, with an arrow from
+    where this was made and the time since."""
+
+    function: Any
+    def __init__(self, function: Callable[..., Any]) -> None: ...
+    def __call__(self, *args: Any, **options: Any) -> Any: ...
+    def stands_for(self, waits: Waits) -> None:
+        """Whoever waits there waits for the thread that runs it."""
+
+def trace_waits(kind: int, beside: object) -> Waits:
+    """`Waits` of that kind; of the same place as the lock `beside` it, if that was made just before by library code."""
 
 class Waits:
     """The events of a lock that is made in Python. `kind` as in the file (docs/reference/ctrace.md); `shared`: several

@@ -10,7 +10,7 @@ import _thread
 import threading
 from typing import Any
 
-from contend._native import Lock, RLock, Waits
+from contend._native import Lock, RLock, Waits, trace_waits
 from contend.trace import greens
 
 __all__ = ["BoundedSemaphore", "Condition", "Lock", "RLock", "Semaphore"]
@@ -18,7 +18,10 @@ __all__ = ["BoundedSemaphore", "Condition", "Lock", "RLock", "Semaphore"]
 # As in the file, docs/reference/ctrace.md.
 SEMAPHORE, CONDITION, QUEUE = 3, 4, 5
 
-_Condition, _Semaphore = threading.Condition, threading.Semaphore
+# By name, and not by super(): that costs more than all the recording. threading's own go on by its names, too, which may
+# be these classes by now.
+_Condition = threading.Condition
+_Semaphore, _BoundedSemaphore = threading.Semaphore, threading.BoundedSemaphore
 
 greens.follow()
 
@@ -37,18 +40,23 @@ class Condition(threading.Condition):
         inner: Any = lock
         if inner is None:
             # Under a monkey patch threading's own is green and on record.
-            inner = threading.RLock() if greens.active() else RLock(name=f"{name}.lock" if name else None)
-        super().__init__(inner)
-        self._waits = Waits(CONDITION, name) if waits is None else waits
+            if greens.active():
+                inner = threading.RLock()
+            else:
+                inner = RLock(name=f"{name}.lock") if name else RLock()
+        _Condition.__init__(self, inner)
+        if waits is None:
+            waits = Waits(CONDITION, name) if name else trace_waits(CONDITION, inner)
+        self._waits = waits
 
     def wait(self, timeout: float | None = None) -> bool:
         waits = self._waits
-        if not waits.on():
-            return super().wait(timeout)
         token = waits.wait()
+        if not token:
+            return _Condition.wait(self, timeout)
         notified = False
         try:
-            notified = super().wait(timeout)
+            notified = _Condition.wait(self, timeout)
         finally:
             if notified:
                 waits.passed(token)
@@ -61,7 +69,6 @@ class Semaphore(threading.Semaphore):
     """threading.Semaphore; a wait for it is on record. Who holds it is known where its value is at most 1."""
 
     def __init__(self, value: int = 1, *, name: str | None = None) -> None:
-        # By name: threading's own go on by its names, which may be these classes by now.
         _Semaphore.__init__(self, value)
         self._cond = unrecorded_condition()
         self._waits = Waits(SEMAPHORE, name, shared=value > 1)
@@ -69,17 +76,17 @@ class Semaphore(threading.Semaphore):
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         waits = self._waits
         if not waits.on():
-            return super().acquire(blocking, timeout)
+            return _Semaphore.acquire(self, blocking, timeout)
         if not blocking and timeout is not None:
             raise ValueError("can't specify timeout for non-blocking acquire")
-        if super().acquire(blocking=False):
+        if _Semaphore.acquire(self, False):
             waits.acquired()
             return True
         if not blocking or (timeout is not None and timeout <= 0):
             return False
         token, taken = waits.wait(), False
         try:
-            taken = super().acquire(True, timeout)
+            taken = _Semaphore.acquire(self, True, timeout)
         finally:
             if taken:
                 waits.acquired(token)
@@ -90,8 +97,9 @@ class Semaphore(threading.Semaphore):
     __enter__ = acquire
 
     def release(self, n: int = 1) -> None:
-        self._waits.released(n)
-        super().release(n)
+        if n > 0:
+            self._waits.released(n)
+        _Semaphore.release(self, n)
 
 
 class BoundedSemaphore(Semaphore, threading.BoundedSemaphore):
@@ -100,3 +108,8 @@ class BoundedSemaphore(Semaphore, threading.BoundedSemaphore):
     def __init__(self, value: int = 1, *, name: str | None = None) -> None:
         super().__init__(value, name=name)
         self._initial_value = value
+
+    def release(self, n: int = 1) -> None:
+        if n > 0:
+            self._waits.released(n)
+        _BoundedSemaphore.release(self, n)

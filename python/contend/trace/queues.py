@@ -12,6 +12,10 @@ __all__ = ["LifoQueue", "PriorityQueue", "Queue", "SimpleQueue"]
 
 T = TypeVar("T")
 
+# The module's own, also where its names are patched. By name, and not by super(), which costs more than the recording.
+_Queue, _LifoQueue, _PriorityQueue = queue.Queue, queue.LifoQueue, queue.PriorityQueue
+_SimpleQueue = queue.SimpleQueue
+
 
 class Queue(queue.Queue[T]):
     """queue.Queue; every put and get is on record with the length after it, and every wait.
@@ -32,21 +36,44 @@ class Queue(queue.Queue[T]):
 
     # queue.Queue calls these two with its mutex held.
     def _put(self, item: Any) -> None:
-        super()._put(item)
-        self._waits.put(self._length())
+        _Queue._put(self, item)
+        self._waits.put(self._qsize())
 
     def _get(self) -> T:
-        item: T = super()._get()
-        self._waits.got(self._length())
+        item: T = _Queue._get(self)
+        self._waits.got(self._qsize())
         return item
 
-    def _length(self) -> int:
+    if not hasattr(_Queue, "_qsize"):
         # Where the module was monkey-patched before: eventlet's has qsize only, which takes no lock.
-        return int(getattr(self, "_qsize", self.qsize)())
+        def _qsize(self) -> int:
+            return self.qsize()
 
 
 class LifoQueue(Queue[T], queue.LifoQueue[T]):
     """queue.LifoQueue, as `Queue` here."""
+
+    def _put(self, item: Any) -> None:
+        _LifoQueue._put(self, item)
+        self._waits.put(self._qsize())
+
+    def _get(self) -> T:
+        item: T = _LifoQueue._get(self)
+        self._waits.got(self._qsize())
+        return item
+
+
+class PriorityQueue(Queue[Any], queue.PriorityQueue[Any]):
+    """queue.PriorityQueue, as `Queue` here."""
+
+    def _put(self, item: Any) -> None:
+        _PriorityQueue._put(self, item)
+        self._waits.put(self._qsize())
+
+    def _get(self) -> Any:
+        item = _PriorityQueue._get(self)
+        self._waits.got(self._qsize())
+        return item
 
 
 class SimpleQueue(queue.SimpleQueue[T]):
@@ -57,7 +84,7 @@ class SimpleQueue(queue.SimpleQueue[T]):
         self._waits = Waits(QUEUE, name)
 
     def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
-        super().put(item, block, timeout)
+        _SimpleQueue.put(self, item, block, timeout)
         self._waits.put(self.qsize())
 
     def put_nowait(self, item: T) -> None:
@@ -66,11 +93,11 @@ class SimpleQueue(queue.SimpleQueue[T]):
     def get(self, block: bool = True, timeout: float | None = None) -> T:
         waits = self._waits
         if not block or not waits.on() or self.qsize():
-            item = super().get(block, timeout)
+            item: T = _SimpleQueue.get(self, block, timeout)
         else:
             token = waits.wait()
             try:
-                item = super().get(block, timeout)
+                item = _SimpleQueue.get(self, block, timeout)
             except BaseException:
                 waits.gave_up(token)
                 raise
@@ -80,7 +107,3 @@ class SimpleQueue(queue.SimpleQueue[T]):
 
     def get_nowait(self) -> T:
         return self.get(False)
-
-
-class PriorityQueue(Queue[Any], queue.PriorityQueue[Any]):
-    """queue.PriorityQueue, as `Queue` here."""

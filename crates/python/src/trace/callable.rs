@@ -17,6 +17,7 @@ use super::api::{
     self, LAST_MEMBER, PyMethod_New, PyObject_Vectorcall, PyVectorcall_Call, PyVectorcall_Function,
     Vectorcall, slot,
 };
+use super::remote::{self, Statements};
 use super::{blocked, steps};
 
 /// What a call of the function gives.
@@ -29,19 +30,25 @@ enum Kind {
     AsyncGenerator = 3,
     /// A callback of an event loop, its handle the first argument: recorded if it takes long.
     Callback = 4,
+    /// What leaves the process: a span of kind remote.
+    Remote = 5,
+    /// A driver's (cursor, statement…): named by the statement.
+    Statement = 6,
 }
 
 #[repr(C)]
-struct Traced {
+pub struct Traced {
     base: PyObject,
     vectorcall: Option<Vectorcall>,
-    inner: *mut PyObject,
+    pub inner: *mut PyObject,
     /// How `inner` is called.
-    run: Vectorcall,
+    pub run: Vectorcall,
     dict: *mut PyObject,
     weak: *mut PyObject,
-    name: u32,
+    pub name: u32,
     kind: Kind,
+    /// Of a `Kind::Statement`, from a Box; else null.
+    pub statements: *mut Statements,
 }
 
 static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
@@ -135,7 +142,7 @@ unsafe extern "C-unwind" fn call_back(
 
 /// PY_VECTORCALL_ARGUMENTS_OFFSET is the highest bit (PEP 590).
 #[expect(non_snake_case, reason = "as CPython calls it")]
-fn PyVectorcall_NARGS(nargsf: usize) -> usize {
+pub fn PyVectorcall_NARGS(nargsf: usize) -> usize {
     nargsf & (usize::MAX >> 1)
 }
 
@@ -178,6 +185,7 @@ unsafe extern "C-unwind" fn traverse(
             ffi::Py_TYPE(this.cast()).cast(),
             (*this).inner,
             (*this).dict,
+            Statements::learner((*this).statements),
         ] {
             if !object.is_null() {
                 let stop = visit(object, with);
@@ -209,6 +217,7 @@ unsafe extern "C-unwind" fn free(this: *mut PyObject) {
         }
         clear(this);
         ffi::Py_XDECREF(std::mem::replace(&mut (*traced).inner, ptr::null_mut()));
+        Statements::free((*traced).statements);
         let class = ffi::Py_TYPE(this);
         ffi::PyObject_GC_Del(this.cast());
         ffi::Py_DECREF(class.cast());
@@ -226,11 +235,13 @@ fn how(function: &Bound<'_, PyAny>) -> Vectorcall {
 
 /// Wrap a function under a name. Its attributes are set in Python (functools.update_wrapper).
 #[pyfunction]
+#[pyo3(signature = (function, name, kind, learn=None))]
 pub fn trace_wrap(
     py: Python<'_>,
     function: Bound<'_, PyAny>,
     name: &str,
     kind: u32,
+    learn: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let (kind, vectorcall): (Kind, Vectorcall) = match kind {
         0 => (Kind::Result, call),
@@ -238,6 +249,8 @@ pub fn trace_wrap(
         2 => (Kind::Generator, call_steps),
         3 => (Kind::AsyncGenerator, call_steps),
         4 => (Kind::Callback, call_back),
+        5 => (Kind::Remote, remote::call),
+        6 => (Kind::Statement, remote::call_statement),
         _ => {
             return Err(PyTypeError::new_err(format!(
                 "no kind of call has the number {kind}"
@@ -250,13 +263,22 @@ pub fn trace_wrap(
             function.repr()?
         )));
     }
+    let statements = match (kind, learn) {
+        (Kind::Statement, Some(learn)) => Statements::new(py, learn),
+        (Kind::Statement, None) => {
+            return Err(PyTypeError::new_err("nobody learns what statements are"));
+        }
+        _ => ptr::null_mut(),
+    };
     let name = session::name(name);
     // SAFETY: the type is made when the module is; every field is set before Python sees the object.
     unsafe {
         let made = ffi::PyObject_GC_New::<Traced>(TYPE.load(Ordering::Acquire));
         if made.is_null() {
+            Statements::free(statements);
             return Err(PyErr::fetch(py));
         }
+        (*made).statements = statements;
         (*made).vectorcall = Some(vectorcall);
         (*made).run = how(&function);
         (*made).inner = function.into_ptr();

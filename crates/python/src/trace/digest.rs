@@ -95,6 +95,36 @@ pub fn trace_digest(values: &Bound<'_, PyTuple>) -> Option<i64> {
     left.of(values.as_any(), 0).map(|digest| digest as i64)
 }
 
+/// What a statement alone gives, and by which key.
+pub type Known = Option<((u64, u64), u64)>;
+
+/// As `trace_digest(statement, parameters)`; what the statement gives is remembered in `known`.
+pub fn of_statement(
+    statement: &Bound<'_, PyString>,
+    parameters: &Bound<'_, PyAny>,
+    known: &mut Known,
+) -> Option<u64> {
+    let key = key()?;
+    let mut left = Left {
+        key,
+        bytes: MOST_BYTES,
+        values: MOST_VALUES - 1,
+    };
+    let alone = match *known {
+        Some((by, alone)) if by == key => alone,
+        _ => {
+            let alone = left.of(statement.as_any(), 1)?;
+            *known = Some((key, alone));
+            alone
+        }
+    };
+    let mut hasher = SipHasher::new_with_keys(key.0, key.1);
+    hasher.write_u8(6);
+    hasher.write_u64(alone);
+    hasher.write_u64(left.of(parameters, 1)?);
+    Some(hasher.finish())
+}
+
 impl Left {
     /// Of one value; None where it is too much, or not certain to be told the same way again.
     fn of(&mut self, value: &Bound<'_, PyAny>, depth: usize) -> Option<u64> {

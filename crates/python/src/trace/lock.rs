@@ -57,12 +57,13 @@ pub struct Futex {
 impl Futex {
     /// Free.
     pub fn new(kind: u32, origin: Origin) -> Self {
+        let (name, site) = origin.known.unwrap_or_default();
         Self {
             word: AtomicU32::new(0),
-            named: AtomicBool::new(false),
+            named: AtomicBool::new(origin.known.is_some()),
             id: AtomicU32::new(0),
-            name: AtomicU32::new(0),
-            site: AtomicU32::new(0),
+            name: AtomicU32::new(name),
+            site: AtomicU32::new(site),
             defined: AtomicU32::new(0),
             recorded: AtomicU32::new(0),
             kind,

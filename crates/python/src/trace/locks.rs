@@ -2,7 +2,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use contend_core::ctrace::format::lock;
 use pyo3::ffi::{self, PyObject, PyTypeObject};
@@ -24,6 +24,23 @@ struct Object {
     count: AtomicU64,
 }
 
+/// The futex of what has one of these types or one below, else None.
+///
+/// # Safety
+/// With the interpreter's lock held, on a live object.
+pub unsafe fn futex_of<'a>(thing: *mut PyObject) -> Option<&'a Futex> {
+    let is = |class: &AtomicPtr<PyTypeObject>| unsafe {
+        ffi::PyObject_TypeCheck(thing, class.load(Ordering::Relaxed)) != 0
+    };
+    TYPES
+        .iter()
+        .any(is)
+        .then(|| unsafe { &object(thing).futex })
+}
+
+/// Both, once they are made.
+static TYPES: [AtomicPtr<PyTypeObject>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
+
 unsafe fn object<'a>(this: *mut PyObject) -> &'a Object {
     unsafe { &*this.cast::<Object>() }
 }
@@ -42,7 +59,11 @@ fn truth(value: bool) -> *mut PyObject {
     unsafe { ffi::PyBool_FromLong(value.into()) }
 }
 
-unsafe fn none() -> *mut PyObject {
+/// None, counted.
+///
+/// # Safety
+/// With the interpreter's lock held.
+pub unsafe fn none() -> *mut PyObject {
     unsafe {
         ffi::Py_INCREF(ffi::Py_None());
         ffi::Py_None()
@@ -238,7 +259,7 @@ unsafe fn make(
             if !named.is_null() {
                 name = ffi::PyDict_GetItemString(named, c"name".as_ptr());
             }
-        } else {
+        } else if !named.is_null() || ffi::PyTuple_Size(args) != 0 {
             let mut keywords = [c"name".as_ptr().cast_mut(), ptr::null_mut()];
             let parsed = ffi::PyArg_ParseTupleAndKeywords(
                 args,
@@ -367,7 +388,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         (c"contend._native.Lock", plain, new as *const c_void),
         (c"contend._native.RLock", again, r_new as *const c_void),
     ];
-    for (name, methods, new) in types {
+    for (place, (name, methods, new)) in TYPES.iter().zip(types) {
         let mut methods: Vec<_> = methods
             .into_iter()
             .map(|(name, function, how)| super::method(name, function, how))
@@ -377,7 +398,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
             api::offset(c"__weaklistoffset__", offset_of!(Object, weak)),
             LAST_MEMBER,
         ]));
-        api::add_type(
+        let made = api::add_type(
             module,
             name,
             size_of::<Object>(),
@@ -390,6 +411,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
                 slot(ffi::Py_tp_methods, methods.leak().as_ptr().cast()),
             ],
         )?;
+        place.store(made, Ordering::Release);
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ const MOST_TEXT_BYTES: usize = 1024;
 static NAMES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
 /// Id of a name; remembered by Python's own hash of the text.
-fn id(name: &Bound<'_, PyString>) -> PyResult<u32> {
+pub fn id(name: &Bound<'_, PyString>) -> PyResult<u32> {
     let py = name.py();
     let known = NAMES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
     if let Some(id) = known.get_item(name)? {
@@ -258,6 +258,11 @@ pub fn trace_flow(
 
 static JOBS: AtomicU64 = AtomicU64::new(0);
 
+/// The number of the next job of this process.
+pub fn new_job() -> u32 {
+    JOBS.fetch_add(1, Ordering::Relaxed) as u32 + 1
+}
+
 /// See `_native.pyi`.
 #[pyclass(frozen, module = "contend._native")]
 pub struct TraceJob {
@@ -274,7 +279,7 @@ impl TraceJob {
     #[new]
     #[pyo3(signature = (name, /, **args))]
     fn new(name: &Bound<'_, PyString>, args: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
-        let number = JOBS.fetch_add(1, Ordering::Relaxed) as u32 + 1;
+        let number = new_job();
         Ok(Self {
             name: id(name)?,
             args: args.map(Bound::unbind),

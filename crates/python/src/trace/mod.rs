@@ -23,7 +23,10 @@ mod lock;
 mod locks;
 mod marks;
 mod naming;
+mod remote;
+mod requests;
 mod steps;
+mod submitted;
 mod waits;
 
 /// A method by its plain function, whose shape `how` tells.
@@ -169,7 +172,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(blocked::trace_blocked, module)?)?;
     module.add_function(wrap_pyfunction!(digest::trace_digest, module)?)?;
     module.add_function(wrap_pyfunction!(digest::trace_digest_key, module)?)?;
-    module.add_class::<waits::Waits>()?;
+    waits::register(module)?;
+    requests::register(module)?;
+    submitted::register(module)?;
     marks::register(module)?;
     callable::register(module)?;
     collections::register(module)?;

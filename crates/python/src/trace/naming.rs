@@ -1,8 +1,11 @@
 //! What a lock is called: the name it was given, or what its creation was assigned to, found out at its first event.
+//!
+//! Services make locks all the time: a queue, an event or a future for each request. So what is known of a place where
+//! locks are made is kept, and the next lock made there needs neither Python nor a text.
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use contend_core::ctrace::defs::Lock;
@@ -22,6 +25,10 @@ pub struct Origin {
     code: *mut PyObject,
     /// The instruction in it.
     at: isize,
+    /// Ids of its name and site, where the place was known already.
+    pub known: Option<(u32, u32)>,
+    /// The place is that of a caller of library code.
+    through: bool,
 }
 
 /// Frames of these files make locks for others: who called them is meant.
@@ -63,7 +70,21 @@ impl Origin {
             name,
             code: ptr::null_mut(),
             at: -1,
+            known: None,
+            through: false,
         }
+    }
+
+    /// Where another one comes from, if library code has made it for its caller.
+    ///
+    /// # Safety
+    /// With the interpreter's lock held.
+    pub unsafe fn beside(other: &Self) -> Option<Self> {
+        if !other.through || !other.name.is_null() {
+            return None;
+        }
+        unsafe { ffi::Py_XINCREF(other.code) };
+        Some(Self { ..*other })
     }
 
     /// Of the frame that runs now; `name` is a str or null, borrowed.
@@ -77,6 +98,8 @@ impl Origin {
                 name,
                 code: ptr::null_mut(),
                 at: -1,
+                known: None,
+                through: false,
             };
             let mut frame: *mut PyObject = ffi::PyEval_GetFrame().cast(); // borrowed
             ffi::Py_XINCREF(frame);
@@ -92,11 +115,15 @@ impl Origin {
                     ffi::Py_DECREF(frame);
                     break;
                 }
+                origin.through = true;
                 ffi::Py_DECREF(code);
                 ffi::Py_DECREF(frame);
                 frame = back;
             }
             ffi::PyErr_Clear(); // none of this may fail what it describes
+            if name.is_null() {
+                origin.known = Place::of(origin.code, origin.at).get(origin.code, origin.at);
+            }
             origin
         }
     }
@@ -110,13 +137,13 @@ impl Origin {
         }
     }
 
-    /// Name and site, by `contend.trace.names.describe`; found out once for each place where locks are made.
-    unsafe fn describe(&self, py: Python<'_>) -> PyResult<(String, String)> {
+    /// Ids of name and site, by `contend.trace.names.describe`; found out once for each place where locks are made.
+    unsafe fn describe(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
         let place = (self.code as usize, self.at);
-        if self.name.is_null()
-            && let Some(known) = of_places().get(&place)
-        {
-            return Ok(known.clone());
+        let anonymous = self.name.is_null() && !self.code.is_null();
+        if anonymous && let Some(&known) = of_places().get(&place) {
+            Place::of(self.code, self.at).put(self.code, self.at, known);
+            return Ok(known);
         }
         let object = |held: *mut PyObject| unsafe {
             match held.is_null() {
@@ -124,18 +151,74 @@ impl Origin {
                 false => Bound::from_borrowed_ptr(py, held),
             }
         };
-        let found: (String, String) = py
+        let (name, site): (String, String) = py
             .import("contend.trace.names")?
             .getattr("describe")?
             .call1((object(self.name), object(self.code), self.at))?
             .extract()?;
-        if self.name.is_null() && !self.code.is_null() {
+        let id = |text: &str| match text.is_empty() {
+            true => 0,
+            false => session::name(text),
+        };
+        let found = (id(&name), id(&site));
+        if anonymous {
             let mut places = of_places();
-            if places.len() < MOST_PLACES && places.insert(place, found.clone()).is_none() {
+            if places.len() < MOST_PLACES && places.insert(place, found).is_none() {
                 unsafe { ffi::Py_INCREF(self.code) }; // no other code may come to be in its place
+                Place::of(self.code, self.at).put(self.code, self.at, found);
             }
         }
         Ok(found)
+    }
+}
+
+/// What is known of a place where locks are made, at its number in a table: of `PLACES`, without its lock. Used with the
+/// interpreter's lock held; the code is one that stays.
+struct Place {
+    code: AtomicUsize,
+    at: AtomicIsize,
+    name: AtomicU32,
+    site: AtomicU32,
+}
+
+const FAST: usize = 1024;
+static FAST_PLACES: [Place; FAST] = [const {
+    Place {
+        code: AtomicUsize::new(0),
+        at: AtomicIsize::new(0),
+        name: AtomicU32::new(0),
+        site: AtomicU32::new(0),
+    }
+}; FAST];
+/// Codes that stay, with a bit that says whether one makes locks for its caller.
+static FAST_THROUGH: [AtomicUsize; FAST] = [const { AtomicUsize::new(0) }; FAST];
+
+/// Objects are 16 bytes apart at least.
+fn fast(code: *mut PyObject, at: isize) -> usize {
+    ((code as usize >> 4) ^ (code as usize >> 14) ^ at as usize) % FAST
+}
+
+impl Place {
+    fn of(code: *mut PyObject, at: isize) -> &'static Self {
+        &FAST_PLACES[fast(code, at)]
+    }
+
+    fn get(&self, code: *mut PyObject, at: isize) -> Option<(u32, u32)> {
+        let same = !code.is_null()
+            && self.code.load(Ordering::Relaxed) == code as usize
+            && self.at.load(Ordering::Relaxed) == at;
+        let found = (
+            self.name.load(Ordering::Relaxed),
+            self.site.load(Ordering::Relaxed),
+        );
+        same.then_some(found)
+    }
+
+    fn put(&self, code: *mut PyObject, at: isize, found: (u32, u32)) {
+        self.code.store(code as usize, Ordering::Relaxed);
+        self.at.store(at, Ordering::Relaxed);
+        self.name.store(found.0, Ordering::Relaxed);
+        self.site.store(found.1, Ordering::Relaxed);
     }
 }
 
@@ -146,7 +229,7 @@ fn text_contains(text: &[u8], part: &[u8]) -> bool {
 /// What is remembered of code; beyond, it is found out again each time.
 const MOST_PLACES: usize = 4096;
 
-type Places = HashMap<(usize, isize), (String, String)>;
+type Places = HashMap<(usize, isize), (u32, u32)>;
 static PLACES: LazyLock<Mutex<Places>> = LazyLock::new(Mutex::default);
 static THROUGH_CODE: LazyLock<Mutex<HashMap<usize, bool>>> = LazyLock::new(Mutex::default);
 
@@ -156,14 +239,20 @@ fn of_places() -> MutexGuard<'static, Places> {
 
 /// Whether that code makes locks for whoever called it; what a module makes when it is imported is its own.
 unsafe fn passes_through(code: *mut PyObject) -> bool {
-    let known = || THROUGH_CODE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(&through) = known().get(&(code as usize)) {
-        return through;
+    let place = &FAST_THROUGH[fast(code, 0)];
+    let held = place.load(Ordering::Relaxed);
+    if held & !1 == code as usize {
+        return held & 1 != 0;
     }
-    let through = unsafe { is_through(code) };
+    let known = || THROUGH_CODE.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = known().get(&(code as usize)).copied();
+    let through = found.unwrap_or_else(|| unsafe { is_through(code) });
     let mut all = known();
-    if all.len() < MOST_PLACES && all.insert(code as usize, through).is_none() {
+    if found.is_none() && all.len() < MOST_PLACES && all.insert(code as usize, through).is_none() {
         unsafe { ffi::Py_INCREF(code) }; // no other code may come to be in its place
+    }
+    if all.contains_key(&(code as usize)) {
+        place.store(code as usize | usize::from(through), Ordering::Relaxed);
     }
     through
 }
@@ -220,12 +309,8 @@ pub unsafe fn define(futex: &Futex, session: u32) {
     if let Some(held) = held {
         held.restore(py);
     }
-    let id = |text: &str| match text.is_empty() {
-        true => 0,
-        false => session::name(text),
-    };
-    futex.name.store(id(&name), Ordering::Relaxed);
-    futex.site.store(id(&site), Ordering::Relaxed);
+    futex.name.store(name, Ordering::Relaxed);
+    futex.site.store(site, Ordering::Relaxed);
     tell(futex); // once more: the last definition counts
 }
 

@@ -1,18 +1,25 @@
 //! `Waits`: the events of locks that are made in Python: semaphores, conditions, queues, and those of others.
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use contend_core::ctrace::clock::ticks;
 use contend_core::ctrace::format::{Event, event};
 use contend_core::ctrace::ring::{current, local};
+use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple, PyType};
 
+use super::api::{self, slot};
 use super::lock::Futex;
+use super::locks::{futex_of, none};
 use super::naming::Origin;
 
+static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
+
 /// See `_native.pyi`.
-#[pyclass(frozen, module = "contend._native")]
+#[repr(C)]
 pub struct Waits {
+    base: PyObject,
     /// For its definition only.
     futex: Futex,
     /// The session of the LOCK_ACQUIRED whose release is to come, and how many there are.
@@ -24,18 +31,20 @@ pub struct Waits {
     holder: AtomicU32,
 }
 
-// SAFETY: what `Origin` points to is counted objects, used with the interpreter's lock held only.
-unsafe impl Send for Waits {}
-unsafe impl Sync for Waits {}
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        // SAFETY: Python drops its objects with its lock held; once.
-        unsafe { self.futex.origin.drop_references() };
-    }
-}
-
 impl Waits {
+    /// # Safety
+    /// With the interpreter's lock held, on one of these, or on what is none.
+    pub unsafe fn of<'a>(thing: *mut PyObject) -> Option<&'a Self> {
+        unsafe {
+            (ffi::Py_TYPE(thing) == TYPE.load(Ordering::Relaxed)).then(|| &*thing.cast::<Self>())
+        }
+    }
+
+    /// Whoever waits from now on waits for that track, 0 for nobody known.
+    pub fn hold(&self, track: u32) {
+        self.holder.store(track, Ordering::Relaxed);
+    }
+
     fn session(&self) -> u32 {
         // SAFETY: called by methods, with the interpreter's lock held.
         unsafe { self.futex.session() }
@@ -44,54 +53,7 @@ impl Waits {
     fn event(&self, kind: u8, value: u32) -> Event {
         Event::new(ticks(), kind, self.futex.id.load(Ordering::Relaxed), value)
     }
-}
 
-#[pymethods]
-impl Waits {
-    #[new]
-    #[pyo3(signature = (kind, name=None, *, shared=false, located=true, across=0))]
-    fn new(
-        kind: u32,
-        name: Option<&Bound<'_, PyString>>,
-        shared: bool,
-        located: bool,
-        across: u64,
-    ) -> Self {
-        let name = name.map_or(std::ptr::null_mut(), |name| name.as_ptr());
-        // SAFETY: a method, with the interpreter's lock held.
-        let origin = unsafe {
-            match located {
-                true => Origin::here(name),
-                false => Origin::nowhere(name),
-            }
-        };
-        let mut futex = Futex::new(kind, origin);
-        futex.shared = across;
-        Self {
-            futex,
-            shared,
-            held: AtomicU32::new(0),
-            holds: AtomicU32::new(0),
-            holder: AtomicU32::new(0),
-        }
-    }
-
-    /// A lock may be copied and pickled with what it carries; of this nothing goes along.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyType>, Bound<'py, PyTuple>) {
-        (py.None().bind(py).get_type(), PyTuple::empty(py))
-    }
-
-    /// Recording goes on.
-    fn on(&self) -> bool {
-        current() != 0
-    }
-
-    /// Whoever waits from now on waits for that track, 0 for nobody known.
-    fn hold(&self, track: u32) {
-        self.holder.store(track, Ordering::Relaxed);
-    }
-
-    /// A wait begins; a token for its end, 0 if it was not recorded.
     fn wait(&self) -> u32 {
         let session = self.session();
         let holder = self.holder.load(Ordering::Relaxed);
@@ -102,15 +64,6 @@ impl Waits {
         }
     }
 
-    /// The wait of that token ended without it.
-    fn gave_up(&self, token: u32) {
-        if token != 0 {
-            local().close(token, self.event(event::LOCK_GIVEN_UP, 0));
-        }
-    }
-
-    /// Taken; after a wait with its token, else 0.
-    #[pyo3(signature = (token=0))]
     fn acquired(&self, token: u32) {
         if !self.shared {
             self.holder.store(local().track(), Ordering::Relaxed);
@@ -131,8 +84,6 @@ impl Waits {
         }
     }
 
-    /// About to be let go, so many times.
-    #[pyo3(signature = (times=1))]
     fn released(&self, times: u32) {
         self.holder.store(0, Ordering::Relaxed);
         let session = current();
@@ -153,27 +104,243 @@ impl Waits {
         }
     }
 
-    /// The wait of that token ended; nothing is held by it (a condition, an item of a queue).
-    fn passed(&self, token: u32) {
-        if token != 0 {
-            local().close(token, self.event(event::LOCK_ACQUIRED, 1));
-            local().close(token, self.event(event::LOCK_RELEASED, 0));
-        }
-    }
-
-    /// An item came in; so many are there now.
-    fn put(&self, length: u32) {
+    fn length(&self, kind: u8, length: u32) {
         let session = self.session();
         if session != 0 {
-            local().open(session, self.event(event::QUEUE_PUT, length));
+            local().open(session, self.event(kind, length));
         }
     }
+}
 
-    /// An item went out; so many are left.
-    fn got(&self, length: u32) {
-        let session = self.session();
-        if session != 0 {
-            local().open(session, self.event(event::QUEUE_GOT, length));
+unsafe fn waits<'a>(this: *mut PyObject) -> &'a Waits {
+    unsafe { &*this.cast::<Waits>() }
+}
+
+/// A number of Python's below 2^32; None with an error set.
+unsafe fn number(held: *mut PyObject) -> Option<u32> {
+    unsafe {
+        let found = ffi::PyLong_AsLongLong(held);
+        if found == -1 && !ffi::PyErr_Occurred().is_null() {
+            return None;
         }
+        let number = u32::try_from(found).ok();
+        if number.is_none() {
+            ffi::PyErr_SetString(
+                ffi::PyExc_OverflowError,
+                c"below 0 or beyond 2**32".as_ptr(),
+            );
+        }
+        number
     }
+}
+
+/// A method whose one argument is a number.
+macro_rules! of_number {
+    ($name:ident, $does:expr) => {
+        unsafe extern "C-unwind" fn $name(
+            this: *mut PyObject,
+            argument: *mut PyObject,
+        ) -> *mut PyObject {
+            // SAFETY: CPython's own arguments, of a method of this type.
+            unsafe {
+                let Some(number) = number(argument) else {
+                    return ptr::null_mut();
+                };
+                let does: fn(&Waits, u32) = $does;
+                does(waits(this), number);
+                none()
+            }
+        }
+    };
+}
+
+/// A method whose one argument is a number that may be left out.
+macro_rules! of_optional {
+    ($name:ident, $default:expr, $does:expr) => {
+        unsafe extern "C-unwind" fn $name(
+            this: *mut PyObject,
+            args: *const *mut PyObject,
+            count: isize,
+        ) -> *mut PyObject {
+            // SAFETY: as above.
+            unsafe {
+                let number = match count {
+                    0 => Some($default),
+                    1 => number(*args),
+                    _ => {
+                        let why = c"takes at most 1 argument";
+                        ffi::PyErr_SetString(ffi::PyExc_TypeError, why.as_ptr());
+                        None
+                    }
+                };
+                let Some(number) = number else {
+                    return ptr::null_mut();
+                };
+                let does: fn(&Waits, u32) = $does;
+                does(waits(this), number);
+                none()
+            }
+        }
+    };
+}
+
+of_number!(hold, Waits::hold);
+of_number!(gave_up, |waits, token| {
+    if token != 0 {
+        local().close(token, waits.event(event::LOCK_GIVEN_UP, 0));
+    }
+});
+of_number!(passed, |waits, token| {
+    if token != 0 {
+        local().close(token, waits.event(event::LOCK_ACQUIRED, 1));
+        local().close(token, waits.event(event::LOCK_RELEASED, 0));
+    }
+});
+of_number!(put, |waits, length| waits.length(event::QUEUE_PUT, length));
+of_number!(got, |waits, length| waits.length(event::QUEUE_GOT, length));
+of_optional!(acquired, 0, Waits::acquired);
+of_optional!(released, 1, Waits::released);
+
+unsafe extern "C-unwind" fn on(_this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
+    unsafe { ffi::PyBool_FromLong((current() != 0).into()) }
+}
+
+unsafe extern "C-unwind" fn wait(this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
+    unsafe { ffi::PyLong_FromUnsignedLong(waits(this).wait().into()) }
+}
+
+// A lock may be copied and pickled with what it carries; of this nothing goes along.
+unsafe extern "C-unwind" fn reduce(_this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
+    unsafe {
+        let class: *mut PyObject = ffi::Py_TYPE(ffi::Py_None()).cast();
+        let arguments = ffi::PyTuple_New(0);
+        if arguments.is_null() {
+            return ptr::null_mut();
+        }
+        let both = ffi::PyTuple_Pack(2, class, arguments);
+        ffi::Py_DECREF(arguments);
+        both
+    }
+}
+
+/// One of those, of a class of this type.
+unsafe fn make(class: *mut PyTypeObject, kind: u32, origin: Origin) -> *mut Waits {
+    unsafe {
+        let made = ffi::PyType_GenericAlloc(class, 0).cast::<Waits>();
+        if made.is_null() {
+            let mut origin = origin;
+            origin.drop_references();
+            return made;
+        }
+        (&raw mut (*made).futex).write(Futex::new(kind, origin));
+        made
+    }
+}
+
+unsafe extern "C-unwind" fn new(
+    class: *mut PyTypeObject,
+    args: *mut PyObject,
+    named: *mut PyObject,
+) -> *mut PyObject {
+    unsafe {
+        let mut keywords = [
+            c"kind".as_ptr(),
+            c"name".as_ptr(),
+            c"shared".as_ptr(),
+            c"located".as_ptr(),
+            c"across".as_ptr(),
+            ptr::null::<c_char>(),
+        ];
+        let (mut kind, mut name): (c_uint, *mut PyObject) = (0, ptr::null_mut());
+        let (mut shared, mut located, mut across): (c_int, c_int, c_ulonglong) = (0, 1, 0);
+        let parsed = ffi::PyArg_ParseTupleAndKeywords(
+            args,
+            named,
+            c"I|O$ppK:Waits".as_ptr(),
+            keywords.as_mut_ptr().cast(),
+            &raw mut kind,
+            &raw mut name,
+            &raw mut shared,
+            &raw mut located,
+            &raw mut across,
+        );
+        if parsed == 0 {
+            return ptr::null_mut();
+        }
+        if name == ffi::Py_None() {
+            name = ptr::null_mut();
+        }
+        if !name.is_null() && ffi::PyUnicode_Check(name) == 0 {
+            let why: &CStr = c"a lock's name is a str, not %R";
+            ffi::PyErr_Format(ffi::PyExc_TypeError, why.as_ptr(), name);
+            return ptr::null_mut();
+        }
+        let origin = match located != 0 {
+            true => Origin::here(name),
+            false => Origin::nowhere(name),
+        };
+        let made = make(class, kind, origin);
+        if !made.is_null() {
+            (*made).futex.shared = across;
+            (*made).shared = shared != 0;
+        }
+        made.cast()
+    }
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn trace_waits(py: Python<'_>, kind: u32, beside: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    // SAFETY: with the interpreter's lock held, on a live object.
+    unsafe {
+        let lock = futex_of(beside.as_ptr()).filter(|lock| lock.id.load(Ordering::Relaxed) == 0);
+        let origin = lock
+            .and_then(|lock| Origin::beside(&lock.origin))
+            .unwrap_or_else(|| Origin::here(ptr::null_mut()));
+        let made = make(TYPE.load(Ordering::Acquire), kind, origin);
+        Ok(Bound::from_owned_ptr_or_err(py, made.cast())?.unbind())
+    }
+}
+
+unsafe extern "C-unwind" fn free(this: *mut PyObject) {
+    unsafe {
+        (*this.cast::<Waits>()).futex.origin.drop_references();
+        let class = ffi::Py_TYPE(this);
+        ffi::PyObject_Free(this.cast());
+        ffi::Py_DECREF(class.cast());
+    }
+}
+
+/// Make the type.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let plain: [(&CStr, *const c_void, c_int); 10] = [
+        (c"on", on as *const c_void, ffi::METH_NOARGS),
+        (c"hold", hold as *const c_void, ffi::METH_O),
+        (c"wait", wait as *const c_void, ffi::METH_NOARGS),
+        (c"gave_up", gave_up as *const c_void, ffi::METH_O),
+        (c"acquired", acquired as *const c_void, ffi::METH_FASTCALL),
+        (c"released", released as *const c_void, ffi::METH_FASTCALL),
+        (c"passed", passed as *const c_void, ffi::METH_O),
+        (c"put", put as *const c_void, ffi::METH_O),
+        (c"got", got as *const c_void, ffi::METH_O),
+        (c"__reduce__", reduce as *const c_void, ffi::METH_NOARGS),
+    ];
+    let mut methods: Vec<_> = plain
+        .into_iter()
+        .map(|(name, function, how)| super::method(name, function, how))
+        .collect();
+    methods.push(ffi::PyMethodDef::zeroed());
+    let made = api::add_type(
+        module,
+        c"contend._native.Waits",
+        size_of::<Waits>(),
+        api::IMMUTABLE,
+        vec![
+            slot(ffi::Py_tp_new, new as *const c_void),
+            slot(ffi::Py_tp_dealloc, free as *const c_void),
+            slot(ffi::Py_tp_methods, methods.leak().as_ptr().cast()),
+        ],
+    )?;
+    TYPE.store(made, Ordering::Release);
+    module.add_function(wrap_pyfunction!(trace_waits, module)?)
 }

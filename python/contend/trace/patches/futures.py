@@ -3,43 +3,16 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from contend._native import TraceSpan as Span
-from contend._native import trace_on, trace_track
+from contend._native import TraceSubmitted as Submitted
+from contend._native import trace_on
 from contend.trace import flow, locks
 from contend.trace.patches.multiprocessing_ import KEY
 from contend.trace.patches.waiting import method, name_of
-
-
-class _Submitted:
-    """What is to run in another thread, on record there; whoever waits for its result waits for that thread."""
-
-    __slots__ = ("function", "future", "number", "submitted_ns", "track")
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.number = flow.sent("submit")
-        self.submitted_ns = time.monotonic_ns()
-        self.track = 0
-        self.future: Any = None
-
-    def __call__(self, /, *args: Any, **options: Any) -> Any:
-        queued_ns = time.monotonic_ns() - self.submitted_ns
-        with Span(name_of(self.function), kind="submitted", queued_ns=queued_ns):
-            flow.received("submit", self.number)
-            self.track = trace_track()
-            self.tell()
-            return self.function(*args, **options)
-
-    def tell(self) -> None:
-        """By whichever comes later: the thread that runs it, or the future that stands for it."""
-        condition = getattr(self.future, "_condition", None)
-        if self.track and isinstance(condition, locks.Condition):
-            condition._waits.hold(self.track)
 
 
 def patch_threads(module: ModuleType) -> None:
@@ -48,9 +21,11 @@ def patch_threads(module: ModuleType) -> None:
         def submit(self: Any, function: Any, /, *args: Any, **options: Any) -> Any:
             if not trace_on() or _elsewhere(self.__class__):
                 return original(self, function, *args, **options)
-            submitted = _Submitted(function)
-            future = submitted.future = original(self, submitted, *args, **options)
-            submitted.tell()
+            submitted = Submitted(function)
+            future = original(self, submitted, *args, **options)
+            condition = getattr(future, "_condition", None)
+            if isinstance(condition, locks.Condition):
+                submitted.stands_for(condition._waits)
             return future
 
         return submit

@@ -12,34 +12,14 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from contend._native import TraceJob as Job
-from contend._native import TraceSpan as Span
+from contend._native import TraceRequest as Request
 from contend._native import trace_on
-from contend.trace import flow
-from contend.trace.patches.http_names import flow as known_by
 from contend.trace.patches.http_names import served
 
 
-def _serve(
-    method: object,
-    path: object,
-    client: object,
-    port: object,
-    handle: Callable[[], Any],
-    status_of: Callable[[], object],
-) -> Any:
-    """Handle one request, on record; its status is asked for afterwards."""
-    name = served(str(method), str(path))
-    with Job(name), Span(name) as span:
-        if isinstance(client, tuple) and len(client) >= 2:
-            known = known_by((str(client[0]), client[1]), port)
-            if known is not None:
-                flow.received("http", known)
-        result = handle()
-        status = str(status_of())[:3]
-        if status.isascii() and status.isdigit():
-            span.end(status=int(status))
-        return result
+def _request(method: object, path: object, client: object, port: object) -> Request:
+    """One request, on record until its `end` is told."""
+    return Request(served(str(method), str(path)), client, port)
 
 
 def patch_waitress(module: ModuleType) -> None:
@@ -51,14 +31,11 @@ def patch_waitress(module: ModuleType) -> None:
         if not trace_on():
             return execute(self)
         request, channel = self.request, self.channel
-        return _serve(
-            request.command,
-            request.path,
-            getattr(channel, "addr", None),
-            getattr(channel.server, "effective_port", None),
-            lambda: execute(self),
-            lambda: self.status,
-        )
+        client, port = getattr(channel, "addr", None), getattr(channel.server, "effective_port", None)
+        with _request(request.command, request.path, client, port) as begun:
+            result = execute(self)
+            begun.end(self.status)
+            return result
 
     task.execute = on_record
 
@@ -72,14 +49,12 @@ def patch_wsgiref(module: ModuleType) -> None:
         if not trace_on():
             return run(self, application)
         environ = getattr(self, "base_env", None) or self.os_environ
-        return _serve(
-            environ.get("REQUEST_METHOD", ""),
-            environ.get("PATH_INFO", ""),
-            getattr(getattr(self, "request_handler", None), "client_address", None),
-            environ.get("SERVER_PORT"),
-            lambda: run(self, application),
-            lambda: self.__dict__.get("_contend_status"),
-        )
+        client = getattr(getattr(self, "request_handler", None), "client_address", None)
+        method, path = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
+        with _request(method, path, client, environ.get("SERVER_PORT")) as begun:
+            result = run(self, application)
+            begun.end(self.__dict__.get("_contend_status"))
+            return result
 
     @functools.wraps(close)
     def on_close(self: Any) -> Any:
@@ -98,14 +73,12 @@ def patch_werkzeug(module: ModuleType) -> None:
         if not trace_on():
             return run(self)
         self._contend_status = None
-        return _serve(
-            self.command,
-            self.path,
-            self.client_address,
-            self.server.server_address[1] if isinstance(self.server.server_address, tuple) else None,
-            lambda: run(self),
-            lambda: self._contend_status,
-        )
+        address = self.server.server_address
+        port = address[1] if isinstance(address, tuple) else None
+        with _request(self.command, self.path, self.client_address, port) as begun:
+            result = run(self)
+            begun.end(self._contend_status)
+            return result
 
     @functools.wraps(respond)
     def send_response(self: Any, code: Any, message: Any = None) -> Any:
@@ -131,39 +104,43 @@ def patch_gunicorn_response(module: ModuleType) -> None:
 def patch_gunicorn_sync(module: ModuleType) -> None:
     """handle_request(listener, request, socket, address)."""
     worker = module.SyncWorker
-    worker.handle_request = _gunicorn(worker.handle_request, 1, lambda args: args[3], lambda args: args[0])
+    worker.handle_request = _gunicorn(
+        worker.handle_request, 1, lambda args: args[3], lambda args: _port(args[0])
+    )
 
 
 def patch_gunicorn_threads(module: ModuleType) -> None:
     """handle_request(request, connection)."""
     worker = module.ThreadWorker
-    worker.handle_request = _gunicorn(
-        worker.handle_request, 0, lambda args: args[1].client, lambda args: args[1].sock
-    )
+
+    def port(args: tuple[Any, ...]) -> int | None:
+        # It has asked its listener when the connection came.
+        server = getattr(args[1], "server", None)
+        return server[1] if isinstance(server, tuple) and len(server) > 1 else _port(args[1].sock)
+
+    worker.handle_request = _gunicorn(worker.handle_request, 0, lambda args: args[1].client, port)
 
 
 def patch_gunicorn_async(module: ModuleType) -> None:
     """Greenlets: handle_request(listener's name, request, socket, address)."""
     worker = module.AsyncWorker
-    worker.handle_request = _gunicorn(worker.handle_request, 1, lambda args: args[3], lambda args: args[2])
+    worker.handle_request = _gunicorn(
+        worker.handle_request, 1, lambda args: args[3], lambda args: _port(args[2])
+    )
 
 
 def _gunicorn(
-    handle: Callable[..., Any], at: int, client_of: Callable[[Any], Any], socket_of: Callable[[Any], Any]
+    handle: Callable[..., Any], at: int, client_of: Callable[[Any], Any], port_of: Callable[[Any], Any]
 ) -> Callable[..., Any]:
     @functools.wraps(handle)
     def on_record(self: Any, *args: Any) -> Any:
         if not trace_on():
             return handle(self, *args)
         request = args[at]
-        return _serve(
-            request.method,
-            request.path,
-            client_of(args),
-            _port(socket_of(args)),
-            lambda: handle(self, *args),
-            lambda: getattr(request, "_contend_status", None),
-        )
+        with _request(request.method, request.path, client_of(args), port_of(args)) as begun:
+            result = handle(self, *args)
+            begun.end(getattr(request, "_contend_status", None))
+            return result
 
     return on_record
 
@@ -194,14 +171,12 @@ def patch_eventlet(module: ModuleType) -> None:
 
         self.application = listening
         try:
-            return _serve(
-                self.environ.get("REQUEST_METHOD", ""),
-                self.environ.get("PATH_INFO", ""),
-                self.client_address,
-                self.environ.get("SERVER_PORT"),
-                lambda: handle(self),
-                lambda: said[0],
-            )
+            environ = self.environ
+            method, path = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
+            with _request(method, path, self.client_address, environ.get("SERVER_PORT")) as begun:
+                result = handle(self)
+                begun.end(said[0])
+                return result
         finally:
             self.application = application
 

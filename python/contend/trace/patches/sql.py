@@ -10,13 +10,12 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-from contend._native import TraceSpan as Span
-from contend._native import Waits, trace_digest, trace_on
+from contend._native import Waits, trace_wrap
 from contend.trace import locks
 from contend.trace.imports import hooks
 from contend.trace.patches.sql_text import title, without_values
 
-_MOST_STATEMENTS = 4096
+_REMOTE, _STATEMENT = 5, 6  # of trace_wrap
 
 
 def patch_engines(module: Any) -> None:
@@ -59,54 +58,16 @@ def _put(owner: type, name: str, traced: Any) -> None:
 
 def _executes(original: Callable[..., Any], dialect: str) -> Callable[..., Any]:
     """(cursor, statement, parameters…, context): of these only a digest is told, of text and parameters as one."""
-    said: dict[str, tuple[str, dict[str, str]]] = {}
 
-    @functools.wraps(original)
-    def execute(self: Any, cursor: Any, statement: str, *args: Any, **options: Any) -> Any:
-        if not trace_on() or not isinstance(statement, str):
-            return original(self, cursor, statement, *args, **options)
-        name, told = said.get(statement) or _learn(said, statement, dialect)
-        with Span(name, **told) as span:
-            result = original(self, cursor, statement, *args, **options)
-            ended = {}
-            rows = cursor.rowcount
-            if isinstance(rows, int) and rows >= 0:  # otherwise it is not known yet
-                ended["rows"] = rows
-            digest = trace_digest(statement, _parameters(args, options))
-            if digest is not None:
-                ended["arguments"] = digest
-            span.end(**ended)
-            return result
+    def learn(statement: str) -> tuple[str, str]:
+        text = without_values(statement, dialect)
+        return title(text), text
 
-    return execute
-
-
-def _parameters(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Of what follows the statement; a statement without has none, only its context."""
-    given = args[0] if args else options.get("parameters")
-    return given if isinstance(given, (dict, list, tuple)) else None
-
-
-def _learn(
-    said: dict[str, tuple[str, dict[str, str]]], statement: str, dialect: str
-) -> tuple[str, dict[str, str]]:
-    """What a span of that statement is called, and its arguments; remembered."""
-    text = without_values(statement, dialect)
-    short = title(text)
-    told = {"kind": "remote"} if short == text else {"kind": "remote", "statement": text}
-    if len(said) >= _MOST_STATEMENTS:
-        said.clear()
-    said[statement] = (short, told)
-    return short, told
+    return functools.update_wrapper(trace_wrap(original, "", _STATEMENT, learn), original)
 
 
 def _call(original: Callable[..., Any], name: str) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(self: Any, connection: Any) -> Any:
-        with Span(name, kind="remote"):
-            return original(self, connection)
-
-    return call
+    return functools.update_wrapper(trace_wrap(original, name, _REMOTE), original)
 
 
 def _named(url: Any) -> str:

@@ -1,0 +1,160 @@
+//! `TraceRequest`: a request that a server handles, from its head to the end of its answer: a job and a span in it.
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use contend_core::ctrace::clock::ticks;
+use contend_core::ctrace::format::{Event, event, sum};
+use contend_core::ctrace::ring::{current, local};
+use contend_core::ctrace::{session, times};
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyString, PyTuple};
+
+use super::marks::{id, new_job};
+
+/// Beside an END or a BEGIN: two of `times`, two of a flow or one of a status, one of the job.
+const MOST: usize = 6;
+
+/// See `_native.pyi`.
+#[pyclass(frozen, module = "contend._native")]
+pub struct TraceRequest {
+    name: u32,
+    number: u32,
+    /// Where it was begun on record, 0 nowhere.
+    session: AtomicU32,
+}
+
+/// Of "http" and "status": a name keeps its id.
+fn names() -> [u32; 2] {
+    static NAMES: OnceLock<[u32; 2]> = OnceLock::new();
+    *NAMES.get_or_init(|| ["http", "status"].map(session::name))
+}
+
+impl TraceRequest {
+    /// Its span and its job end; `told` is an event beside, `failed` by an exception.
+    fn close(&self, told: Option<Event>, failed: bool) {
+        let session = self.session.swap(0, Ordering::Relaxed);
+        if session == 0 || current() != session {
+            return;
+        }
+        let now = ticks();
+        let ended = Event::new(now, event::END, self.name, failed.into());
+        let mut events = [Event::new(now, event::JOB_END, self.name, self.number); MOST];
+        let mut count = 1;
+        events[0] = ended;
+        if times::asked() {
+            let (group, len) = times::beside(ended);
+            events[..len].copy_from_slice(&group[..len]);
+            count = len;
+        }
+        if let Some(told) = told {
+            events[count] = told;
+            count += 1;
+        }
+        local().close_group(session, &events[..=count]); // the last one is the JOB_END
+    }
+}
+
+#[pymethods]
+impl TraceRequest {
+    #[new]
+    fn new(
+        name: &Bound<'_, PyString>,
+        client: &Bound<'_, PyAny>,
+        port: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let (name, number) = (id(name)?, new_job());
+        let session = current();
+        let mut request = Self {
+            name,
+            number,
+            session: AtomicU32::new(0),
+        };
+        if session == 0 {
+            return Ok(request);
+        }
+        let flow = flow(client, port);
+        let now = ticks();
+        let mut events = [Event::new(now, event::JOB_BEGIN, name, number); MOST];
+        events[1] = Event::new(now, event::BEGIN, name, 0);
+        let mut count = 2;
+        if times::asked() {
+            let (group, len) = times::beside(events[1]);
+            events[1..=len].copy_from_slice(&group[..len]);
+            count = 1 + len;
+        }
+        if let Some(flow) = flow {
+            events[count] = Event::new(now, event::FLOW_IN, names()[0], flow as u32);
+            events[count + 1] = Event::new(flow, event::INT, 0, 0);
+            count += 2;
+        }
+        if local().group(session, &events[..count]) {
+            request.session = AtomicU32::new(session);
+        }
+        Ok(request)
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (kind, _value, _traceback, /))]
+    fn __exit__(
+        &self,
+        kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) {
+        self.close(None, !kind.is_none());
+    }
+
+    /// Answered with that status, such as "404 Not Found" or 404; anything else is not told.
+    fn end(&self, status: &Bound<'_, PyAny>) {
+        let code = text(status).and_then(|text| code(text.as_bytes()));
+        self.close(
+            code.map(|code| Event::new(code, event::INT, names()[1], 0)),
+            false,
+        );
+    }
+}
+
+/// The first three characters, as a number.
+fn code(text: &[u8]) -> Option<u64> {
+    let digits = &text[..text.len().min(3)];
+    let number = |all: u64, digit: &u8| all * 10 + u64::from(digit - b'0');
+    let right = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    right.then(|| digits.iter().fold(0, number))
+}
+
+fn text(of: &Bound<'_, PyAny>) -> Option<String> {
+    if let Ok(text) = of.cast::<PyString>() {
+        return text.to_cow().ok().map(|text| text.into_owned());
+    }
+    if of.is_exact_instance_of::<PyInt>() {
+        return of.extract::<i64>().ok().map(|number| number.to_string());
+    }
+    of.str()
+        .ok()
+        .map(|text| text.to_string_lossy().into_owned())
+}
+
+/// What both ends of a connection over the loopback device know it by, as `http_names.flow` tells it; None for others.
+fn flow(client: &Bound<'_, PyAny>, port: &Bound<'_, PyAny>) -> Option<u64> {
+    let client = client
+        .cast::<PyTuple>()
+        .ok()
+        .filter(|client| client.len() >= 2)?;
+    let address = client.get_borrowed_item(0).ok()?;
+    let address = address.cast::<PyString>().ok()?;
+    let address = address.to_cow().ok()?;
+    if !address.starts_with("127.") && address != "::1" {
+        return None;
+    }
+    let from = text(&client.get_item(1).ok()?)?;
+    let known = format!("http {address}:{from}>{}", text(port)?);
+    Some(sum(known.as_bytes()))
+}
+
+/// Into the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<TraceRequest>()
+}

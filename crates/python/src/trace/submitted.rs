@@ -1,0 +1,180 @@
+//! `TraceSubmitted`: what is to run in a thread of a pool, on record there.
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use contend_core::clock::monotonic_ns;
+use contend_core::ctrace::clock::ticks;
+use contend_core::ctrace::format::{Event, event};
+use contend_core::ctrace::ring::{current, local};
+use contend_core::ctrace::{flows, session, times};
+use pyo3::PyTraverseError;
+use pyo3::ffi::{self, PyObject};
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyFunction, PyString, PyTuple};
+
+use super::callable::end;
+use super::marks::id;
+use super::waits::Waits;
+
+/// BEGIN, two of `times`, kind, queued_ns, and the flow.
+const MOST: usize = 7;
+
+/// See `_native.pyi`.
+#[pyclass(frozen, module = "contend._native")]
+pub struct TraceSubmitted {
+    function: Py<PyAny>,
+    number: u64,
+    submitted_ns: u64,
+    /// That runs it, 0 none yet.
+    track: AtomicU32,
+    /// Of the future that stands for it; a counted reference, or null.
+    waits: AtomicPtr<PyObject>,
+}
+
+impl Drop for TraceSubmitted {
+    fn drop(&mut self) {
+        // SAFETY: Python drops its objects with its lock held; once.
+        unsafe { ffi::Py_XDECREF(*self.waits.get_mut()) };
+    }
+}
+
+/// Of "submit", "kind", "queued_ns": a name keeps its id.
+fn names() -> [u32; 3] {
+    static NAMES: OnceLock<[u32; 3]> = OnceLock::new();
+    *NAMES.get_or_init(|| ["submit", "kind", "queued_ns"].map(session::name))
+}
+
+impl TraceSubmitted {
+    /// Whoever waits for the result waits for the thread that runs it: told by whichever comes later, that thread or
+    /// the future.
+    fn tell(&self) {
+        let (track, waits) = (
+            self.track.load(Ordering::Relaxed),
+            self.waits.load(Ordering::Relaxed),
+        );
+        if track != 0
+            && !waits.is_null()
+            // SAFETY: a reference that is kept, with the interpreter's lock held.
+            && let Some(waits) = unsafe { Waits::of(waits) }
+        {
+            waits.hold(track);
+        }
+    }
+
+    /// As people know it.
+    fn name(&self, py: Python<'_>) -> PyResult<u32> {
+        let function = self.function.bind(py);
+        let plain = function.is_exact_instance_of::<PyFunction>()
+            || function.is_exact_instance_of::<PyCFunction>()
+            // SAFETY: a live object.
+            || unsafe { is_method(function.as_ptr()) };
+        if plain && let Ok(name) = function.getattr("__qualname__")?.cast_into::<PyString>() {
+            return id(&name);
+        }
+        let name = py
+            .import("contend.trace.patches.waiting")?
+            .getattr("name_of")?
+            .call1((function,))?;
+        id(&name.str()?)
+    }
+
+    /// Its run begins; its name if that is on record.
+    fn begin(&self, py: Python<'_>, session: u32) -> PyResult<Option<u32>> {
+        let name = self.name(py)?;
+        let [submit, kind, queued] = names();
+        let queued_ns = monotonic_ns().saturating_sub(self.submitted_ns);
+        let now = ticks();
+        let began = Event::new(now, event::BEGIN, name, 0);
+        let mut events = [began; MOST];
+        let mut count = 1;
+        if times::asked() {
+            let (group, len) = times::beside(began);
+            events[..len].copy_from_slice(&group[..len]);
+            count = len;
+        }
+        if let Some(text) = session::value("submitted") {
+            events[count] = Event::new(now, event::ARG, kind, text);
+            count += 1;
+        }
+        events[count] = Event::new(queued_ns, event::INT, queued, 0);
+        events[count + 1] = Event::new(now, event::FLOW_IN, submit, self.number as u32);
+        events[count + 2] = Event::new(self.number, event::INT, 0, 0);
+        let recorded = local().group(session, &events[..count + 3]);
+        self.track.store(local().track(), Ordering::Relaxed);
+        self.tell();
+        Ok(recorded.then_some(name))
+    }
+}
+
+/// A bound method.
+unsafe fn is_method(function: *mut PyObject) -> bool {
+    unsafe extern "C" {
+        // Outside of the stable ABI, exported by every CPython.
+        static mut PyMethod_Type: ffi::PyTypeObject;
+    }
+    unsafe { ffi::Py_TYPE(function) == &raw mut PyMethod_Type }
+}
+
+#[pymethods]
+impl TraceSubmitted {
+    #[new]
+    fn new(function: Py<PyAny>) -> Self {
+        let number = flows::number();
+        let session = current();
+        if session != 0 {
+            let now = Event::new(ticks(), event::FLOW_OUT, names()[0], number as u32);
+            local().group(session, &[now, Event::new(number, event::INT, 0, 0)]);
+        }
+        Self {
+            function,
+            number,
+            submitted_ns: monotonic_ns(),
+            track: AtomicU32::new(0),
+            waits: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// By a future whose waits are these; once.
+    fn stands_for(&self, waits: Bound<'_, PyAny>) {
+        let before = self.waits.swap(waits.into_ptr(), Ordering::Relaxed);
+        // SAFETY: it was kept by this very place.
+        unsafe { ffi::Py_XDECREF(before) };
+        self.tell();
+    }
+
+    #[getter]
+    fn function(&self, py: Python<'_>) -> Py<PyAny> {
+        self.function.clone_ref(py)
+    }
+
+    #[pyo3(signature = (*args, **options))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let session = current();
+        let name = match session {
+            0 => None,
+            // What it is called is nobody's reason not to run it.
+            _ => self.begin(py, session).unwrap_or_default(),
+        };
+        let result = self.function.call(py, args, options);
+        if let Some(name) = name {
+            end(local(), session, name, result.is_err());
+        }
+        result
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.function)
+    }
+}
+
+/// Into the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<TraceSubmitted>()
+}
