@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 from typing import Any, TypeVar
 
-from contend._native import Lock, Waits
+from contend._native import Lock, Waits, trace_wrap
 from contend.trace.locks import QUEUE, Condition
 
 __all__ = ["LifoQueue", "PriorityQueue", "Queue", "SimpleQueue"]
@@ -15,6 +16,7 @@ T = TypeVar("T")
 # The module's own, also where its names are patched. By name, and not by super(), which costs more than the recording.
 _Queue, _LifoQueue, _PriorityQueue = queue.Queue, queue.LifoQueue, queue.PriorityQueue
 _SimpleQueue = queue.SimpleQueue
+_PUT, _GET = 7, 8  # of trace_wrap
 
 
 class Queue(queue.Queue[T]):
@@ -83,27 +85,13 @@ class SimpleQueue(queue.SimpleQueue[T]):
         super().__init__()
         self._waits = Waits(QUEUE, name)
 
-    def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
-        _SimpleQueue.put(self, item, block, timeout)
-        self._waits.put(self.qsize())
+    # It has no hook inside as Queue has: its own are called by what is native too.
+    put = functools.update_wrapper(trace_wrap(_SimpleQueue.put, "", _PUT), _SimpleQueue.put)
+    get = functools.update_wrapper(trace_wrap(_SimpleQueue.get, "", _GET), _SimpleQueue.get)
 
     def put_nowait(self, item: T) -> None:
         self.put(item, False)
 
-    def get(self, block: bool = True, timeout: float | None = None) -> T:
-        waits = self._waits
-        if not block or not waits.on() or self.qsize():
-            item: T = _SimpleQueue.get(self, block, timeout)
-        else:
-            token = waits.wait()
-            try:
-                item = _SimpleQueue.get(self, block, timeout)
-            except BaseException:
-                waits.gave_up(token)
-                raise
-            waits.passed(token)
-        waits.got(self.qsize())
-        return item
-
     def get_nowait(self) -> T:
-        return self.get(False)
+        item: T = self.get(False)
+        return item

@@ -18,7 +18,7 @@ use super::api::{
     Vectorcall, slot,
 };
 use super::remote::{self, Statements};
-use super::{blocked, steps};
+use super::{blocked, handed, steps};
 
 /// What a call of the function gives.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,9 @@ enum Kind {
     Remote = 5,
     /// A driver's (cursor, statement…): named by the statement.
     Statement = 6,
+    /// A queue's `put` and `get`.
+    Put = 7,
+    Get = 8,
 }
 
 #[repr(C)]
@@ -251,6 +254,8 @@ pub fn trace_wrap(
         4 => (Kind::Callback, call_back),
         5 => (Kind::Remote, remote::call),
         6 => (Kind::Statement, remote::call_statement),
+        7 => (Kind::Put, handed::put),
+        8 => (Kind::Get, handed::get),
         _ => {
             return Err(PyTypeError::new_err(format!(
                 "no kind of call has the number {kind}"
@@ -270,7 +275,10 @@ pub fn trace_wrap(
         }
         _ => ptr::null_mut(),
     };
-    let name = session::name(name);
+    let name = match name.is_empty() {
+        true => 0,
+        false => session::name(name),
+    };
     // SAFETY: the type is made when the module is; every field is set before Python sees the object.
     unsafe {
         let made = ffi::PyObject_GC_New::<Traced>(TYPE.load(Ordering::Acquire));

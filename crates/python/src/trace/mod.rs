@@ -19,6 +19,7 @@ mod gil;
 mod got;
 mod greenlets;
 mod greens;
+mod handed;
 mod lock;
 mod locks;
 mod marks;

@@ -11,8 +11,10 @@ use contend_core::ctrace::{flows, session, times};
 use pyo3::PyTraverseError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::gc::PyVisit;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyDict, PyFunction, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::callable::end;
 use super::marks::id;
@@ -65,12 +67,13 @@ impl TraceSubmitted {
 
     /// As people know it.
     fn name(&self, py: Python<'_>) -> PyResult<u32> {
+        static PARTIAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         let function = self.function.bind(py);
-        let plain = function.is_exact_instance_of::<PyFunction>()
-            || function.is_exact_instance_of::<PyCFunction>()
-            // SAFETY: a live object.
-            || unsafe { is_method(function.as_ptr()) };
-        if plain && let Ok(name) = function.getattr("__qualname__")?.cast_into::<PyString>() {
+        let partial = PARTIAL.import(py, "functools", "partial")?;
+        if !function.is_instance(partial)?
+            && let Some(name) = function.getattr_opt(intern!(py, "__qualname__"))?
+            && let Ok(name) = name.cast_into::<PyString>()
+        {
             return id(&name);
         }
         let name = py
@@ -106,15 +109,6 @@ impl TraceSubmitted {
         self.tell();
         Ok(recorded.then_some(name))
     }
-}
-
-/// A bound method.
-unsafe fn is_method(function: *mut PyObject) -> bool {
-    unsafe extern "C" {
-        // Outside of the stable ABI, exported by every CPython.
-        static mut PyMethod_Type: ffi::PyTypeObject;
-    }
-    unsafe { ffi::Py_TYPE(function) == &raw mut PyMethod_Type }
 }
 
 #[pymethods]

@@ -54,7 +54,8 @@ impl Waits {
         Event::new(ticks(), kind, self.futex.id.load(Ordering::Relaxed), value)
     }
 
-    fn wait(&self) -> u32 {
+    /// A wait begins; a token for its end.
+    pub fn wait(&self) -> u32 {
         let session = self.session();
         let holder = self.holder.load(Ordering::Relaxed);
         if session != 0 && local().open(session, self.event(event::LOCK_WAIT, holder)) {
@@ -108,6 +109,31 @@ impl Waits {
         let session = self.session();
         if session != 0 {
             local().open(session, self.event(kind, length));
+        }
+    }
+
+    /// An item came in; so many are there now.
+    pub fn put(&self, length: u32) {
+        self.length(event::QUEUE_PUT, length);
+    }
+
+    /// An item went out; so many are left.
+    pub fn got(&self, length: u32) {
+        self.length(event::QUEUE_GOT, length);
+    }
+
+    /// The wait of that token ended without it.
+    pub fn gave_up(&self, token: u32) {
+        if token != 0 {
+            local().close(token, self.event(event::LOCK_GIVEN_UP, 0));
+        }
+    }
+
+    /// The wait of that token ended; nothing is held by it (a condition, an item of a queue).
+    pub fn passed(&self, token: u32) {
+        if token != 0 {
+            local().close(token, self.event(event::LOCK_ACQUIRED, 1));
+            local().close(token, self.event(event::LOCK_RELEASED, 0));
         }
     }
 }
@@ -185,19 +211,10 @@ macro_rules! of_optional {
 }
 
 of_number!(hold, Waits::hold);
-of_number!(gave_up, |waits, token| {
-    if token != 0 {
-        local().close(token, waits.event(event::LOCK_GIVEN_UP, 0));
-    }
-});
-of_number!(passed, |waits, token| {
-    if token != 0 {
-        local().close(token, waits.event(event::LOCK_ACQUIRED, 1));
-        local().close(token, waits.event(event::LOCK_RELEASED, 0));
-    }
-});
-of_number!(put, |waits, length| waits.length(event::QUEUE_PUT, length));
-of_number!(got, |waits, length| waits.length(event::QUEUE_GOT, length));
+of_number!(gave_up, Waits::gave_up);
+of_number!(passed, Waits::passed);
+of_number!(put, Waits::put);
+of_number!(got, Waits::got);
 of_optional!(acquired, 0, Waits::acquired);
 of_optional!(released, 1, Waits::released);
 

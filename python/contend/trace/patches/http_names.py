@@ -12,7 +12,8 @@ _HOST = re.compile(r"(?:[\w.-]*|\[[\da-fA-F:.]*\])(?::\d*)?")
 _MOST_SEGMENTS = 12
 _MOST_NAMES = 1024
 
-_served: dict[tuple[str, str], str] = {}
+known: dict[tuple[object, object], str] = {}
+"""What `served` said, by method and path."""
 
 
 def folded(path: str) -> str:
@@ -37,12 +38,12 @@ def served(method: str, path: str) -> str:
     >>> served("GET", "/users/17")
     'GET /users/*'
     """
-    name = _served.get((method, path))
+    name = known.get((method, path))
     if name is None:
         name = f"{_method(method)} {folded(path)}"
-        if len(_served) >= _MOST_NAMES:
-            _served.clear()
-        _served[method, path] = name
+        if len(known) >= _MOST_NAMES:
+            known.clear()
+        known[method, path] = name
     return name
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from contend._native import TraceRequest as Request
 from contend._native import trace_on
-from contend.trace.patches.http_names import served
+from contend.trace.patches.http_names import known, served
 
 
 def _request(method: object, path: object, client: object, port: object) -> Request:
     """One request, on record until its `end` is told."""
-    return Request(served(str(method), str(path)), client, port)
+    return Request(known.get((method, path)) or served(str(method), str(path)), client, port)
 
 
 def patch_waitress(module: ModuleType) -> None:
