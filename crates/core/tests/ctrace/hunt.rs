@@ -115,6 +115,7 @@ impl Hunted {
             let duration = number(row, "end_ns") - number(row, "begin_ns");
             let job = number(row, "job");
             assert_eq!((sum("parts", job), sum("critical", job)), (duration, duration), "job {job}");
+            assert_eq!(sum("along", job), duration, "job {job}");
         }
         let begin = jobs.iter().map(|row| number(row, "begin_ns")).min().unwrap_or(0);
         let end = jobs.iter().map(|row| number(row, "end_ns")).max().unwrap_or(0);
