@@ -25,6 +25,7 @@ VERBS = {
     "watch": "Who waits for whom on this host, now, without any load of ours.",
     "trace": "Run a Python program traced: functions, locks, queues, tasks.",
     "report": "Make the report of a run again, or show it in the terminal.",
+    "hunt": "Find what a batch of traced jobs waits for, and for whom.",
     "compare": "Which cells changed between two runs, beyond their intervals.",
     "export": "Write a run as CSV, Parquet, JUnit, OpenMetrics, SVG or PNG.",
     "sql": "Ask a run's rows anything, with DuckDB.",
