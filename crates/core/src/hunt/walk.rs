@@ -14,6 +14,8 @@ use crate::ctrace::reader::Trace;
 
 /// Waits inside waits that are followed.
 const MOST_DEPTH: u32 = 64;
+/// A task runs again so soon after what it awaited, and an eighth of the time it waited: its loop may be busy.
+const SOON_NS: u64 = 1_000_000;
 /// Messages that are looked at to find the one that is waited for.
 const MOST_LOOKED_AT: usize = 64;
 
@@ -272,7 +274,7 @@ impl<'a, 'g> Walk<'a, 'g> {
             match interval.state.kind() {
                 Kind::Span => self.own(track, Why::Running, id, Resource::None, way, period),
                 Kind::Cpu => self.own(track, Why::Cpu, id, Resource::None, way, period),
-                Kind::Off => self.own(track, Why::Suspended, id, Resource::None, way, period),
+                Kind::Off => self.suspended(track, &interval, period, way),
                 Kind::Remote => self.message(track, &interval, period, way, Why::Reply, Resource::Name(id)),
                 Kind::Wait => self.wait(track, &interval, period, way),
                 Kind::Track | Kind::Nobody => {
@@ -282,6 +284,37 @@ impl<'a, 'g> Walk<'a, 'g> {
                 }
             }
         }
+    }
+
+    /// Who awaits a future is just not run. It is taken that it waited for what it had sent, if that was done shortly
+    /// before it ran again.
+    fn suspended(&mut self, track: u32, interval: &Interval, (from, to): (u64, u64), way: Way) {
+        let ground = self.ground;
+        let slack = SOON_NS + (to - from) / 8;
+        let part = interval.state.id();
+        let asked = ground.asked(track, from, to, None).map(|at| (at, &ground.links[at as usize]));
+        let awaited = asked.filter(|(_, link)| link.until_ns <= to && to - link.until_ns <= slack);
+        let (mut begun, mut done) = (to, to);
+        if let Some((at, link)) = awaited {
+            let sent = link.from_ns.clamp(from, to);
+            (begun, done) = (link.to_ns.clamp(sent, to), link.until_ns);
+            let (queued, pool) = self.queued(at, sent, begun);
+            if let Some(pool) = pool {
+                self.own(track, Why::Pool, part, Resource::Pool(pool), way, (queued, begun));
+                begun = queued;
+            }
+            let resource = match link.by {
+                By::Queue(queue) => self.lock(queue),
+                By::Flow(name) => Resource::Name(name),
+            };
+            let served = link.to_ns.clamp(sent, to);
+            match self.follows(way) {
+                true => self.look(link.to, served, done, way.through(resource)),
+                false => self.own(track, Why::Suspended, part, Resource::None, way, (served, done)),
+            }
+        }
+        self.own(track, Why::Suspended, part, Resource::None, way, (from, begun));
+        self.own(track, Why::Suspended, part, Resource::None, way, (done, to));
     }
 
     fn follows(&self, way: Way) -> bool {
