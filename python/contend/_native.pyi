@@ -236,18 +236,46 @@ def trace_greenlets(follow: bool) -> None:
 def ctrace_calls(paths: Sequence[str], least: int = 5) -> dict[str, Any]:
     """Calls that leave the process, and which of them need not, over all processes.
 
-    Returns three tables as those of ctrace_summary. calls, by name and parent (the span around, or ""): calls, ns, max_ns,
+    Returns two tables as those of ctrace_summary. calls, by name and parent (the span around, or ""): calls, ns, max_ns,
     parents (spans around that made any), most (in one), digests (calls whose arguments can be compared), repeated
     (made before with the same by the same outermost span), repeated_ns, seen (by anybody), seen_ns, unchanged (updates
     of no row), unchanged_ns, runs (of `least` or more in a row on one track, no other call between), run_calls, run_ns,
     longest_run, sized (calls of known size), items (1: in items, 0: in bytes), and as lists of float, nan where they
     cannot be told, fixed_ns and each_ns: cost of a call and of an item or byte, by least squares. held, by lock, site and
-    call: calls made while the lock was held, ns, holds (in which any was made), most (in one). longest, by name: the
-    longest wait for a lock of that name (wait 1), or call (0): track, process, pid (as shown), begin_ns (CLOCK_MONOTONIC),
-    ns.
+    call: calls made while the lock was held, ns, holds (in which any was made), most (in one).
 
     Raises BadInput where there is no trace, HostFailed where a file cannot be read, KeyboardInterrupt.
     """
+
+class Storm:
+    """A storm, read from a trace, that can be run again as a simulation.
+
+    `jobs` are patterns (* and ?) of spans and marks that are jobs; without one what is marked, else what
+    contend.contention.events.read chooses. Raises BadInput where there is no trace or no job in it, HostFailed where a
+    file cannot be read, KeyboardInterrupt.
+    """
+
+    def __init__(self, paths: Sequence[str], jobs: Sequence[str]) -> None: ...
+    def recorded(self) -> dict[str, Any]:
+        """What is on record: begin_ns and end_ns (little-endian u64 of each job, CLOCK_MONOTONIC); lock_ns and pool_ns
+        (lists, a number a lock and pool of `parts`: how long jobs and what is done for them waited); jobs_ns (all jobs
+        together), of it latency_ns (ways and handovers, replayed as recorded) and unexplained_ns (waits with no cause on
+        record); unfinished (jobs without an end), lost (events), boot_ns; regime: makespan_ns, cpu (None, or name and
+        CPU time of each process), seen_ns (of threads whose CPU time is on record), run_delay_ns, gil_ns (None where
+        such waits are not on record), pieces_ns (jobs and items together)."""
+
+    def parts(self) -> dict[str, Any]:
+        """What edits can name: locks (name, site, capacity: None unlimited), pools (name, process, workers: None as many
+        as are needed, queues) and spans: tuples of name, count, how many hold a call, total ns of delays, how many
+        follow one of their own name."""
+
+    def run(self, edits: Sequence[tuple[str, str, float]], seed: int) -> dict[str, Any]:
+        """The storm with edits: kind (hold, remove, coalesce, global_queue, workers, jobs), pattern and number.
+
+        Seed 0: jobs in their recorded order; else what came at once comes in an order that is drawn. Returns begin_ns,
+        end_ns (from the first begin on) of the jobs that end, stuck (those that do not), by lock or pool: lock_ns,
+        held_ns, pool_ns, busy_ns, wasted_ns (items wait while a worker is idle); costs of coalesced calls: call, source
+        (calls, pool, server, shortest: what they are learnt from), fixed_ns, item_ns, calls, before, after."""
 
 class TraceSpan:
     """`with span("name", key=value):` a span around the block; it says if the block ended by an exception.

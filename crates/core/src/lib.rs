@@ -5,6 +5,7 @@
 //! * [`pace`]: an open-loop load generator; latencies count from the intended send time.
 //! * [`ctrace`]: the files that a traced process writes.
 //! * [`hunt`]: what they say of contention.
+//! * [`replay`]: a traced storm as a simulation that can be edited.
 //!
 //! [`procfs`], [`procpid`] and [`vmstat`] parse what the kernel prints, [`procfile`] reads it without reopening, [`clock`] is the one clock.
 
@@ -17,6 +18,7 @@ pub mod pace;
 pub mod procfile;
 pub mod procfs;
 pub mod procpid;
+pub mod replay;
 pub mod table;
 pub mod tasks;
 pub mod ticker;

@@ -11,6 +11,7 @@ mod errors;
 mod hunt;
 mod hunt_calls;
 mod pace;
+mod replay;
 mod spawn;
 mod tasks;
 mod trace;
@@ -43,5 +44,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ctrace::ctrace_summary, module)?)?;
     module.add_function(wrap_pyfunction!(hunt::ctrace_hunt, module)?)?;
     module.add_function(wrap_pyfunction!(hunt_calls::ctrace_calls, module)?)?;
+    module.add_class::<replay::Storm>()?;
     trace::register(module)
 }

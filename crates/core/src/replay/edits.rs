@@ -1,0 +1,303 @@
+//! Changes of a model: what the storm would be if.
+use std::collections::HashSet;
+
+use super::coalesce::{Cost, coalesce};
+use super::model::{Model, Op, Root};
+use super::pattern::matches;
+
+/// One change. Patterns are of names, with `*` and `?`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Edit {
+    /// What holders of the lock do themselves takes this part of its time.
+    Hold(String, f64),
+    /// These spans are not done, nor what is in them or done for them.
+    Remove(String),
+    /// So many calls one after the other become one.
+    Coalesce(String, u32),
+    /// One queue for all workers of the pool.
+    GlobalQueue(String),
+    /// So many workers in the pool.
+    Workers(String, u32),
+    /// So many jobs, drawn from the recorded ones with replacement; they come at the same rate.
+    Jobs(u32),
+}
+
+/// Jobs that begin within this part of the storm of each other could as well have come in another order.
+const AT_ONCE: f64 = 0.01;
+
+/// Draws another order of the jobs that came at once: which one is before which decides who waits for whom, and the
+/// next storm will have another one. Times of arrival stay.
+pub fn reorder(model: &mut Model, seed: u64) {
+    let mut random = Random::new(seed);
+    let end = model.roots.iter().filter(|root| root.job).map(|root| root.end_ns).max().unwrap_or(0);
+    let begin = model.roots.iter().filter(|root| root.job).map(|root| root.begin_ns).min().unwrap_or(0);
+    let window = ((end.saturating_sub(begin)) as f64 * AT_ONCE) as usize + 1;
+    let follows: HashSet<u32> = model.roots.iter().filter_map(|root| root.after).collect();
+    let free = |at: usize, root: &Root| root.job && root.after.is_none() && !follows.contains(&(at as u32));
+    let jobs: Vec<usize> = (0..model.roots.len()).filter(|&at| free(at, &model.roots[at])).collect();
+    let times: Vec<u64> = jobs.iter().map(|&at| model.roots[at].begin_ns).collect();
+    let mut order: Vec<(u64, usize)> =
+        jobs.iter().map(|&at| (model.roots[at].begin_ns + random.below(window) as u64, at)).collect();
+    order.sort_unstable();
+    // The places of roots stay, for others follow them by place.
+    for (&(_, at), &time) in order.iter().zip(&times) {
+        let root = &mut model.roots[at];
+        root.end_ns = time + (root.end_ns - root.begin_ns);
+        root.begin_ns = time;
+    }
+}
+
+/// The storm as it would be. `seed` is for what is drawn; costs are told of each coalesced call.
+pub fn apply(model: &Model, edits: &[Edit], seed: u64) -> (Model, Vec<Cost>) {
+    let mut model = model.clone();
+    let mut costs = Vec::new();
+    for edit in edits {
+        if let Edit::Remove(pattern) = edit {
+            let names = named(&model, pattern);
+            model.roots.iter_mut().for_each(|root| remove(root, &names));
+        }
+    }
+    for edit in edits {
+        if let Edit::Coalesce(pattern, size) = edit {
+            costs.extend(coalesce(&mut model, pattern, (*size).max(1) as usize));
+        }
+    }
+    let mut random = Random::new(seed);
+    // Whatever the order they are given in: what is done first, then who does it, then how often.
+    for edit in edits {
+        match edit {
+            Edit::Hold(pattern, factor) => hold(&mut model, pattern, *factor),
+            Edit::GlobalQueue(pattern) => global_queue(&mut model, pattern),
+            Edit::Workers(pattern, workers) => set_workers(&mut model, pattern, *workers, &mut random),
+            _ => {}
+        }
+    }
+    for edit in edits {
+        if let Edit::Jobs(jobs) = edit {
+            model.roots = resample(&model, *jobs as usize, &mut random);
+        }
+    }
+    (model, costs)
+}
+
+/// By name: whether it is of that pattern.
+pub(super) fn named(model: &Model, pattern: &str) -> Vec<bool> {
+    model.names.iter().map(|name| matches(pattern, name)).collect()
+}
+
+fn pools<'m>(model: &'m Model, pattern: &str) -> impl Iterator<Item = usize> + 'm {
+    let names = named(model, pattern);
+    let pools = model.pools.iter().enumerate();
+    pools.filter(move |(_, pool)| names[pool.name as usize]).map(|(at, _)| at)
+}
+
+fn remove(root: &mut Root, names: &[bool]) {
+    for program in root.programs_mut() {
+        let mut gone = vec![false; program.len()];
+        let (mut depth, mut inside) = (0, None);
+        for (at, op) in program.iter().enumerate() {
+            if let Op::Enter { name, .. } = op {
+                depth += 1;
+                if names[*name as usize] && inside.is_none() {
+                    inside = Some(depth);
+                }
+            }
+            gone[at] = inside.is_some();
+            if *op == Op::Leave {
+                if inside == Some(depth) {
+                    inside = None;
+                }
+                depth -= 1;
+            }
+        }
+        drop_ops(program, gone);
+    }
+    tidy(root);
+}
+
+/// A hold goes as a whole.
+pub(super) fn drop_ops(program: &mut Vec<Op>, mut gone: Vec<bool>) {
+    let mut open: Vec<(u32, usize)> = Vec::new();
+    for (at, op) in program.iter().enumerate() {
+        match *op {
+            Op::Acquire { lock, .. } => open.push((lock, at)),
+            Op::Release(lock) => {
+                if let Some(place) = open.iter().rposition(|&(of, _)| of == lock) {
+                    let (_, begin) = open.remove(place);
+                    let either = gone[begin] || gone[at];
+                    (gone[begin], gone[at]) = (either, either);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut at = 0;
+    program.retain(|_| {
+        at += 1;
+        !gone[at - 1]
+    });
+}
+
+/// Nobody waits for what does not come.
+pub(super) fn tidy(root: &mut Root) {
+    let mut sent = vec![false; root.items.len()];
+    let mut given = HashSet::new();
+    let mut next = vec![&root.program];
+    while let Some(program) = next.pop() {
+        for op in program {
+            match *op {
+                Op::Signal(signal) => {
+                    given.insert(signal);
+                }
+                Op::Send(item) if !std::mem::replace(&mut sent[item as usize], true) => {
+                    next.push(&root.items[item as usize].program);
+                }
+                _ => {}
+            }
+        }
+    }
+    for program in root.programs_mut() {
+        program.retain(|op| !matches!(op, Op::Await { signal, .. } if !given.contains(signal)));
+    }
+}
+
+fn hold(model: &mut Model, pattern: &str, factor: f64) {
+    let names = named(model, pattern);
+    let locks: Vec<bool> = model.locks.iter().map(|lock| names[lock.name as usize]).collect();
+    for program in model.roots.iter_mut().flat_map(Root::programs_mut) {
+        let mut held = 0u32;
+        for op in program {
+            match op {
+                Op::Acquire { lock, .. } if locks[*lock as usize] => held += 1,
+                Op::Release(lock) if locks[*lock as usize] => held = held.saturating_sub(1),
+                Op::Delay(ns) if held > 0 => *ns = (*ns as f64 * factor) as u64,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn global_queue(model: &mut Model, pattern: &str) {
+    for at in pools(model, pattern).collect::<Vec<_>>() {
+        let workers = model.pools[at].workers();
+        model.pools[at].queues = vec![workers];
+        to_queue(model, at, |_, _| 0);
+    }
+}
+
+fn set_workers(model: &mut Model, pattern: &str, workers: u32, random: &mut Random) {
+    for at in pools(model, pattern).collect::<Vec<_>>() {
+        let pool = &mut model.pools[at];
+        pool.unlimited = false;
+        let before = pool.queues.len() as u32;
+        if before <= 1 {
+            pool.queues = vec![workers];
+            continue;
+        }
+        // A map of keys to queues that is not known, but that it is one: what had one queue goes on together. Keys
+        // are taken modulo the number of queues, so that a multiple of it divides each queue.
+        let queues = workers.max(1);
+        pool.queues = vec![1; queues as usize];
+        let salt = random.draw();
+        let divides = queues % before == 0;
+        to_queue(model, at, |root, queue| {
+            let key = Random::new(salt ^ (u64::from(root) << 20 | u64::from(queue))).draw();
+            if divides {
+                queue + before * (key % u64::from(queues / before)) as u32
+            } else {
+                (key % u64::from(queues)) as u32
+            }
+        });
+    }
+}
+
+fn to_queue(model: &mut Model, pool: usize, to: impl Fn(u32, u32) -> u32) {
+    for (at, root) in (0..).zip(&mut model.roots) {
+        for item in root.items.iter_mut().filter(|item| item.pool as usize == pool) {
+            item.queue = to(at, item.queue);
+        }
+    }
+}
+
+/// Jobs come at the times of the recorded ones, again and again; what is beside them stays.
+fn resample(model: &Model, jobs: usize, random: &mut Random) -> Vec<Root> {
+    let recorded: Vec<usize> = model.jobs().collect();
+    let mut roots: Vec<Root> = model.roots.iter().filter(|root| !root.job).cloned().collect();
+    if recorded.is_empty() {
+        return roots;
+    }
+    let of = |at: usize| &model.roots[recorded[at]];
+    let closed = recorded.iter().any(|&at| model.roots[at].after.is_some());
+    let (first, last) = (of(0).begin_ns, of(recorded.len() - 1).begin_ns);
+    let spread = last - first;
+    // Distance of the last one and the first of the next round.
+    let step = spread.checked_div(recorded.len() as u64 - 1).unwrap_or(0);
+    let mut clients: Vec<(u64, u32)> = Vec::new();
+    let mut made: Vec<Root> = Vec::new();
+    for number in 0..jobs {
+        let drawn = of(random.below(recorded.len()));
+        let mut job = drawn.clone();
+        let length = job.end_ns - job.begin_ns;
+        let round = (number / recorded.len()) as u64;
+        job.begin_ns = of(number % recorded.len()).begin_ns + round * (spread + step);
+        job.end_ns = job.begin_ns + length;
+        job.after = None;
+        made.push(job);
+    }
+    if closed {
+        // As many clients as there were: each goes on with the next job when it has done one.
+        for &at in recorded.iter().filter(|&&at| model.roots[at].after.is_none()) {
+            clients.push((model.roots[at].begin_ns, model.roots[at].track));
+        }
+        made.iter_mut().zip(clients.iter().cycle()).for_each(|(job, client)| {
+            let length = job.end_ns - job.begin_ns;
+            (job.begin_ns, job.track) = *client;
+            job.end_ns = job.begin_ns + length;
+        });
+    }
+    made.sort_by_key(|job| job.begin_ns);
+    roots.extend(made);
+    roots.sort_by_key(|root| root.begin_ns);
+    chain(&mut roots, closed);
+    roots
+}
+
+/// On one track one after the other.
+fn chain(roots: &mut [Root], closed: bool) {
+    let mut last = std::collections::HashMap::new();
+    for at in 0..roots.len() {
+        let root = &roots[at];
+        let follows = if root.job { closed } else { root.after.is_some() };
+        let before = last.insert((root.job, root.track), at as u32);
+        // The next job begins when the one before has ended: no time lies between two whose times are drawn.
+        roots[at].after = before.filter(|_| follows);
+        if let Some(before) = roots[at].after.filter(|_| roots[at].job) {
+            let end = roots[before as usize].end_ns;
+            let length = roots[at].end_ns - roots[at].begin_ns;
+            (roots[at].begin_ns, roots[at].end_ns) = (end, end + length);
+        }
+    }
+}
+
+/// `SplitMix64`: <https://prng.di.unimi.it/splitmix64.c>
+pub struct Random(u64);
+
+impl Random {
+    /// The same numbers for the same seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Any number.
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `end`, which is small beside 2^64.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.draw() % end as u64) as usize
+    }
+}

@@ -1,0 +1,409 @@
+//! From a trace to its [`Model`], and what the recording says that the replay has to reproduce.
+use std::collections::{BTreeSet, HashMap};
+
+use super::awaits::{self, Links};
+use super::model::{Item, Lock, Model, Op, Order, Root};
+use super::pattern::matches;
+use super::pieces::{Kind, Piece, Pieces, out_of, put_of};
+use super::pools::{self, Coming, median};
+use super::programs::{Hold, Parts, holds, program};
+use super::record::{Record, What};
+use super::regime::{Regime, regime};
+use crate::ctrace::format::lock as kind;
+use crate::ctrace::reader::Trace;
+use crate::ctrace::spans::tell;
+use crate::hunt::choice::{Choice, How, choose};
+use crate::{Error, Result};
+
+/// One in so many had the lock before its turn: its order is not that of the requests.
+const BARGING: u64 = 50;
+
+/// What is known of a storm.
+pub struct Storm {
+    /// Its programs.
+    pub model: Model,
+    /// By lock of the model: how long jobs, and what is done for them, waited in the recording.
+    pub lock_ns: Vec<u64>,
+    /// By pool: how long their items waited for a worker.
+    pub pool_ns: Vec<u64>,
+    /// All jobs together, from begin to end.
+    pub jobs_ns: u64,
+    /// Of it: ways of messages, handovers and pickups, which are replayed as recorded.
+    pub latency_ns: u64,
+    /// Of it: waits of which it is not known what ended them, replayed as recorded.
+    pub unexplained_ns: u64,
+    /// CPU or waiting.
+    pub regime: Regime,
+    /// Jobs whose end is missing.
+    pub unfinished: u32,
+    /// Events that were lost.
+    pub lost: u64,
+}
+
+/// Reads the storm. Jobs are marks and spans whose name is of a pattern; without a pattern those of [`choose`].
+///
+/// # Errors
+/// Where there is no job, and of reading the trace.
+pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Result<()>) -> Result<Storm> {
+    let choice = match patterns {
+        [] => choose(trace, None, &mut go_on)?,
+        _ => named(trace, patterns),
+    };
+    let mut record = Record::new(trace);
+    tell(trace, &mut record, go_on)?;
+    let mut pieces = Pieces::find(&record, &choice);
+    if patterns.is_empty() && pieces.unfinished > 0 && !has_jobs(&pieces) {
+        // What was chosen are loops that run for ever: of spans that end, those with most time in them.
+        pieces = Pieces::find(&record, &outermost(trace, &record));
+    }
+    if !has_jobs(&pieces) {
+        return Err(no_jobs(trace, &record, patterns, pieces.unfinished));
+    }
+    let outs = out_of(&record);
+    let ins = outs.iter().map(|(&received, &sent)| (sent, received)).collect();
+    let links = Links { puts: put_of(&record), ins };
+    let mut names: Vec<String> =
+        (0..trace.names.len() as u32).map(|name| trace.names.text(name).to_owned()).collect();
+    let prefix = prefixes(trace, &mut names);
+    let found = pools::find(trace, &record, &pieces, &prefix);
+    beside(trace, &record, &mut pieces);
+    let mut extractor = Extractor {
+        trace,
+        record: &record,
+        pieces: &pieces,
+        links: &links,
+        coming: &found.coming,
+        locks: HashMap::new(),
+        storm: Storm {
+            model: Model { pools: found.pools, ..Model::default() },
+            lock_ns: Vec::new(),
+            pool_ns: Vec::new(),
+            jobs_ns: 0,
+            latency_ns: 0,
+            unexplained_ns: 0,
+            regime: regime(trace, &record, &pieces),
+            unfinished: pieces.unfinished,
+            lost: trace.files.iter().flat_map(|file| &file.lost).map(|lost| lost.events).sum(),
+        },
+    };
+    extractor.run();
+    let mut storm = extractor.storm;
+    storm.model.names = names;
+    Ok(storm)
+}
+
+fn has_jobs(pieces: &Pieces) -> bool {
+    pieces.all.iter().any(|piece| matches!(piece.kind, Kind::Job(_)))
+}
+
+fn outermost(trace: &Trace, record: &Record<'_>) -> Choice {
+    let mut total = vec![0u64; trace.names.len()];
+    for events in &record.tracks {
+        let mut open = Vec::new();
+        for raw in events {
+            match raw.what {
+                What::Begin { name, .. } => open.push((name, raw.ns)),
+                What::End => {
+                    if let (Some((name, began)), true) = (open.pop(), open.is_empty()) {
+                        total[name as usize] += raw.ns - began;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let most = (0..total.len()).max_by_key(|&name| (total[name], std::cmp::Reverse(name)));
+    let spans = (0..total.len()).map(|name| Some(name) == most && total[name] > 0).collect();
+    Choice { spans, marks: vec![false; total.len()], how: How::Outermost }
+}
+
+fn named(trace: &Trace, patterns: &[String]) -> Choice {
+    let names = 0..trace.names.len() as u32;
+    let wanted: Vec<bool> =
+        names.map(|name| patterns.iter().any(|pattern| matches(pattern, trace.names.text(name)))).collect();
+    Choice { spans: wanted.clone(), marks: wanted, how: How::Pattern }
+}
+
+fn no_jobs(trace: &Trace, record: &Record<'_>, patterns: &[String], unfinished: u32) -> Error {
+    let spans = record.tracks.iter().flatten().filter_map(|raw| match raw.what {
+        What::Begin { name, .. } => Some(name),
+        _ => None,
+    });
+    let names: BTreeSet<&str> = spans.map(|name| trace.names.text(name)).take(100_000).collect();
+    let some: Vec<&str> = names.into_iter().take(12).collect();
+    let what = match (patterns, unfinished) {
+        (_, 1..) => format!("{unfinished} jobs begin and none ends in the trace"),
+        ([], _) => "there is nothing in the trace that could be a job".to_owned(),
+        _ => format!("no job and no span is called '{}'", patterns.join("' or '")),
+    };
+    Error::invalid(what, format!("--job PATTERN names the spans that are jobs; here are {}", some.join(", ")))
+}
+
+/// By track: its name without the number at its end, which is the pool's.
+fn prefixes(trace: &Trace, names: &mut Vec<String>) -> Vec<u32> {
+    let mut known: HashMap<String, u32> =
+        names.iter().enumerate().map(|(at, name)| (name.clone(), at as u32)).collect();
+    let of = |track: &crate::ctrace::Track| {
+        let name = trace.names.text(track.name);
+        let bare = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['-', '_', ' ']);
+        if bare.is_empty() { name.to_owned() } else { bare.to_owned() }
+    };
+    let mut found = Vec::with_capacity(trace.tracks.len());
+    for track in &trace.tracks {
+        let text = of(track);
+        let place = *known.entry(text.clone()).or_insert_with(|| {
+            names.push(text);
+            names.len() as u32 - 1
+        });
+        found.push(place);
+    }
+    found
+}
+
+/// Adds the holds that threads without jobs and items have of locks that those use.
+fn beside(trace: &Trace, record: &Record<'_>, pieces: &mut Pieces) {
+    let mut used = vec![false; trace.locks.len()];
+    let mut works = vec![false; trace.tracks.len()];
+    for piece in &pieces.all {
+        works[piece.track as usize] |= !matches!(piece.kind, Kind::Job(_));
+        for at in piece.from..piece.to {
+            if let What::Hold(lock) = record.tracks[piece.track as usize][at as usize].what {
+                used[lock as usize] = true;
+            }
+        }
+    }
+    let mut found: Vec<Piece> = Vec::new();
+    for track in (0..record.tracks.len() as u32).filter(|&track| !works[track as usize]) {
+        let events = &record.tracks[track as usize];
+        let mut open: Option<(u32, u32)> = None;
+        let mut asked: Option<u32> = None;
+        for at in 0..events.len() as u32 {
+            match events[at as usize].what {
+                What::Wait(lock) if used[lock as usize] => asked = Some(at),
+                What::Hold(lock)
+                    if used[lock as usize] && open.is_none() && pieces.at((track, at)).is_none() =>
+                {
+                    open = Some((lock, asked.filter(|&wait| wait + 2 == at).unwrap_or(at)));
+                }
+                What::Free(lock) if open.is_some_and(|(of, _)| of == lock) => {
+                    let Some((_, from)) = open.take() else { continue };
+                    let (begin_ns, end_ns) = (events[from as usize].ns, events[at as usize].ns);
+                    let (kind, to) = (Kind::Beside, at + 1);
+                    found.push(Piece {
+                        kind,
+                        track,
+                        from,
+                        to,
+                        begin_ns,
+                        end_ns,
+                        last_ns: end_ns,
+                        parent: None,
+                        arrival_ns: None,
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+    pieces.all.extend(found);
+}
+
+struct Extractor<'a> {
+    trace: &'a Trace,
+    record: &'a Record<'a>,
+    pieces: &'a Pieces,
+    links: &'a Links,
+    coming: &'a HashMap<u32, Coming>,
+    /// From the trace's to the model's.
+    locks: HashMap<u32, u32>,
+    storm: Storm,
+}
+
+/// A root in the making: its pieces, the first its own unless it is an item of nobody.
+struct Family {
+    begin_ns: u64,
+    pieces: Vec<u32>,
+}
+
+impl Extractor<'_> {
+    fn run(&mut self) {
+        let families = self.families();
+        let holds: HashMap<u32, Vec<Hold>> = families
+            .iter()
+            .flat_map(|family| &family.pieces)
+            .map(|&at| {
+                let piece = &self.pieces.all[at as usize];
+                (at, holds(&self.record.tracks[piece.track as usize], piece))
+            })
+            .collect();
+        self.find_locks(&families, &holds);
+        self.storm.lock_ns = vec![0; self.storm.model.locks.len()];
+        self.storm.pool_ns = vec![0; self.storm.model.pools.len()];
+        let mut last: HashMap<u32, u32> = HashMap::new();
+        for family in &families {
+            let root = self.root(family, &holds);
+            let number = self.storm.model.roots.len() as u32;
+            // Items of nobody come when they come, whatever their worker does.
+            let is_item =
+                matches!(self.pieces.all[family.pieces[0] as usize].kind, Kind::Queue(_) | Kind::Message);
+            let after = if is_item { None } else { last.insert(root.track, number) };
+            self.storm.model.roots.push(Root { after, ..root });
+        }
+        // A job on the thread of another one follows it; what was open meanwhile on the same track is no job.
+        let roots = &mut self.storm.model.roots;
+        for at in 0..roots.len() {
+            let overlaps = roots[at].after.is_some_and(|before| {
+                roots[before as usize].end_ns > roots[at].begin_ns
+                    || roots[before as usize].job != roots[at].job
+            });
+            if overlaps {
+                roots[at].after = None;
+            }
+        }
+    }
+
+    fn families(&self) -> Vec<Family> {
+        let all = &self.pieces.all;
+        let top = |piece: u32| {
+            let mut at = piece;
+            for _ in 0..64 {
+                match all[at as usize].parent {
+                    Some((parent, _)) if !matches!(all[at as usize].kind, Kind::Job(_)) => at = parent,
+                    _ => break,
+                }
+            }
+            at
+        };
+        let mut found: HashMap<u32, Vec<u32>> = HashMap::new();
+        for piece in 0..all.len() as u32 {
+            found.entry(top(piece)).or_default().push(piece);
+        }
+        let mut families: Vec<Family> = found
+            .into_iter()
+            .map(|(own, mut pieces)| {
+                pieces.sort_unstable_by_key(|&p| (p != own, all[p as usize].begin_ns, p));
+                let first = &all[own as usize];
+                Family { begin_ns: first.arrival_ns.unwrap_or(first.begin_ns), pieces }
+            })
+            .collect();
+        families.sort_unstable_by_key(|family| (family.begin_ns, family.pieces[0]));
+        families
+    }
+
+    /// Those that more than one root uses.
+    fn find_locks(&mut self, families: &[Family], holds: &HashMap<u32, Vec<Hold>>) {
+        let mut users: HashMap<u32, (usize, bool)> = HashMap::new();
+        for (at, family) in families.iter().enumerate() {
+            for &(lock, ..) in family.pieces.iter().flat_map(|piece| &holds[piece]) {
+                let (first, several) = users.entry(lock).or_insert((at, false));
+                *several |= *first != at;
+            }
+        }
+        let mut shared: Vec<u32> =
+            users.into_iter().filter(|(_, user)| user.1).map(|(lock, _)| lock).collect();
+        shared.retain(|&lock| self.record.locks[lock as usize].foreign == 0);
+        shared.sort_unstable();
+        for lock in shared {
+            let of = &self.trace.locks[lock as usize];
+            let passing = &self.record.locks[lock as usize];
+            let capacity = match of.kind {
+                // Unless somebody waited, more may have been allowed than were seen.
+                kind::SEMAPHORE if passing.waited == 0 => u32::MAX,
+                kind::SEMAPHORE => passing.most.max(1),
+                _ => 1,
+            };
+            let barges = passing.overtook * BARGING > passing.waited;
+            let mut handovers: Vec<u64> = passing.handovers.iter().map(|&ns| ns.into()).collect();
+            self.locks.insert(lock, self.storm.model.locks.len() as u32);
+            self.storm.model.locks.push(Lock {
+                name: of.name,
+                site: of.site,
+                capacity,
+                order: if barges { Order::Barging } else { Order::Handed },
+                handover_ns: median(&mut handovers),
+            });
+        }
+    }
+
+    fn root(&mut self, family: &Family, holds: &HashMap<u32, Vec<Hold>>) -> Root {
+        let own = family.pieces[0];
+        let first = &self.pieces.all[own as usize];
+        let found = awaits::find(self.trace, self.record, self.pieces, self.links, &family.pieces);
+        let (job, name) = match first.kind {
+            Kind::Job(name) => (true, name),
+            _ => (false, self.trace.tracks[first.track as usize].name),
+        };
+        let is_item = matches!(first.kind, Kind::Queue(_) | Kind::Message);
+        // Its own program first, then its items.
+        let numbers: HashMap<u32, u32> = family
+            .pieces
+            .iter()
+            .skip(usize::from(!is_item))
+            .zip(0..)
+            .map(|(&piece, at)| (piece, at))
+            .collect();
+        let mut sends: HashMap<u32, HashMap<u32, Vec<u32>>> = HashMap::new();
+        for (&piece, &item) in &numbers {
+            if let Some((parent, event)) = self.pieces.all[piece as usize].parent {
+                sends.entry(parent).or_default().entry(event).or_default().push(item);
+            }
+        }
+        let mut root = Root {
+            job,
+            name,
+            track: first.track,
+            begin_ns: family.begin_ns,
+            end_ns: first.end_ns,
+            after: None,
+            program: if is_item { vec![Op::Send(0)] } else { Vec::new() },
+            items: Vec::new(),
+            signals: found.count,
+        };
+        let mut latency = 0;
+        for &number in &family.pieces {
+            let piece = &self.pieces.all[number as usize];
+            let parts = Parts {
+                events: &self.record.tracks[piece.track as usize],
+                piece,
+                holds: holds[&number]
+                    .iter()
+                    .filter_map(|&(lock, begin, end)| Some((self.locks.get(&lock)?, begin, end)))
+                    .flat_map(|(&lock, begin, end)| [(begin, lock), (end, lock)])
+                    .collect(),
+                begins: holds[&number].iter().map(|&(_, begin, end)| (end, begin)).collect(),
+                sends: sends.remove(&number).unwrap_or_default(),
+                awaits: found.awaits.get(&number).map_or(&[], Vec::as_slice),
+                signals: found.signals.get(&number).map_or(&[], Vec::as_slice),
+            };
+            let made = program(&parts);
+            latency += made.latency_ns;
+            if job {
+                for (lock, ns) in made.waited {
+                    self.storm.lock_ns[lock as usize] += ns;
+                }
+            }
+            let Some(&coming) = numbers.get(&number).and_then(|_| self.coming.get(&number)) else {
+                root.program = made.ops;
+                continue;
+            };
+            latency += coming.transit_ns + coming.pickup_ns;
+            if job {
+                self.storm.pool_ns[coming.pool as usize] += coming.waited_ns;
+            }
+            root.items.push(Item {
+                pool: coming.pool,
+                queue: coming.queue,
+                transit_ns: coming.transit_ns,
+                pickup_ns: coming.pickup_ns,
+                waited: coming.waited,
+                program: made.ops,
+            });
+        }
+        if job {
+            self.storm.jobs_ns += first.end_ns - first.begin_ns;
+            self.storm.latency_ns += latency;
+            self.storm.unexplained_ns += found.unexplained_ns;
+        }
+        root
+    }
+}

@@ -1,0 +1,17 @@
+//! What would change if: a storm is read from a trace, edited, and run again as a simulation of discrete events.
+//!
+//! [`record`] keeps what happened by track, [`pieces`] finds jobs and the items that are done for them, [`awaits`] what
+//! ended their waits, [`pools`] who does the items; [`extract`] makes of them a [`model`], which [`edits`] change and
+//! [`simulate`] runs; [`regime`] says whether the storm waits or computes.
+pub mod awaits;
+pub mod coalesce;
+pub mod edits;
+pub mod extract;
+pub mod model;
+pub mod pattern;
+pub mod pieces;
+pub mod pools;
+pub mod programs;
+pub mod record;
+pub mod regime;
+pub mod simulate;

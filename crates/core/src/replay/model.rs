@@ -1,0 +1,168 @@
+//! A storm as programs: what each job does, on what it waits, and which work it gives to others.
+//!
+//! Waiting is never a number here: for a lock, for a worker and for an answer it is simulated. What remains are delays
+//! and latencies, as recorded.
+
+/// Stands for what was not recorded.
+pub const UNKNOWN: u64 = u64::MAX;
+
+/// A step of a program. Times are ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// A span begins: its name, and how many items it says to carry (0: it does not say).
+    Enter {
+        /// Place in [`Model::names`].
+        name: u32,
+        /// Of a call that carries several.
+        items: u32,
+    },
+    /// The span that was entered last ends.
+    Leave,
+    /// So long, whatever else happens.
+    Delay(u64),
+    /// Waits for a lock.
+    Acquire {
+        /// Place in [`Model::locks`].
+        lock: u32,
+        /// From its release until who waited had it; [`UNKNOWN`] where it did not wait.
+        handover_ns: u64,
+    },
+    /// Gives it back.
+    Release(u32),
+    /// Gives an item of its root to a pool, and goes on.
+    Send(u32),
+    /// Waits for a signal of its root.
+    Await {
+        /// Number.
+        signal: u32,
+        /// From the signal until it went on, where it waited.
+        latency_ns: u64,
+    },
+    /// Wakes who waits for it, now or later.
+    Signal(u32),
+}
+
+/// The order in which a lock goes to those that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Who waits longest has it from its release on.
+    Handed,
+    /// It is free until who waits longest has woken; others may take it meanwhile.
+    Barging,
+}
+
+/// A lock that more than one job or thread uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lock {
+    /// Place in [`Model::names`].
+    pub name: u32,
+    /// `file:line`, a place in [`Model::names`].
+    pub site: u32,
+    /// How many may hold it at a time.
+    pub capacity: u32,
+    /// As learnt.
+    pub order: Order,
+    /// Median from release to the next holder's going on.
+    pub handover_ns: u64,
+}
+
+/// Workers that take items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// Place in [`Model::names`].
+    pub name: u32,
+    /// Of its process, a place in [`Model::names`].
+    pub process: u32,
+    /// Workers of each of its queues. One queue: shared. More: fixed, an item goes to the queue that it was recorded in.
+    pub queues: Vec<u32>,
+    /// An item never waited for a worker: it has as many as are needed.
+    pub unlimited: bool,
+    /// Median from an item's arrival to its begin with a worker that was idle.
+    pub idle_ns: u64,
+    /// Median from a worker's last item to the next one that waited.
+    pub busy_ns: u64,
+}
+
+impl Pool {
+    /// All its workers.
+    pub fn workers(&self) -> u32 {
+        self.queues.iter().sum()
+    }
+}
+
+/// A piece of work that a worker does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Place in [`Model::pools`].
+    pub pool: u32,
+    /// Of that pool.
+    pub queue: u32,
+    /// From being sent to being in the queue.
+    pub transit_ns: u64,
+    /// From when a worker was free to its begin.
+    pub pickup_ns: u64,
+    /// Whether it waited for a worker.
+    pub waited: bool,
+    /// What is done.
+    pub program: Vec<Op>,
+}
+
+/// A job with all that is done for it, or what a thread does beside the jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// Whether it counts.
+    pub job: bool,
+    /// Place in [`Model::names`].
+    pub name: u32,
+    /// Position of its track in the trace.
+    pub track: u32,
+    /// CLOCK_MONOTONIC, as recorded.
+    pub begin_ns: u64,
+    /// As recorded.
+    pub end_ns: u64,
+    /// It begins when that root has ended (a closed loop, or the same thread); place in [`Model::roots`].
+    pub after: Option<u32>,
+    /// What it does itself.
+    pub program: Vec<Op>,
+    /// What others do for it.
+    pub items: Vec<Item>,
+    /// How many signals its programs name.
+    pub signals: u32,
+}
+
+impl Root {
+    /// All programs: its own first.
+    pub fn programs(&self) -> impl Iterator<Item = &Vec<Op>> {
+        std::iter::once(&self.program).chain(self.items.iter().map(|item| &item.program))
+    }
+
+    /// The same, to be changed.
+    pub fn programs_mut(&mut self) -> impl Iterator<Item = &mut Vec<Op>> {
+        std::iter::once(&mut self.program).chain(self.items.iter_mut().map(|item| &mut item.program))
+    }
+}
+
+/// A storm.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Model {
+    /// Texts.
+    pub names: Vec<String>,
+    /// Locks.
+    pub locks: Vec<Lock>,
+    /// Pools.
+    pub pools: Vec<Pool>,
+    /// By their begin.
+    pub roots: Vec<Root>,
+}
+
+impl Model {
+    /// The text of a name.
+    pub fn text(&self, name: u32) -> &str {
+        self.names.get(name as usize).map_or("", String::as_str)
+    }
+
+    /// Places of the jobs.
+    pub fn jobs(&self) -> impl Iterator<Item = usize> + '_ {
+        self.roots.iter().enumerate().filter(|(_, root)| root.job).map(|(at, _)| at)
+    }
+}

@@ -1,0 +1,208 @@
+//! From the events of a piece to its program.
+use std::collections::{HashMap, HashSet};
+
+use super::awaits::Awaited;
+use super::model::{Op, UNKNOWN};
+use super::pieces::Piece;
+use super::record::{Raw, What};
+
+/// Holds that begin and end inside a piece: lock, and the two events.
+pub type Hold = (u32, u32, u32);
+
+/// Those of a piece.
+pub fn holds(events: &[Raw], piece: &Piece) -> Vec<Hold> {
+    let mut open: HashMap<u32, Vec<u32>> = HashMap::new();
+    let mut found = Vec::new();
+    for at in piece.from..piece.to {
+        match events[at as usize].what {
+            What::Hold(lock) => open.entry(lock).or_default().push(at),
+            What::Free(lock) => {
+                if let Some(begin) = open.get_mut(&lock).and_then(Vec::pop) {
+                    found.push((lock, begin, at));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What a program is made of besides its events.
+pub struct Parts<'a> {
+    /// Of its track.
+    pub events: &'a [Raw],
+    /// The range of it.
+    pub piece: &'a Piece,
+    /// Holds that are simulated, by their two events, with the lock's place in the model.
+    pub holds: HashMap<u32, u32>,
+    /// From the end of each of those to its begin.
+    pub begins: HashMap<u32, u32>,
+    /// Items that are sent at an event.
+    pub sends: HashMap<u32, Vec<u32>>,
+    /// In order.
+    pub awaits: &'a [Awaited],
+    /// In order.
+    pub signals: &'a [(u64, u32)],
+}
+
+/// A program, and how long it waited for each lock in the recording.
+pub struct Program {
+    /// Its steps.
+    pub ops: Vec<Op>,
+    /// By the model's lock.
+    pub waited: HashMap<u32, u64>,
+    /// Delays.
+    pub delay_ns: u64,
+    /// Handovers, and ways of signals.
+    pub latency_ns: u64,
+}
+
+struct Builder<'a> {
+    parts: &'a Parts<'a>,
+    done: Program,
+    now: u64,
+    signals: usize,
+    depth: usize,
+}
+
+/// Of a piece.
+pub fn program(parts: &Parts<'_>) -> Program {
+    let done = Program { ops: Vec::new(), waited: HashMap::new(), delay_ns: 0, latency_ns: 0 };
+    let mut builder = Builder { parts, done, now: parts.piece.begin_ns, signals: 0, depth: 0 };
+    builder.run();
+    builder.done
+}
+
+impl Builder<'_> {
+    fn run(&mut self) {
+        let (events, piece) = (self.parts.events, self.parts.piece);
+        let simulated = waits(self.parts);
+        let mut awaits = self.parts.awaits.iter().peekable();
+        // The event that ends the wait that it is in.
+        let mut until: Option<u32> = None;
+        // The event it began with, and its place in the program.
+        let mut waits_at = (0, 0);
+        let mut handover = UNKNOWN;
+        let mut asked = 0;
+        for at in piece.from..piece.to {
+            let Raw { ns, what } = events[at as usize];
+            match until {
+                Some(end) if at == end => {
+                    self.now = ns;
+                    until = None;
+                }
+                Some(_) => self.now = ns, // the wait goes on: no time passes here
+                None => {}
+            }
+            match what {
+                What::Begin { name, items } => {
+                    self.pass(ns);
+                    self.depth += 1;
+                    self.done.ops.push(Op::Enter { name, items });
+                }
+                What::End => {
+                    self.pass(ns);
+                    if self.depth > 0 {
+                        self.depth -= 1;
+                        self.done.ops.push(Op::Leave);
+                    }
+                }
+                What::Wait(_) if simulated.contains(&at) => {
+                    self.pass(ns);
+                    asked = ns;
+                }
+                What::Waited { handover_ns, .. } if simulated.contains(&at) => {
+                    let passed = ns.saturating_sub(asked);
+                    handover = u64::from(handover_ns).min(passed);
+                    self.now = ns;
+                }
+                What::Hold(_) => {
+                    if let Some(&lock) = self.parts.holds.get(&at) {
+                        self.pass(ns);
+                        if handover != UNKNOWN {
+                            *self.done.waited.entry(lock).or_default() += ns - asked - handover;
+                            self.done.latency_ns += handover;
+                        }
+                        self.done.ops.push(Op::Acquire { lock, handover_ns: handover });
+                        handover = UNKNOWN;
+                    }
+                }
+                What::Free(_) => {
+                    let Some(&lock) = self.parts.holds.get(&at) else { continue };
+                    // A condition is waited for without its lock, whichever of both is on record first.
+                    if until.is_some() && self.parts.begins.get(&at).is_some_and(|&begin| begin <= waits_at.0)
+                    {
+                        self.done.ops.insert(waits_at.1, Op::Release(lock));
+                        waits_at.1 += 1;
+                    } else {
+                        self.pass(ns);
+                        self.done.ops.push(Op::Release(lock));
+                    }
+                }
+                _ => {}
+            }
+            if let Some(items) = self.parts.sends.get(&at) {
+                self.pass(ns);
+                self.done.ops.extend(items.iter().map(|&item| Op::Send(item)));
+            }
+            while let Some(next) = awaits.next_if(|next| next.from == at) {
+                self.pass(ns);
+                self.done.latency_ns += next.latency_ns;
+                waits_at = (at, self.done.ops.len());
+                self.done.ops.push(Op::Await { signal: next.signal, latency_ns: next.latency_ns });
+                if next.to > at {
+                    until = Some(next.to);
+                }
+            }
+        }
+        self.pass(piece.end_ns);
+        for &(_, signal) in &self.parts.signals[self.signals..] {
+            self.done.ops.push(Op::Signal(signal));
+        }
+        self.done.ops.extend(std::iter::repeat_n(Op::Leave, self.depth));
+    }
+
+    /// Up to this moment, with the signals that were given meanwhile.
+    fn pass(&mut self, ns: u64) {
+        while let Some(&(at, signal)) = self.parts.signals.get(self.signals).filter(|s| s.0 <= ns) {
+            self.delay(at);
+            self.done.ops.push(Op::Signal(signal));
+            self.signals += 1;
+        }
+        self.delay(ns);
+    }
+
+    fn delay(&mut self, ns: u64) {
+        let more = ns.saturating_sub(self.now);
+        if more > 0 {
+            self.done.ops.push(Op::Delay(more));
+            self.done.delay_ns += more;
+            self.now = ns;
+        }
+    }
+}
+
+/// Events of waits that end with a hold that is simulated.
+fn waits(parts: &Parts<'_>) -> HashSet<u32> {
+    let mut found = HashSet::new();
+    let mut open: HashMap<u32, u32> = HashMap::new();
+    for at in parts.piece.from..parts.piece.to {
+        match parts.events[at as usize].what {
+            What::Wait(lock) => {
+                open.insert(lock, at);
+            }
+            What::Waited { lock, got, .. } => {
+                let held = matches!(parts.events.get(at as usize + 1), Some(Raw { what: What::Hold(l), .. }) if *l == lock);
+                if let Some(begin) = open.remove(&lock)
+                    && got
+                    && held
+                    && parts.holds.contains_key(&(at + 1))
+                {
+                    found.extend([begin, at]);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}

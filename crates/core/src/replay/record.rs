@@ -1,0 +1,280 @@
+//! What happened on each track, in its order: what the extraction reads back and forth.
+use std::collections::HashMap;
+
+use crate::ctrace::format::{Event, event, lock as kind, track};
+use crate::ctrace::reader::Trace;
+use crate::ctrace::spans::{At, Ending, Job, Sink, Title, Value};
+use crate::{Error, Result};
+
+/// Events that are kept, 40 bytes each.
+const MOST_EVENTS: usize = 20_000_000;
+
+/// Name and number of a message.
+pub type Flow = (u32, u64);
+
+/// One thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they say themselves; numbers are places in the trace")]
+pub enum What {
+    Begin {
+        name: u32,
+        items: u32,
+    },
+    End,
+    Wait(u32),
+    /// A wait that ended; `handover_ns` since its release.
+    Waited {
+        lock: u32,
+        got: bool,
+        handover_ns: u32,
+    },
+    Hold(u32),
+    Free(u32),
+    Out(Flow),
+    In(Flow),
+    Put(u32),
+    Got(u32),
+    JobBegin {
+        name: u32,
+        number: u32,
+    },
+    JobEnd {
+        name: u32,
+        number: u32,
+    },
+}
+
+/// And when.
+#[derive(Debug, Clone, Copy)]
+pub struct Raw {
+    /// CLOCK_MONOTONIC.
+    pub ns: u64,
+    /// What it is.
+    pub what: What,
+}
+
+/// Position of a track and of what happened on it.
+pub type Place = (u32, u32);
+
+/// What a thread had used and waited up to a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Used {
+    /// CLOCK_MONOTONIC.
+    pub ns: u64,
+    /// CPU time of the thread.
+    pub cpu_ns: u64,
+    /// Ready and without a CPU; 0 where it is not on record.
+    pub run_delay_ns: u64,
+}
+
+/// How a lock went from hand to hand.
+#[derive(Debug, Clone, Default)]
+pub struct Passing {
+    released_ns: u64,
+    waiting: u32,
+    /// At a time.
+    holders: u32,
+    /// The most at a time.
+    pub most: u32,
+    /// Had after waiting.
+    pub waited: u64,
+    /// Released by another than took it: it tells something, and guards nothing.
+    pub foreign: u64,
+    /// Had at once though others waited.
+    pub overtook: u64,
+    /// From release to going on, of those that waited.
+    pub handovers: Vec<u32>,
+}
+
+/// All of it.
+pub struct Record<'t> {
+    trace: &'t Trace,
+    /// By track.
+    pub tracks: Vec<Vec<Raw>>,
+    /// By track: at begins and ends of spans, where it is on record.
+    pub used: Vec<Vec<Used>>,
+    /// By lock.
+    pub locks: Vec<Passing>,
+    /// Puts and gets by queue.
+    pub queues: HashMap<u32, (Vec<Place>, Vec<Place>)>,
+    /// Where messages were sent, each in order.
+    pub sent: HashMap<Flow, Vec<Place>>,
+    /// Where they were received.
+    pub received: HashMap<Flow, Vec<Place>>,
+    /// Waits for the interpreter's lock: track, begin, end.
+    pub gil: Vec<(u32, u64, u64)>,
+    /// Whether any of those could be on record.
+    pub gil_known: bool,
+    gil_since: HashMap<u32, u64>,
+    waited: Vec<bool>,
+    items: Option<u32>,
+    count: usize,
+}
+
+impl<'t> Record<'t> {
+    /// Of nothing yet.
+    pub fn new(trace: &'t Trace) -> Self {
+        let mut tracks = Vec::new();
+        tracks.resize_with(trace.tracks.len(), Vec::new);
+        let gil = trace.names.find("GIL");
+        Self {
+            trace,
+            tracks,
+            used: vec![Vec::new(); trace.tracks.len()],
+            locks: vec![Passing::default(); trace.locks.len()],
+            queues: HashMap::new(),
+            sent: HashMap::new(),
+            received: HashMap::new(),
+            gil: Vec::new(),
+            gil_known: trace.locks.iter().any(|l| l.kind == kind::INTERPRETER && Some(l.name) == gil),
+            gil_since: HashMap::new(),
+            waited: vec![false; trace.tracks.len()],
+            items: trace.names.find("items"),
+            count: 0,
+        }
+    }
+
+    fn add(&mut self, ns: u64, track: u32, what: What) -> Result<Place> {
+        self.count += 1;
+        if self.count > MOST_EVENTS {
+            return Err(Error::invalid(
+                format!("the trace has more than {MOST_EVENTS} events"),
+                "record a shorter storm: a replay keeps all of it in memory",
+            ));
+        }
+        let of = &mut self.tracks[track as usize];
+        of.push(Raw { ns, what });
+        Ok((track, of.len() as u32 - 1))
+    }
+
+    fn is_interpreter(&self, lock: u32) -> bool {
+        self.trace.locks[lock as usize].kind == kind::INTERPRETER
+    }
+
+    fn is_held(&self, lock: u32) -> bool {
+        self.trace.locks[lock as usize].is_held() && !self.is_interpreter(lock)
+    }
+
+    fn used(&mut self, ns: u64, on: u32, details: &[Event]) {
+        let of = |kind| details.iter().find(|d| d.kind() == kind).map(|d| d.ticks);
+        // Greenlets and tasks share their thread's time.
+        if self.trace.tracks[on as usize].kind == track::THREAD
+            && let Some(cpu_ns) = of(event::CPU)
+        {
+            let run_delay_ns = of(event::RUN_DELAY).unwrap_or(0);
+            self.used[on as usize].push(Used { ns, cpu_ns, run_delay_ns });
+        }
+    }
+
+    fn said(&self, at: At, details: &[Event]) -> u32 {
+        let said = details.iter().find(|d| {
+            d.kind() == event::INT && d.id() != 0 && Some(self.trace.name(at.file, d.id())) == self.items
+        });
+        said.map_or(0, |d| u32::try_from(d.ticks as i64).unwrap_or(0))
+    }
+}
+
+impl Sink for Record<'_> {
+    fn begin(&mut self, at: At, track: u32, what: Title, _: Option<u32>, details: &[Event]) -> Result<()> {
+        match what {
+            Title::Span(name) => {
+                self.used(at.ns, track, details);
+                let items = self.said(at, details);
+                self.add(at.ns, track, What::Begin { name, items })?;
+            }
+            Title::Wait(lock) if self.is_interpreter(lock) => {
+                self.gil_since.insert(track, at.ns);
+            }
+            Title::Wait(lock) => {
+                self.locks[lock as usize].waiting += 1;
+                self.add(at.ns, track, What::Wait(lock))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, at: At, track: u32, what: Title, how: Ending, details: &[Event]) -> Result<()> {
+        match what {
+            // What never ended is no job.
+            Title::Span(_) if how == Ending::FileEnd => {}
+            Title::Span(_) => {
+                self.used(at.ns, track, details);
+                self.add(at.ns, track, What::End)?;
+            }
+            Title::Wait(lock) if self.is_interpreter(lock) => {
+                if let Some(since) = self.gil_since.remove(&track) {
+                    self.gil.push((track, since, at.ns));
+                }
+            }
+            Title::Wait(lock) => {
+                let got = how == Ending::Returned;
+                let passing = &mut self.locks[lock as usize];
+                passing.waiting = passing.waiting.saturating_sub(1);
+                let handover_ns = at.ns.saturating_sub(passing.released_ns).min(u64::from(u32::MAX)) as u32;
+                if got {
+                    passing.waited += 1;
+                    passing.handovers.push(handover_ns);
+                }
+                self.waited[track as usize] = got;
+                self.add(at.ns, track, What::Waited { lock, got, handover_ns })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hold_begin(&mut self, at: At, lock: u32, _: u32, holder: u32) -> Result<()> {
+        let waited = std::mem::replace(&mut self.waited[holder as usize], false);
+        if !self.is_held(lock) {
+            return Ok(());
+        }
+        let passing = &mut self.locks[lock as usize];
+        passing.holders += 1;
+        passing.most = passing.most.max(passing.holders);
+        passing.overtook += u64::from(!waited && passing.waiting > 0);
+        self.add(at.ns, holder, What::Hold(lock)).map(|_| ())
+    }
+
+    fn hold_end(&mut self, at: At, lock: u32, _: u32, holder: u32, how: Ending) -> Result<()> {
+        if !self.is_held(lock) {
+            return Ok(());
+        }
+        // Only a thread's own ring says who it was; greenlets and tasks share one.
+        let own = self.trace.rings[at.ring as usize].track;
+        let foreign = own != holder && self.trace.tracks[holder as usize].kind == track::THREAD;
+        let passing = &mut self.locks[lock as usize];
+        passing.foreign += u64::from(foreign && how == Ending::Returned);
+        passing.holders = passing.holders.saturating_sub(1);
+        passing.released_ns = at.ns;
+        self.add(at.ns, holder, What::Free(lock)).map(|_| ())
+    }
+
+    fn flow(&mut self, at: At, track: u32, name: u32, id: u64, received: bool) -> Result<()> {
+        let flow = (name, id);
+        let place = self.add(at.ns, track, if received { What::In(flow) } else { What::Out(flow) })?;
+        let of = if received { &mut self.received } else { &mut self.sent };
+        of.entry(flow).or_default().push(place);
+        Ok(())
+    }
+
+    fn queue(&mut self, at: At, track: u32, lock: u32, _: u32, got: bool) -> Result<()> {
+        let place = self.add(at.ns, track, if got { What::Got(lock) } else { What::Put(lock) })?;
+        let of = self.queues.entry(lock).or_default();
+        if got { &mut of.1 } else { &mut of.0 }.push(place);
+        Ok(())
+    }
+
+    fn job_begin(&mut self, at: At, track: u32, job: Job, _: &[Event]) -> Result<()> {
+        self.add(at.ns, track, What::JobBegin { name: job.name, number: job.number }).map(|_| ())
+    }
+
+    fn job_end(&mut self, at: At, track: u32, job: Job, how: Ending) -> Result<()> {
+        if how == Ending::FileEnd {
+            return Ok(()); // what never ended is no job
+        }
+        self.add(at.ns, track, What::JobEnd { name: job.name, number: job.number }).map(|_| ())
+    }
+
+    fn counter(&mut self, _: At, _: u32, _: Value) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! Whether the storm waits or computes: the replay has no CPUs.
+use super::pieces::{Kind, Pieces};
+use super::record::{Record, Used};
+use crate::ctrace::reader::Trace;
+
+/// What is on record about it, of jobs and items.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Regime {
+    /// From the first job's begin to the last one's end.
+    pub makespan_ns: u64,
+    /// CPU time by process, of all its threads that have it on record; none where there is none on record.
+    pub cpu: Option<Vec<Process>>,
+    /// Time of threads between the first and last reading of their CPU time.
+    pub seen_ns: u64,
+    /// Ready and without a CPU.
+    pub run_delay_ns: u64,
+    /// Waits of jobs and items for the interpreter's lock; none where they are not on record.
+    pub gil_ns: Option<u64>,
+    /// All jobs and items together, begin to end.
+    pub pieces_ns: u64,
+}
+
+/// One process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Place in the names.
+    pub name: u32,
+    /// While the storm lasted.
+    pub cpu_ns: u64,
+}
+
+/// Of the storm.
+pub fn regime(trace: &Trace, record: &Record<'_>, pieces: &Pieces) -> Regime {
+    let jobs = pieces.all.iter().filter(|piece| matches!(piece.kind, Kind::Job(_)));
+    let (begin, end) = jobs.fold((u64::MAX, 0), |(a, b), job| (a.min(job.begin_ns), b.max(job.end_ns)));
+    let mut found = Regime { makespan_ns: end.saturating_sub(begin), ..Regime::default() };
+    let mut processes: Vec<Process> = trace
+        .files
+        .iter()
+        .map(|file| Process { name: trace.tracks[file.process as usize].name, cpu_ns: 0 })
+        .collect();
+    for (track, used) in record.used.iter().enumerate() {
+        let within: Vec<&Used> = used.iter().filter(|u| (begin..=end).contains(&u.ns)).collect();
+        if let ([first, .., last], file) = (within.as_slice(), trace.tracks[track].file) {
+            processes[file as usize].cpu_ns += last.cpu_ns.saturating_sub(first.cpu_ns);
+            found.seen_ns += last.ns - first.ns;
+            found.run_delay_ns += last.run_delay_ns.saturating_sub(first.run_delay_ns);
+        }
+    }
+    found.cpu = (found.seen_ns > 0).then_some(processes);
+    found.pieces_ns = pieces.all.iter().map(|piece| piece.end_ns - piece.begin_ns).sum();
+    let waits = record.gil.iter().map(|&(track, from, to)| {
+        let of = pieces.on(track);
+        let first = of.partition_point(|piece| piece.end_ns <= from);
+        let inside = of[first..].iter().take_while(|piece| piece.begin_ns < to);
+        inside.map(|piece| to.min(piece.end_ns).saturating_sub(from.max(piece.begin_ns))).sum::<u64>()
+    });
+    let gil_ns = waits.sum();
+    found.gil_ns = record.gil_known.then_some(gil_ns);
+    found
+}

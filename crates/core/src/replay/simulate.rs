@@ -1,0 +1,362 @@
+//! Runs a [`Model`]: discrete events, locks granted in order of request, pools that serve first come, first served.
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::model::{Model, Op, Order, UNKNOWN};
+
+/// What came out. Times are ns since the first root's begin in the recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Begin and end of each root; an end of [`UNKNOWN`] never came.
+    pub roots: Vec<(u64, u64)>,
+    /// By lock: how long jobs and what is done for them waited.
+    pub lock_ns: Vec<u64>,
+    /// By pool: how long their items waited for a worker.
+    pub pool_ns: Vec<u64>,
+    /// By lock: how long it was held.
+    pub held_ns: Vec<u64>,
+    /// By pool: how long workers had items.
+    pub busy_ns: Vec<u64>,
+    /// By pool: how long items waited although a worker of the same pool was idle.
+    pub wasted_ns: Vec<u64>,
+}
+
+/// Own program of a root, in the place of an item.
+const OWN: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Do {
+    Begin(u32),
+    Step(u32),
+    Arrive(u32, u32),
+    Woken(u32),
+}
+
+/// Something that runs: a root or an item of it.
+struct Actor {
+    root: u32,
+    item: u32,
+    at: usize,
+    began: u64,
+    /// When it began to wait for a lock.
+    since: u64,
+}
+
+#[derive(Default)]
+struct LockState {
+    holders: u32,
+    waiting: VecDeque<u32>,
+    /// One that is to wake.
+    waking: bool,
+    since: u64,
+}
+
+#[derive(Default)]
+struct QueueState {
+    idle: u32,
+    /// Root, item, since when.
+    waiting: VecDeque<(u32, u32, u64)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Signal {
+    Unset,
+    Set,
+    Awaited(u32, u64),
+}
+
+struct Simulation<'m> {
+    model: &'m Model,
+    now: u64,
+    /// When the first root began in the recording.
+    first: u64,
+    counted: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Do)>>,
+    actors: Vec<Actor>,
+    free: Vec<u32>,
+    locks: Vec<LockState>,
+    queues: Vec<Vec<QueueState>>,
+    /// By pool: idle workers and items that wait, over all queues.
+    sums: Vec<(u32, u32, u64)>,
+    signals: Vec<Vec<Signal>>,
+    followers: Vec<Vec<u32>>,
+    out: Outcome,
+}
+
+/// The storm as the model has it.
+pub fn simulate(model: &Model) -> Outcome {
+    let first = model.roots.iter().map(|root| root.begin_ns).min().unwrap_or(0);
+    let mut followers = vec![Vec::new(); model.roots.len()];
+    for (at, root) in model.roots.iter().enumerate() {
+        if let Some(before) = root.after {
+            followers[before as usize].push(at as u32);
+        }
+    }
+    let queues: Vec<Vec<QueueState>> = model
+        .pools
+        .iter()
+        .map(|pool| pool.queues.iter().map(|&idle| QueueState { idle, ..QueueState::default() }).collect())
+        .collect();
+    let mut simulation = Simulation {
+        model,
+        now: 0,
+        first,
+        counted: 0,
+        events: BinaryHeap::new(),
+        actors: Vec::new(),
+        free: Vec::new(),
+        locks: model.locks.iter().map(|_| LockState::default()).collect(),
+        queues,
+        sums: model.pools.iter().map(|pool| (pool.workers(), 0, 0)).collect(),
+        signals: model.roots.iter().map(|root| vec![Signal::Unset; root.signals as usize]).collect(),
+        followers,
+        out: Outcome {
+            roots: vec![(0, UNKNOWN); model.roots.len()],
+            lock_ns: vec![0; model.locks.len()],
+            held_ns: vec![0; model.locks.len()],
+            pool_ns: vec![0; model.pools.len()],
+            busy_ns: vec![0; model.pools.len()],
+            wasted_ns: vec![0; model.pools.len()],
+        },
+    };
+    for (at, root) in model.roots.iter().enumerate().filter(|(_, root)| root.after.is_none()) {
+        simulation.plan(root.begin_ns - first, Do::Begin(at as u32));
+    }
+    simulation.run();
+    simulation.out
+}
+
+impl Simulation<'_> {
+    fn plan(&mut self, at: u64, what: Do) {
+        self.counted += 1;
+        self.events.push(Reverse((at, self.counted, what)));
+    }
+
+    fn run(&mut self) {
+        while let Some(Reverse((at, _, what))) = self.events.pop() {
+            self.now = at;
+            match what {
+                Do::Begin(root) => {
+                    self.out.roots[root as usize].0 = at;
+                    let actor = self.actor(root, OWN);
+                    self.step(actor);
+                }
+                Do::Step(actor) => self.step(actor),
+                Do::Arrive(root, item) => self.arrive(root, item),
+                Do::Woken(lock) => self.woken(lock),
+            }
+        }
+    }
+
+    fn actor(&mut self, root: u32, item: u32) -> u32 {
+        let actor = Actor { root, item, at: 0, began: self.now, since: self.now };
+        if let Some(place) = self.free.pop() {
+            self.actors[place as usize] = actor;
+            return place;
+        }
+        self.actors.push(actor);
+        self.actors.len() as u32 - 1
+    }
+
+    fn op(&self, actor: u32) -> Option<Op> {
+        let Actor { root, item, at, .. } = self.actors[actor as usize];
+        let root = &self.model.roots[root as usize];
+        let program = if item == OWN { &root.program } else { &root.items[item as usize].program };
+        program.get(at).copied()
+    }
+
+    /// Until it waits for something, or has ended.
+    fn step(&mut self, actor: u32) {
+        while let Some(op) = self.op(actor) {
+            self.actors[actor as usize].at += 1;
+            let root = self.actors[actor as usize].root;
+            match op {
+                Op::Enter { .. } | Op::Leave | Op::Delay(0) => {}
+                Op::Delay(ns) => return self.plan(self.now + ns, Do::Step(actor)),
+                Op::Acquire { lock, .. } => {
+                    let state = &mut self.locks[lock as usize];
+                    let Lookup { capacity, barging } = Lookup::of(self.model, lock);
+                    if state.holders < capacity && (state.waiting.is_empty() || barging) {
+                        self.take(lock);
+                    } else {
+                        state.waiting.push_back(actor);
+                        self.actors[actor as usize].since = self.now;
+                        return;
+                    }
+                }
+                Op::Release(lock) => self.release(lock),
+                Op::Send(item) => {
+                    let transit = self.model.roots[root as usize].items[item as usize].transit_ns;
+                    match transit {
+                        0 => self.arrive(root, item),
+                        _ => self.plan(self.now + transit, Do::Arrive(root, item)),
+                    }
+                }
+                Op::Await { signal, latency_ns } => {
+                    let state = &mut self.signals[root as usize][signal as usize];
+                    if *state != Signal::Set {
+                        *state = Signal::Awaited(actor, latency_ns);
+                        return;
+                    }
+                }
+                Op::Signal(signal) => {
+                    let state = &mut self.signals[root as usize][signal as usize];
+                    if let Signal::Awaited(other, latency) = std::mem::replace(state, Signal::Set) {
+                        self.plan(self.now + latency, Do::Step(other));
+                    }
+                }
+            }
+        }
+        self.end(actor);
+    }
+
+    fn end(&mut self, actor: u32) {
+        let Actor { root, item, began, .. } = self.actors[actor as usize];
+        self.free.push(actor);
+        if item != OWN {
+            return self.worker_free(root, item, began);
+        }
+        self.out.roots[root as usize].1 = self.now;
+        let recorded = &self.model.roots;
+        for next in std::mem::take(&mut self.followers[root as usize]) {
+            let gap = recorded[next as usize].begin_ns.saturating_sub(recorded[root as usize].end_ns);
+            // A job follows at its distance; what a thread does beside the jobs keeps its own times.
+            let first = self.first;
+            let at = match recorded[next as usize].job {
+                true => self.now + gap,
+                false => self.now.max(recorded[next as usize].begin_ns - first),
+            };
+            self.plan(at, Do::Begin(next));
+        }
+    }
+
+    fn take(&mut self, lock: u32) {
+        let state = &mut self.locks[lock as usize];
+        self.out.held_ns[lock as usize] += u64::from(state.holders) * (self.now - state.since);
+        state.since = self.now;
+        state.holders += 1;
+    }
+
+    fn release(&mut self, lock: u32) {
+        let state = &mut self.locks[lock as usize];
+        self.out.held_ns[lock as usize] += u64::from(state.holders) * (self.now - state.since);
+        state.since = self.now;
+        state.holders = state.holders.saturating_sub(1);
+        let Some(&next) = state.waiting.front() else { return };
+        let handover = self.handover(next, lock);
+        if Lookup::of(self.model, lock).barging {
+            if !std::mem::replace(&mut self.locks[lock as usize].waking, true) {
+                self.plan(self.now + handover, Do::Woken(lock));
+            }
+            return;
+        }
+        self.grant(lock, next);
+        self.plan(self.now + handover, Do::Step(next));
+    }
+
+    /// As recorded where it waited there, else as is usual for this lock.
+    fn handover(&self, actor: u32, lock: u32) -> u64 {
+        let Actor { root, item, at, .. } = self.actors[actor as usize];
+        let root = &self.model.roots[root as usize];
+        let program = if item == OWN { &root.program } else { &root.items[item as usize].program };
+        match program.get(at.wrapping_sub(1)) {
+            Some(&Op::Acquire { handover_ns, .. }) if handover_ns != UNKNOWN => handover_ns,
+            _ => self.model.locks[lock as usize].handover_ns,
+        }
+    }
+
+    fn grant(&mut self, lock: u32, actor: u32) {
+        self.locks[lock as usize].waiting.pop_front();
+        self.take(lock);
+        let Actor { root, since, .. } = self.actors[actor as usize];
+        if self.model.roots[root as usize].job {
+            self.out.lock_ns[lock as usize] += self.now - since;
+        }
+    }
+
+    fn woken(&mut self, lock: u32) {
+        let state = &mut self.locks[lock as usize];
+        state.waking = false;
+        let capacity = Lookup::of(self.model, lock).capacity;
+        let Some(&next) = state.waiting.front() else { return };
+        if state.holders >= capacity {
+            return; // taken meanwhile: it is woken again by the next release
+        }
+        self.grant(lock, next);
+        let state = &self.locks[lock as usize];
+        if let Some(&other) = state.waiting.front()
+            && state.holders < capacity
+        {
+            self.locks[lock as usize].waking = true;
+            self.plan(self.now + self.handover(other, lock), Do::Woken(lock));
+        }
+        self.step(next);
+    }
+
+    fn arrive(&mut self, root: u32, item: u32) {
+        let of = &self.model.roots[root as usize].items[item as usize];
+        let pool = &self.model.pools[of.pool as usize];
+        if pool.unlimited {
+            let pickup = if of.waited { pool.idle_ns } else { of.pickup_ns };
+            return self.start(root, item, pickup);
+        }
+        self.account(of.pool);
+        let queue = &mut self.queues[of.pool as usize][of.queue as usize];
+        if queue.idle > 0 {
+            queue.idle -= 1;
+            self.sums[of.pool as usize].0 -= 1;
+            let pickup = if of.waited { pool.idle_ns } else { of.pickup_ns };
+            self.start(root, item, pickup);
+        } else {
+            queue.waiting.push_back((root, item, self.now));
+            self.sums[of.pool as usize].1 += 1;
+        }
+    }
+
+    fn start(&mut self, root: u32, item: u32, pickup: u64) {
+        let actor = self.actor(root, item);
+        self.plan(self.now + pickup, Do::Step(actor));
+    }
+
+    /// Up to now.
+    fn account(&mut self, pool: u32) {
+        let (idle, waiting, since) = &mut self.sums[pool as usize];
+        self.out.wasted_ns[pool as usize] += u64::from((*idle).min(*waiting)) * (self.now - *since);
+        *since = self.now;
+    }
+
+    fn worker_free(&mut self, root: u32, item: u32, began: u64) {
+        let of = &self.model.roots[root as usize].items[item as usize];
+        let pool = &self.model.pools[of.pool as usize];
+        self.out.busy_ns[of.pool as usize] += self.now - began;
+        if pool.unlimited {
+            return;
+        }
+        self.account(of.pool);
+        let queue = &mut self.queues[of.pool as usize][of.queue as usize];
+        let Some((root, item, since)) = queue.waiting.pop_front() else {
+            queue.idle += 1;
+            self.sums[of.pool as usize].0 += 1;
+            return;
+        };
+        self.sums[of.pool as usize].1 -= 1;
+        if self.model.roots[root as usize].job {
+            self.out.pool_ns[of.pool as usize] += self.now - since;
+        }
+        let next = &self.model.roots[root as usize].items[item as usize];
+        let pickup = if next.waited { next.pickup_ns } else { pool.busy_ns };
+        self.start(root, item, pickup);
+    }
+}
+
+struct Lookup {
+    capacity: u32,
+    barging: bool,
+}
+
+impl Lookup {
+    fn of(model: &Model, lock: u32) -> Self {
+        let lock = &model.locks[lock as usize];
+        Self { capacity: lock.capacity, barging: lock.order == Order::Barging }
+    }
+}

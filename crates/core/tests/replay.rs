@@ -1,0 +1,258 @@
+//! The simulator and its edits against models whose answers are known, and against laws that hold for any model.
+#![allow(clippy::unwrap_used)]
+use contend_core::replay::coalesce::Source;
+use contend_core::replay::edits::{Edit, Random, apply, reorder};
+use contend_core::replay::model::{Item, Lock, Model, Op, Order, Pool, Root, UNKNOWN};
+use contend_core::replay::simulate::simulate;
+
+const ACQUIRE: Op = Op::Acquire { lock: 0, handover_ns: UNKNOWN };
+
+fn root(begin_ns: u64, program: Vec<Op>, items: Vec<Item>) -> Root {
+    let signals = items.len() as u32;
+    Root { job: true, name: 0, track: 0, begin_ns, end_ns: begin_ns, after: None, program, items, signals }
+}
+
+fn item(queue: u32, program: Vec<Op>) -> Item {
+    Item { pool: 0, queue, transit_ns: 0, pickup_ns: 0, waited: false, program }
+}
+
+fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
+    let names = ["job", "L", "pool", "call", "audit"].map(str::to_owned).to_vec();
+    let lock = Lock { name: 1, site: 0, capacity: 1, order: Order::Handed, handover_ns: 0 };
+    let pool = Pool { name: 2, process: 0, queues, unlimited: false, idle_ns: 0, busy_ns: 0 };
+    Model { names, locks: vec![lock], pools: vec![pool], roots }
+}
+
+fn ends(model: &Model) -> Vec<u64> {
+    simulate(model).roots.iter().map(|root| root.1).collect()
+}
+
+/// Sends its item and waits for it.
+fn call(number: u32, items: u32) -> [Op; 4] {
+    let wait = Op::Await { signal: number, latency_ns: 0 };
+    [Op::Enter { name: 3, items }, Op::Send(number), wait, Op::Leave]
+}
+
+fn served(queue: u32, ns: u64, signal: u32) -> Item {
+    item(queue, vec![Op::Delay(ns), Op::Signal(signal)])
+}
+
+#[test]
+fn a_lock_goes_to_who_asked_first_and_its_waits_are_counted() {
+    let hold = |before: u64| vec![Op::Delay(before), ACQUIRE, Op::Delay(10), Op::Release(0)];
+    let roots = vec![root(0, hold(0), vec![]), root(0, hold(2), vec![]), root(0, hold(1), vec![])];
+    let out = simulate(&model(roots, vec![]));
+    assert_eq!(out.roots.iter().map(|r| r.1).collect::<Vec<_>>(), [10, 30, 20]);
+    assert_eq!((out.lock_ns[0], out.held_ns[0]), (9 + 18, 30));
+}
+
+#[test]
+fn a_handover_takes_its_time_and_a_barging_lock_may_be_taken_meanwhile() {
+    let once = vec![ACQUIRE, Op::Delay(10), Op::Release(0)];
+    let twice = [once.clone(), vec![Op::Delay(1)], once.clone()].concat();
+    let mut model = model(vec![root(0, twice, vec![]), root(1, once, vec![])], vec![]);
+    model.locks[0].handover_ns = 5;
+    assert_eq!(ends(&model), [40, 25], "the other has it at 15, and the first again at 30");
+    model.locks[0].order = Order::Barging;
+    assert_eq!(ends(&model), [21, 36], "taken again at 11, before the other is awake");
+}
+
+#[test]
+fn a_semaphore_has_as_many_holders_as_it_allows() {
+    let hold = vec![ACQUIRE, Op::Delay(10), Op::Release(0)];
+    let mut model = model((0..5).map(|_| root(0, hold.clone(), vec![])).collect(), vec![]);
+    model.locks[0].capacity = 2;
+    assert_eq!(ends(&model), [10, 10, 20, 20, 30]);
+}
+
+#[test]
+fn items_wait_for_the_workers_of_their_queue() {
+    let jobs = |queue: [u32; 4]| {
+        let of = queue.map(|queue| root(0, call(0, 0).to_vec(), vec![served(queue, 10, 0)]));
+        of.to_vec()
+    };
+    let fixed = model(jobs([0, 0, 0, 1]), vec![1, 1]);
+    let out = simulate(&fixed);
+    assert_eq!(ends(&fixed), [10, 20, 30, 10]);
+    // From 10 on the second worker is idle, while one item waits, then none.
+    assert_eq!((out.pool_ns[0], out.busy_ns[0], out.wasted_ns[0]), (30, 40, 10));
+    let (global, _) = apply(&fixed, &[Edit::GlobalQueue("pool".into())], 0);
+    assert_eq!(ends(&global), [10, 10, 20, 20]);
+    let (more, _) = apply(&global, &[Edit::Workers("p*".into(), 4)], 0);
+    assert_eq!(ends(&more), [10; 4]);
+}
+
+#[test]
+fn a_signal_is_not_lost_when_nobody_waits_yet() {
+    let program = vec![Op::Send(0), Op::Delay(50), Op::Await { signal: 0, latency_ns: 7 }];
+    assert_eq!(ends(&model(vec![root(0, program, vec![served(0, 10, 0)])], vec![1])), [50]);
+    let waits = vec![Op::Send(0), Op::Await { signal: 0, latency_ns: 7 }];
+    assert_eq!(ends(&model(vec![root(0, waits, vec![served(0, 10, 0)])], vec![1])), [17]);
+}
+
+#[test]
+fn what_never_comes_never_ends() {
+    let waits = vec![Op::Await { signal: 0, latency_ns: 0 }];
+    let mut one = root(0, waits, vec![]);
+    one.signals = 1;
+    assert_eq!(ends(&model(vec![one], vec![])), [UNKNOWN]);
+}
+
+#[test]
+fn a_client_goes_on_at_its_distance() {
+    let of = |begin, end, after| Root {
+        begin_ns: begin,
+        end_ns: end,
+        after,
+        ..root(begin, vec![ACQUIRE, Op::Delay(10), Op::Release(0)], vec![])
+    };
+    let model = model(vec![of(0, 10, None), of(13, 23, Some(0)), of(0, 20, None)], vec![]);
+    let out = simulate(&model);
+    assert_eq!(out.roots[1], (13, 30), "3 after the end of the one before, then behind the third");
+}
+
+#[test]
+fn a_hold_scales_what_its_holder_does_and_not_what_it_waits_for() {
+    let program = [
+        vec![Op::Delay(100), ACQUIRE, Op::Delay(40)],
+        call(0, 0).to_vec(),
+        vec![Op::Release(0), Op::Delay(5)],
+    ];
+    let before = model(vec![root(0, program.concat(), vec![served(0, 30, 0)])], vec![1]);
+    assert_eq!(ends(&before), [175]);
+    let (after, _) = apply(&before, &[Edit::Hold("L".into(), 0.5)], 0);
+    assert_eq!(ends(&after), [155]);
+}
+
+#[test]
+fn what_is_removed_takes_its_calls_and_holds_with_it() {
+    let enter = Op::Enter { name: 4, items: 0 };
+    let program = [
+        vec![Op::Delay(1), enter, ACQUIRE, Op::Delay(40)],
+        call(0, 0).to_vec(),
+        vec![Op::Leave, Op::Delay(5), Op::Release(0)],
+    ];
+    let before = model(vec![root(0, program.concat(), vec![served(0, 30, 0)])], vec![1]);
+    assert_eq!(ends(&before), [76]);
+    let (after, _) = apply(&before, &[Edit::Remove("aud*".into())], 0);
+    assert_eq!(after.roots[0].program, [Op::Delay(1), Op::Delay(5)], "the hold ends outside, and goes too");
+    let (after, _) = apply(&before, &[Edit::Remove("call".into())], 0);
+    assert_eq!(ends(&after), [46]);
+}
+
+fn chatty(items: &[u32]) -> Model {
+    let program: Vec<Op> = (0..).zip(items).flat_map(|(at, &items)| call(at, items)).collect();
+    let of = (0..).zip(items).map(|(at, &items)| served(0, 100 + 10 * u64::from(items), at)).collect();
+    model(vec![root(0, program, of)], vec![1])
+}
+
+#[test]
+fn merged_calls_cost_their_items_and_one_call() {
+    let before = chatty(&[1, 2, 3, 1, 2, 3, 1]);
+    assert_eq!(ends(&before), [700 + 130]);
+    let (after, costs) = apply(&before, &[Edit::Coalesce("call".into(), 4)], 0);
+    assert_eq!(ends(&after), [200 + 130]);
+    let cost = &costs[0];
+    assert_eq!((cost.source, cost.before, cost.after), (Source::Calls, 7, 2));
+    assert!((cost.fixed_ns - 100.0).abs() < 1e-6 && (cost.item_ns - 10.0).abs() < 1e-6, "{cost:?}");
+}
+
+#[test]
+fn a_cost_that_cannot_be_learnt_is_said() {
+    let (after, costs) = apply(&chatty(&[1; 8]), &[Edit::Coalesce("call".into(), 8)], 0);
+    assert_eq!(costs[0].source, Source::Server);
+    assert_eq!(ends(&after), [8 * 110], "all of the server's work is the items'");
+}
+
+#[test]
+fn calls_far_apart_are_not_in_a_row() {
+    let mut before = chatty(&[1, 2, 3, 1, 2, 3, 1]);
+    before.roots[0].program.splice(4..4, [Op::Delay(1000)]);
+    let (after, costs) = apply(&before, &[Edit::Coalesce("call".into(), 8)], 0);
+    assert_eq!(costs[0].after, 2);
+    assert_eq!(ends(&after), [1000 + 200 + 130]);
+}
+
+/// Jobs with holds and calls, drawn.
+fn drawn(seed: u64, jobs: u64, locks: bool) -> Model {
+    let mut random = Random::new(seed);
+    let mut roots = Vec::new();
+    for at in 0..jobs {
+        let mut program = vec![Op::Delay(random.below(50) as u64)];
+        let mut items = Vec::new();
+        for number in 0..random.below(5) as u32 {
+            if locks {
+                program.extend([ACQUIRE, Op::Delay(random.below(20) as u64), Op::Release(0)]);
+            }
+            program.extend(call(number, 0));
+            items.push(served(random.below(3) as u32, 1 + random.below(30) as u64, number));
+        }
+        roots.push(root(at, program, items));
+    }
+    model(roots, vec![1, 1, 1])
+}
+
+fn delays(program: &[Op]) -> u64 {
+    program.iter().map(|op| if let Op::Delay(ns) = op { *ns } else { 0 }).sum()
+}
+
+#[test]
+fn the_parts_of_all_jobs_sum_to_their_time() {
+    for seed in 1..200 {
+        let model = drawn(seed, 30, true);
+        let out = simulate(&model);
+        let took: u64 = out.roots.iter().map(|r| r.1 - r.0).sum();
+        let work: u64 = model.roots.iter().flat_map(Root::programs).map(|p| delays(p)).sum();
+        assert_eq!(took, work + out.lock_ns[0] + out.pool_ns[0], "seed {seed}");
+        // Held as long as it is worked under, and never by two.
+        let end = out.roots.iter().map(|r| r.1).max().unwrap();
+        assert!(out.held_ns[0] <= end, "seed {seed}");
+        assert_eq!(simulate(&model), out, "the same again");
+    }
+}
+
+#[test]
+fn more_workers_of_one_queue_never_end_later_where_no_lock_is_held() {
+    for seed in 1..100 {
+        // One call a job: with several, who comes second may find the queue longer.
+        let mut model = drawn(seed, 40, false);
+        for root in &mut model.roots {
+            let first = root.program.iter().position(|op| *op == Op::Leave).map_or(1, |at| at + 1);
+            root.program.truncate(first);
+        }
+        let mut last = vec![u64::MAX; 40];
+        for workers in 1..6 {
+            let edits = [Edit::GlobalQueue("pool".into()), Edit::Workers("pool".into(), workers)];
+            let now = ends(&apply(&model, &edits, 0).0);
+            assert!(now.iter().zip(&last).all(|(now, last)| now <= last), "seed {seed} {workers} workers");
+            last = now;
+        }
+    }
+}
+
+#[test]
+fn jobs_are_drawn_and_come_at_the_recorded_rate() {
+    let (more, _) = apply(&drawn(3, 10, true), &[Edit::Jobs(25)], 7);
+    let begins: Vec<u64> = more.roots.iter().map(|root| root.begin_ns).collect();
+    assert_eq!(begins, (0..25).collect::<Vec<_>>());
+    assert!(ends(&more).iter().all(|&end| end != UNKNOWN));
+    let (again, _) = apply(&drawn(3, 10, true), &[Edit::Jobs(25)], 7);
+    assert_eq!(more, again);
+}
+
+#[test]
+fn another_order_keeps_the_times_of_arrival() {
+    let mut model = drawn(5, 30, true);
+    for root in &mut model.roots {
+        root.end_ns = root.begin_ns + 10_000;
+    }
+    let mut other = model.clone();
+    reorder(&mut other, 11);
+    let sorted = |model: &Model| {
+        let mut begins: Vec<u64> = model.roots.iter().map(|root| root.begin_ns).collect();
+        begins.sort_unstable();
+        begins
+    };
+    assert_eq!(sorted(&other), sorted(&model));
+    assert_ne!(other, model);
+}

@@ -1,0 +1,253 @@
+//! A traced storm that can be run again, as a simulation: `Storm`.
+use std::path::PathBuf;
+
+use contend_core::Error;
+use contend_core::ctrace::reader::Trace;
+use contend_core::replay::coalesce::Source;
+use contend_core::replay::edits::{Edit, apply, reorder};
+use contend_core::replay::extract::{self, extract};
+use contend_core::replay::model::{Model, Op, UNKNOWN};
+use contend_core::replay::simulate::{Outcome, simulate};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::columns::column;
+use crate::ctrace::interruptible;
+use crate::errors::raise;
+
+/// See `_native.pyi`.
+#[pyclass(frozen, module = "contend._native")]
+pub struct Storm {
+    storm: extract::Storm,
+    boot_ns: u64,
+}
+
+/// Kind, name and number of an edit, as Python has it.
+type Asked = (String, String, f64);
+
+#[pymethods]
+impl Storm {
+    #[new]
+    fn new(py: Python<'_>, paths: Vec<PathBuf>, jobs: Vec<String>) -> PyResult<Self> {
+        let (storm, boot_ns) = interruptible(py, |go_on| {
+            let trace = Trace::open(&paths)?;
+            Ok((extract(&trace, &jobs, go_on)?, trace.boot_ns))
+        })?;
+        Ok(Self { storm, boot_ns })
+    }
+
+    /// Begin and end of each job as recorded, and what the recording says of it.
+    fn recorded<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let storm = &self.storm;
+        let jobs: Vec<_> = storm
+            .model
+            .roots
+            .iter()
+            .filter(|root| root.job)
+            .map(|root| (root.begin_ns, root.end_ns))
+            .collect();
+        let dict = spans(py, &jobs)?;
+        dict.set_item("lock_ns", &storm.lock_ns)?;
+        dict.set_item("pool_ns", &storm.pool_ns)?;
+        dict.set_item("jobs_ns", storm.jobs_ns)?;
+        dict.set_item("latency_ns", storm.latency_ns)?;
+        dict.set_item("unexplained_ns", storm.unexplained_ns)?;
+        dict.set_item("unfinished", storm.unfinished)?;
+        dict.set_item("lost", storm.lost)?;
+        dict.set_item("boot_ns", self.boot_ns)?;
+        let regime = &storm.regime;
+        let of = PyDict::new(py);
+        of.set_item("makespan_ns", regime.makespan_ns)?;
+        of.set_item("seen_ns", regime.seen_ns)?;
+        of.set_item("run_delay_ns", regime.run_delay_ns)?;
+        of.set_item("gil_ns", regime.gil_ns)?;
+        of.set_item("pieces_ns", regime.pieces_ns)?;
+        let cpu = regime.cpu.as_ref().map(|processes| {
+            let of = |process: &contend_core::replay::regime::Process| {
+                (storm.model.text(process.name).to_owned(), process.cpu_ns)
+            };
+            processes.iter().map(of).collect::<Vec<_>>()
+        });
+        of.set_item("cpu", cpu)?;
+        dict.set_item("regime", of)?;
+        Ok(dict)
+    }
+
+    /// What edits can name.
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let model = &self.storm.model;
+        let locks = PyList::empty(py);
+        for lock in &model.locks {
+            let row = PyDict::new(py);
+            row.set_item("name", model.text(lock.name))?;
+            row.set_item("site", model.text(lock.site))?;
+            row.set_item(
+                "capacity",
+                (lock.capacity != u32::MAX).then_some(lock.capacity),
+            )?;
+            locks.append(row)?;
+        }
+        let pools = PyList::empty(py);
+        for pool in &model.pools {
+            let row = PyDict::new(py);
+            row.set_item("name", model.text(pool.name))?;
+            row.set_item("process", model.text(pool.process))?;
+            row.set_item("workers", (!pool.unlimited).then(|| pool.workers()))?;
+            row.set_item("queues", pool.queues.len())?;
+            pools.append(row)?;
+        }
+        let spans = PyList::empty(py);
+        for (name, row) in spans_of(model) {
+            spans.append((
+                model.text(name),
+                row.count,
+                row.calls,
+                row.total_ns,
+                row.repeated,
+            ))?;
+        }
+        let dict = PyDict::new(py);
+        dict.set_item("locks", locks)?;
+        dict.set_item("pools", pools)?;
+        dict.set_item("spans", spans)?;
+        Ok(dict)
+    }
+
+    /// The storm with these edits. Seed 0: the jobs in their recorded order; else in one that is drawn.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        edits: Vec<Asked>,
+        seed: u64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let edits: Vec<Edit> = edits
+            .into_iter()
+            .map(edit)
+            .collect::<Result<_, _>>()
+            .map_err(|error| raise(py, &error))?;
+        let (model, costs, out) = py.detach(|| {
+            let (mut model, costs) = apply(&self.storm.model, &edits, seed);
+            if seed != 0 {
+                reorder(&mut model, seed);
+            }
+            let out = simulate(&model);
+            (model, costs, out)
+        });
+        let jobs: Vec<_> = model
+            .jobs()
+            .map(|at| out.roots[at])
+            .filter(|job| job.1 != UNKNOWN)
+            .collect();
+        let dict = spans(py, &jobs)?;
+        dict.set_item("stuck", model.jobs().count() - jobs.len())?;
+        let Outcome {
+            lock_ns,
+            pool_ns,
+            held_ns,
+            busy_ns,
+            wasted_ns,
+            ..
+        } = out;
+        for (key, of) in [
+            ("lock_ns", lock_ns),
+            ("pool_ns", pool_ns),
+            ("held_ns", held_ns),
+            ("busy_ns", busy_ns),
+            ("wasted_ns", wasted_ns),
+        ] {
+            dict.set_item(key, of)?;
+        }
+        let rows = PyList::empty(py);
+        for cost in costs {
+            let row = PyDict::new(py);
+            row.set_item("call", cost.call)?;
+            let source = match cost.source {
+                Source::Calls => "calls",
+                Source::Pool => "pool",
+                Source::Server => "server",
+                Source::Shortest => "shortest",
+            };
+            row.set_item("source", source)?;
+            row.set_item("fixed_ns", cost.fixed_ns as u64)?;
+            row.set_item("item_ns", cost.item_ns as u64)?;
+            row.set_item("calls", cost.calls)?;
+            row.set_item("before", cost.before)?;
+            row.set_item("after", cost.after)?;
+            rows.append(row)?;
+        }
+        dict.set_item("costs", rows)?;
+        Ok(dict)
+    }
+}
+
+fn spans<'py>(py: Python<'py>, jobs: &[(u64, u64)]) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("begin_ns", column(py, jobs.iter().map(|job| job.0))?)?;
+    dict.set_item("end_ns", column(py, jobs.iter().map(|job| job.1))?)?;
+    Ok(dict)
+}
+
+fn edit((kind, name, number): Asked) -> Result<Edit, Error> {
+    Ok(match kind.as_str() {
+        "hold" => Edit::Hold(name, number),
+        "remove" => Edit::Remove(name),
+        "coalesce" => Edit::Coalesce(name, number as u32),
+        "global_queue" => Edit::GlobalQueue(name),
+        "workers" => Edit::Workers(name, number as u32),
+        "jobs" => Edit::Jobs(number as u32),
+        _ => {
+            return Err(Error::invalid(format!("no edit is called '{kind}'"), ""));
+        }
+    })
+}
+
+/// Of the spans of one name.
+#[derive(Default)]
+struct Row {
+    count: u64,
+    /// In which something is given to others.
+    calls: u64,
+    /// Delays in them, and in what is sent from them.
+    total_ns: u64,
+    /// That follow one of the same name in the same span.
+    repeated: u64,
+}
+
+fn spans_of(model: &Model) -> Vec<(u32, Row)> {
+    let mut found = std::collections::BTreeMap::<u32, Row>::new();
+    for program in model.roots.iter().flat_map(|root| root.programs()) {
+        // Name, whether it sent, and the child that ended last.
+        let mut open: Vec<(u32, bool, Option<u32>)> = Vec::new();
+        let mut top = None;
+        for op in program {
+            match *op {
+                Op::Enter { name, .. } => open.push((name, false, None)),
+                Op::Leave => {
+                    let Some((name, sent, _)) = open.pop() else {
+                        continue;
+                    };
+                    let row = found.entry(name).or_default();
+                    row.count += 1;
+                    if let Some(around) = open.last_mut() {
+                        around.1 |= sent;
+                    }
+                    row.calls += u64::from(sent);
+                    let before = open.last_mut().map_or(&mut top, |around| &mut around.2);
+                    row.repeated += u64::from(before.replace(name) == Some(name));
+                }
+                Op::Send(_) => {
+                    if let Some(last) = open.last_mut() {
+                        last.1 = true;
+                    }
+                }
+                Op::Delay(ns) => {
+                    for (name, ..) in &open {
+                        found.entry(*name).or_default().total_ns += ns;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    found.into_iter().collect()
+}
