@@ -23,8 +23,8 @@ MOST_OTHER = 0.35
 RESOURCES: Mapping[str, tuple[str, ...]] = {
     "tracker": ("compute_resources",),
     "hypervisor": ("Hypervisor.lock",),
-    "hashed": ("Worker.updates",),
-    "builders": ("Compute.builders",),
+    "hashed": ("Workers.queues", "db-worker", "queues"),
+    "builders": ("builder", "ThreadPoolExecutor"),
     "chatty": ("instance_update",),
 }
 FIXES: Mapping[str, Mapping[str, object]] = {

@@ -1,0 +1,214 @@
+"""`contend whatif`: a traced storm replayed with edits, and predictions compared with what came of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from contend.errors import BadInput, NoVerdict
+
+if TYPE_CHECKING:
+    from contend.contention.whatif.storms import Edit
+
+_REPEATED: dict[str, Any] = {"multiple": True}
+
+
+@click.command("whatif", short_help="What would change if: replay a traced storm with edits.")
+@click.argument("sources", metavar="[RUN|TRACE...]", nargs=-1)
+@click.option("--hold", metavar="LOCK=X", **_REPEATED, help="What holders of LOCK do takes X of its time.")
+@click.option(
+    "--remove", metavar="SPAN", **_REPEATED, help="SPAN is not done, nor what is in it or called from it."
+)
+@click.option("--coalesce", metavar="CALL=N", **_REPEATED, help="N calls in a row of one job become one.")
+@click.option("--global-queue", metavar="POOL", **_REPEATED, help="One queue for all workers of POOL.")
+@click.option("--workers", metavar="POOL=N", **_REPEATED, help="POOL has N workers.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 100_000), metavar="N", help="N jobs, drawn from the recorded ones."
+)
+@click.option(
+    "--job",
+    metavar="PATTERN",
+    **_REPEATED,
+    help="Spans that are jobs (* and ?). Default: jobs that are marked.",
+)
+@click.option("--cell", metavar="CELL", help="Of a RUN with several cells: the one whose trials are storms.")
+@click.option("--list", "listing", is_flag=True, help="The locks, pools and spans that edits can name.")
+@click.option(
+    "--verify",
+    metavar="RUN|TRACE",
+    **_REPEATED,
+    help="After the change: compare with what was predicted. Sources: the storms before it, with the edits, or the"
+    " FILE of -o.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Keep the prediction (JSON)."
+)
+@click.option("--json", "as_json", is_flag=True, help="The answer as one JSON document.")
+def command(
+    sources: tuple[str, ...],
+    hold: tuple[str, ...],
+    remove: tuple[str, ...],
+    coalesce: tuple[str, ...],
+    global_queue: tuple[str, ...],
+    workers: tuple[str, ...],
+    jobs: int | None,
+    job: tuple[str, ...],
+    cell: str | None,
+    listing: bool,
+    verify: tuple[str, ...],
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    """Replay the storm of a TRACE with edits, and say how long its jobs would take.
+
+    A storm is many jobs at once: marked ones (contend.trace.job, requests of a WSGI service), or spans that --job names.
+    A job's own work keeps its recorded times; waits for locks, for workers and for answers are simulated, in the order
+    of requests. Edits may be combined. Without any, the fixes that suggest themselves are tried and ranked.
+
+    Several TRACEs, or the trials of a RUN, are storms of one kind: from four on there is a prediction interval for the
+    next storm. The replay of the unedited trace must reproduce it within 3 %, and the storm must not be CPU-bound: else
+    the answer is refused, with the reason (exit code 5).
+
+    \b
+    Examples:
+      contend whatif storm                                     the fixes worth most
+      contend whatif storm-* --hold compute_resources=0.5      half the time under that lock
+      contend whatif storm-* --coalesce 'rpc call update=8' --global-queue pool -o predicted.json
+      contend whatif predicted.json --verify storm-after
+    """
+    from contend.contention.whatif.storms import Edit, open_storms
+
+    edits: list[Edit] = [_factor("hold", text) for text in hold]
+    edits += [Edit("remove", name) for name in remove]
+    edits += [_count("coalesce", text) for text in coalesce]
+    edits += [Edit("global_queue", name) for name in global_queue]
+    edits += [_count("workers", text) for text in workers]
+    edits += [Edit("jobs", "", jobs)] if jobs else []
+    if verify:
+        return _verify(sources, edits, verify, job, cell, as_json)
+    if not sources:
+        raise BadInput(
+            "no trace", hint="contend whatif TRACE…: what contend trace -o DIRECTORY -- COMMAND… recorded"
+        )
+    storms = open_storms(sources, job, cell)
+    if listing:
+        return _list(storms, as_json)
+    from contend.contention.whatif.prediction import whatif
+
+    answer = whatif(storms, edits)
+    if output is not None:
+        output.write_text(json.dumps(answer.to_json(), indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        _print(answer.to_json())
+    else:
+        from contend.report.whatif_terminal import print_answer
+
+        print_answer(answer)
+    if not answer.gate.passed:
+        raise NoVerdict(f"refused: {answer.gate.reason}", hint=_advice(answer.regime.refused))
+    return 0
+
+
+def _advice(cpu_bound: bool) -> str:
+    if cpu_bound:
+        return "measure it instead: make the change, and compare with contend ab or contend compare"
+    return "docs/concepts/replay.md says what a replay needs on record; --job PATTERN chooses other jobs"
+
+
+def _list(storms: Sequence[Any], as_json: bool) -> int:
+    from contend.contention.whatif.storms import listing
+
+    found = listing(storms)
+    if as_json:
+        _print(found)
+    else:
+        from contend.report.whatif_terminal import print_listing
+
+        print_listing(found)
+    return 0
+
+
+def _verify(
+    sources: Sequence[str],
+    edits: Sequence[Edit],
+    after: Sequence[str],
+    job: Sequence[str],
+    cell: str | None,
+    as_json: bool,
+) -> int:
+    from contend.contention.whatif.storms import open_storms
+    from contend.contention.whatif.verification import stored, verify
+
+    if len(sources) == 1 and Path(sources[0]).suffix == ".json":
+        if edits:
+            raise BadInput(
+                "a stored prediction has its edits", hint="leave them out, or name the traces before"
+            )
+        prediction = stored(Path(sources[0]))
+    elif sources:
+        from contend.contention.whatif.prediction import whatif
+
+        prediction = whatif(open_storms(sources, job, cell), edits, rank=False).to_json()
+    else:
+        raise BadInput(
+            "nothing was predicted",
+            hint="contend whatif FILE --verify RUN, where FILE is of whatif -o, or contend whatif TRACE EDITS --verify RUN",
+        )
+    found = verify(prediction, open_storms(after, job, cell))
+    if as_json:
+        _print(found.to_json())
+    else:
+        from contend.report.whatif_terminal import print_verification
+
+        print_verification(found)
+    if found.inside is None:
+        raise NoVerdict(found.reason or "no verdict", hint=found.hint)
+    if not found.inside:
+        from contend.errors import ThresholdCrossed
+
+        raise ThresholdCrossed(
+            "the measured storm lies outside of what was predicted",
+            hint="contend hunt says what the jobs wait for now",
+        )
+    return 0
+
+
+def _print(document: Any) -> None:
+    json.dump(document, sys.stdout, allow_nan=False)
+    print()
+
+
+def _split(option: str, text: str) -> tuple[str, str]:
+    name, equals, number = text.rpartition("=")
+    if not equals or not name:
+        raise BadInput(f"--{option} '{text}' has no '='", hint=f"--{option} NAME=NUMBER")
+    return name, number
+
+
+def _factor(option: str, text: str) -> Edit:
+    from contend.contention.whatif.storms import Edit
+
+    name, number = _split(option, text)
+    try:
+        factor = float(number)
+    except ValueError:
+        factor = -1
+    if not 0 <= factor <= 1000:
+        raise BadInput(
+            f"--{option} {text}: '{number}' is no part of a time", hint=f"--{option} {name}=0.5 halves it"
+        )
+    return Edit(option, name, factor)
+
+
+def _count(option: str, text: str) -> Edit:
+    from contend.contention.whatif.storms import Edit
+
+    name, number = _split(option, text)
+    if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 100_000:
+        raise BadInput(f"--{option} {text}: '{number}' is no number of things", hint=f"--{option} {name}=8")
+    return Edit(option, name, int(number))

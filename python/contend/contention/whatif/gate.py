@@ -1,0 +1,103 @@
+"""Whether a replay may be believed: it reproduces the unedited storm, and what it cannot know is little."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from contend.contention.whatif.regime import Regime
+from contend.contention.whatif.times import Times
+
+LIMIT = 0.03  # of the median and of the makespan
+LATENCIES = 0.25  # of the jobs' time: handovers and ways of messages, which are replayed as recorded
+UNEXPLAINED = 0.05  # of the jobs' time: waits of which it is not known what ended them
+RESOURCE = 0.05  # of the jobs' time: waits for one lock or pool that come out differently
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """`reason` says why it is not passed."""
+
+    self_replay_error: float
+    passed: bool
+    reason: str | None
+    limit: float = LIMIT
+    latency_share: float = 0.0
+    unexplained_share: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A storm, and its replay without edits."""
+
+    path: str
+    parts: Mapping[str, Any]
+    recorded: Mapping[str, Any]
+    outcome: Mapping[str, Any]
+
+
+def gate(storms: Sequence[Replayed], regime: Regime) -> Gate:
+    """Of all of them: the worst one counts."""
+    error, reason = 0.0, None
+    for storm in storms:
+        was, now = Times.of(storm.recorded), Times.of(storm.outcome)
+        if storm.outcome["stuck"]:
+            found, why = 1.0, f"{storm.outcome['stuck']} jobs never end in the replay"
+        else:
+            pairs = (("median", was.median_ns, now.median_ns), ("makespan", was.makespan_ns, now.makespan_ns))
+            found, what = max((abs(n / max(1, w) - 1), what) for what, w, n in pairs)
+            why = f"the replay's {what} is {found:.1%} off: {_worst(storm)}"
+        if found > error:
+            error = found
+            reason = f"{storm.path}: {why}" if found > LIMIT else None
+    latency = max(storm.recorded["latency_ns"] / max(1, storm.recorded["jobs_ns"]) for storm in storms)
+    unexplained = max(s.recorded["unexplained_ns"] / max(1, s.recorded["jobs_ns"]) for s in storms)
+    reason = reason or _doubt(storms, latency, unexplained, regime)
+    return Gate(error, reason is None, reason, LIMIT, latency, unexplained)
+
+
+def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regime: Regime) -> str | None:
+    lost = sum(storm.recorded["lost"] for storm in storms)
+    if lost:
+        return f"{lost} events were lost while it was recorded"
+    if regime.refused:
+        return f"the storm is CPU-bound and a replay has no processors: {regime.why}"
+    if unexplained > UNEXPLAINED:
+        return f"{unexplained:.0%} of the jobs' time are waits of which it is not on record what ended them"
+    if latency > LATENCIES:
+        return (
+            f"{latency:.0%} of the jobs' time is between a message and its receipt or a release and the next hold, where"
+            " nothing is on record that could be replayed"
+        )
+    for storm in storms:
+        name, off = _resources(storm)
+        if abs(off) > RESOURCE:
+            return f"{storm.path}: the waits for {name} come out {abs(off):.0%} of the jobs' time off"
+    return None
+
+
+def _resources(storm: Replayed) -> tuple[str, float]:
+    """What is waited for that is least well reproduced, and by which part of the jobs' time."""
+    worst = ("", 0.0)
+    for kind, key in (("lock", "lock_ns"), ("pool", "pool_ns")):
+        off: dict[str, float] = {}
+        for row, was, now in zip(
+            storm.parts[f"{kind}s"], storm.recorded[key], storm.outcome[key], strict=True
+        ):
+            name = f"{kind} {row['name']}"
+            off[name] = off.get(name, 0.0) + (now - was) / max(1, storm.recorded["jobs_ns"])
+        for name, share in off.items():
+            if abs(share) > abs(worst[1]):
+                worst = (name, share)
+    return worst
+
+
+def _worst(storm: Replayed) -> str:
+    name, off = _resources(storm)
+    if abs(off) < 0.005:
+        return "time outside of the waits that it knows"
+    return f"waits for {name} come out {abs(off):.0%} of the jobs' time {'longer' if off > 0 else 'shorter'}"

@@ -1,0 +1,206 @@
+"""Edits of storms and what they would bring: predicted for the next storm, ranked where none is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contend.contention.whatif.gate import Gate, Replayed, gate
+from contend.contention.whatif.regime import Regime, processors_of, regime
+from contend.contention.whatif.storms import Edit, Source, check
+from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict
+
+SCHEMA_VERSION = 1
+DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
+RANKING_DRAWS = 8
+BEST = 3
+# A fix is tried where its resource makes jobs wait for so much of their time.
+WORTH = 0.01
+LEAST_GAIN = 0.005
+# A call that follows one of its own kind in so many of its cases may be coalesced. Whether one is without need is not
+# for a replay to say: contend hunt finds what repeats.
+CHATTY = 0.5
+COALESCED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One candidate, or the best ones together."""
+
+    edits: tuple[Edit, ...]
+    predicted: Mapping[str, Predicted]
+    gain: float
+    """Of the median; negative: it is worse."""
+    assumes: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "edits": [str(edit) for edit in self.edits],
+            "predicted": {key: of.to_json() for key, of in self.predicted.items()},
+            "gain": self.gain,
+            "assumes": self.assumes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Whatif:
+    """The answer to one question. Times are ns."""
+
+    sources: tuple[str, ...]
+    edits: tuple[Edit, ...]
+    jobs: int
+    baseline: Times
+    """As recorded; the mean over the storms."""
+    predicted: Mapping[str, Predicted]
+    gate: Gate
+    regime: Regime
+    fixes: tuple[Fix, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "sources": list(self.sources),
+            "edits": [str(edit) for edit in self.edits],
+            "jobs": self.jobs,
+            "level": LEVEL,
+            "baseline": self.baseline.to_json(),
+            "predicted": {key: of.to_json() for key, of in self.predicted.items()},
+            "gate": self.gate.to_json(),
+            "regime": self.regime.to_json(),
+            "fixes": [fix.to_json() for fix in self.fixes],
+            "notes": list(self.notes),
+        }
+
+
+def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool | None = None) -> Whatif:
+    """Replay each storm with the edits; without any (or with `rank`), try the fixes that suggest themselves.
+
+    The answer holds its gate: where that is not passed, the prediction is not to be believed. Raises BadInput where an
+    edit names what is not there.
+    """
+    check(edits, sources)
+    recorded = [source.storm.recorded() for source in sources]
+    replayed = [
+        Replayed(source.path, source.storm.parts(), was, source.storm.run([], 0))
+        for source, was in zip(sources, recorded, strict=True)
+    ]
+    found = regime(recorded, processors_of(max(row["boot_ns"] for row in recorded)))
+    passed = gate(replayed, found)
+    notes = list(_notes(sources, recorded, edits))
+    predicted, costs = _run(sources, edits, DRAWS)
+    notes.extend(_cost_note(cost) for cost in costs)
+    fixes: tuple[Fix, ...] = ()
+    if passed.passed and (rank if rank is not None else not edits):
+        fixes = rank_fixes(sources, replayed)
+    return Whatif(
+        tuple(source.path for source in sources),
+        tuple(edits),
+        round(sum(len(row["begin_ns"]) // 8 for row in recorded) / len(recorded)),
+        Times.mean([Times.of(row) for row in recorded]),
+        predicted,
+        passed,
+        found,
+        fixes,
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _run(
+    sources: Sequence[Source], edits: Sequence[Edit], draws: int
+) -> tuple[dict[str, Predicted], list[dict[str, Any]]]:
+    asked = [edit.asked for edit in edits]
+    outcomes = [[source.storm.run(asked, seed) for seed in range(1, draws + 1)] for source in sources]
+    costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
+    return predict([[Times.of(draw) for draw in storm] for storm in outcomes]), costs
+
+
+def _notes(
+    sources: Sequence[Source], recorded: Sequence[Mapping[str, Any]], edits: Sequence[Edit]
+) -> Iterator[str]:
+    if len(sources) < LEAST_STORMS:
+        yield (
+            f"no interval from {len(sources)} storm{'s' if len(sources) != 1 else ''}: jobs of one storm share its"
+            f" queues; record {LEAST_STORMS} or more and name them all"
+        )
+    unfinished = sum(row["unfinished"] for row in recorded)
+    if unfinished:
+        yield f"{unfinished} jobs have no end in the trace and are left out"
+    for edit in edits:
+        if edit.kind == "jobs":
+            yield "jobs are drawn from the recorded ones and come at their rate; what other threads do stays as it was"
+        if edit.kind in ("workers", "jobs"):
+            yield from _pool_notes(sources[0], edit)
+
+
+def _pool_notes(source: Source, edit: Edit) -> Iterator[str]:
+    parts, recorded = source.storm.parts(), source.storm.recorded()
+    for pool, waited in zip(parts["pools"], recorded["pool_ns"], strict=True):
+        name = pool["name"]
+        if edit.kind == "jobs" and pool["workers"] and not waited:
+            yield f"pool {name}: {pool['workers']} workers were seen; if it may have more, the prediction is too slow"
+        if edit.kind == "workers" and edit.name == name and pool["queues"] > 1:
+            yield f"pool {name}: which items go to which of the new workers is drawn, as a hash would"
+
+
+def _cost_note(cost: Mapping[str, Any]) -> str:
+    fixed, item = cost["fixed_ns"] / 1e6, cost["item_ns"] / 1e6
+    learnt = f"{cost['call']}: {cost['before']} calls become {cost['after']}; "
+    how = {
+        "calls": f"a call costs {fixed:.3g} ms and {item:.3g} ms an item, learnt from {cost['calls']} calls",
+        "pool": f"a call costs {fixed:.3g} ms and {item:.3g} ms an item, learnt from other calls of its pool",
+        "server": "what an item costs cannot be learnt, since all calls carry the same number: what the server does was"
+        " taken as the items' and not saved, the way there and back as the call's",
+        "shortest": f"what an item costs cannot be learnt: the shortest call, {fixed:.3g} ms, was taken as what each"
+        " call costs without its items",
+    }
+    return learnt + how[cost["source"]]
+
+
+def rank_fixes(sources: Sequence[Source], replayed: Sequence[Replayed]) -> tuple[Fix, ...]:
+    """The candidates that gain most, and the best three of them together."""
+    before, _ = _run(sources, (), RANKING_DRAWS)
+    tried = []
+    for edit, assumes in candidates(replayed[0]):
+        tried.append(_fix(sources, (edit,), before, assumes))
+    tried.sort(key=lambda fix: -fix.gain)
+    best = [fix for fix in tried if fix.gain > LEAST_GAIN][:BEST]
+    if len(best) > 1:
+        edits = tuple(edit for fix in best for edit in fix.edits)
+        best.append(
+            _fix(sources, edits, before, "; ".join(filter(None, dict.fromkeys(f.assumes for f in best))))
+        )
+    return tuple(best)
+
+
+def _fix(
+    sources: Sequence[Source], edits: tuple[Edit, ...], before: Mapping[str, Predicted], assumes: str
+) -> Fix:
+    predicted, costs = _run(sources, edits, RANKING_DRAWS)
+    said = dict.fromkeys(_cost_note(c) for c in costs if c["source"] in ("server", "shortest"))
+    gain = 1 - predicted["median_ns"].value / max(1.0, before["median_ns"].value)
+    return Fix(edits, predicted, gain, "; ".join(filter(None, [assumes, *said])))
+
+
+def candidates(storm: Replayed) -> Iterator[tuple[Edit, str]]:
+    """Fixes that suggest themselves, from what one storm waited for, and what each takes for granted."""
+    least = WORTH * storm.recorded["jobs_ns"]
+    waits: dict[str, int] = {}
+    for row, ns in zip(storm.parts["locks"], storm.recorded["lock_ns"], strict=True):
+        waits[row["name"]] = waits.get(row["name"], 0) + ns
+    for name, ns in waits.items():
+        if ns >= least:
+            yield Edit("hold", name, 0.5), f"what is done under {name} itself can be halved"
+    pools: dict[str, tuple[int, int, int]] = {}
+    for row, ns in zip(storm.parts["pools"], storm.recorded["pool_ns"], strict=True):
+        waited, workers, queues = pools.get(row["name"], (0, 0, 0))
+        pools[row["name"]] = (waited + ns, max(workers, row["workers"] or 0), max(queues, row["queues"]))
+    for name, (ns, workers, queues) in pools.items():
+        if ns >= least:
+            if queues > 1:
+                yield Edit("global_queue", name), "any worker can serve any item"
+            yield Edit("workers", name, 2 * workers), ""
+    for name, count, calls, _, repeated in storm.parts["spans"]:
+        if calls and repeated >= CHATTY * count:
+            yield Edit("coalesce", name, COALESCED), f"{name} can carry several items"

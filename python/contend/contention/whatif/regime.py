@@ -1,0 +1,91 @@
+"""Whether a storm waits or computes. The replay has no CPUs: what is CPU-bound is refused."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+# Beyond these a storm counts as CPU-bound. An M/D/1 queue at 0.7 waits 1.2 service times for each that it serves.
+BUSY = 0.7
+WAITING = 0.2
+# Below these as blocked.
+IDLE = 0.5
+LITTLE = 0.05
+
+Kind = Literal["blocked", "mixed", "CPU-bound", "not known"]
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """Shares; None where it is not on record."""
+
+    kind: Kind
+    busiest: float | None
+    """CPU time of the busiest process per time of the storm: 1 is all that threads under one interpreter's lock can use."""
+    cores: float | None
+    """Of all traced processes together, in processors."""
+    waiting: float | None
+    """Part of the jobs' and workers' time in which they waited for the interpreter's lock or for a processor."""
+    why: str
+
+    @property
+    def refused(self) -> bool:
+        """The replay would be wrong whatever it reproduces."""
+        return self.kind == "CPU-bound"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def regime(recorded: Sequence[Mapping[str, Any]], processors: int | None = None) -> Regime:
+    """Of storms, from the worst of each kind of evidence. `processors` of the host, where it is known."""
+    found = [row["regime"] for row in recorded]
+    makespan = [max(1, row["makespan_ns"]) for row in found]
+    cpu = [[ns for _, ns in row["cpu"]] for row in found if row["cpu"] is not None]
+    known = len(cpu) == len(found)
+    busiest = max(max(of, default=0) / ns for of, ns in zip(cpu, makespan, strict=True)) if known else None
+    cores = max(sum(of) / ns for of, ns in zip(cpu, makespan, strict=True)) if known else None
+    waits: list[float] = []
+    for row in found:
+        gil = row["gil_ns"] / max(1, row["pieces_ns"]) if row["gil_ns"] is not None else None
+        delay = row["run_delay_ns"] / row["seen_ns"] if row["seen_ns"] else None
+        waits.extend(share for share in (gil, delay) if share is not None)
+    waiting = max(waits, default=None)
+    kind, why = _judge(busiest, cores, waiting, processors)
+    return Regime(kind, busiest, cores, waiting, why)
+
+
+def _judge(
+    busiest: float | None, cores: float | None, waiting: float | None, processors: int | None
+) -> tuple[Kind, str]:
+    if waiting is not None and waiting >= WAITING:
+        return "CPU-bound", (
+            f"jobs and workers waited {waiting:.0%} of their time for the interpreter's lock or for a processor"
+        )
+    if busiest is not None and busiest >= BUSY:
+        return "CPU-bound", f"one process computed for {busiest:.0%} of the storm"
+    if cores is not None and processors and cores >= BUSY * processors:
+        return "CPU-bound", f"{cores:.1f} of {processors} processors were used by the traced processes alone"
+    if busiest is None and waiting is None:
+        return "not known", (
+            "neither CPU time nor waits for the interpreter's lock are on record: if what jobs do is computing, more"
+            " of them at a time would be slower than predicted (contend trace --cpu-times --run-delay records it)"
+        )
+    if busiest is None:
+        told = f"jobs and workers waited {waiting:.1%} of their time for the interpreter's lock"
+        return ("blocked" if waiting is not None and waiting < LITTLE else "mixed"), (
+            f"{told}; CPU time is not on record"
+        )
+    told = f"the busiest process computed for {busiest:.0%} of the storm"
+    if busiest < IDLE and (waiting is None or waiting < LITTLE):
+        return "blocked", told
+    return "mixed", f"{told}: what runs at the same time may be slower than predicted"
+
+
+def processors_of(boot_ns: int) -> int | None:
+    """Of the host that a trace was made on: this one, where it has not been booted since."""
+    here = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    return os.cpu_count() if boot_ns and abs(here - boot_ns) < 10_000_000_000 else None

@@ -1,0 +1,151 @@
+"""Storms that are replayed: one a trace, or one a trial of a run; and what edits of them can name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contend.errors import BadInput, suggest
+
+if TYPE_CHECKING:
+    from contend._native import Storm
+
+Asked = tuple[str, str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change: its option, what it names (empty for --jobs), and its number.
+
+    >>> str(Edit("hold", "resources", 0.5)), str(Edit("jobs", "", 128))
+    ('--hold resources=0.5', '--jobs 128')
+    """
+
+    kind: str
+    name: str = ""
+    number: float = 0
+
+    def __str__(self) -> str:
+        option = f"--{self.kind.replace('_', '-')}"
+        name = f"'{self.name}'" if any(c in self.name for c in " *?$'\"()") else self.name
+        if not name:
+            return f"{option} {self.number:g}"
+        return f"{option} {name}={self.number:g}" if self.number else f"{option} {name}"
+
+    @property
+    def asked(self) -> Asked:
+        """As the native code has it."""
+        return self.kind, self.name, self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A trace and the storm that it holds."""
+
+    path: str
+    storm: Storm
+
+
+def open_storms(
+    paths: Sequence[str | Path], jobs: Sequence[str] = (), cell: str | None = None
+) -> list[Source]:
+    """The storms of traces (each a file or a directory of one storm) and of runs (each trial with traces one).
+
+    Raises BadInput where there is none, where no job is in one, or where a run has several cells and none is chosen.
+    """
+    from contend._native import Storm
+
+    found = [place for path in paths for place in _places(Path(path), cell)]
+    return [Source(str(place), Storm([str(place)], list(jobs))) for place in found]
+
+
+def _places(path: Path, cell: str | None) -> list[Path]:
+    from contend.report.trace_export import is_trace
+
+    if is_trace(path):
+        return [path]
+    trials = [place for place in sorted((path / "traces").glob("*")) if is_trace(place)]
+    if not trials:
+        missing = (
+            "no such file or directory" if not path.exists() else "neither a trace nor a run with traces"
+        )
+        raise BadInput(f"{path}: {missing}", hint="contend trace -o DIRECTORY -- COMMAND… records one")
+    cells = _cells(path)
+    of = {place: cells.get(place.name, "") for place in trials}
+    known = sorted(set(of.values()))
+    if cell is not None:
+        if cell not in known:
+            raise BadInput(f"{path} has no cell '{cell}'", hint=suggest(cell, known))
+        return [place for place in trials if of[place] == cell]
+    if len(known) > 1:
+        raise BadInput(
+            f"{path} has traces of {len(known)} cells: what differs on purpose is no repetition",
+            hint=f"--cell CELL, one of: {', '.join(known)}",
+        )
+    return trials
+
+
+def _cells(path: Path) -> dict[str, str]:
+    """The cell of each trial, by the name of its directory of traces."""
+    from contend.ledger import read_rows
+
+    rows = path / "trials.ndjson"
+    if not rows.exists():
+        return {}
+    return {Path(str(row["trace"])).name: str(row.get("cell")) for row in read_rows(rows) if row.get("trace")}
+
+
+def names(sources: Sequence[Source]) -> dict[str, list[str]]:
+    """What edits can name, over all storms: `locks`, `pools`, `spans`."""
+    found: dict[str, dict[str, None]] = {"locks": {}, "pools": {}, "spans": {}}
+    for source in sources:
+        parts = source.storm.parts()
+        found["locks"].update(dict.fromkeys(row["name"] for row in parts["locks"]))
+        found["pools"].update(dict.fromkeys(row["name"] for row in parts["pools"]))
+        found["spans"].update(dict.fromkeys(row[0] for row in parts["spans"]))
+    return {kind: sorted(known) for kind, known in found.items()}
+
+
+_NAMES = {
+    "hold": ("locks", "lock that more than one job holds"),
+    "remove": ("spans", "span of a job or of what is done for one"),
+    "coalesce": ("spans", "call"),
+    "global_queue": ("pools", "pool"),
+    "workers": ("pools", "pool"),
+}
+
+
+def check(edits: Iterable[Edit], sources: Sequence[Source]) -> None:
+    """Every name is one of the storms'; raises BadInput with the nearest one else."""
+    known = names(sources)
+    for edit in edits:
+        if edit.kind not in _NAMES:
+            continue
+        kind, what = _NAMES[edit.kind]
+        if not any(name == edit.name or fnmatchcase(name, edit.name) for name in known[kind]):
+            hint = suggest(edit.name, known[kind]) if known[kind] else f"there is no {what} in it"
+            raise BadInput(f"{edit}: no {what} is called '{edit.name}'", hint=f"{hint}; --list shows all")
+
+
+def listing(sources: Sequence[Source]) -> dict[str, Any]:
+    """Locks, pools and spans of the first storm, with what is known of each."""
+    storm = sources[0].storm
+    parts, recorded = storm.parts(), storm.recorded()
+    locks: dict[tuple[str, str], dict[str, Any]] = {}
+    for row, ns in zip(parts["locks"], recorded["lock_ns"], strict=True):
+        one = locks.setdefault((row["name"], row["site"]), {**row, "instances": 0, "waited_ns": 0})
+        one["instances"] += 1
+        one["waited_ns"] += ns
+    return {
+        "locks": list(locks.values()),
+        "pools": [
+            {**row, "waited_ns": ns} for row, ns in zip(parts["pools"], recorded["pool_ns"], strict=True)
+        ],
+        "spans": [
+            dict(zip(("name", "count", "calls", "total_ns", "repeated"), row, strict=True))
+            for row in parts["spans"]
+        ],
+    }

@@ -1,0 +1,97 @@
+"""Times of a storm's jobs, and their prediction for the next storm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+LEAST_STORMS = 4  # for an interval: jobs of one storm share its queues and are no sample
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Of one storm, in ns. Quantiles by linear interpolation; the makespan from the first begin to the last end."""
+
+    median_ns: float
+    p90_ns: float
+    max_ns: float
+    makespan_ns: float
+
+    @classmethod
+    def of(cls, outcome: Mapping[str, Any]) -> Times:
+        """Of `begin_ns` and `end_ns` as the native code gives them."""
+        import numpy as np
+
+        begin, end = (np.frombuffer(outcome[key], "<u8").astype(float) for key in ("begin_ns", "end_ns"))
+        if not len(begin):
+            return cls(0, 0, 0, 0)
+        took = end - begin
+        return cls(
+            float(np.median(took)),
+            float(np.quantile(took, 0.9)),
+            float(took.max()),
+            float(end.max() - begin.min()),
+        )
+
+    @classmethod
+    def mean(cls, of: Sequence[Times]) -> Times:
+        """Of each."""
+        return cls(*(sum(getattr(one, name) for one in of) / len(of) for name in KEYS))
+
+    def to_json(self) -> dict[str, int]:
+        return {key: round(value) for key, value in asdict(self).items()}
+
+
+KEYS = tuple(field.name for field in fields(Times))
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A value for the next storm; no interval from fewer than four storms."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    def to_json(self) -> dict[str, int | None]:
+        return {key: None if value is None else round(value) for key, value in asdict(self).items()}
+
+
+def predict(storms: Sequence[Sequence[Times]], level: float = LEVEL) -> dict[str, Predicted]:
+    """For a storm to come, by key of Times, from the draws of each recorded storm.
+
+    A prediction interval over whole storms: the storms' spread (their mean is known from as many), and the spread over
+    the orders in which jobs of one storm may come.
+    """
+    return {
+        key: _predict([[getattr(draw, key) for draw in draws] for draws in storms], level) for key in KEYS
+    }
+
+
+def _predict(storms: list[list[float]], level: float) -> Predicted:
+    """
+    >>> _predict([[3.0], [5.0]], 0.95)
+    Predicted(value=4.0, low=None, high=None)
+    >>> _predict([[9.0], [10.0], [11.0], [10.0]], 0.95).low < 8
+    True
+    """
+    means = [sum(draws) / len(draws) for draws in storms]
+    count = len(means)
+    value = sum(means) / count
+    if count < LEAST_STORMS:
+        return Predicted(value, None, None)
+    from contend.stats.quantiles import t_quantile
+
+    between = sum((mean - value) ** 2 for mean in means) / (count - 1)
+    within = sum(_variance(draws) for draws in storms) / count
+    half = t_quantile((1 + level) / 2, count - 1) * (between * (1 + 1 / count) + within) ** 0.5
+    return Predicted(value, max(0.0, value - half), value + half)
+
+
+def _variance(of: Sequence[float]) -> float:
+    if len(of) < 2:
+        return 0.0
+    mean = sum(of) / len(of)
+    return sum((one - mean) ** 2 for one in of) / (len(of) - 1)

@@ -1,0 +1,151 @@
+"""A prediction on the terminal: whether to believe it, before and after, and the fixes that gain most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from contend.contention.whatif.campaign import told_of_tests
+from contend.contention.whatif.prediction import Fix, Whatif
+from contend.contention.whatif.times import KEYS, Predicted
+from contend.contention.whatif.verification import Verification
+from contend.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+NAMES = {"median_ns": "median", "p90_ns": "p90", "max_ns": "max", "makespan_ns": "makespan"}
+ROWS = 20
+
+
+def print_answer(of: Whatif) -> None:
+    """For people."""
+    console = _console()
+    storms = len(of.sources)
+    console.print(_text(f"{storms} storm{'s' if storms != 1 else ''} of {of.jobs} jobs: {_few(of.sources)}"))
+    console.print(_text(" ".join(str(edit) for edit in of.edits) or "without edits", style="bold"))
+    if of.gate.passed:
+        console.print(_before_and_after(of.baseline.to_json(), of.predicted))
+        if of.fixes:
+            console.print(_ranking(of.fixes, of.baseline.median_ns))
+        elif not of.edits:
+            console.print(_text("no fix that suggests itself would gain anything"))
+        trusted = f"trusted ({of.regime.kind}: {of.regime.why})"
+        console.print(_text(f"replay of the unedited storm: {of.gate.self_replay_error:.1%} off → {trusted}"))
+        console.print(_text(told_of_tests()))
+    for note in of.notes:
+        console.print(_text(f"note: {note}", style="yellow"))
+
+
+def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """What edits can name."""
+    console = _console()
+    locks = _table("Locks that more than one job holds: --hold", "lock", "where", "waited", texts=("where",))
+    ranked = sorted(of["locks"], key=lambda row: -row["waited_ns"])
+    for row in ranked[:ROWS]:
+        locks.add_row(_text(row["name"]), _text(row["site"]), format_duration(row["waited_ns"]))
+    pools = _table(
+        "Pools: --workers, --global-queue",
+        "pool",
+        "process",
+        "workers",
+        "queues",
+        "waited",
+        texts=("process",),
+    )
+    for row in of["pools"]:
+        workers = "as needed" if row["workers"] is None else str(row["workers"])
+        waited = format_duration(row["waited_ns"])
+        pools.add_row(_text(row["name"]), _text(row["process"]), workers, str(row["queues"]), waited)
+    spans = _table(
+        "Spans: --remove, and --coalesce for calls", "span", "times", "calls", "in a row", "in all"
+    )
+    shown = sorted(of["spans"], key=lambda row: -row["total_ns"])
+    for row in shown[:ROWS]:
+        counts = (str(row[key]) for key in ("count", "calls", "repeated"))
+        spans.add_row(_text(row["name"]), *counts, format_duration(row["total_ns"]))
+    for table in (locks, pools, spans):
+        if table.row_count:
+            console.print(table)
+    more = max(0, len(shown) - ROWS) + max(0, len(ranked) - ROWS)
+    if more:
+        console.print(_text(f"{more} more: --list --json"))
+
+
+def print_verification(of: Verification) -> None:
+    """Predicted, measured, inside."""
+    console = _console()
+    console.print(_text(" ".join(of.edits) or "without edits", style="bold"))
+    table = _table("", "", "predicted", "measured", "error", "inside")
+    for one in of.compared:
+        inside = {None: "–", True: "✓", False: "✗"}[one.inside]
+        value = _predicted(Predicted(one.predicted, one.low, one.high))
+        spread = f" [{format_duration(min(one.measured))}, {format_duration(max(one.measured))}]"
+        measured = format_duration(one.mean) + (spread if len(one.measured) > 1 else "")
+        table.add_row(NAMES[one.key], value, measured, f"{one.error:+.1%}", inside)
+    console.print(table)
+
+
+def _before_and_after(before: Mapping[str, int], after: Mapping[str, Predicted]) -> Table:
+    table = _table("", "", "recorded", "predicted", "change")
+    for key in KEYS:
+        change = f"{after[key].value / max(1, before[key]) - 1:+.1%}"
+        table.add_row(NAMES[key], format_duration(before[key]), _predicted(after[key]), change)
+    return table
+
+
+def _ranking(fixes: Sequence[Fix], before: float) -> Table:
+    table = _table("The fixes worth most", "", "edits", "median", "makespan", "gain", texts=("edits",))
+    for number, fix in enumerate(fixes, 1):
+        edits = " ".join(str(edit) for edit in fix.edits)
+        said = f"{edits}\nif {fix.assumes}" if fix.assumes and len(fix.edits) == 1 else edits
+        of = fix.predicted
+        table.add_row(
+            str(number) if len(fix.edits) == 1 else "all",
+            _lines(said),
+            _predicted(of["median_ns"]),
+            _predicted(of["makespan_ns"]),
+            f"{fix.gain:.1%}",
+        )
+    return table
+
+
+def _predicted(of: Predicted) -> str:
+    if of.low is None or of.high is None:
+        return format_duration(of.value)
+    return f"{format_duration(of.value)} [{format_duration(of.low)}, {format_duration(of.high)}]"
+
+
+def _few(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, title=title or None, title_justify="left", title_style="", pad_edge=False)
+    for at, column in enumerate(columns):
+        if at == 0 or column in texts:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _text(text: str, style: str = "") -> Any:
+    from rich.text import Text
+
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text), style=style)
+
+
+def _lines(text: str) -> Any:
+    from rich.text import Text
+
+    return Text("\n".join(_text(line).plain for line in text.split("\n")))

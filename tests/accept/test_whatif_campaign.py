@@ -1,0 +1,185 @@
+"""What a replay predicts of five edits, of their combination, of one that makes it worse, and of twice the jobs,
+against storms of real threads that were edited so. About three minutes.
+
+Writes docs/results/what-if.*; their worst figures are those that `contend whatif` quotes
+(python/contend/contention/whatif/campaign.py). Where SCHED_FIFO can be had it is used, so that sleeps end on time on a
+host that others use too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend import __version__
+from contend.contention.whatif.prediction import whatif
+from contend.contention.whatif.storms import Edit, open_storms
+from contend.environment import cpu_model
+from support.toy_storm import EDITS, WORSENED, WORSENING, Parameters, realtime, storm
+
+pytestmark = pytest.mark.accept
+
+RESULTS = Path(__file__).parents[2] / "docs/results"
+STORMS = 6
+WHAT = ("median", "makespan")
+LIMIT = 0.05
+# Several edits at once, and one that moves the storm to another lock: the sign is what must be right.
+LIMIT_OF_MORE = 0.10
+
+# What the replay is told, for each edit of the toy.
+TOLD: dict[str, tuple[Edit, ...]] = {
+    "hold": (Edit("hold", "resource", 0.5),),
+    "remove": (Edit("remove", "audit"),),
+    "coalesce": (Edit("coalesce", "call update", 8),),
+    "global queue": (Edit("global_queue", "pool"),),
+    "workers": (Edit("workers", "pool", 8),),
+}
+MORE: dict[str, tuple[dict[str, Any], tuple[Edit, ...]]] = {
+    "three together": (
+        {**EDITS["remove"], **EDITS["coalesce"], **EDITS["global queue"]},
+        (*TOLD["remove"], *TOLD["coalesce"], *TOLD["global queue"]),
+    ),
+    "128 jobs": ({"jobs": 128}, (Edit("jobs", "", 128),)),
+}
+CASES = {name: (EDITS[name], TOLD[name]) for name in EDITS} | MORE
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One edit: before, predicted with its interval, and measured in as many storms."""
+
+    name: str
+    before: dict[str, float]
+    predicted: dict[str, tuple[float, float, float]]
+    measured: dict[str, list[float]]
+    self_replay: float
+
+    def error(self, what: str) -> float:
+        return self.predicted[what][0] / statistics.mean(self.measured[what]) - 1
+
+    def inside(self, what: str) -> int:
+        _, low, high = self.predicted[what]
+        return sum(low <= one <= high for one in self.measured[what])
+
+    def right_sign(self, what: str) -> bool:
+        after = statistics.mean(self.measured[what])
+        return (self.predicted[what][0] < self.before[what]) == (after < self.before[what])
+
+
+def case(
+    directory: Path, name: str, of: Parameters, changed: dict[str, Any], edits: tuple[Edit, ...]
+) -> Case:
+    places = [directory / f"before-{k}" for k in range(STORMS)]
+    if not places[0].exists():
+        for k, place in enumerate(places):
+            storm(place, of, seed=k + 1)
+    answer = whatif(open_storms(places), edits, rank=False)
+    assert answer.gate.passed, answer.gate.reason
+    truths = [storm(directory / f"{name}-{k}", of, seed=k + 1, **changed) for k in range(STORMS)]
+    key = {"median": "median_ns", "makespan": "makespan_ns"}
+    return Case(
+        name,
+        {what: getattr(answer.baseline, key[what]) for what in WHAT},
+        {
+            what: (p.value, p.low or 0.0, p.high or 0.0)
+            for what, p in ((w, answer.predicted[key[w]]) for w in WHAT)
+        },
+        {what: [float(getattr(truth, what)) for truth in truths] for what in WHAT},
+        answer.gate.self_replay_error,
+    )
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    fifo = realtime()
+    usual = dataclasses.replace(Parameters(), realtime=fifo)
+    directory = tmp_path_factory.mktemp("usual")
+    found = {name: case(directory, name, usual, *of) for name, of in CASES.items()}
+    worsened = dataclasses.replace(WORSENED, realtime=fifo)
+    told = (Edit("hold", "resource", 0.4),)
+    found["worse"] = case(tmp_path_factory.mktemp("worse"), "worse", worsened, WORSENING, told)
+    write(found, fifo)
+    return found
+
+
+@pytest.mark.parametrize("name", [*CASES, "worse"])
+def test_what_is_predicted_comes_true(cases: dict[str, Case], name: str) -> None:
+    of = cases[name]
+    assert of.self_replay <= 0.03
+    for what in WHAT:
+        assert abs(of.error(what)) <= (LIMIT if name in EDITS else LIMIT_OF_MORE), (what, of)
+        assert of.right_sign(what), (what, of)
+
+
+def test_a_shorter_hold_makes_the_median_worse_and_the_replay_sees_it(cases: dict[str, Case]) -> None:
+    of = cases["worse"]
+    assert statistics.mean(of.measured["median"]) > of.before["median"]
+    assert of.predicted["median"][0] > of.before["median"]
+
+
+def test_a_storm_that_computes_is_refused(tmp_path: Path) -> None:
+    storm(tmp_path / "busy", busy=True, jobs=16, realtime=realtime())
+    answer = whatif(open_storms([tmp_path / "busy"]), TOLD["hold"])
+    assert not answer.gate.passed and answer.regime.kind == "CPU-bound", answer
+
+
+def write(cases: dict[str, Case], fifo: bool) -> None:
+    """docs/results/what-if.md and .json."""
+    rows = []
+    for name, of in cases.items():
+        for what in WHAT:
+            value, low, high = of.predicted[what]
+            rows.append(
+                {
+                    "edit": name,
+                    "what": what,
+                    "before_ns": round(of.before[what]),
+                    "predicted_ns": round(value),
+                    "low_ns": round(low),
+                    "high_ns": round(high),
+                    "measured_ns": [round(one) for one in of.measured[what]],
+                    "error": of.error(what),
+                    "inside": of.inside(what),
+                    "self_replay_error": of.self_replay,
+                }
+            )
+    five = [row for row in rows if row["edit"] in EDITS]
+    worst, worst_of_five = (
+        {what: max(abs(float(str(r["error"]))) for r in of if r["what"] == what) for what in WHAT}
+        for of in (rows, five)
+    )
+    inside, all_ = sum(int(str(row["inside"])) for row in rows), len(rows) * STORMS
+    made = f"contend {__version__}, {cpu_model()}, {os.cpu_count()} processors, Python {platform.python_version()}"
+    lines = [
+        "# What-if: predictions and what came of them",
+        "",
+        f"Storms of real threads (`tests/support/toy_storm.py`), {STORMS} recorded as they are and {STORMS} with each"
+        f" edit; each figure the mean over them. {made}"
+        f"{', SCHED_FIFO' if fifo else ''}. Made by `pytest tests/accept/test_whatif_campaign.py`.",
+        "",
+        f"Worst of all: median {worst['median']:.1%}, makespan {worst['makespan']:.1%}; of the five edits that are one"
+        f" change each: median {worst_of_five['median']:.1%}, makespan {worst_of_five['makespan']:.1%}."
+        f" {inside} of {all_} measured storms lay inside the 95 % prediction interval for the next storm.",
+        "",
+        "| edit | figure | before | predicted | measured | error | inside |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        measured = statistics.mean(row["measured_ns"])  # type: ignore[arg-type]
+        ms = [
+            f"{float(str(row[key])) / 1e6:.0f}" for key in ("before_ns", "predicted_ns", "low_ns", "high_ns")
+        ]
+        lines.append(
+            f"| {row['edit']} | {row['what']} | {ms[0]} ms | {ms[1]} ms [{ms[2]}, {ms[3]}] | {measured / 1e6:.0f} ms |"
+            f" {float(str(row['error'])):+.1%} | {row['inside']} of {STORMS} |"
+        )
+    (RESULTS / "what-if.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    document = {"made": made, "storms": STORMS, "worst": worst, "cases": len(cases), "rows": rows}
+    (RESULTS / "what-if.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

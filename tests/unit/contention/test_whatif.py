@@ -1,0 +1,191 @@
+"""Gate, regime, intervals and verdicts of what-if, from rows as the native code gives them."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend.contention.whatif.gate import Replayed, gate
+from contend.contention.whatif.prediction import candidates
+from contend.contention.whatif.regime import regime
+from contend.contention.whatif.storms import Edit, open_storms
+from contend.contention.whatif.times import Times, predict
+from contend.contention.whatif.verification import stored, verify
+from contend.errors import BadInput
+
+MS = 1_000_000
+
+
+def outcome(*spans: tuple[int, int], **more: Any) -> dict[str, Any]:
+    begin, end = ([span[at] * MS for span in spans] for at in (0, 1))
+    pack = f"<{len(spans)}Q"
+    return {"begin_ns": struct.pack(pack, *begin), "end_ns": struct.pack(pack, *end), "stuck": 0, **more}
+
+
+def seen(**of: Any) -> dict[str, Any]:
+    found = {
+        "makespan_ns": 1000 * MS,
+        "seen_ns": 0,
+        "run_delay_ns": 0,
+        "gil_ns": None,
+        "pieces_ns": 4000 * MS,
+        "cpu": None,
+    }
+    return {"regime": {**found, **of}}
+
+
+def test_quantiles_are_interpolated_and_the_makespan_is_from_the_first_begin() -> None:
+    times = Times.of(outcome((0, 10), (5, 25), (5, 35)))
+    assert (times.median_ns, times.max_ns, times.makespan_ns) == (20 * MS, 30 * MS, 35 * MS)
+    assert times.p90_ns == pytest.approx(28 * MS)
+
+
+def test_an_interval_needs_four_storms_and_holds_their_spread() -> None:
+    def times(value: float) -> Times:
+        return Times(value, value, value, value)
+
+    assert predict([[times(10)]] * 3)["median_ns"].low is None
+    alike = predict([[times(10)]] * 4)["median_ns"]
+    assert (alike.low, alike.high) == (10, 10)
+    apart = predict([[times(v)] for v in (8, 10, 12, 10)])["median_ns"]
+    # t(3, 0.975) = 3.182; the variance of these four is 8/3, and the mean's own is added.
+    assert apart.high == pytest.approx(10 + 3.1824 * (8 / 3 * 1.25) ** 0.5, rel=1e-4)
+    drawn = predict([[times(v - 1), times(v + 1)] for v in (8, 10, 12, 10)])["median_ns"]
+    assert drawn.high is not None and apart.high is not None and drawn.high > apart.high
+
+
+@pytest.mark.parametrize(
+    ("of", "kind"),
+    [
+        ({}, "not known"),
+        ({"gil_ns": 0}, "blocked"),
+        ({"gil_ns": 400 * MS}, "mixed"),
+        ({"gil_ns": 1000 * MS}, "CPU-bound"),
+        ({"cpu": [("a", 100 * MS)], "seen_ns": 1000 * MS}, "blocked"),
+        ({"cpu": [("a", 600 * MS)], "seen_ns": 1000 * MS}, "mixed"),
+        ({"cpu": [("a", 900 * MS)], "seen_ns": 1000 * MS}, "CPU-bound"),
+        ({"cpu": [("a", 100 * MS)], "seen_ns": 1000 * MS, "run_delay_ns": 300 * MS}, "CPU-bound"),
+        ({"cpu": [("a", 500 * MS), ("b", 500 * MS), ("c", 500 * MS)], "seen_ns": 9000 * MS}, "CPU-bound"),
+    ],
+)
+def test_what_is_cpu_bound(of: dict[str, Any], kind: str) -> None:
+    found = regime([seen(**of)], processors=2)
+    assert found.kind == kind
+    assert found.refused == (kind == "CPU-bound")
+
+
+def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:
+    was = {"lock_ns": [0], "pool_ns": [], "jobs_ns": 60 * MS, "latency_ns": 0, "unexplained_ns": 0, "lost": 0}
+    lock = {"name": "L", "site": "", "capacity": 1}
+    return Replayed(
+        "t",
+        {"locks": [lock], "pools": [], "spans": []},
+        {**outcome((0, 10), (0, 20), (0, 30)), **was, **recorded},
+        now,
+    )
+
+
+def test_the_gate_names_what_is_not_reproduced() -> None:
+    blocked = regime([seen(gil_ns=0)])
+    good = replayed(outcome((0, 10), (0, 20), (0, 30), lock_ns=[0], pool_ns=[]))
+    assert gate([good], blocked).passed
+    slow = replayed(outcome((0, 10), (0, 22), (0, 30), lock_ns=[12 * MS], pool_ns=[]))
+    found = gate([good, slow], blocked)
+    assert not found.passed and found.self_replay_error == pytest.approx(0.1)
+    assert (
+        found.reason is not None
+        and "lock L" in found.reason
+        and "20% of the jobs' time longer" in found.reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        ({"lost": 7}, "7 events were lost"),
+        ({"unexplained_ns": 6 * MS}, "not on record what ended them"),
+        ({"latency_ns": 30 * MS}, "nothing is on record that could be replayed"),
+        ({"lock_ns": [12 * MS]}, "waits for lock L"),
+    ],
+)
+def test_the_gate_refuses_what_it_cannot_know(recorded: dict[str, Any], words: str) -> None:
+    storm = replayed(outcome((0, 10), (0, 20), (0, 30), lock_ns=[0], pool_ns=[]), **recorded)
+    found = gate([storm], regime([seen(gil_ns=0)]))
+    assert not found.passed and found.reason is not None and words in found.reason
+
+
+def test_jobs_that_never_end_are_a_refusal() -> None:
+    storm = replayed({**outcome((0, 10), lock_ns=[0], pool_ns=[]), "stuck": 2})
+    found = gate([storm], regime([seen(gil_ns=0)]))
+    assert found.reason is not None and "2 jobs never end" in found.reason
+
+
+def test_fixes_that_suggest_themselves() -> None:
+    storm = Replayed(
+        "t",
+        {
+            "locks": [{"name": "busy"}, {"name": "free"}],
+            "pools": [
+                {"name": "hashed", "workers": 4, "queues": 4},
+                {"name": "calm", "workers": 2, "queues": 1},
+            ],
+            "spans": [("call", 80, 80, 10, 70), ("once", 10, 10, 10, 0), ("inner", 90, 0, 5, 80)],
+        },
+        {"jobs_ns": 1000, "lock_ns": [500, 1], "pool_ns": [100, 0]},
+        {},
+    )
+    assert [str(edit) for edit, _ in candidates(storm)] == [
+        "--hold busy=0.5",
+        "--global-queue hashed",
+        "--workers hashed=8",
+        "--coalesce call=8",
+    ]
+
+
+def test_a_stored_prediction_is_checked(tmp_path: Path) -> None:
+    for text in ("", "[]", '{"a": 1}', '{"predicted": {}, "gate": {}, "edits": [], "schema_version": 99}'):
+        (tmp_path / "p.json").write_text(text)
+        with pytest.raises(BadInput):
+            stored(tmp_path / "p.json")
+    with pytest.raises(BadInput, match="No such file"):
+        stored(tmp_path / "none.json")
+
+
+def test_a_prediction_without_interval_or_gate_has_no_verdict() -> None:
+    value = {"value": 10, "low": None, "high": None}
+    keys = ("median_ns", "p90_ns", "max_ns", "makespan_ns")
+    told: dict[str, Any] = {
+        "edits": [],
+        "gate": {"passed": True, "reason": None},
+        "predicted": dict.fromkeys(keys, value),
+    }
+
+    class Recorded:
+        def recorded(self) -> dict[str, Any]:
+            return outcome((0, 10), (0, 20))
+
+    from contend.contention.whatif.storms import Source
+
+    after = [Source("t", Recorded())]  # type: ignore[arg-type]
+    assert verify(told, after).inside is None
+    whole = {"value": 15 * MS, "low": 5 * MS, "high": 25 * MS}
+    assert verify({**told, "predicted": dict.fromkeys(keys, whole)}, after).inside is True
+    off = {"value": 5 * MS, "low": 4 * MS, "high": 6 * MS}
+    assert verify({**told, "predicted": dict.fromkeys(keys, off)}, after).inside is False
+    refused = {**told, "gate": {"passed": False, "reason": "why"}, "predicted": dict.fromkeys(keys, whole)}
+    assert verify(refused, after).reason == "the prediction was refused: why"
+
+
+def test_what_is_no_trace_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="neither a trace nor a run"):
+        open_storms([tmp_path])
+    with pytest.raises(BadInput, match="no such file"):
+        open_storms([tmp_path / "none"])
+
+
+def test_an_edit_reads_as_it_is_typed() -> None:
+    assert str(Edit("coalesce", "rpc call update", 8)) == "--coalesce 'rpc call update'=8"
+    assert str(Edit("global_queue", "pool")) == "--global-queue pool"
