@@ -15,6 +15,7 @@ import click
 
 from contend import cli, scenario
 from contend.probes.columns import reference_page
+from contend.report.hunt_schema import hunt_schema
 from contend.report.schema import alibi_schema, comparison_schema, render_schema, sample_schema
 from contend.report.trace_schema import trace_schema
 from contend.report.watch_document import watch_schema
@@ -38,6 +39,7 @@ def pages() -> dict[str, str]:
         "watch.schema.json": as_json(watch_schema()),
         "alibi.schema.json": as_json(alibi_schema()),
         "trace.schema.json": as_json(trace_schema()),
+        "hunt.schema.json": as_json(hunt_schema()),
         "whatif.schema.json": as_json(whatif_schema()),
         "whatif-verify.schema.json": as_json(verification_schema()),
     }

@@ -236,13 +236,15 @@ def trace_greenlets(follow: bool) -> None:
 def ctrace_calls(paths: Sequence[str], least: int = 5) -> dict[str, Any]:
     """Calls that leave the process, and which of them need not, over all processes.
 
-    Returns two tables as those of ctrace_summary. calls, by name and parent (the span around, or ""): calls, ns, max_ns,
+    Returns three tables as those of ctrace_summary. calls, by name and parent (the span around, or ""): calls, ns, max_ns,
     parents (spans around that made any), most (in one), digests (calls whose arguments can be compared), repeated
     (made before with the same by the same outermost span), repeated_ns, seen (by anybody), seen_ns, unchanged (updates
     of no row), unchanged_ns, runs (of `least` or more in a row on one track, no other call between), run_calls, run_ns,
     longest_run, sized (calls of known size), items (1: in items, 0: in bytes), and as lists of float, nan where they
     cannot be told, fixed_ns and each_ns: cost of a call and of an item or byte, by least squares. held, by lock, site and
-    call: calls made while the lock was held, ns, holds (in which any was made), most (in one).
+    call: calls made while the lock was held, ns, holds (in which any was made), most (in one). longest, by name: the
+    longest wait for a lock of that name (wait 1), or call (0): track, process, pid (as shown), begin_ns (CLOCK_MONOTONIC),
+    ns.
 
     Raises BadInput where there is no trace, HostFailed where a file cannot be read, KeyboardInterrupt.
     """

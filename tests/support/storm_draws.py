@@ -23,8 +23,8 @@ MOST_OTHER = 0.35
 RESOURCES: Mapping[str, tuple[str, ...]] = {
     "tracker": ("compute_resources",),
     "hypervisor": ("Hypervisor.lock",),
-    "hashed": ("Workers.queues", "db-worker", "queues"),
-    "builders": ("builder", "ThreadPoolExecutor"),
+    "hashed": ("Worker.updates",),
+    "builders": ("Compute.builders",),
     "chatty": ("instance_update",),
 }
 FIXES: Mapping[str, Mapping[str, object]] = {

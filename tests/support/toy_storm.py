@@ -137,6 +137,9 @@ class Truth:
     waited: Mapping[str, int]
     """By lock: from asking to having it, of all waits together."""
     held: Mapping[str, int]
+    waited_least: Mapping[str, int]
+    held_most: Mapping[str, int]
+    """What both may be as well: see `Storm.bounds`."""
     served: tuple[tuple[str, int, int], ...]
     """Call, items, ns of each answer's making."""
     lateness: int
@@ -192,7 +195,7 @@ class Storm:
 
         self.of, self.trace = of, trace
         self.locks = {"resource": trace.Lock(name="resource"), "hypervisor": trace.Lock(name="hypervisor")}
-        self.asked: dict[str, list[tuple[int, int, int]]] = {name: [] for name in self.locks}
+        self.asked: dict[str, list[tuple[int, int, int, int]]] = {name: [] for name in self.locks}
         queues = 1 if of.pool == "shared" else of.workers
         self.queues: list[Any] = [trace.Queue(name="pool") for _ in range(queues)]
         self.served: list[tuple[str, int, int]] = []
@@ -219,7 +222,7 @@ class Storm:
             taken = time.monotonic_ns()
             yield self.of.hold.get(name, 1.0)
             left = time.monotonic_ns()
-        self.asked[name].append((asked, taken, left))
+        self.asked[name].append((asked, taken, left, time.monotonic_ns()))
 
     @contextmanager
     def step(self, name: str) -> Iterator[bool]:
@@ -309,11 +312,24 @@ class Storm:
         return {
             "started": [self.times[n][0] for n in range(self.of.jobs)],
             "ended": [self.times[n][1] for n in range(self.of.jobs)],
-            "waited": {k: sum(b - a for a, b, _ in rows) for k, rows in self.asked.items()},
-            "held": {k: sum(c - b for _, b, c in rows) for k, rows in self.asked.items()},
+            "waited": {k: sum(b - a for a, b, *_ in rows) for k, rows in self.asked.items()},
+            "held": {k: sum(c - b for _, b, c, _ in rows) for k, rows in self.asked.items()},
+            **self.bounds(),
             "served": self.served,
             "lateness": int(statistics.median(self.late)) if self.late else 0,
         }
+
+    def bounds(self) -> dict[str, dict[str, int]]:
+        """A thread that has got a lock may be without the GIL for a while: it looks at the clock when it has that too.
+        By when the holder before let go, waits are no shorter than this, and holds no longer."""
+        least, most = dict.fromkeys(self.asked, 0), dict.fromkeys(self.asked, 0)
+        for name, rows in self.asked.items():
+            free = 0
+            for asked, _, left, gone in sorted(rows, key=lambda row: row[1]):
+                least[name] += max(0, free - asked)
+                most[name] += gone - max(free, asked)
+                free = left
+        return {"waited_least": least, "held_most": most}
 
 
 class Draw:

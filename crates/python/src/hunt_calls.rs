@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use contend_core::ctrace::reader::Trace;
 use contend_core::ctrace::spans::tell;
-use contend_core::hunt::calls::{Called, Calls, Held};
+use contend_core::hunt::calls::{Called, Calls, Held, Longest};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -32,6 +32,24 @@ const CALLS: [&str; 20] = [
     "items",
 ];
 const HELD: [&str; 7] = ["lock", "site", "name", "calls", "ns", "holds", "most"];
+
+const LONGEST: [&str; 7] = ["wait", "name", "track", "process", "pid", "begin_ns", "ns"];
+
+fn longest_row(trace: &Trace, ((wait, name), of): &((bool, u32), Longest)) -> [u64; LONGEST.len()] {
+    let track = &trace.tracks[of.track as usize];
+    let file = &trace.files[track.file as usize];
+    let process = trace.tracks[file.process as usize].name;
+    let [name, track, process] = [*name, track.name, process].map(u64::from);
+    [
+        u64::from(*wait),
+        name,
+        track,
+        process,
+        file.shown_pid(),
+        of.began,
+        of.ns,
+    ]
+}
 
 fn row((name, parent): (u32, u32), of: &Called) -> [u64; CALLS.len()] {
     [
@@ -71,17 +89,19 @@ pub fn ctrace_calls<'py>(
     paths: Vec<PathBuf>,
     least: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (trace, mut calls, mut held) = interruptible(py, |go_on| {
+    let (trace, mut calls, mut held, mut longest) = interruptible(py, |go_on| {
         let trace = Trace::open(&paths)?;
         let mut sink = Calls::new(&trace, least);
         tell(&trace, &mut sink, go_on)?;
         let calls: Vec<_> = sink.called.drain().collect();
         let held: Vec<_> = sink.held.drain().collect();
-        Ok((trace, calls, held))
+        let longest: Vec<_> = sink.longest.drain().collect();
+        Ok((trace, calls, held, longest))
     })?;
     // Tables of hashes have no order; the same trace gives the same answer.
     calls.sort_unstable_by_key(|one| one.0);
     held.sort_unstable_by_key(|one| one.0);
+    longest.sort_unstable_by_key(|one| one.0);
     let text = |place: u64| trace.names.text(place as u32);
     let rows: Vec<_> = calls.iter().map(|(key, of)| row(*key, of)).collect();
     let shown = table(py, &CALLS, &[0, 1], &rows, text)?;
@@ -95,5 +115,7 @@ pub fn ctrace_calls<'py>(
     let dict = PyDict::new(py);
     dict.set_item("calls", shown)?;
     dict.set_item("held", table(py, &HELD, &[0, 1, 2], &rows, text)?)?;
+    let rows: Vec<_> = longest.iter().map(|of| longest_row(&trace, of)).collect();
+    dict.set_item("longest", table(py, &LONGEST, &[1, 2, 3], &rows, text)?)?;
     Ok(dict)
 }

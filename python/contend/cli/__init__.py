@@ -26,6 +26,7 @@ VERBS = {
     "trace": "Run a Python program traced: functions, locks, queues, tasks.",
     "whatif": "What would change if: replay a traced storm with edits.",
     "report": "Make the report of a run again, or show it in the terminal.",
+    "hunt": "Find what a batch of traced jobs waits for, and for whom.",
     "compare": "Which cells changed between two runs, beyond their intervals.",
     "export": "Write a run as CSV, Parquet, JUnit, OpenMetrics, SVG or PNG.",
     "sql": "Ask a run's rows anything, with DuckDB.",

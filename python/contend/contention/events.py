@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Column = npt.NDArray[np.int64] | npt.NDArray[np.object_]
 
-TABLES = ("jobs", "parts", "critical", "locks", "waits", "blame", "spans", "pools")
+TABLES = ("jobs", "parts", "along", "critical", "locks", "waits", "blame", "spans", "pools")
 
 _CHOSEN = {
     "mark": "marked as jobs",

@@ -99,6 +99,17 @@ pub struct Held {
     pub most: u64,
 }
 
+/// Where to look at one: the longest of its kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Longest {
+    /// ns.
+    pub ns: u64,
+    /// When it began, CLOCK_MONOTONIC.
+    pub began: u64,
+    /// Where.
+    pub track: u32,
+}
+
 /// Name, site and kind of locks, as in [`crate::ctrace::reader_tables::Lock`].
 pub type Group = (u32, u32, u32);
 
@@ -164,6 +175,8 @@ pub struct Calls<'t> {
     pub called: HashMap<(u32, u32), Called>,
     /// By lock, and name of the call.
     pub held: HashMap<(Group, u32), Held>,
+    /// Of calls by name, and of waits by the lock's name.
+    pub longest: HashMap<(bool, u32), Longest>,
     remote: Option<(u32, u32)>,
     seen: HashSet<(u32, u64)>,
     tracks: Vec<OnTrack>,
@@ -179,6 +192,7 @@ impl<'t> Calls<'t> {
             least: least.max(2),
             called: HashMap::new(),
             held: HashMap::new(),
+            longest: HashMap::new(),
             remote: trace.names.find("kind").zip(trace.names.find("remote")),
             seen: HashSet::new(),
             tracks,
@@ -269,6 +283,13 @@ impl<'t> Calls<'t> {
         }
     }
 
+    fn long(&mut self, what: (bool, u32), track: u32, began: u64, ns: u64) {
+        let longest = self.longest.entry(what).or_default();
+        if ns > longest.ns {
+            *longest = Longest { ns, began, track };
+        }
+    }
+
     fn end_run(&mut self, run: Option<Run>) {
         let Some(run) = run.filter(|run| run.calls >= self.least) else { return };
         let called = self.called.entry(run.key).or_default();
@@ -300,10 +321,18 @@ impl Sink for Calls<'_> {
 
     fn end(&mut self, at: At, track: u32, _: Title, how: Ending, details: &[Event]) -> Result<()> {
         let Some(frame) = self.tracks[track as usize].frames.pop() else { return Ok(()) };
+        let ns = at.ns.saturating_sub(frame.began);
+        match frame.what {
+            Title::Wait(lock) => {
+                self.long((true, self.trace.locks[lock as usize].name), track, frame.began, ns)
+            }
+            Title::Span(name) if frame.told.is_some() => self.long((false, name), track, frame.began, ns),
+            Title::Span(_) => {}
+        }
         if let (Title::Span(name), Some(mut told)) = (frame.what, frame.told) {
             self.learn(at, details, &mut told);
             if how != Ending::FileEnd {
-                self.made(track, name, at.ns.saturating_sub(frame.began), told);
+                self.made(track, name, ns, told);
             }
         } else if !details.is_empty() {
             // A message is made inside the call that sends it: its size is the call's.

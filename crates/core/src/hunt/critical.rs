@@ -9,7 +9,7 @@
 use super::jobs::Job;
 use super::links::Link;
 use super::stacks::NONE;
-use super::walk::{Ground, Piece, Walk};
+use super::walk::{Follow, Ground, Piece, Walk};
 
 /// Intervals that are looked at for all critical paths of jobs together.
 const MOST_STEPS: u64 = 1 << 26;
@@ -26,6 +26,8 @@ pub type Row = (Option<u32>, Piece, u64);
 pub struct Paths {
     /// Of each job as its track was.
     pub parts: Vec<Row>,
+    /// The same, with what others did for it followed to where they did it.
+    pub along: Vec<Row>,
     /// With waits followed; those of all jobs together first.
     pub critical: Vec<Row>,
     /// Jobs whose waits were not followed to their end, as it had been too much.
@@ -43,17 +45,21 @@ pub fn paths(ground: &Ground<'_>, jobs: &[Job], first: impl Fn(u32) -> u64) -> P
     }
     if let Some(last) = (0..jobs.len()).max_by_key(|&job| jobs[job].end_ns) {
         let begin = jobs.iter().map(|job| job.begin_ns).min().unwrap_or_default();
-        let mut walk = Walk::new(ground, true, MOST_BATCH_STEPS);
+        let mut walk = Walk::new(ground, Follow::Everything, MOST_BATCH_STEPS);
         job_path(ground, &mut walk, &jobs[last], &by_job[last]);
         before(ground, &mut walk, jobs[last].track, begin, jobs[last].begin_ns, first);
         push(&mut paths.critical, None, walk);
     }
     let mut left = MOST_STEPS;
     for (number, (job, links)) in (0..).zip(jobs.iter().zip(&by_job)) {
-        let mut walk = Walk::new(ground, false, u64::MAX);
+        let mut walk = Walk::new(ground, Follow::Nothing, u64::MAX);
         job_path(ground, &mut walk, job, links);
         push(&mut paths.parts, Some(number), walk);
-        let mut walk = Walk::new(ground, true, left);
+        let mut walk = Walk::new(ground, Follow::Messages, left);
+        job_path(ground, &mut walk, job, links);
+        left = walk.left;
+        push(&mut paths.along, Some(number), walk);
+        let mut walk = Walk::new(ground, Follow::Everything, left);
         job_path(ground, &mut walk, job, links);
         left = walk.left;
         paths.unfollowed_jobs += u64::from(left == 0);

@@ -80,13 +80,15 @@ pub fn pools(
     let mut pools = Vec::with_capacity(groups.len());
     for (key, items) in groups {
         let takers = idle.remove(&key).unwrap_or_default();
-        let (file, (by, _, queued), called) = key;
+        let (file, (by, site, queued), called) = key;
         for &at in &items {
             pool_of[at as usize] = pools.len() as u32;
         }
+        let unnamed = by == site;
         let by = trace.names.text(by);
-        // The queue of an executor is called by what it is in the library.
-        let name = if queued && !by.ends_with("._work_queue") { by.to_owned() } else { called };
+        // The queue of an executor is called by what it is in the library, one without a name by its place.
+        let own = queued && !by.ends_with("._work_queue") && !unnamed;
+        let name = if own { by.to_owned() } else { called };
         let name = if queued { name } else { format!("{by} {name}") };
         pools.push(pool(links, &items, &takers, file, name, &alive));
     }

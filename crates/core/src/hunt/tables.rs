@@ -2,6 +2,7 @@
 use std::collections::HashMap;
 
 use super::blame::Blame;
+use super::critical::Row;
 use super::events::Found;
 use super::jobs::Job;
 use super::stacks::{Kind, State};
@@ -148,10 +149,11 @@ impl<'t> Names<'t> {
 pub fn tables(trace: &Trace, found: &Found<'_>) -> Vec<Table> {
     let names = Names(trace);
     let [locks, waits, blame] = of_blame(&names, &found.blame);
-    let [parts, critical] = of_paths(&names, found);
+    let [parts, along, critical] = of_paths(&names, found);
     vec![
         jobs(&names, &found.jobs),
         parts,
+        along,
         critical,
         locks,
         waits,
@@ -276,7 +278,7 @@ fn spans(names: &Names<'_>, found: &Found<'_>) -> Table {
     table("spans", columns, rows)
 }
 
-fn of_paths(names: &Names<'_>, found: &Found<'_>) -> [Table; 2] {
+fn of_paths(names: &Names<'_>, found: &Found<'_>) -> [Table; 3] {
     let text = |resource| match resource {
         Resource::None => "",
         Resource::Name(name) => names.text(name),
@@ -288,14 +290,15 @@ fn of_paths(names: &Names<'_>, found: &Found<'_>) -> [Table; 2] {
         [number(job), kind, part, Cell::T(text(of.resource)), Cell::N(ns)]
     });
     let parts = table("parts", ["job", "kind", "part", "resource", "ns"], rows);
-    let rows = found.paths.critical.iter().map(|&(job, of, ns)| {
+    let followed = |&(job, of, ns): &Row| {
         let (kind, part) = (Cell::T(of.why.word()), Cell::T(names.text(of.part)));
         let (resource, through) = (Cell::T(text(of.resource)), Cell::T(text(of.through)));
         let (process, pid) = names.process(of.file);
         [number(job), kind, part, resource, through, Cell::T(process), Cell::N(pid), Cell::N(ns)]
-    });
+    };
     let columns = ["job", "kind", "part", "resource", "through", "process", "pid", "ns"];
-    [parts, table("critical", columns, rows)]
+    let along = table("along", columns, found.paths.along.iter().map(followed));
+    [parts, along, table("critical", columns, found.paths.critical.iter().map(followed))]
 }
 
 fn pools(names: &Names<'_>, found: &Found<'_>) -> Table {

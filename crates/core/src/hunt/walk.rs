@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
 use super::intervals::{Holds, Interval, Intervals};
+use super::jobs::STARTS;
 use super::links::{By, Link};
 use super::pools::Pool;
 use super::stacks::{Kind, NONE};
@@ -13,6 +14,8 @@ use crate::ctrace::reader::Trace;
 
 /// Waits inside waits that are followed.
 const MOST_DEPTH: u32 = 64;
+/// A task runs again so soon after what it awaited, and an eighth of the time it waited: its loop may be busy.
+const SOON_NS: u64 = 1_000_000;
 /// Messages that are looked at to find the one that is waited for.
 const MOST_LOOKED_AT: usize = 64;
 
@@ -122,6 +125,7 @@ pub struct Ground<'a> {
     pub pools: &'a [Pool],
     sent: Vec<Vec<u32>>,
     came: Vec<Vec<u32>>,
+    starts: [Option<u32>; 2],
 }
 
 impl<'a> Ground<'a> {
@@ -144,7 +148,8 @@ impl<'a> Ground<'a> {
         for of in &mut sent {
             of.sort_by_key(|&at| links[at as usize].from_ns);
         }
-        Self { trace, intervals, holds, links, pool_of, pools, sent, came }
+        let starts = STARTS.map(|name| trace.names.find(name));
+        Self { trace, intervals, holds, links, pool_of, pools, sent, came, starts }
     }
 
     /// Links that arrived on the track up to then, the latest last.
@@ -164,7 +169,10 @@ impl<'a> Ground<'a> {
         let before = sent.partition_point(|&at| self.links[at as usize].from_ns < to);
         sent[..before].iter().rev().take(MOST_LOOKED_AT).copied().find(|&at| {
             let link = &self.links[at as usize];
-            !link.home && link.until_ns > from && told.is_none_or(|told| link.to == told)
+            // Who starts a thread does not wait for it, unless that is told.
+            let started = matches!(link.by, By::Flow(name) if self.starts.contains(&Some(name)));
+            let asked = told.map_or(!started, |told| link.to == told);
+            !link.home && link.until_ns > from && asked
         })
     }
 
@@ -177,12 +185,23 @@ impl<'a> Ground<'a> {
     }
 }
 
+/// Which waits a walk replaces by what was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// None.
+    Nothing,
+    /// For answers, items, and the end of others' work: what was asked of others is done where they are.
+    Messages,
+    /// All.
+    Everything,
+}
+
 /// One walk.
 pub struct Walk<'a, 'g> {
     ground: &'g Ground<'a>,
     /// What is found.
     pub pieces: Pieces,
-    follows: bool,
+    follow: Follow,
     /// Intervals that may still be looked at; then waits are not followed any more.
     pub left: u64,
 }
@@ -203,9 +222,9 @@ impl Way {
 }
 
 impl<'a, 'g> Walk<'a, 'g> {
-    /// Nothing found yet. One that `follows` replaces waits by what was waited for.
-    pub fn new(ground: &'g Ground<'a>, follows: bool, left: u64) -> Self {
-        Self { ground, pieces: Pieces::default(), follows, left }
+    /// Nothing found yet.
+    pub fn new(ground: &'g Ground<'a>, follow: Follow, left: u64) -> Self {
+        Self { ground, pieces: Pieces::default(), follow, left }
     }
 
     /// Adds what the track did in the period.
@@ -239,7 +258,10 @@ impl<'a, 'g> Walk<'a, 'g> {
     fn own(&mut self, track: u32, why: Why, part: u32, resource: Resource, way: Way, period: (u64, u64)) {
         let own = resource != Resource::None;
         let (last, first) = if own { (resource, way.through(resource).first) } else { (way.last, way.first) };
-        let (resource, through) = if self.follows { (last, first) } else { (resource, Resource::None) };
+        let (resource, through) = match self.follow {
+            Follow::Nothing => (resource, Resource::None),
+            Follow::Messages | Follow::Everything => (last, first),
+        };
         let file = self.ground.trace.tracks[track as usize].file;
         self.put(Piece { why, part, resource, through, file }, period.0, period.1);
     }
@@ -252,7 +274,7 @@ impl<'a, 'g> Walk<'a, 'g> {
             match interval.state.kind() {
                 Kind::Span => self.own(track, Why::Running, id, Resource::None, way, period),
                 Kind::Cpu => self.own(track, Why::Cpu, id, Resource::None, way, period),
-                Kind::Off => self.own(track, Why::Suspended, id, Resource::None, way, period),
+                Kind::Off => self.suspended(track, &interval, period, way),
                 Kind::Remote => self.message(track, &interval, period, way, Why::Reply, Resource::Name(id)),
                 Kind::Wait => self.wait(track, &interval, period, way),
                 Kind::Track | Kind::Nobody => {
@@ -264,8 +286,39 @@ impl<'a, 'g> Walk<'a, 'g> {
         }
     }
 
+    /// Who awaits a future is just not run. It is taken that it waited for what it had sent, if that was done shortly
+    /// before it ran again.
+    fn suspended(&mut self, track: u32, interval: &Interval, (from, to): (u64, u64), way: Way) {
+        let ground = self.ground;
+        let slack = SOON_NS + (to - from) / 8;
+        let part = interval.state.id();
+        let asked = ground.asked(track, from, to, None).map(|at| (at, &ground.links[at as usize]));
+        let awaited = asked.filter(|(_, link)| link.until_ns <= to && to - link.until_ns <= slack);
+        let (mut begun, mut done) = (to, to);
+        if let Some((at, link)) = awaited {
+            let sent = link.from_ns.clamp(from, to);
+            (begun, done) = (link.to_ns.clamp(sent, to), link.until_ns);
+            let (queued, pool) = self.queued(at, sent, begun);
+            if let Some(pool) = pool {
+                self.own(track, Why::Pool, part, Resource::Pool(pool), way, (queued, begun));
+                begun = queued;
+            }
+            let resource = match link.by {
+                By::Queue(queue) => self.lock(queue),
+                By::Flow(name) => Resource::Name(name),
+            };
+            let served = link.to_ns.clamp(sent, to);
+            match self.follows(way) {
+                true => self.look(link.to, served, done, way.through(resource)),
+                false => self.own(track, Why::Suspended, part, Resource::None, way, (served, done)),
+            }
+        }
+        self.own(track, Why::Suspended, part, Resource::None, way, (from, begun));
+        self.own(track, Why::Suspended, part, Resource::None, way, (done, to));
+    }
+
     fn follows(&self, way: Way) -> bool {
-        self.follows && way.depth < MOST_DEPTH && self.left > 0
+        self.follow != Follow::Nothing && way.depth < MOST_DEPTH && self.left > 0
     }
 
     fn wait(&mut self, track: u32, interval: &Interval, period: (u64, u64), way: Way) {
@@ -283,7 +336,7 @@ impl<'a, 'g> Walk<'a, 'g> {
         }
         let part = ground.intervals.span_before(track, interval.ns);
         let told = interval.told().filter(|&told| told != track);
-        if !self.follows(way) {
+        if self.follow != Follow::Everything || !self.follows(way) {
             return self.own(track, why, part, resource, way, period);
         }
         let inside = way.through(resource);

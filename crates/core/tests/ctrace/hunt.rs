@@ -115,6 +115,7 @@ impl Hunted {
             let duration = number(row, "end_ns") - number(row, "begin_ns");
             let job = number(row, "job");
             assert_eq!((sum("parts", job), sum("critical", job)), (duration, duration), "job {job}");
+            assert_eq!(sum("along", job), duration, "job {job}");
         }
         let begin = jobs.iter().map(|row| number(row, "begin_ns")).min().unwrap_or(0);
         let end = jobs.iter().map(|row| number(row, "end_ns")).max().unwrap_or(0);
@@ -251,6 +252,37 @@ fn an_item_waits_for_its_worker_and_the_job_for_the_item() {
 }
 
 #[test]
+fn a_task_that_awaits_what_it_sent_waits_for_who_does_it() {
+    let found = hunted(
+        &[
+            (100, 1, event::SWITCH, 0, 2), // B and C are tasks on the thread A
+            (110, 1, event::BEGIN, BOOT, 0),
+            (120, 1, event::QUEUE_PUT, Q, 1),
+            (130, 1, event::SWITCH, 0, 3),
+            (140, 1, event::QUEUE_GOT, Q, 0),
+            (140, 1, event::BEGIN, SERVE, 0),
+            (200, 1, event::END, SERVE, 0),
+            (210, 1, event::LOCK_WAIT, Q, 0),
+            (220, 1, event::SWITCH, 0, 2),
+            (250, 1, event::END, BOOT, 0),
+        ],
+        Some("boot"),
+    );
+    found.adds_up();
+    assert_eq!(found.of("parts", 0), ["pool boot Q 10", "running boot 50", "suspended boot 80"]);
+    assert_eq!(
+        found.of("critical", 0),
+        [
+            "pool boot Q Q 10 1",
+            "running C Q Q 10 1",
+            "running boot 50 1",
+            "running serve Q Q 60 1",
+            "suspended boot 10 1"
+        ]
+    );
+}
+
+#[test]
 fn a_job_that_ends_on_another_track_is_followed_from_its_end() {
     let hunted = hunted(
         &[
@@ -335,7 +367,7 @@ fn sums_are_exact_whatever_happens() {
         let mut events = Vec::new();
         let names = [BOOT, CALL, SERVE, WORK];
         for step in 0..random.below(250) {
-            let kind = match random.below(16) {
+            let kind = match random.below(17) {
                 0..=2 => event::BEGIN,
                 3..=5 => event::END,
                 6 => event::JOB_BEGIN,
@@ -347,6 +379,7 @@ fn sums_are_exact_whatever_happens() {
                 12 => event::LOCK_PASSED,
                 13 => event::LOCK_WAIT,
                 14 => event::LOCK_ACQUIRED,
+                15 => event::SWITCH,
                 _ => event::LOCK_RELEASED,
             };
             let ns = 10 * (step + random.below(3));
@@ -354,6 +387,7 @@ fn sums_are_exact_whatever_happens() {
             let (id, value) = match kind {
                 event::QUEUE_PUT | event::QUEUE_GOT => ([Q, R][random.below(2) as usize], 0),
                 event::FLOW_OUT | event::FLOW_IN => (MSG, random.below(4) as u32),
+                event::SWITCH => (0, random.below(7) as u32),
                 event::JOB_BEGIN | event::JOB_END => (BOOT, random.below(3) as u32),
                 event::BEGIN | event::END => (names[random.below(4) as usize], 0),
                 _ => (1 + random.below(6) as u32, random.below(7) as u32),

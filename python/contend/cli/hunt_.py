@@ -1,0 +1,86 @@
+"""`contend hunt`: where the time of a batch of jobs went, who held it up, and what would help."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("hunt", short_help="Find what a batch of jobs waits for, and for whom.")
+@click.argument("sources", nargs=-1, required=True, metavar="RUN|TRACE...")
+@click.option("--vs", "after", metavar="RUN|TRACE", help="Another one beside it, as after a change.")
+@click.option(
+    "--job",
+    "jobs",
+    metavar="PATTERN",
+    help="What is a job: spans of that name, with * and ?. Else what is marked as one, or served from outside.",
+)
+@click.option(
+    "--cell", metavar="PATTERN", help="Of a run: this cell first, with * and ?. Else the first of its plan."
+)
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Findings to show.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on stdout (docs/reference/hunt.schema.json)."
+)
+@click.option("--open", "open_page", is_flag=True, help="Show the page.")
+def command(
+    sources: tuple[str, ...],
+    after: str | None,
+    jobs: str | None,
+    cell: str | None,
+    top: int,
+    as_json: bool,
+    open_page: bool,
+) -> int:
+    """Rank what the time of the jobs in a trace went to: locks and who held them, pools, repeated calls, the GIL.
+
+    The hardware has the first word (`contend trace --sample` records what it did). A finding says which part of the
+    jobs' time it explains, who held whom up, where to see that, and the `contend whatif` that says what mending it would
+    bring. hunt.html, in the trace or run, has the blame matrix, the graph of waits, and every job's time.
+
+    A run's traced trials are put together by cell; the other cells stand beside the first one. Several traces are put
+    together too.
+
+    \b
+    Examples:
+      contend hunt slow
+      contend hunt slow --job 'POST /servers'
+      contend hunt before --vs after --open
+      contend hunt runs/storm-lab-20260102-101500 --json
+    """
+    from contend.contention.hunt import batch_of, hunt
+    from contend.contention.hunting.sources import Group, groups, ordered
+    from contend.report.hunt_page import no_page, write_page
+
+    found = groups(sources)
+    if len(found) > 1 and all(len(group.traces) == 1 for group in found):
+        found = [Group(f"{sources[0]} and {len(found) - 1} more", tuple(g.traces[0] for g in found))]
+    found = ordered(found, cell)
+    beside = [*found[1:], *(groups([after]) if after else ())]
+    batch = batch_of(found[0].name, found[0].traces, jobs)
+    others = [batch_of(group.name, group.traces, jobs) for group in beside]
+    told = hunt(batch, others, top=top)
+    page, why = write_page(told, Path(sources[0]))
+    if as_json:
+        json.dump(told.to_json(), sys.stdout, allow_nan=False)
+        print()
+    else:
+        from rich.console import Console
+
+        from contend.report.hunt_terminal import print_hunt
+
+        print_hunt(told, Console(highlight=False, soft_wrap=True))
+        if page is not None:
+            from contend.cli.common import shown
+
+            print(f"page: {shown(page)}")
+    if page is None and open_page:
+        raise no_page(why)
+    if page is None:
+        print(f"note: no page: {why}", file=sys.stderr)
+    elif open_page:
+        click.launch(str(page))
+    return 0

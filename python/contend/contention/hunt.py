@@ -1,0 +1,200 @@
+"""`hunt`: where the time of a batch of jobs went, and what would be worth changing, ranked."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contend.advice.finding import Finding
+from contend.contention.alibi.verdict import Alibi
+from contend.contention.hunting import calls, interpreter, locks, pools
+from contend.contention.hunting.charges import Charges
+from contend.contention.hunting.rows import Tables, read
+from contend.contention.hunting.rules import Candidate, Rule
+from contend.contention.hunting.together import together
+from contend.stats.estimate import Estimate
+from contend.stats.quantiles import t_quantile
+from contend.units import NS_PER_S
+
+SCHEMA_VERSION = 1
+LEAST_SHARE = 0.03
+"""Of the jobs' time: less is not worth a finding. What two busy threads wait for each other by chance is below."""
+LEVEL = 0.95
+
+RULES: tuple[Rule, ...] = (locks.locks, pools.pools, calls.calls, interpreter.interpreter)
+# Of equal rank first what is named by its cause.
+_ORDER = (
+    "lock-across-call",
+    "lock",
+    "pool-fixed",
+    "pool-small",
+    "no-op-call",
+    "n+1",
+    "chatty",
+    "repeated-call",
+)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One or several traces of one thing: those of one cell, or one that was named."""
+
+    name: str
+    traces: tuple[Tables, ...]
+    whole: Tables
+    alibi: Alibi | None
+    no_alibi: str
+    """Why there is none, and how to get one."""
+
+    @property
+    def jobs(self) -> dict[str, Any]:
+        whole = self.whole
+        return {
+            "n": len(whole.jobs),
+            "median_ns": whole.median_ns,
+            "p90_ns": whole.p90_ns,
+            "makespan_ns": whole.makespan_ns,
+        }
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """The answer. `findings` are ranked; `hidden` were below `least_share`; `looked_at` is what was."""
+
+    batch: Batch
+    findings: tuple[Finding, ...]
+    hidden: int
+    least_share: float
+    looked_at: tuple[str, ...]
+    others: tuple[Batch, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """One document; times are integers of ns."""
+        whole = self.batch.whole
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "source": self.batch.name,
+            "traces": len(self.batch.traces),
+            "chosen": whole.chosen,
+            "alibi": self.batch.alibi.to_json() if self.batch.alibi else None,
+            "no_alibi": self.batch.no_alibi,
+            "jobs": self.batch.jobs,
+            "findings": [finding.to_json() for finding in self.findings],
+            "hidden": self.hidden,
+            "least_share": self.least_share,
+            "looked_at": list(self.looked_at),
+            "time": [
+                {"kind": kind, "resource": resource, "ns": ns}
+                for (kind, resource), ns in sorted(
+                    Charges(whole).waited.items(), key=lambda item: (-item[1], item[0])
+                )
+            ],
+            "blame": [
+                {**row._asdict(), "lock": whole.lock_names.get(row.lock, "")}
+                for row in sorted(whole.blame, key=lambda row: (-row.ns, row.lock, row.victim, row.culprit))
+            ],
+            "others": [{"source": other.name, "traces": len(other.traces), "jobs": other.jobs} for other in self.others],
+            "notes": list(whole.notes),
+        }  # fmt: skip
+
+
+def hunt(batch: Batch, others: Sequence[Batch] = (), *, top: int | None = None) -> Hunt:
+    """Findings on `batch`, ranked by the jobs' time that they explain; `others` are shown beside it."""
+    charges = Charges(batch.whole)
+    ranked = sorted(
+        (candidate for rule in RULES for candidate in rule(charges)),
+        key=lambda c: (-c.ns, _ORDER.index(c.kind) if c.kind in _ORDER else len(_ORDER), c.resource),
+    )
+    total = max(batch.whole.total_ns, 1)
+    shown = [candidate for candidate in ranked if candidate.ns >= LEAST_SHARE * total]
+    each = [_by_resource(trace) for trace in batch.traces]
+    findings = tuple(
+        _finding(number, candidate, batch, each) for number, candidate in enumerate(shown[:top], start=1)
+    )
+    return Hunt(
+        batch, findings, len(ranked) - len(findings), LEAST_SHARE, tuple(_looked(charges)), tuple(others)
+    )
+
+
+def _by_resource(trace: Tables) -> Mapping[tuple[str, str], int]:
+    charges = Charges(trace)
+    return {(c.kind, c.resource): c.ns for rule in RULES for c in rule(charges)}
+
+
+def _finding(
+    number: int, candidate: Candidate, batch: Batch, each: Sequence[Mapping[tuple[str, str], int]]
+) -> Finding:
+    whole = batch.whole
+    key = candidate.kind, candidate.resource
+    edits = f"contend whatif {shlex.quote(whole.source)} {candidate.edits}" if candidate.edits else ""
+    return Finding(
+        id=f"hunt-{number}-{candidate.kind}",
+        kind=candidate.kind,
+        subject="jobs",
+        resource=candidate.resource,
+        sentence=candidate.sentence,
+        share=round(min(1.0, candidate.ns / max(whole.total_ns, 1)), 4),
+        estimate=_estimate([found.get(key, 0) / NS_PER_S for found in each]),
+        evidence=candidate.evidence,
+        advice=candidate.advice,
+        verify=edits,
+    )
+
+
+def _estimate(seconds: Sequence[float]) -> Estimate:
+    """Of one batch, from several of them. Jobs of one batch share its queues: of one trace there is no interval."""
+    n, mean = len(seconds), statistics.fmean(seconds)
+    method = "time of the jobs in sum; mean over traces"
+    if n < 2:
+        return Estimate(mean, -math.inf, math.inf, "s", n, LEVEL, method, "too few")
+    half = t_quantile((1 + LEVEL) / 2, n - 1) * statistics.stdev(seconds) / math.sqrt(n)
+    return Estimate(
+        mean, max(0.0, mean - half), mean + half, "s", n, LEVEL, f"{method}, Student's t", "level"
+    )
+
+
+def _looked(charges: Charges) -> Iterator[str]:
+    """What was on record to be looked at."""
+    tables = charges.tables
+    yield _many(len(tables.jobs), "job")
+    yield f"{_many(len(charges.locks), 'lock')}, {_many(sum(k.waits for k in charges.locks.values()), 'wait')}"
+    yield _many(len(tables.pools), "pool")
+    digests = sum(call.digests for call in tables.calls)
+    made = sum(call.calls for call in tables.calls)
+    known = "" if not made or digests else ", no arguments to compare (--no-digests)"
+    yield f"{_many(made, 'call')} that leave the process{known}"
+    yield "the interpreter's lock, garbage collections, event loops"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def batch_of(name: str, sources: Sequence[Path], jobs: str | None) -> Batch:
+    """Traces of one thing. Raises BadInput, HostFailed."""
+    traces = tuple(read(source, jobs) for source in sources)
+    alibi, why = alibi_beside(sources, traces)
+    return Batch(name, traces, together(traces), alibi, why)
+
+
+def alibi_beside(sources: Sequence[Path], traces: Sequence[Tables]) -> tuple[Alibi | None, str]:
+    """Of the hardware while the jobs ran, from the recording beside the first trace that has one; or why there is none."""
+    from contend.report.trace_export import sample_of
+
+    for source, trace in zip(sources, traces, strict=True):
+        for run in sample_of(source):
+            from contend.contention.alibi.judge import judge
+            from contend.contention.alibi.recording import Recording
+
+            period = (
+                (min(job.begin_ns for job in trace.jobs), max(job.end_ns for job in trace.jobs))
+                if trace.jobs
+                else (None, None)
+            )
+            return judge(Recording.of_run(run), *period), ""
+    return None, "no recording of the host beside the trace: `contend trace --sample` makes one"

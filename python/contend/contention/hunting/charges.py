@@ -1,0 +1,148 @@
+"""Whom the waits of the jobs are charged to.
+
+A job's time on its critical path is that of code, or of waiting: for a lock, a pool's worker, a reply, a CPU. What was
+waited for at a lock is handed on to what its holders waited for meanwhile: another lock, or a worker of the pool behind
+the call that the lock was held across. What is left is the lock's own: the time that a fix of the lock takes away and a
+fix of what is behind it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from contend.contention.hunting.rows import BATCH, Lock, Pool, Tables
+
+Resource = tuple[str, str]
+"""Kind and name: ("lock", "compute_resources")."""
+
+RUNS = ("running", "suspended", "cpu")
+NOT_HELD = ("condition", "queue", "interpreter")
+_DEEPEST = 8  # locks whose holders wait for locks
+_CALL, _SERVE = "rpc call ", "rpc serve "
+
+
+class Did(NamedTuple):
+    """What holders of a lock did while it was waited for: `doing` as in the table blame; share of all that was waited."""
+
+    doing: str
+    culprit: str
+    ns: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Charges:
+    """Of one batch of jobs; times are sums over its jobs, ns."""
+
+    tables: Tables
+
+    @cached_property
+    def waited(self) -> Mapping[Resource, int]:
+        """By what the jobs waited for, before anything is handed on."""
+        found: dict[Resource, int] = {}
+        for row in self.tables.time:
+            # Of time that ran it is of no matter what led there.
+            key = (row.kind, row.part if row.kind in RUNS else row.resource)
+            found[key] = found.get(key, 0) + row.ns
+        if not found:  # no jobs are on record: what anybody waited for
+            found |= {("lock", lock.name): lock.wait_ns for lock in self.locks.values()}
+            found |= {("pool", pool.name): pool.queued_ns for pool in self.pools.values()}
+        return found
+
+    @cached_property
+    def locks(self) -> Mapping[str, Lock]:
+        """By name, those that somebody can hold; of several of one name the one that was waited for longest."""
+        ranked = sorted(self.tables.locks, key=lambda lock: lock.wait_ns)
+        return {lock.name: lock for lock in ranked if lock.kind not in NOT_HELD}
+
+    @cached_property
+    def meanwhile(self) -> Mapping[str, tuple[Did, ...]]:
+        """By lock: what its holders did while it was waited for, most first."""
+        sums: dict[str, dict[tuple[str, str], int]] = {}
+        for row in self.tables.blame:
+            of = sums.setdefault(self.tables.lock_names.get(row.lock, ""), {})
+            of[row.doing, row.culprit] = of.get((row.doing, row.culprit), 0) + row.ns
+        return {
+            name: tuple(
+                Did(*key, ns, ns / max(sum(of.values()), 1))
+                for key, ns in sorted(of.items(), key=lambda item: (-item[1], item[0]))
+            )
+            for name, of in sums.items()
+        }
+
+    @cached_property
+    def pools(self) -> Mapping[str, Pool]:
+        """By name; of several of one name the one whose items waited longest."""
+        ranked = sorted(self.tables.pools, key=lambda pool: pool.queued_ns)
+        return {pool.name: pool for pool in ranked}
+
+    def behind(self, call: str) -> list[Pool]:
+        """Pools in whose queues items of what serves the call waited: those of the process that serves it."""
+        served = call.replace(_CALL, _SERVE, 1)
+        processes = {span.process for span in self.tables.spans if span.name == served != call}
+        return [pool for pool in self.pools.values() if pool.process in processes and pool.queued_ns]
+
+    def part_of_served(self, call: str) -> float:
+        """Of all that the processes serve which serve it, by time."""
+        served = call.replace(_CALL, _SERVE, 1)
+        processes = {span.process for span in self.tables.spans if span.name == served != call}
+        there = [s for s in self.tables.spans if s.process in processes and s.name.startswith(_SERVE)]
+        whole = sum(span.total_ns for span in there)
+        return sum(span.total_ns for span in there if span.name == served) / whole if whole else 0.0
+
+    @cached_property
+    def reached(self) -> Mapping[str, int]:
+        """By pool: what jobs waited for a worker of it, also while what they waited for waited there."""
+        found: dict[str, int] = {}
+        for row in self.tables.critical:
+            if row.job != BATCH and row.kind == "pool":
+                found[row.resource] = found.get(row.resource, 0) + row.ns
+        return found
+
+    @cached_property
+    def charged(self) -> Mapping[Resource, int]:
+        """By root: locks and pools with what was handed on to them, and without what they handed on."""
+        found: dict[Resource, float] = {}
+        for (kind, name), ns in self.waited.items():
+            if kind == "lock" and name in self.locks:
+                self._to_locks(name, ns, found, 0)
+            else:
+                found[kind, name] = found.get((kind, name), 0) + ns
+        for name, ns in self.reached.items():
+            self._to_pool(name, ns, found)
+        return {key: round(ns) for key, ns in found.items()}
+
+    def _to_locks(self, name: str, ns: float, found: dict[Resource, float], depth: int) -> None:
+        """Waits for a lock whose holders wait for another lock are that one's."""
+        own = ns
+        for did in self.meanwhile.get(name, ()) if depth < _DEEPEST else ():
+            if did.doing == "waiting" and did.culprit in self.locks and did.culprit != name:
+                self._to_locks(did.culprit, ns * did.share, found, depth + 1)
+                own -= ns * did.share
+        found["lock", name] = found.get(("lock", name), 0) + max(own, 0.0)
+
+    def _to_pool(self, name: str, ns: int, found: dict[Resource, float]) -> None:
+        """What is more than the jobs waited for a worker themselves comes from locks, by the calls these are held across."""
+        more = max(0.0, ns - found.get(("pool", name), 0))
+        from_lock = {
+            lock: min(
+                found.get(("lock", lock), 0.0),
+                self.waited.get(("lock", lock), 0)
+                * sum(d.share for d in did if d.doing == "remote" and self._is_behind(name, d.culprit)),
+            )
+            for lock, did in self.meanwhile.items()
+        }
+        whole = sum(from_lock.values())
+        more = min(more, whole)
+        if more <= 0:
+            return
+        for lock, ns_of in from_lock.items():
+            if ns_of:
+                found["lock", lock] -= more * ns_of / whole
+        found["pool", name] = found.get(("pool", name), 0) + more
+
+    def _is_behind(self, pool: str, call: str) -> bool:
+        return any(other.name == pool for other in self.behind(call))

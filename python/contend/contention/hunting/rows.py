@@ -1,0 +1,297 @@
+"""What the rules look at: the tables of a trace as rows. Times are ns; columns as in docs/reference/events.md."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from contend.contention import events
+
+BATCH = -1  # the job that stands for all of them in `critical`
+
+
+class Job(NamedTuple):
+    """One piece of work whose time as a whole counts."""
+
+    job: int
+    name: str
+    number: int
+    process: str
+    track: str
+    begin_ns: int
+    end_ns: int
+    how: str
+
+    @property
+    def ns(self) -> int:
+        return self.end_ns - self.begin_ns
+
+
+class Part(NamedTuple):
+    """Of a job: where its time went, on its own track (parts) or also where others worked for it (along)."""
+
+    job: int
+    kind: str
+    part: str
+    resource: str
+    ns: int
+
+
+class Critical(NamedTuple):
+    """Of a job, or of the batch: what lay on its critical path. Waits are followed: `resource` is the last that led there,
+    `through` the first."""
+
+    job: int
+    kind: str
+    part: str
+    resource: str
+    through: str
+    process: str
+    ns: int
+
+
+class Lock(NamedTuple):
+    lock: int
+    name: str
+    site: str
+    kind: str
+    instances: int
+    holds: int
+    hold_ns: int
+    max_hold_ns: int
+    waits: int
+    wait_ns: int
+    max_wait_ns: int
+
+
+class Blame(NamedTuple):
+    """What was waited for: `doing` is span, remote, waiting, track or nobody, `culprit` its name."""
+
+    lock: int
+    victim: str
+    doing: str
+    culprit: str
+    ns: int
+
+
+class Span(NamedTuple):
+    name: str
+    process: str
+    total_ns: int
+    self_ns: int
+    max_ns: int
+    remote: int
+
+
+class Pool(NamedTuple):
+    pool: int
+    process: str
+    name: str
+    workers: int
+    items: int
+    busy_ns: int
+    queued_ns: int
+    wasted_ns: int
+    policy: str
+
+
+class Call(NamedTuple):
+    """As `_native.ctrace_calls` has it."""
+
+    name: str
+    parent: str
+    calls: int
+    ns: int
+    max_ns: int
+    parents: int
+    most: int
+    digests: int
+    repeated: int
+    repeated_ns: int
+    seen: int
+    seen_ns: int
+    unchanged: int
+    unchanged_ns: int
+    runs: int
+    run_calls: int
+    run_ns: int
+    longest_run: int
+    sized: int
+    items: int
+    fixed_ns: float
+    each_ns: float
+
+
+class Held(NamedTuple):
+    lock: str
+    site: str
+    name: str
+    calls: int
+    ns: int
+    holds: int
+    most: int
+
+
+class Longest(NamedTuple):
+    wait: int
+    name: str
+    track: str
+    process: str
+    pid: int
+    begin_ns: int
+    ns: int
+
+
+class Interpreter(NamedTuple):
+    """Pauses for garbage collection, and what blocked a loop: its name, where it let go, how often, how long."""
+
+    kind: str
+    name: str
+    site: str
+    times: int
+    ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Of one trace."""
+
+    source: str
+    chosen: str = ""
+    """What the jobs are, in a sentence."""
+    jobs: Sequence[Job] = ()
+    parts: Sequence[Part] = ()
+    along: Sequence[Part] = ()
+    critical: Sequence[Critical] = ()
+    locks: Sequence[Lock] = ()
+    blame: Sequence[Blame] = ()
+    spans: Sequence[Span] = ()
+    pools: Sequence[Pool] = ()
+    calls: Sequence[Call] = ()
+    held: Sequence[Held] = ()
+    longest: Sequence[Longest] = ()
+    interpreter: Sequence[Interpreter] = ()
+    notes: Sequence[str] = ()
+    makespans: Sequence[int] = ()
+    """Of several traces that were put together; else empty."""
+
+    @cached_property
+    def total_ns(self) -> int:
+        """Of all jobs, each from its begin to its end."""
+        return sum(job.ns for job in self.jobs)
+
+    @cached_property
+    def durations(self) -> list[int]:
+        return sorted(job.ns for job in self.jobs)
+
+    @property
+    def median_ns(self) -> int:
+        return round(statistics.median(self.durations)) if self.durations else 0
+
+    @property
+    def p90_ns(self) -> int:
+        """By linear interpolation between the two nearest."""
+        if len(self.durations) < 2:
+            return self.median_ns
+        return round(statistics.quantiles(self.durations, n=10, method="inclusive")[-1])
+
+    @property
+    def makespan_ns(self) -> int:
+        """From the begin of the first to the end of the last; of several traces the median of theirs."""
+        if self.makespans:
+            return round(statistics.median(self.makespans))
+        if not self.jobs:
+            return 0
+        return max(job.end_ns for job in self.jobs) - min(job.begin_ns for job in self.jobs)
+
+    @cached_property
+    def lock_names(self) -> Mapping[int, str]:
+        return {lock.lock: lock.name for lock in self.locks}
+
+    @property
+    def time(self) -> Sequence[Part]:
+        """Where the jobs' time went, as far as it can be followed."""
+        return self.along or self.parts
+
+    def longest_of(self, name: str, *, wait: bool) -> Longest | None:
+        found = [row for row in self.longest if row.name == name and bool(row.wait) == wait]
+        return max(found, key=lambda row: row.ns, default=None)
+
+
+def read(source: Path, jobs: str | None) -> Tables:
+    """Of a trace file or a directory of them. `jobs`: a pattern of what counts as a job, None: as the trace tells.
+
+    Raises BadInput where there is no trace, HostFailed where a file cannot be read.
+    """
+    from contend import _native
+    from contend.contention import events
+    from contend.report.trace_summary import summarise
+
+    found = events.read(source, jobs=jobs)
+    processes = _processes([found.spans.to_pydict(), found.pools.to_pydict()])
+    calls = _native.ctrace_calls([str(source)])
+    summary = summarise(source)
+    of_gc = [
+        Interpreter("gc", f"generation {row.generation}", "", row.count, row.total_ns, row.max_ns)
+        for row in summary.collections
+    ]
+    blocked = [
+        Interpreter("blocked", row.name, row.site, row.count, row.total_ns, row.max_ns)
+        for row in summary.blocked
+    ]
+    return Tables(
+        source=str(source),
+        chosen=found.chosen,
+        jobs=_rows(Job, found.jobs),
+        parts=_rows(Part, found.parts),
+        along=_rows(Part, found.along),
+        critical=_rows(Critical, found.critical),
+        locks=_rows(Lock, found.locks),
+        blame=_rows(Blame, found.blame),
+        spans=_rows(Span, found.spans, processes),
+        pools=_rows(Pool, found.pools, processes),
+        calls=_native_rows(Call, calls["calls"]),
+        held=_native_rows(Held, calls["held"]),
+        longest=_native_rows(Longest, calls["longest"]),
+        interpreter=(*of_gc, *blocked),
+        notes=summary.notes,
+    )
+
+
+def _processes(tables: Sequence[Mapping[str, list[Any]]]) -> dict[tuple[str, int], str]:
+    """A name for each process: its own, with a number where several are called so. In another trace of the same program
+    they are called the same, as long as they start in the same order.
+
+    >>> _processes([{"process": ["a", "b", "b"], "pid": [1, 3, 2]}])
+    {('a', 1): 'a', ('b', 2): 'b #1', ('b', 3): 'b #2'}
+    """
+    known = sorted({key for table in tables for key in zip(table["process"], table["pid"], strict=True)})
+    by_name: dict[str, list[int]] = {}
+    for name, pid in known:
+        by_name.setdefault(name, []).append(pid)
+    return {
+        (name, pid): name if len(by_name[name]) == 1 else f"{name} #{by_name[name].index(pid) + 1}"
+        for name, pid in known
+    }
+
+
+def _rows(of: Any, table: events.Table, processes: Mapping[tuple[str, int], str] | None = None) -> list[Any]:
+    """Columns that the row does not know are left out."""
+    columns = table.to_pydict()
+    if processes is not None:
+        keys = zip(columns["process"], columns["pid"], strict=True)
+        columns["process"] = [processes[key] for key in keys]
+    return [of(*row) for row in zip(*(columns[name] for name in of._fields), strict=True)]
+
+
+def _native_rows(of: Any, columns: Mapping[str, Any]) -> list[Any]:
+    from contend.report.trace_export import columns_of
+
+    lists = columns_of(columns)
+    return [of(*row) for row in zip(*(lists[name] for name in of._fields), strict=True)]

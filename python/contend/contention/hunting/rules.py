@@ -1,0 +1,83 @@
+"""What all rules share: a candidate, its evidence, and where to see it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from contend.advice.finding import Evidence
+from contend.contention.hunting.charges import Charges
+from contend.contention.hunting.rows import Longest
+from contend.units import NS_PER_S, format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What may become a finding. `ns`: time of the jobs, in sum, that it explains; by it they are ranked."""
+
+    kind: str
+    resource: str
+    ns: int
+    sentence: str
+    evidence: tuple[Evidence, ...]
+    advice: str
+    edits: str  # of `contend whatif`, "" where none is there
+
+
+Rule = Callable[[Charges], Sequence[Candidate]]
+
+
+def seconds(what: str, ns: float, where: str) -> Evidence:
+    return Evidence(what, round(ns / NS_PER_S, 6), "s", where)
+
+
+def count(what: str, number: float, unit: str, where: str) -> Evidence:
+    return Evidence(what, number, unit, where)
+
+
+def sql(source: str, query: str) -> str:
+    """How to see rows of a table again."""
+    return f"contend sql {shlex.quote(source)} {shlex.quote(query)}"
+
+
+def text(value: str) -> str:
+    """As a string of SQL.
+
+    >>> text("it's")
+    "'it''s'"
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
+def slice_at(source: str, found: Longest, name: str) -> str:
+    """One slice of the exported trace: its name, when and where, and how trace_processor finds it."""
+    query = f"select * from slice where ts = {found.begin_ns} and name = {text(name)}"
+    return (
+        f"contend export {shlex.quote(source)} --to perfetto: slice '{name}' of {format_duration(found.ns)} at"
+        f" {found.begin_ns} ns on '{found.track}' of {found.process} ({found.pid}); {query}"
+    )
+
+
+def of_time(part: float) -> str:
+    """
+    >>> of_time(0.613), of_time(0.004)
+    ('61 %', '0.4 %')
+    """
+    return f"{100 * part:.0f} %" if part >= 0.01 or part == 0 else f"{100 * part:.1g} %"
+
+
+def times(number: float) -> str:
+    """
+    >>> times(6), times(2.5), times(1234)
+    ('6', '2.5', '1,234')
+    """
+    return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,72 @@
+"""Which traces are meant: trace files and directories, and runs whose trials were traced."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from contend.errors import BadInput
+from contend.report.trace_export import is_trace
+
+TRACES = "traces"  # in a run: a directory of traces for each trial
+
+
+class Group(NamedTuple):
+    """Traces of one thing: the trials of a cell, or a trace that was named."""
+
+    name: str
+    traces: tuple[Path, ...]
+
+
+def groups(sources: Sequence[str]) -> list[Group]:
+    """Of each source, in their order; a run gives one a cell, in the order of its plan. Raises BadInput."""
+    found: list[Group] = []
+    for source in sources:
+        path = Path(source)
+        if is_trace(path):
+            found.append(Group(source, (path,)))
+        else:
+            found += _of_run(source)
+    return found
+
+
+def _of_run(source: str) -> list[Group]:
+    from contend.store import RunDirectory
+
+    if not Path(source).exists():
+        raise BadInput(
+            f"there is no '{source}'",
+            hint="contend list runs; contend trace -o TRACE -- COMMAND makes a trace",
+        )
+    try:
+        run = RunDirectory.open(source, samples=True)
+    except BadInput as error:
+        raise BadInput(
+            f"'{source}' is neither a trace nor a run",
+            hint="a directory that holds .ctrace files, or a run's",
+        ) from error
+    cells: dict[str, list[Path]] = {}
+    rows = run.rows() if (run.path / "trials.ndjson").exists() else []
+    for row in rows:
+        place = run.path / str(row.get("trace") or f"{TRACES}/{row.get('trial', '')}")
+        if row.get("status") == "ok" and row.get("phase") == "counted" and is_trace(place):
+            cells.setdefault(str(row.get("cell", "")), []).append(place)
+    if not cells:
+        raise BadInput(
+            f"no trial of '{source}' was traced",
+            hint="`trace: true` in its scenario, or contend trace -- COMMAND",
+        )
+    return [Group(f"{source}: {cell}", tuple(places)) for cell, places in cells.items()]
+
+
+def ordered(found: Sequence[Group], cell: str | None) -> list[Group]:
+    """With the cells that match first. Raises BadInput where none does."""
+    if cell is None:
+        return list(found)
+    first = [group for group in found if fnmatch.fnmatchcase(group.name.partition(": ")[2], cell)]
+    if not first:
+        names = ", ".join(group.name.partition(": ")[2] or group.name for group in found)
+        raise BadInput(f"no cell is called '{cell}'", hint=f"there are: {names}")
+    return [*first, *(group for group in found if group not in first)]

@@ -1,0 +1,100 @@
+"""A hunt on the terminal: the hardware first, then the findings, then how to see more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from contend.contention.alibi.words import short
+from contend.contention.hunt import Batch, Hunt
+from contend.contention.hunting.rules import of_time
+from contend.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from contend.advice.finding import Finding
+
+EVIDENCE = 6  # of a finding; more are in the JSON and on the page
+
+
+def print_hunt(hunt: Hunt, console: Console) -> None:
+    """Everything that fits a terminal; nothing hangs on colour."""
+    batch = hunt.batch
+    console.print(_text(batch.name, "bold"))
+    console.print(_text(f"  {batch.whole.chosen}"))
+    console.print(_text(f"  {jobs_line(batch)}"))
+    console.print(_text(f"  Hardware: {alibi_line(batch)}"))
+    for other in hunt.others:
+        console.print(_text(f"beside it: {other.name}", "bold"))
+        console.print(_text(f"  {jobs_line(other)}{against(batch, other)}"))
+        console.print(_text(f"  Hardware: {alibi_line(other)}"))
+    console.print()
+    if not hunt.findings:
+        console.print(_text(nothing(hunt)))
+    for number, finding in enumerate(hunt.findings, start=1):
+        _print(number, finding, console)
+    if hunt.findings and hunt.hidden:
+        console.print(_text(hidden(hunt), "dim"))
+    for note in batch.whole.notes:
+        console.print(_text(f"note: {note}", "yellow"))
+
+
+def jobs_line(batch: Batch) -> str:
+    """The times of the jobs in a line."""
+    whole = batch.whole
+    if not whole.jobs:
+        return "no jobs on record: everything is counted, whoever waited (--job PATTERN says what a job is)"
+    many = f"{len(batch.traces)} traces, " if len(batch.traces) > 1 else ""
+    return (
+        f"{many}median {format_duration(whole.median_ns)}, p90 {format_duration(whole.p90_ns)},"
+        f" makespan {format_duration(whole.makespan_ns)}"
+    )
+
+
+def alibi_line(batch: Batch) -> str:
+    """The verdict on the hardware, or why there is none."""
+    if batch.alibi is None:
+        return f"not known: {batch.no_alibi}"
+    return f"{short(batch.alibi)}. {batch.alibi.text}"
+
+
+def against(batch: Batch, other: Batch) -> str:
+    """How much longer or shorter its jobs took, by the median."""
+    before, after = batch.whole.median_ns, other.whole.median_ns
+    return f" ({100 * (after / before - 1):+.0f} % of the median)" if before and after else ""
+
+
+def nothing(hunt: Hunt) -> str:
+    """That there is no finding, and what was looked at."""
+    return f"Nothing found. Looked at: {'; '.join(hunt.looked_at)}. {hidden(hunt)}".strip()
+
+
+def hidden(hunt: Hunt) -> str:
+    """How many were too small to be shown, or too many."""
+    if not hunt.hidden:
+        return ""
+    many = f"{hunt.hidden:,} more {'is' if hunt.hidden == 1 else 'are'} not shown"
+    return f"{many}: below {of_time(hunt.least_share)} of the jobs' time each, or beyond --top."
+
+
+def _print(number: int, finding: Finding, console: Console) -> None:
+    share = f"{of_time(finding.share)} of the jobs' time" if finding.share is not None else ""
+    console.print(_text(f"{number:>2} {finding.kind} {finding.resource}   {share}", "bold"))
+    console.print(_text(f"   {finding.sentence}"))
+    for row in finding.evidence[:EVIDENCE]:
+        value = (
+            f"{row.value:.4g} {row.unit}".strip() if row.unit != "of the time waited" else of_time(row.value)
+        )
+        console.print(_text(f"     {row.what}: {value}", "dim"))
+    console.print(_text(f"   → {finding.advice}"))
+    if finding.verify:
+        console.print(_text(f"     {finding.verify}", "cyan"))
+    console.print()
+
+
+def _text(text: str, style: str = "") -> Text:
+    """On one line, whatever a program calls its locks."""
+    from rich.text import Text
+
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text), style=style)

@@ -1,0 +1,220 @@
+"""What a hunt makes of tables whose story is known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import jsonschema
+import pytest
+
+from contend.advice.finding import Finding
+from contend.contention.hunt import Batch, Hunt, hunt
+from contend.contention.hunting.charges import Charges
+from contend.contention.hunting.rows import Blame, Critical, Interpreter, Pool, Tables
+from contend.contention.hunting.together import together
+from contend.report.hunt_schema import hunt_schema
+from support.made_hunts import CALL, MS, across_a_call, batch, behind_a_pool, call, lock
+
+
+def found(*traces: Tables) -> Hunt:
+    return hunt(Batch("made", traces, together(traces), None, "not recorded"))
+
+
+def first(tables: Tables) -> Finding:
+    return found(tables).findings[0]
+
+
+def ranked(tables: Tables) -> list[tuple[str, str]]:
+    return [(finding.kind, finding.resource) for finding in found(tables).findings]
+
+
+def test_a_lock_held_across_a_call_is_named_with_the_call_and_what_to_do() -> None:
+    finding = first(across_a_call())
+    assert (finding.kind, finding.resource, finding.share) == ("lock-across-call", "db", 0.5)
+    assert "waited 500 ms for lock db (50 % of their time)" in finding.sentence
+    assert f"{CALL} 90 %" in finding.sentence and "account 10 %" in finding.sentence
+    assert finding.advice == f"Let db go before calling {CALL}, or send its 2 calls as one."
+    assert finding.verify == "contend whatif made --hold db=0.5"
+    told = {row.what: row for row in finding.evidence}
+    assert told[f"holders in {CALL}"].value == 0.9 and told["waited by jobs"].value == 0.5
+    place = told["longest wait"].where
+    assert "ts = 1020000000 and name = 'wait db'" in place and "'client-3' of compute (77)" in place
+    assert (finding.estimate.value, finding.estimate.verdict, finding.estimate.n) == (0.5, "too few", 1)
+
+
+def test_the_lock_that_more_was_waited_for_comes_first() -> None:
+    assert ranked(across_a_call())[:2] == [("lock-across-call", "db"), ("lock", "cache")]
+
+
+def test_what_holders_wait_for_at_a_pool_is_charged_to_the_pool() -> None:
+    """460 of the 600 ms that jobs waited were waits for a worker, 360 of them behind the lock."""
+    charges = Charges(behind_a_pool())
+    assert charges.charged["pool", "writers"] == 460 * MS
+    assert charges.charged["lock", "db"] == 140 * MS
+    assert sum(charges.charged.values()) == sum(charges.waited.values())
+    one, other = found(behind_a_pool()).findings[:2]
+    assert (one.kind, one.resource, one.verify) == (
+        "pool-fixed", "writers", "contend whatif made --global-queue writers",
+    )  # fmt: skip
+    assert "360 ms of it while they or others held a lock" in one.sentence
+    assert "75 % of the time that items waited, another of its workers was idle" in one.sentence
+    assert (other.kind, other.resource) == ("lock-across-call", "db"), "it is still held across the call"
+    assert "charged on to what the holders themselves waited for" in other.sentence
+
+
+@pytest.mark.parametrize(("policy", "wasted"), [("shared", 0), ("fixed", 30)])
+def test_a_pool_whose_workers_are_all_busy_is_too_small(policy: str, wasted: int) -> None:
+    finding = first(behind_a_pool(policy, wasted))
+    assert (finding.kind, finding.verify) == ("pool-small", "contend whatif made --workers writers=8")
+
+
+def test_a_lock_whose_holders_wait_for_another_lock_hands_its_waits_on() -> None:
+    tables = batch(
+        waits=[("lock", "outer", 400), ("lock", "inner", 20)],
+        locks=[lock(0, "outer", waited=400, held=90), lock(1, "inner", waited=420, held=400)],
+        blame=[
+            Blame(0, "f", "waiting", "inner", 300 * MS),
+            Blame(0, "f", "span", "g", 100 * MS),
+            Blame(1, "g", "span", "h", 420 * MS),
+        ],
+    )
+    assert Charges(tables).charged["lock", "inner"] == 320 * MS
+    assert ranked(tables) == [("lock", "inner"), ("lock", "outer")]
+    assert found(tables).findings[1].advice == "Look at inner first: holders of outer wait for it."
+
+
+def test_locks_that_wait_for_each_other_end() -> None:
+    tables = batch(
+        waits=[("lock", "a", 100)],
+        locks=[lock(0, "a", waited=100, held=90), lock(1, "b", waited=100, held=90)],
+        blame=[Blame(0, "f", "waiting", "b", 100 * MS), Blame(1, "f", "waiting", "a", 100 * MS)],
+    )
+    assert sum(Charges(tables).charged.values()) == sum(Charges(tables).waited.values())
+
+
+def test_a_lock_taken_many_times_by_each_job_is_to_be_taken_less_often() -> None:
+    tables = batch(waits=[("lock", "host", 400)], locks=[lock(0, "host", waited=400, held=390, holds=400)])
+    assert first(tables).advice.startswith("Each job takes it 40 times for 975 µs: take it less often")
+
+
+def in_calls(**told: int | float | str) -> Tables:
+    """Jobs that spend half of their time in that call."""
+    return batch(
+        waits=[("reply", str(told.get("name", CALL)), 500)],
+        followed=[("running", str(told.get("name", CALL)), 500)],
+        calls=[call(**{"ns": 500 * MS, **told})],
+    )
+
+
+def test_calls_with_the_same_arguments_by_one_piece_of_work_change_nothing() -> None:
+    finding = first(in_calls(repeated=4, seen=4, seen_ns=200 * MS, repeated_ns=200 * MS))
+    assert (finding.kind, finding.resource, finding.share) == ("no-op-call", CALL, 0.2)
+    assert f"4 of 10 calls {CALL} had arguments that were sent before, 4 of them" in finding.sentence
+
+
+def test_updates_of_no_row_change_nothing() -> None:
+    finding = first(in_calls(name="UPDATE t SET x = ?", unchanged=5, unchanged_ns=250 * MS))
+    assert (finding.kind, finding.share) == ("no-op-call", 0.25)
+    assert "5 of 10 calls UPDATE t SET x = ? changed no row" in finding.sentence
+
+
+def test_reads_with_the_same_arguments_are_to_be_kept() -> None:
+    finding = first(in_calls(name="SELECT * FROM t WHERE id = ?", seen=9, seen_ns=475 * MS))
+    assert (finding.kind, finding.advice.split()[0]) == ("repeated-call", "Keep")
+    assert finding.verify == "contend whatif made --remove 'SELECT * FROM t WHERE id = ?'"
+
+
+def test_without_digests_nothing_is_said_of_arguments() -> None:
+    hunted = found(in_calls(digests=0, seen=9, seen_ns=450 * MS))
+    assert not hunted.findings and "no arguments to compare" in " ".join(hunted.looked_at)
+
+
+def test_many_calls_in_a_row_could_be_one() -> None:
+    told = {"runs": 2, "run_calls": 10, "run_ns": 500 * MS, "longest_run": 5, "sized": 10, "items": 1}
+    finding = first(in_calls(fixed_ns=40.0 * MS, each_ns=10.0 * MS, **told))
+    assert (finding.kind, finding.share) == ("chatty", 0.32)  # 4 of 5 calls, 40 of their 50 ms
+    assert finding.verify == f"contend whatif made --coalesce '{CALL}=5'"
+    values = {row.what: row.value for row in finding.evidence}
+    assert values["a call costs of itself"] == 0.04 and values["and each item"] == 0.01
+    unsized = first(in_calls(**told))
+    assert unsized.share == 0.2 and "about 200 ms of 500 ms" in unsized.sentence
+    query = first(in_calls(name="SELECT * FROM t WHERE id = ?", **told))
+    assert (query.kind, query.advice) == ("n+1", "Ask for all of them at once.")
+
+
+def test_calls_under_a_lock_are_no_more_than_the_lock() -> None:
+    """Sent as one they would shorten the hold; what waits for it is the lock's, and its advice says so."""
+    told = {"runs": 5, "run_calls": 10, "run_ns": 100 * MS, "longest_run": 2}
+    tables = replace(
+        across_a_call(),
+        critical=[Critical(0, "reply", CALL, CALL, "", "compute", 600 * MS)],
+        calls=[call(**told, seen=5, seen_ns=50 * MS)],
+    )
+    assert ranked(tables) == [
+        ("lock-across-call", "db"), ("repeated-call", CALL), ("lock", "cache"),
+    ]  # fmt: skip
+    assert found(tables).findings[1].share == 0.275  # half of its own 100 ms, and of 450 behind the lock
+
+
+def test_the_interpreters_own() -> None:
+    tables = batch(
+        waits=[("gil", "", 300)],
+        locks=[lock(0, "GIL", waited=300, held=300, kind="interpreter")],
+        blame=[Blame(0, "f", "span", "sorts", 300 * MS)],
+        interpreter=[Interpreter("gc", "generation 2", "", 3, 40 * MS, 20 * MS)],
+    )
+    assert ranked(tables) == [("gil", "GIL")], "no pause was in a job"
+    assert "held meanwhile by sorts 100 %" in first(tables).sentence
+    blocked = batch(interpreter=[Interpreter("blocked", "compute", "app.py:9", 2, 50 * MS, 30 * MS)])
+    assert ranked(blocked) == [("blocked-loop", "compute")] and first(blocked).share == 0.5
+
+
+def test_nothing_found_says_what_was_looked_at() -> None:
+    quiet = batch(
+        waits=[("lock", "db", 20)],
+        locks=[lock(0, "db", waited=20, held=30)],
+        blame=[Blame(0, "f", "span", "g", 20 * MS)],
+        calls=[call()],
+    )
+    hunted = found(quiet)
+    assert not hunted.findings and hunted.hidden == 1
+    assert hunted.looked_at[:4] == (
+        "10 jobs",
+        "1 lock, 9 waits",
+        "0 pools",
+        "10 calls that leave the process",
+    )
+
+
+def test_without_jobs_everybodys_waits_count() -> None:
+    tables = replace(across_a_call(), jobs=(), parts=(), along=(), critical=())
+    assert ranked(tables)[0] == ("lock-across-call", "db")
+
+
+def test_traces_of_one_cell_are_put_together_and_give_an_interval() -> None:
+    one, other = across_a_call(), across_a_call()
+    less = replace(
+        other,
+        along=[part._replace(ns=400 * MS) if part.resource == "db" else part for part in other.along],
+    )
+    hunted = found(one, other, less)
+    finding = hunted.findings[0]
+    assert (len(hunted.batch.whole.jobs), hunted.batch.jobs["makespan_ns"]) == (30, 100 * MS)
+    assert finding.estimate.n == 3 and finding.estimate.verdict == "level"
+    assert finding.estimate.low < 1.4 / 3 < finding.estimate.high
+    assert finding.share == pytest.approx(1400 / 3000, abs=1e-4)
+    whole = hunted.batch.whole
+    assert [lock.waits for lock in whole.locks] == [27, 27] and whole.locks[0].instances == 1
+    assert sum(row.ns for row in whole.blame) == 3 * 550 * MS
+    pools = together([behind_a_pool(), behind_a_pool()]).pools
+    assert pools == [Pool(0, "conductor", "writers", 4, 40, 180 * MS, 800 * MS, 600 * MS, "fixed")]
+
+
+@pytest.mark.parametrize("tables", [across_a_call(), behind_a_pool(), batch()])
+def test_the_document_is_as_its_schema_says(tables: Tables) -> None:
+    beside = Batch("after", (tables,), tables, None, "not recorded")
+    document = hunt(Batch("made", (tables,), tables, None, "not recorded"), [beside]).to_json()
+    jsonschema.validate(json.loads(json.dumps(document, allow_nan=False)), hunt_schema())
+    times = document["time"]
+    assert sum(row["ns"] for row in times) == 10 * 100 * MS
