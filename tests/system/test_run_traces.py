@@ -77,6 +77,14 @@ def test_a_scenario_that_asks_for_traces_has_one_a_counted_trial(home: Home) -> 
     home.nothing_left()
 
 
+def test_a_hunt_in_a_run_knows_what_the_hardware_did(home: Home) -> None:
+    home("run", "jobs.yaml", "--set", "trace=true", "--set", "measure.blocks=1").fine()
+    told = home("hunt", str(home.the_run()), "--job", "service:job", "--cell", "one", "--json").fine().json()
+    assert told["jobs"]["n"] == 3
+    assert told["alibi"] is not None, told["no_alibi"]
+    assert told["findings"] and told["findings"][0]["resource"].endswith("LOCK")
+
+
 def test_patterns_of_the_scenario_count_before_the_workloads(home: Home) -> None:
     home("run", "jobs.yaml", "--set", "trace=service:other", "--set", "measure.blocks=1").fine()
     for trace in (home.the_run() / "traces").iterdir():

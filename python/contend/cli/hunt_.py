@@ -56,7 +56,7 @@ def command(
     from contend.report.hunt_page import no_page, write_page
 
     found = groups(sources)
-    if len(found) > 1 and all(len(group.traces) == 1 for group in found):
+    if 1 < len(found) == len(sources) and all(len(group.traces) == 1 for group in found):
         found = [Group(f"{sources[0]} and {len(found) - 1} more", tuple(g.traces[0] for g in found))]
     found = ordered(found, cell)
     beside = [*found[1:], *(groups([after]) if after else ())]

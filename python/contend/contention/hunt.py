@@ -16,6 +16,7 @@ from contend.contention.hunting import calls, interpreter, locks, pools
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Tables, read
 from contend.contention.hunting.rules import Candidate, Rule
+from contend.contention.hunting.sources import run_of
 from contend.contention.hunting.together import together
 from contend.stats.estimate import Estimate
 from contend.stats.quantiles import t_quantile
@@ -183,11 +184,13 @@ def batch_of(name: str, sources: Sequence[Path], jobs: str | None) -> Batch:
 
 
 def alibi_beside(sources: Sequence[Path], traces: Sequence[Tables]) -> tuple[Alibi | None, str]:
-    """Of the hardware while the jobs ran, from the recording beside the first trace that has one; or why there is none."""
+    """Of the hardware while the jobs ran, from the recording beside the first trace that has one, or from the run whose
+    trial it is of; or why there is none.
+    """
     from contend.report.trace_export import sample_of
 
     for source, trace in zip(sources, traces, strict=True):
-        for run in sample_of(source):
+        for run in (*sample_of(source), *run_of(source)):
             from contend.contention.alibi.judge import judge
             from contend.contention.alibi.recording import Recording
 

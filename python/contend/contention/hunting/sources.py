@@ -5,10 +5,13 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from contend.errors import BadInput
 from contend.report.trace_export import is_trace
+
+if TYPE_CHECKING:
+    from contend.store import RunDirectory
 
 TRACES = "traces"  # in a run: a directory of traces for each trial
 
@@ -30,6 +33,16 @@ def groups(sources: Sequence[str]) -> list[Group]:
         else:
             found += _of_run(source)
     return found
+
+
+def run_of(trace: Path) -> list[RunDirectory]:
+    """The run in which that is the trace of a trial; none otherwise."""
+    from contend.store import PLAN_FILE, RunDirectory
+
+    place = trace.resolve().parent
+    if place.name != TRACES or not (place.parent / PLAN_FILE).is_file():
+        return []
+    return [RunDirectory.open(str(place.parent))]
 
 
 def _of_run(source: str) -> list[Group]:
