@@ -88,7 +88,7 @@ def test_the_lock_across_the_call_comes_first_then_the_pool_and_what_says_nothin
     first, *others = told["findings"]
     assert (first["kind"], first["resource"]) == ("lock-across-call", "Tracker.lock")
     assert "rpc call update" in first["sentence"] and first["share"] > 0.4
-    assert first["verify"] == f"contend whatif {tmp_path / 't'} --hold Tracker.lock=0.5"
+    assert first["verify"] == f"contend whatif {tmp_path / 't'} --coalesce 'rpc call update=4'"
     assert any("select * from slice where ts = " in row["where"] for row in first["evidence"])
     again = next(finding for finding in others if finding["kind"] == "no-op-call")
     assert again["resource"] == "rpc call update" and again["share"] > 0.2

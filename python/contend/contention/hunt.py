@@ -51,6 +51,8 @@ class Batch:
     alibi: Alibi | None
     no_alibi: str
     """Why there is none, and how to get one."""
+    pattern: str | None = None
+    """Of the jobs, where one was given."""
 
     @property
     def jobs(self) -> dict[str, Any]:
@@ -132,7 +134,8 @@ def _finding(
 ) -> Finding:
     whole = batch.whole
     key = candidate.kind, candidate.resource
-    edits = f"contend whatif {shlex.quote(whole.source)} {candidate.edits}" if candidate.edits else ""
+    jobs = f" --job {shlex.quote(batch.pattern)}" if batch.pattern is not None else ""
+    edits = f"contend whatif {shlex.quote(whole.source)}{jobs} {candidate.edits}" if candidate.edits else ""
     return Finding(
         id=f"hunt-{number}-{candidate.kind}",
         kind=candidate.kind,
@@ -180,7 +183,7 @@ def batch_of(name: str, sources: Sequence[Path], jobs: str | None) -> Batch:
     """Traces of one thing. Raises BadInput, HostFailed."""
     traces = tuple(read(source, jobs) for source in sources)
     alibi, why = alibi_beside(sources, traces)
-    return Batch(name, traces, together(traces), alibi, why)
+    return Batch(name, traces, together(traces), alibi, why, jobs)
 
 
 def alibi_beside(sources: Sequence[Path], traces: Sequence[Tables]) -> tuple[Alibi | None, str]:

@@ -35,7 +35,7 @@ def test_a_lock_held_across_a_call_is_named_with_the_call_and_what_to_do() -> No
     assert "waited 500 ms for lock db (50 % of their time)" in finding.sentence
     assert f"{CALL} 90 %" in finding.sentence and "account 10 %" in finding.sentence
     assert finding.advice == f"Let db go before calling {CALL}, or send its 2 calls as one."
-    assert finding.verify == "contend whatif made --hold db=0.5"
+    assert finding.verify == f"contend whatif made --coalesce '{CALL}=2'"
     told = {row.what: row for row in finding.evidence}
     assert told[f"holders in {CALL}"].value == 0.9 and told["waited by jobs"].value == 0.5
     place = told["longest wait"].where
@@ -43,7 +43,15 @@ def test_a_lock_held_across_a_call_is_named_with_the_call_and_what_to_do() -> No
     assert (finding.estimate.value, finding.estimate.verdict, finding.estimate.n) == (0.5, "too few", 1)
 
 
+def test_with_one_call_in_a_hold_what_if_leaves_the_call_out_and_jobs_are_the_same() -> None:
+    tables = replace(across_a_call(), held=())
+    hunted = hunt(Batch("made", (tables,), tables, None, "not recorded", "GET *"))
+    assert hunted.findings[0].verify == f"contend whatif made --job 'GET *' --remove '{CALL}'"
+
+
 def test_the_lock_that_more_was_waited_for_comes_first() -> None:
+    other = found(across_a_call()).findings[1]
+    assert other.verify == "contend whatif made --hold cache=0.5"
     assert ranked(across_a_call())[:2] == [("lock-across-call", "db"), ("lock", "cache")]
 
 

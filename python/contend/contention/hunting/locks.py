@@ -60,8 +60,18 @@ def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
         sentence=sentence,
         evidence=tuple(_evidence(charges, lock, waited, did, held)),
         advice=_advice(lock, across, held, did, lock.holds / jobs),
-        edits=f"--hold {shlex.quote(f'{lock.name}=0.5')}",
+        edits=_edits(lock, across, held),
     )
+
+
+def _edits(lock: Lock, across: Did | None, held: Held | None) -> str:
+    """A hold that is scaled leaves the calls in it as long as they are: these are to be fewer, or gone."""
+    if across is None:
+        return f"--hold {shlex.quote(f'{lock.name}=0.5')}"
+    many = round(held.calls / held.holds) if held is not None and held.name == across.culprit else 1
+    if many > 1:
+        return f"--coalesce {shlex.quote(f'{across.culprit}={many}')}"
+    return f"--remove {shlex.quote(across.culprit)}"
 
 
 def _said(did: Did) -> str:
