@@ -43,14 +43,26 @@ def _blame() -> None:
         need(False, f"no blame here: {error.message}")
 
 
+def weigh(pid: int) -> None:
+    """With most weight, what else wants its CPU gets little; where sessions are autogroups (sched(7)), as a session."""
+    os.setpriority(os.PRIO_PROCESS, pid, -20)
+    autogroup = Path(f"/proc/{pid}/autogroup")
+    if autogroup.exists():
+        autogroup.write_text("-20")
+
+
 @contextmanager
 def running(*programs: str, cpu: int | None = None) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """On one CPU, and there before others of this host, when a CPU is named."""
     started = []
     try:
         for program in programs:
-            started.append(subprocess.Popen([sys.executable, "-c", program]))
+            started.append(
+                subprocess.Popen([sys.executable, "-c", program], start_new_session=cpu is not None)
+            )
             if cpu is not None:
                 os.sched_setaffinity(started[-1].pid, {cpu})
+                weigh(started[-1].pid)
         yield started
     finally:
         for process in started:
@@ -172,29 +184,25 @@ def test_the_command_accuses_with_exit_4_and_tells_machines_and_scrapers(contend
     with running(BURN, BURN, cpu=sorted(os.sched_getaffinity(0))[0]) as (victim, burner):
         asked = ["watch", str(victim.pid), "--by", "process", "--for", "3s", "-i", "200ms", "--alert", "20%"]
         said = contend(*asked, "--json", "--openmetrics", metrics, "-o", contend.path / "seen")
-        document = said.fine(4).json()
-        jsonschema.validate(document, watch_schema())
-        assert document["alert"]["verdict"] == "crossed"
-        [row] = document["resources"]["cpu"]["victims"]
-        charged = {c["name"].rpartition(":")[2]: c["wait_ns"] for c in row["culprits"]}
-        assert charged[str(burner.pid)] > 0.1 * row["wait_ns"]
-        assert f'victim="{row["name"]}"' in metrics.read_text(encoding="utf-8")
-        assert "<h1" in (contend.path / "seen/report.html").read_text(encoding="utf-8")
-        again = contend("report", "seen", "--json").fine().json()
-        assert again == document, "the rows say what was said"
-        query = (
-            f"select sum(wait_ns)::BIGINT ns from blame where resource = 'cpu' and victim = '{row['name']}'"
-        )
-        assert contend("sql", "seen", "--json", query).fine().json() == [{"ns": row["wait_ns"]}]
-        contend(*asked, "-o", contend.path / "seen").error(2, "not empty")
-        contend("export", "seen", "--to", "csv").fine()
-        assert (
-            (contend.path / "seen/export/blame.csv").read_text(encoding="utf-8").startswith("t_ns,resource,")
-        )
-        contend("export", "seen", "--to", "openmetrics").error(2, "watch")
-        contend("compare", "seen", "seen").error(2, "contend watch")
-        assert "--alert" in contend("list", "runs", "--runs", ".").fine().out
-        assert [p.name for p in contend.path.iterdir() if p.name.startswith(".watch.prom")] == []
+    document = said.fine(4).json()
+    jsonschema.validate(document, watch_schema())
+    assert document["alert"]["verdict"] == "crossed"
+    [row] = document["resources"]["cpu"]["victims"]
+    charged = {c["name"].rpartition(":")[2]: c["wait_ns"] for c in row["culprits"]}
+    assert charged[str(burner.pid)] > 0.1 * row["wait_ns"]
+    assert f'victim="{row["name"]}"' in metrics.read_text(encoding="utf-8")
+    assert "<h1" in (contend.path / "seen/report.html").read_text(encoding="utf-8")
+    again = contend("report", "seen", "--json").fine().json()
+    assert again == document, "the rows say what was said"
+    query = f"select sum(wait_ns)::BIGINT ns from blame where resource = 'cpu' and victim = '{row['name']}'"
+    assert contend("sql", "seen", "--json", query).fine().json() == [{"ns": row["wait_ns"]}]
+    contend("watch", str(os.getpid()), "-o", contend.path / "seen").error(2, "not empty")
+    contend("export", "seen", "--to", "csv").fine()
+    assert (contend.path / "seen/export/blame.csv").read_text(encoding="utf-8").startswith("t_ns,resource,")
+    contend("export", "seen", "--to", "openmetrics").error(2, "watch")
+    contend("compare", "seen", "seen").error(2, "contend watch")
+    assert "--alert" in contend("list", "runs", "--runs", ".").fine().out
+    assert [p.name for p in contend.path.iterdir() if p.name.startswith(".watch.prom")] == []
 
 
 def test_ctrl_c_ends_with_the_summary(tmp_path: Path) -> None:
