@@ -16,7 +16,7 @@ pub struct Pool {
     pub file: u32,
     /// Of its queue, else of its workers.
     pub name: String,
-    /// Tracks that served; where each item has a track of its own, how many there were at a time.
+    /// The most tracks at a time that served or waited for items; where each item has a track of its own, that served.
     pub workers: u64,
     /// Items served.
     pub items: u64,
@@ -84,15 +84,22 @@ pub fn pools(
         for &at in &items {
             pool_of[at as usize] = pools.len() as u32;
         }
-        let unnamed = by == site;
-        let by = trace.names.text(by);
-        // The queue of an executor is called by what it is in the library, one without a name by its place.
-        let own = queued && !by.ends_with("._work_queue") && !unnamed;
-        let name = if own { by.to_owned() } else { called };
-        let name = if queued { name } else { format!("{by} {name}") };
+        let name = name(trace.names.text(by), by == site, queued, &called);
         pools.push(pool(links, &items, &takers, file, name, &alive));
     }
     (pools, pool_of)
+}
+
+/// Workers are called by what they work at, or by themselves where that says less: the queue of an executor is called by
+/// what it is in the library, one that nothing is known of by its place.
+fn name(by: &str, unnamed: bool, queued: bool, called: &str) -> String {
+    let own = by.strip_suffix("._work_queue");
+    match queued {
+        false => format!("{by} {called}"),
+        true if called == "Thread" => own.unwrap_or(by).to_owned(),
+        true if unnamed || own.is_some() => called.to_owned(),
+        true => by.to_owned(),
+    }
 }
 
 /// A name without its last number: `worker-3` and `Thread-3 (work)` are `worker` and `Thread (work)`.
@@ -139,17 +146,18 @@ fn pool(
     }
     changes.sort_unstable_by_key(|change| change.0);
     let (mut now, mut before) = ([0i64; 3], 0);
-    let (mut wasted_ns, mut most_busy) = (0u64, 0);
+    let (mut wasted_ns, mut most_busy, mut most_alive) = (0u64, 0, 0);
     for (ns, change) in changes {
         let idle = (now[2] - now[1]).max(0);
         let both = now[0].min(idle).max(0) as u64;
         wasted_ns = wasted_ns.saturating_add(both.saturating_mul(ns.saturating_sub(before)));
         now.iter_mut().zip(change).for_each(|(sum, by)| *sum += by);
         most_busy = most_busy.max(now[1]);
+        most_alive = most_alive.max(now[2]);
         before = ns;
     }
     let each_its_own = getters.is_empty() && 2 * tracks.len() > items.len();
-    let workers = if each_its_own { most_busy.max(1) as u64 } else { tracks.len() as u64 };
+    let workers = if each_its_own { most_busy } else { most_alive }.max(1) as u64;
     if each_its_own {
         wasted_ns = 0; // tracks that were for one item are no idle workers
     }
@@ -177,6 +185,23 @@ mod tests {
         ] {
             assert_eq!(stem(name), expected);
         }
+    }
+
+    #[test]
+    fn a_pool_is_called_by_its_queue_unless_that_says_nothing() {
+        assert_eq!(name("tasks", false, true, "worker"), "tasks");
+        assert_eq!(name("a.py:7", true, true, "worker"), "worker");
+        assert_eq!(name("a.py:7", true, true, "Thread"), "a.py:7");
+        assert_eq!(name("ThreadPoolExecutor._work_queue", false, true, "builders"), "builders");
+        assert_eq!(name("ThreadPoolExecutor._work_queue", false, true, "Thread"), "ThreadPoolExecutor");
+        assert_eq!(name("rpc", false, false, "Thread (serve)"), "rpc Thread (serve)");
+    }
+
+    #[test]
+    fn workers_that_come_and_go_are_as_many_as_there_were_at_a_time() {
+        let links = [item(0, 10, 1, 10, 50), item(0, 60, 2, 60, 70), item(0, 65, 3, 65, 90)];
+        let alive = |track| [(0, 0), (5, 55), (58, 75), (60, 95)][track as usize];
+        assert_eq!(pool(&links, &[0, 1, 2], &[], 0, "p".into(), &alive).workers, 2);
     }
 
     fn item(queue: u32, put: u64, to: u32, got: u64, until: u64) -> Link {
