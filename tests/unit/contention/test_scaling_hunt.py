@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from contend.contention.alibi.verdict import Alibi
+from contend.contention.growth import by_size, growth
 from contend.contention.scaling import Key, measure, scale
 from contend.contention.scaling_findings import scaling_findings
 from contend.errors import BadInput
@@ -156,3 +159,48 @@ def test_the_document_has_it_all() -> None:
     assert told["law"]["makespan"]["held_out"]["jobs"] == 32
     assert set(told["breaks"]) == {"median", "p90", "makespan"}
     assert scaling_document(scale(storms()))["serial"] is None
+
+
+@dataclass(frozen=True)
+class Batch:
+    traces: list[SimpleNamespace]
+    alibi: Alibi | None = None
+
+
+def batch(jobs: int, verdict: str | None = "idle") -> Batch:
+    traces = [tables(jobs, seed) for seed in range(2)]
+    for trace in traces:
+        trace.source = f"traces/{jobs}"
+    alibi = None if verdict is None else Alibi(verdict, "", (), {}, (), (), 0, 1)
+    return Batch(traces, alibi)
+
+
+def test_batches_of_several_sizes_are_put_in_order() -> None:
+    traces = [trace for jobs in (4, 16, 4) for trace in batch(jobs).traces]
+    assert [[len(t.jobs) for t in of] for of in by_size(traces)] == [[16, 16], [4, 4, 4, 4]]
+    # Requests of a service, a few more or less.
+    assert [len(of) for of in by_size([*batch(16).traces, *batch(17).traces])] == [4]
+    assert by_size([]) == []
+
+
+def test_growth_goes_by_the_hardware_of_all_batches() -> None:
+    of = [batch(n) for n in (4, 8, 16, 32)]
+    told, why = growth(of)
+    assert told is not None and told.serial and not why
+    for other, alibi in ((batch(32, "cpu"), "cpu"), (batch(32, None), ""), (batch(32, "unknown"), "")):
+        told, _ = growth([*of[:3], other])
+        assert told is not None and told.alibi == alibi and not told.serial
+
+
+def test_growth_says_why_there_is_none() -> None:
+    assert growth([batch(8)]) == (None, "")
+    with pytest.raises(BadInput, match="all traces are of one size"):
+        growth([batch(8)], limit_ns=1)
+    steady = batch(8)
+    for trace in steady.traces:
+        for row in trace.jobs:
+            row.begin_ns, row.end_ns = row.job * MS, (row.job + 1) * MS
+    told, why = growth([steady, batch(32)])
+    assert told is None and "do not begin together" in why
+    with pytest.raises(BadInput, match="do not begin together"):
+        growth([steady, batch(32)], limit_ns=1)
