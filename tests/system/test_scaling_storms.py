@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema
 import pytest
+from click.testing import CliRunner
 
+from contend.cli.hunt_ import command
 from contend.contention.scaling import Key, Scaling, read, scale
 from contend.contention.scaling_findings import scaling_findings
+from contend.errors import BadInput
+from contend.report.hunt_schema import hunt_schema
 from support.toy_storm import MS, WORSENED, Truth, realtime, storm
 
 pytestmark = pytest.mark.system
@@ -16,7 +22,7 @@ SIZES = (4, 10, 20)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Truth], Scaling]:
+def storms(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Truth], list[Path]]:
     truths, directories = [], []
     fifo = realtime()
     for n in SIZES:
@@ -24,6 +30,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Truth], Scaling
             directory: Path = tmp_path_factory.mktemp(f"storm-{n}-{seed}")
             truths.append(storm(directory, WORSENED, jobs=n, seed=n + seed, realtime=fifo))
             directories.append(directory)
+    return truths, directories
+
+
+@pytest.fixture(scope="module")
+def made(storms: tuple[list[Truth], list[Path]]) -> tuple[list[Truth], Scaling]:
+    truths, directories = storms
     return truths, scale(read(directories), limit_ns=1000 * MS)
 
 
@@ -53,3 +65,20 @@ def test_the_lock_is_named_and_not_claimed_without_the_alibi(made: tuple[list[Tr
     grows = [finding for finding in rest if finding.kind == "growth"]
     assert grows[0].resource == "resource" and (grows[0].share or 0) > 0.5
     assert any(growth.key.name == "claim" and growth.share > 0.5 for growth in told.spans)
+
+
+def test_the_hunt_tells_it(storms: tuple[list[Truth], list[Path]]) -> None:
+    _, directories = storms
+    sources = [str(path) for path in directories]
+    done = CliRunner().invoke(command, [*sources, "--limit", "1s", "--json"], catch_exceptions=False)
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, hunt_schema())
+    assert document["growth"]["law"]["makespan"]["slope"]["low"] > 0 and document["growth"]["serial"] is None
+    assert document["jobs"]["n"] == 2 * SIZES[-1], "the largest storms lead"
+    law, limit, *_ = document["findings"]
+    assert law["kind"] == "growth" and law["resource"] == "resource" and limit["kind"] == "limit"
+    assert "What grows with the number of jobs" in (directories[0] / "hunt.html").read_text()
+    shown = CliRunner().invoke(command, sources, catch_exceptions=False).output
+    assert "What stretches" in shown and "lock resource" in shown
+    with pytest.raises(BadInput, match="all traces are of one size"):
+        CliRunner().invoke(command, [*sources[:2], "--limit", "1s"], catch_exceptions=False)

@@ -21,6 +21,11 @@ import click
 @click.option(
     "--cell", metavar="PATTERN", help="Of a run: this cell first, with * and ?. Else the first of its plan."
 )
+@click.option(
+    "--limit",
+    metavar="DURATION",
+    help="Of storms of several sizes: the number of jobs from which on they take longer.",
+)
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Findings to show.")
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout (docs/reference/hunt.schema.json)."
@@ -31,6 +36,7 @@ def command(
     after: str | None,
     jobs: str | None,
     cell: str | None,
+    limit: str | None,
     top: int,
     as_json: bool,
     open_page: bool,
@@ -42,27 +48,31 @@ def command(
     bring. hunt.html, in the trace or run, has the blame matrix, the graph of waits, and every job's time.
 
     A run's traced trials are put together by cell; the other cells stand beside the first one. Several traces are put
-    together too.
+    together too, those of as many jobs. Where sizes differ, it is told what stretches as jobs are added, what each
+    resource is asked for, what an extra job adds, and with --limit how many jobs are too many.
 
     \b
     Examples:
       contend hunt slow
       contend hunt slow --job 'POST /servers'
       contend hunt before --vs after --open
+      contend hunt storm-4 storm-8 storm-16 storm-32 --limit 30s
       contend hunt runs/storm-lab-20260102-101500 --json
     """
-    from contend.contention.hunt import batch_of, hunt
-    from contend.contention.hunting.sources import Group, groups, ordered
+    from contend.contention.growth import growth
+    from contend.contention.hunt import batch_of, by_jobs, hunt
+    from contend.contention.hunting.sources import groups, ordered
     from contend.report.hunt_page import no_page, write_page
+    from contend.units import parse_duration_ns
 
-    found = groups(sources)
+    limit_ns = parse_duration_ns(limit) if limit is not None else None
+    found = ordered(groups(sources), cell)
+    batches = [batch_of(group.name, group.traces, jobs) for group in found]
     if 1 < len(found) == len(sources) and all(len(group.traces) == 1 for group in found):
-        found = [Group(f"{sources[0]} and {len(found) - 1} more", tuple(g.traces[0] for g in found))]
-    found = ordered(found, cell)
-    beside = [*found[1:], *(groups([after]) if after else ())]
-    batch = batch_of(found[0].name, found[0].traces, jobs)
-    others = [batch_of(group.name, group.traces, jobs) for group in beside]
-    told = hunt(batch, others, top=top)
+        batches = by_jobs(batches)
+    grown, no_growth = growth(batches, limit_ns=limit_ns)
+    beside = [batch_of(group.name, group.traces, jobs) for group in (groups([after]) if after else ())]
+    told = hunt(batches[0], [*batches[1:], *beside], top=top, growth=grown, no_growth=no_growth)
     page, why = write_page(told, Path(sources[0]))
     if as_json:
         json.dump(told.to_json(), sys.stdout, allow_nan=False)

@@ -12,12 +12,15 @@ from typing import Any
 
 from contend.advice.finding import Finding
 from contend.contention.alibi.verdict import Alibi
+from contend.contention.growth import by_size
 from contend.contention.hunting import calls, interpreter, locks, pools
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Tables, read
 from contend.contention.hunting.rules import Candidate, Rule
 from contend.contention.hunting.sources import run_of
 from contend.contention.hunting.together import together
+from contend.contention.scaling import Scaling
+from contend.contention.scaling_findings import scaling_findings
 from contend.stats.estimate import Estimate
 from contend.stats.quantiles import t_quantile
 from contend.units import NS_PER_S
@@ -75,9 +78,15 @@ class Hunt:
     least_share: float
     looked_at: tuple[str, ...]
     others: tuple[Batch, ...] = ()
+    growth: Scaling | None = None
+    """Over batches of several sizes."""
+    no_growth: str = ""
+    """Why there is none although sizes differ."""
 
     def to_json(self) -> dict[str, Any]:
         """One document; times are integers of ns."""
+        from contend.report.scaling_json import scaling_document
+
         whole = self.batch.whole
         return {
             "schema_version": SCHEMA_VERSION,
@@ -102,12 +111,23 @@ class Hunt:
                 for row in sorted(whole.blame, key=lambda row: (-row.ns, row.lock, row.victim, row.culprit))
             ],
             "others": [{"source": other.name, "traces": len(other.traces), "jobs": other.jobs} for other in self.others],
-            "notes": list(whole.notes),
+            "growth": scaling_document(self.growth) if self.growth is not None else None,
+            "notes": [*whole.notes, *([self.no_growth] if self.no_growth else [])],
         }  # fmt: skip
 
 
-def hunt(batch: Batch, others: Sequence[Batch] = (), *, top: int | None = None) -> Hunt:
-    """Findings on `batch`, ranked by the jobs' time that they explain; `others` are shown beside it."""
+def hunt(
+    batch: Batch,
+    others: Sequence[Batch] = (),
+    *,
+    top: int | None = None,
+    growth: Scaling | None = None,
+    no_growth: str = "",
+) -> Hunt:
+    """Findings on `batch`, ranked by the jobs' time that they explain; `others` are shown beside it.
+
+    What grows with the number of jobs comes first, where it is known.
+    """
     charges = Charges(batch.whole)
     ranked = sorted(
         (candidate for rule in RULES for candidate in rule(charges)),
@@ -119,9 +139,11 @@ def hunt(batch: Batch, others: Sequence[Batch] = (), *, top: int | None = None) 
     findings = tuple(
         _finding(number, candidate, batch, each) for number, candidate in enumerate(shown[:top], start=1)
     )
-    return Hunt(
-        batch, findings, len(ranked) - len(findings), LEAST_SHARE, tuple(_looked(charges)), tuple(others)
-    )
+    hidden = len(ranked) - len(findings)
+    if growth is not None:
+        findings = (*scaling_findings(growth, parts=False), *findings)
+    looked = tuple(_looked(charges))
+    return Hunt(batch, findings, hidden, LEAST_SHARE, looked, tuple(others), growth, no_growth)
 
 
 def _by_resource(trace: Tables) -> Mapping[tuple[str, str], int]:
@@ -184,6 +206,21 @@ def batch_of(name: str, sources: Sequence[Path], jobs: str | None) -> Batch:
     traces = tuple(read(source, jobs) for source in sources)
     alibi, why = alibi_beside(sources, traces)
     return Batch(name, traces, together(traces), alibi, why, jobs)
+
+
+def by_jobs(batches: Sequence[Batch]) -> list[Batch]:
+    """Those of as many jobs as one, the most jobs first; all as one where their sizes are about the same."""
+    sizes = by_size([batch.whole for batch in batches])
+    return [_joined([b for b in batches if any(b.whole is whole for whole in of)]) for of in sizes]
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    traces = tuple(trace for batch in batches for trace in batch.traces)
+    known = next((batch for batch in batches if batch.alibi is not None), batches[0])
+    name = f"{batches[0].name} and {len(batches) - 1} more"
+    return Batch(name, traces, together(traces), known.alibi, known.no_alibi)
 
 
 def alibi_beside(sources: Sequence[Path], traces: Sequence[Tables]) -> tuple[Alibi | None, str]:

@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from contend.advice.finding import Evidence, Finding
 from contend.contention.scaling import Demand, Growth, Scaling
 from contend.stats.estimate import Estimate
-from contend.units import format_duration
+from contend.units import NS_PER_S, format_duration
 
 MOST = 5  # parts
 LEAST = 0.05  # of the growth: a smaller part is no finding
 _WHERE = "table parts, by number of jobs"
 
 
-def scaling_findings(of: Scaling) -> tuple[Finding, ...]:
+def scaling_findings(of: Scaling, *, parts: bool = True) -> tuple[Finding, ...]:
     """The law first, then the limit where one was asked for, then the parts of a job that grow, the largest first."""
+    if not parts:
+        return (_law(of), *_limit(of))
     growing = [growth for growth in of.parts if growth.share >= LEAST and growth.line.slope.low > 0]
     return (_law(of), *_limit(of), *(_grows(of, growth) for growth in growing[:MOST]))
 
@@ -36,6 +38,10 @@ def duration(of: Estimate) -> str:
     except ValueError:  # minutes and seconds
         return f"{value} [{format_duration(of.low)}, {format_duration(of.high)}]"
     return f"{value} [{of.low / scale:.3g}, {of.high / scale:.3g}]" if unit else value
+
+
+def _time(what: str, ns: float, where: str) -> Evidence:
+    return Evidence(what, ns / NS_PER_S, "s", where)
 
 
 def _sizes(of: Scaling) -> str:
@@ -75,15 +81,15 @@ def _law(of: Scaling) -> Finding:
             sentence += f" The median has {told}: jobs take turns, so that all end late."
     sentence += f" {_claim(of)}"
     evidence = [
-        Evidence("start-up: the median's line at N = 0", law.median.start.value, "ns", "batch law"),
+        _time("start-up: the median's line at N = 0", law.median.start.value, "batch law"),
         *(
-            Evidence(f"{name} per extra job", fitted.slope.value, "ns", "batch law")
+            _time(f"{name} per extra job", fitted.slope.value, "batch law")
             for name, fitted in law.lines.items()
         ),
     ]
     if check is not None:
-        what = f"error at N = {check.jobs}, held out, of the makespan"
-        evidence.append(Evidence(what, check.error, "ratio", "batch law without the largest N"))
+        what = f"error of the makespan at N = {check.jobs}, fitted without it"
+        evidence.append(Evidence(what, round(100 * check.error, 1), "%", "batch law without the largest N"))
     found = of.bottleneck
     return Finding(
         id="growth",
@@ -167,9 +173,9 @@ def _limit(of: Scaling) -> Sequence[Finding]:
                 sentence=sentence,
                 share=None,
                 estimate=told,
-                evidence=(Evidence("the limit", of.limit_ns, "ns", "--limit"),),
+                evidence=(_time("the limit", of.limit_ns, "--limit"),),
                 advice="Measure at that N before you rely on it: the interval is of one storm.",
-                verify=f"contend hunt {_traces(of)} --limit {of.limit_ns}ns",
+                verify=f"contend hunt {_traces(of)} --limit {of.limit_ns / NS_PER_S:g}s",
             )
         )
     return found
@@ -186,7 +192,7 @@ def _grows(of: Scaling, growth: Growth) -> Finding:
         f"{format_duration(max(now, 0))} at N = {largest}."
     )
     evidence = [
-        Evidence(f"{growth.key.words} per job at N = {n}", growth.line.value_at(n), "ns", _WHERE)
+        _time(f"{growth.key.words} per job at N = {n}", growth.line.value_at(n), _WHERE)
         for n in (smallest, largest)
     ]
     advice = "See what it does there: contend report, or a span around it."

@@ -15,6 +15,7 @@ from contend.report import html
 from contend.report.hunt_graph import NARROW, WIDE, edges, svg
 from contend.report.hunt_plots import hunt_plots
 from contend.report.hunt_terminal import against, alibi_line, hidden, jobs_line, nothing
+from contend.report.scaling_terminal import demand_rows
 from contend.report.theme import stylesheet
 from contend.units import format_duration
 
@@ -62,6 +63,7 @@ def render(hunt: Hunt) -> str:
         of_time=of_time,
         facts=_facts(hunt.batch),
         plots={plot.role: plot for plot in plots},
+        demands=demand_rows(hunt.growth) if hunt.growth is not None else None,
         headers=headers,
         rows=rows,
         edges=[

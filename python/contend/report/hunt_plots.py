@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contend.contention.hunt import Batch, Hunt
 from contend.contention.hunting.rows import BATCH, Tables
 from contend.report.plotkit import Plot, Spec, chart, row_axis, row_labels
+from contend.report.scaling_plots import scaling_plots
 from contend.report.theme import var
 from contend.units import format_duration
 
@@ -28,7 +29,8 @@ def hunt_plots(hunt: Hunt) -> list[Plot]:
     plots = [_jobs(hunt.batch, names), _critical(hunt.batch.whole, names)]
     if hunt.others:
         plots.append(_before_after(batches, names))
-    return [plot for plot in plots if plot is not None]
+    grown = scaling_plots(hunt.growth) if hunt.growth is not None else []
+    return [*grown, *(plot for plot in plots if plot is not None)]
 
 
 def part_name(kind: str, part: str, resource: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contend.contention.hunt import SCHEMA_VERSION
+from contend.report.scaling_json import scaling_schema
 from contend.report.schema import COUNT, DEFINITIONS, TEXT, TEXTS, Schema, alibi_schema, closed, many, ref
 
 _TIME: Schema = {**COUNT, "description": "ns"}
@@ -60,6 +61,7 @@ def hunt_schema() -> Schema:
                 )
             ),
             others=many(closed("Beside it: other cells, or --vs.", source=TEXT, traces=COUNT, jobs=jobs)),
+            growth={"anyOf": [scaling_schema(), {"type": "null"}]},
             notes=TEXTS,
         ),
         "$defs": {

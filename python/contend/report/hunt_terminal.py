@@ -36,6 +36,12 @@ def print_hunt(hunt: Hunt, console: Console) -> None:
         _print(number, finding, console)
     if hunt.findings and hunt.hidden:
         console.print(_text(hidden(hunt), "dim"))
+    if hunt.growth is not None:
+        from contend.report.scaling_terminal import print_scaling
+
+        print_scaling(hunt.growth, console)
+    if hunt.no_growth:
+        console.print(_text(f"note: {hunt.no_growth}", "yellow"))
     for note in batch.whole.notes:
         console.print(_text(f"note: {note}", "yellow"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from contend.contention.scaling import Growth, Scaling
+from contend.report.schema import COUNT, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
 from contend.stats.scaling import Line
 
 
@@ -33,6 +34,52 @@ def scaling_document(of: Scaling) -> dict[str, Any]:
         "breaks": {what: told.to_json() for what, told in of.breaks.items()},
         "warnings": list(of.law.warnings),
     }
+
+
+def scaling_schema() -> Schema:
+    """Of that key; `estimate` must be among the definitions."""
+    estimate = ref("estimate")
+    lines = ("median", "p90", "makespan")
+    held_out = closed(
+        "The line without its largest N, followed to it.",
+        jobs=COUNT,
+        predicted=estimate,
+        measured_ns=COUNT,
+        error={**NUMBER, "description": "predicted over measured, less 1"},
+        inside={"type": "boolean"},
+    )
+    line = closed("A line over N.", start=estimate, slope=estimate, held_out=maybe(held_out))
+    part = closed(
+        "How the time of a mean job grows.",
+        kind={**TEXT, "description": "as in time, or span"},
+        name=TEXT,
+        slope=estimate,
+        share={**NUMBER, "description": "of the growth of the whole"},
+    )
+    demand = closed(
+        "How long one job keeps a resource busy, at the largest N.",
+        kind={"enum": ["lock", "pool"]},
+        name=TEXT,
+        demand=estimate,
+        busy={**NUMBER, "description": "part of the makespan"},
+    )
+    storm = closed("One trace.", (), source=TEXT, jobs=COUNT, **{f"{name}_ns": COUNT for name in lines})
+    return closed(
+        "What grows with the number of jobs, from traces of several sizes (docs/concepts/scaling.md).",
+        storms=many(storm),
+        law=closed("The batch law.", (), **dict.fromkeys(lines, line)),
+        order={**estimate, "description": "slope of the median over that of the makespan"},
+        parts=many(part),
+        spans=many(part),
+        demands=many(demand),
+        serial=maybe(TEXT, "the resource that is a serial section, where that is proven"),
+        alibi=maybe(TEXT, "verdict on the hardware in all of them"),
+        limit_ns=maybe(COUNT),
+        breaks=closed(
+            "By what of the jobs: the N that breaks the limit.", lines, **dict.fromkeys(lines, estimate)
+        ),
+        warnings=TEXTS,
+    )
 
 
 def _line(line: Line) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _say(storm: Any, name: str) -> str:
 
 
 def _parts(of: Scaling) -> Plot:
-    shown = [growth for growth in of.parts if growth.line.slope.value > 0][:PARTS]
+    shown = sorted(of.parts, key=lambda g: -g.line.value_at(of.sizes[-1]))[:PARTS]
     names = [growth.key.words for growth in shown]
     colours = {**series_colours(names), _REST: var("alone")}
     end = 1.05 * of.sizes[-1]
@@ -119,7 +119,7 @@ def _parts(of: Scaling) -> Plot:
     )
     headers = ("part", "per extra job", "of the growth", f"N = {of.sizes[-1]} over N = {of.sizes[0]}")
     return Plot(
-        "scaling-parts", "scaling", "Where the time of a job goes", caption,
+        "scaling-parts", "scaling-parts", "Where the time of a job goes", caption,
         _chart([*layers, _dots(y)], points, end), colours, headers, table,
     )  # fmt: skip
 

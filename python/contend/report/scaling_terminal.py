@@ -23,6 +23,8 @@ def print_scaling(of: Scaling, console: Console) -> None:
     for table in (_law(of), _parts(of), _spans(of), _demands(of)):
         if table.row_count:
             console.print(table)
+    if told := held_out(of):
+        console.print(Text(told))
     for warning in of.law.warnings:
         console.print(Text(f"note: {warning}", style="yellow"))
 
@@ -47,17 +49,22 @@ def _name(text: str) -> str:
 
 def _law(of: Scaling) -> Table:
     sizes = ", ".join(str(n) for n in of.sizes)
-    columns = ("of the jobs", "start-up", "per extra job", "held out: predicted", "measured")
-    table = _table(f"Growth with the number of jobs (N = {sizes}; {len(of.storms)} storms)", *columns)
+    title = f"Growth with the number of jobs (N = {sizes}; {len(of.storms)} storms)"
+    table = _table(title, "of the jobs", "start-up", "per extra job")
     for name, line in of.law.lines.items():
-        check = line.check
-        told = (
-            (duration(check.predicted), f"{format_duration(check.measured)} at N = {check.jobs}")
-            if check
-            else ("", "")
-        )
-        table.add_row(name, duration(line.start), duration(line.slope), *told)
+        table.add_row(name, duration(line.start), duration(line.slope))
     return table
+
+
+def held_out(of: Scaling) -> str:
+    """What the law says of its own largest N, in a line; "" where it was not checked."""
+    check = of.law.makespan.check
+    if check is None:
+        return ""
+    return (
+        f"Fitted without N = {check.jobs}, the makespan there is {duration(check.predicted)}; measured "
+        f"{format_duration(check.measured)} ({100 * check.error:+.0f} %)."
+    )
 
 
 def _parts(of: Scaling) -> Table:
@@ -86,16 +93,24 @@ def _spans(of: Scaling) -> Table:
 
 
 def _demands(of: Scaling) -> Table:
-    columns = (
+    headers, rows = demand_rows(of)
+    table = _table("What one job asks of each resource", *headers)
+    for name, *cells in rows:
+        table.add_row(_name(name), *cells)
+    return table
+
+
+def demand_rows(of: Scaling) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headers, and a row for each resource."""
+    headers = (
         "resource",
         "busy per job (D)",
-        f"busy of the makespan at N = {of.sizes[-1]}",
-        "waited, of the growth",
+        f"busy at N = {of.sizes[-1]}",
+        "of the growth",
     )
-    table = _table("What one job asks of each resource", *columns)
+    rows: list[tuple[str, ...]] = []
     for demand in of.demands[:ROWS]:
-        waited = f"{100 * demand.waited.share:.0f} %" if demand.waited is not None else ""
-        table.add_row(
-            _name(" ".join(demand.key)), duration(demand.estimate), f"{100 * demand.busy:.0f} %", waited
-        )
-    return table
+        share = max(demand.waited.share, 0.0) if demand.waited is not None else 0.0
+        waited = f"{100 * share:.0f} %"
+        rows.append((" ".join(demand.key), duration(demand.estimate), f"{100 * demand.busy:.0f} %", waited))
+    return headers, rows
