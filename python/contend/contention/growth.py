@@ -48,7 +48,12 @@ def growth(batches: Sequence[Batch], *, limit_ns: int | None = None) -> tuple[Sc
     """
     told, why, hint = None, "", "hunt traces of storms of three sizes or more"
     traces = [trace for batch in batches for trace in batch.traces if trace.jobs]
-    if len(by_size(traces)) > 1:
+    sizes = [len(batch.traces[0].jobs) for batch in batches if batch.traces]
+    if len(by_size(traces)) > 1 and len(set(sizes)) < len(sizes):
+        twice = max(n for n in sizes if sizes.count(n) > 1)
+        why = f"several cells have {twice} jobs, so they differ in more than their size"
+        hint = "name the traces of one kind of storm for what grows with the number of jobs"
+    elif len(by_size(traces)) > 1:
         try:
             storms = [measure(trace, trace.source) for trace in traces]
             told = scale(storms, limit_ns=limit_ns, alibi=hardware(batches))

@@ -196,6 +196,8 @@ def test_growth_says_why_there_is_none() -> None:
     assert growth([batch(8)]) == (None, "")
     with pytest.raises(BadInput, match="all traces are of one size"):
         growth([batch(8)], limit_ns=1)
+    told, why = growth([batch(8), batch(16), batch(16), batch(32)])
+    assert told is None and "several cells have 16 jobs" in why
     steady = batch(8)
     for trace in steady.traces:
         for row in trace.jobs:
