@@ -1,4 +1,4 @@
-"""Storms of real threads: what the batch law, fitted to small ones, says of large ones. About five minutes.
+"""Storms of real threads: what the batch law, fitted to small ones, and a replay say of large ones. Seven minutes.
 
 Also whether the rows of blame add up to the waits that the storm's own clocks measured. Writes docs/results/scaling.*.
 The largest storms have 260 threads that sleep; processors are nearly idle. Where SCHED_FIFO can be had it is used, so
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from contend import __version__
@@ -108,6 +109,36 @@ def by_laws_of_closed_systems(times: Times) -> dict[str, float | None]:
     return told
 
 
+def by_replay(directory: Path, times: Times) -> dict[str, Any]:
+    """From the traces of N = 16 to N = 128."""
+    from contend.contention.whatif.prediction import whatif
+    from contend.contention.whatif.storms import Edit, open_storms
+
+    sources = open_storms([directory / f"16-{k}" for k in range(TRACES)])
+    told = whatif(sources, [Edit("jobs", "", 128)])
+    errors = {what: told.predicted[f"{what}_ns"].value / mean(times[128], what) - 1 for what in WHAT}
+    return {"passed": told.gate.passed, "reason": told.gate.reason, "errors": errors}
+
+
+def regressed(directory: Path, truths: Sequence[Truth]) -> dict[str, Any]:
+    """Cost of a call and of an item by the replay, and by the workers' own clocks."""
+    from contend.contention.whatif.storms import Edit, open_storms
+
+    (source, *_) = open_storms([directory / "32-0"])
+    (told, *_) = source.storm.run([Edit("coalesce", "call update", 8).asked], 1)["costs"]
+    items = np.array([items for _, items, _ in truths[0].served], dtype=float)
+    took = np.array([ns for *_, ns in truths[0].served], dtype=float)
+    each, fixed = np.polyfit(items, took, 1)
+    return {
+        "source": told["source"],
+        "items": len(set(items)),
+        "fixed_ns": told["fixed_ns"],
+        "item_ns": told["item_ns"],
+        "measured_fixed_ns": float(fixed),
+        "measured_item_ns": float(each),
+    }
+
+
 def blame_sums(directory: Path, truths: Mapping[int, Sequence[Truth]]) -> list[dict[str, Any]]:
     """By lock and trace: rows of blame, the waits on record, and those that the storm measured itself."""
     rows = []
@@ -124,8 +155,8 @@ def blame_sums(directory: Path, truths: Mapping[int, Sequence[Truth]]) -> list[d
                             "jobs": n,
                             "waits": lock["waits"],
                             "recorded": sum(row["ns"] for row in of) / lock["wait_ns"] - 1,
-                            "handed_over": handed / lock["wait_ns"],
-                            # Also what it takes to take a free lock is in its own figure.
+                            "handed_over_ns": handed,
+                            # With what it takes to take a free lock, and to go on after a wait.
                             "measured_ns": truth.waited[lock["name"]],
                             "blamed_ns": sum(row["ns"] for row in of),
                             "uses": lock["holds"],
@@ -145,6 +176,8 @@ def test_scaling(measured: dict[str, tuple[Path, dict[int, list[Truth]]]]) -> No
                 "law": by_the_law(times),
                 "closed_systems": by_laws_of_closed_systems(times),
                 "blame": blame_sums(directory, truths),
+                "replay": by_replay(directory, times),
+                "calls": regressed(directory, truths[32]),
                 "lateness_ns": statistics.median(t.lateness for of in truths.values() for t in of),
             }
         )
@@ -152,11 +185,20 @@ def test_scaling(measured: dict[str, tuple[Path, dict[int, list[Truth]]]]) -> No
     for row in rows:
         at_128 = [r for r in row["law"] if r["jobs"] == 128]
         assert all(abs(r["error"]) <= 0.07 for r in at_128 if r["what"] != "p90"), (row["storm"], at_128)
+        replay, calls = row["replay"], row["calls"]
+        # A refusal, with its reason, is an answer; a wrong one that is trusted is none.
+        assert not replay["passed"] or all(
+            abs(replay["errors"][w]) <= 0.07 for w in ("median", "makespan")
+        ), row
+        if calls["source"] in ("calls", "pool") and calls["items"] > 1:
+            for what in ("fixed_ns", "item_ns"):
+                assert abs(calls[what] / calls[f"measured_{what}"] - 1) <= 0.10, (row["storm"], calls)
         for blamed in row["blame"]:
             assert abs(blamed["recorded"]) <= 0.01
-            # 20 µs a use: a lock that is free is in the storm's own figure, and a thread may lose its processor there.
+            # Who got the lock has yet to get the interpreter's and a processor before it looks at its clock.
             apart = abs(blamed["blamed_ns"] - blamed["measured_ns"])
-            assert apart <= 0.01 * blamed["measured_ns"] + 20_000 * blamed["uses"], (row["storm"], blamed)
+            allowed = 0.01 * blamed["measured_ns"] + 200_000 * blamed["waits"] + 10_000 * blamed["uses"]
+            assert apart <= allowed, (row["storm"], blamed)
 
 
 def write(rows: list[dict[str, Any]]) -> None:
@@ -175,8 +217,9 @@ def write(rows: list[dict[str, Any]]) -> None:
     inside, storms = sum(r["inside"] for r in every), sum(r["storms"] for r in every)
     small, large = ", ".join(map(str, SMALL)), ", ".join(f"{k} of {n}" for n, k in LARGE.items())
     waits, recorded = sum(r["waits"] for r in blame), max(abs(r["recorded"]) for r in blame)
-    handed = max(r["handed_over"] for r in blame)
+    handed = sum(r["handed_over_ns"] for r in blame) / sum(r["blamed_ns"] for r in blame)
     apart = sum(r["blamed_ns"] for r in blame) / sum(r["measured_ns"] for r in blame) - 1
+    late = statistics.median((r["measured_ns"] - r["blamed_ns"]) / r["waits"] / 1000 for r in blame)
     lines = [
         "# How a storm of real threads grows",
         "",
@@ -200,12 +243,22 @@ def write(rows: list[dict[str, Any]]) -> None:
         "",
         "The last two are what laws of sustained concurrency would say, fitted to N ≤ 32; contend refuses them for storms.",
         "",
+        "## Replay, and the cost of a call",
+        "",
+        f"`contend whatif --jobs 128` of {TRACES} traces of N = 16, against the mean of the storms of 128; and the cost of",
+        "a call and of each item in it, as the replay learns it from a trace of N = 32, against the workers' own clocks.",
+        "",
+        "| storm | gate | median at 128 | makespan at 128 | call, ms (measured) | item, ms (measured) |",
+        "|---|---|---:|---:|---:|---:|",
+        *(_replayed(row) for row in rows),
+        "",
         "## Blame",
         "",
         f"In {len(blame)} times a lock in a trace of 16, 32 or 128 jobs, {waits:,} waits: the rows of blame are at most",
-        f"{100 * recorded:.4f} % from the waits on record, of which at most {100 * handed:.2f} % passed while the lock went",
-        "from hand to hand. Against the threads' own clocks, which count the taking of a free lock too, the sum over all",
-        f"is {100 * apart:+.2f} %.",
+        f"{100 * recorded:.4f} % from the waits on record; {100 * handed:.2f} % of the time passed while a lock was on",
+        f"its way to the next. Against the threads' own clocks the sum over all is {100 * apart:+.2f} %: they are read",
+        f"{late:.0f} µs later a wait (median over traces), when the thread has the interpreter's lock again, and count the",
+        "taking of a free lock too.",
         "",
     ]
     (RESULTS / "scaling.md").write_text("\n".join(lines))
@@ -219,3 +272,11 @@ def _row(row: Mapping[str, Any]) -> str:
     errors += [row["closed_systems"][name] for name in ("usl", "closed")]
     cells = ("refused" if error is None else f"{100 * error:+.1f} %" for error in errors)
     return f"| {row['storm']} | {asked} | {' | '.join(cells)} |"
+
+
+def _replayed(row: Mapping[str, Any]) -> str:
+    replay, calls = row["replay"], row["calls"]
+    gate = "passed" if replay["passed"] else f"refused: {replay['reason']}"
+    errors = (f"{100 * replay['errors'][what]:+.1f} %" for what in ("median", "makespan"))
+    costs = (f"{calls[w] / 1e6:.3f} ({calls[f'measured_{w}'] / 1e6:.3f})" for w in ("fixed_ns", "item_ns"))
+    return f"| {row['storm']} | {gate} | {' | '.join([*errors, *costs])} |"
