@@ -141,7 +141,7 @@ class Truth:
     held_most: Mapping[str, int]
     """What both may be as well: see `Storm.bounds`."""
     served: tuple[tuple[str, int, int], ...]
-    """Call, items, ns of each answer's making."""
+    """Call, items, ns from an item's receipt to its worker's being free again."""
     lateness: int
     """ns by which the median sleep was late."""
 
@@ -236,13 +236,13 @@ class Storm:
     def work(self, queue: Any) -> None:
         """A worker, until it gets None."""
         while (item := queue.get()) is not None:
+            began = time.monotonic_ns()
             name, items, flow, ms, answers = item
             with self.trace.span(f"serve {name}", items=items):
                 self.trace.flow.received("call", flow)
-                began = time.monotonic_ns()
                 self.pause(ms)
-                self.served.append((name, items, time.monotonic_ns() - began))
                 answers.put(self.trace.flow.sent("answer"))
+            self.served.append((name, items, time.monotonic_ns() - began))
 
     def job(self, number: int) -> None:
         of, draw = self.of, Draw(self.of.seed, number)
