@@ -41,18 +41,19 @@ def test_culprits(tmp_path: Path) -> None:
     need(importlib.util.find_spec("oslo_messaging"), "pip install oslo.messaging")
     many = int(os.environ.get("CONTEND_STORM_DRAWS", DRAWS))
     lab = tmp_path / "lab"
-    broker.start(lab)
+    subprocess.run([*LAB, "--lab", str(lab), "up"], check=True, capture_output=True, timeout=100)
     try:
         with storms.services(lab, draw(0).largest) as services:
             rows = [row(draw(seed), lab, services, tmp_path / f"{seed}") for seed in range(many)]
     finally:
-        broker.stop(lab)
+        subprocess.run([*LAB, "--lab", str(lab), "down"], check=True, capture_output=True, timeout=60)
     if many == DRAWS:
         write(rows)
     for told in rows:
         print(json.dumps(told))
     counted = [told for told in rows if told["confirmed"]]
     wrong = [told for told in counted if not told["right"]]
+    # Fewer are confirmed where others use the CPUs: then this says nothing.
     assert len(counted) >= 0.9 * many, [told for told in rows if not told["confirmed"]]
     assert len(wrong) <= (DRAWS - RIGHT) * many / DRAWS, wrong
 

@@ -85,11 +85,11 @@ def test_predictions(tmp_path: Path) -> None:
     need(importlib.util.find_spec("oslo_messaging"), "pip install oslo.messaging")
     traces = int(os.environ.get("CONTEND_STORM_TRACES", TRACES))
     lab = tmp_path / "lab"
-    broker.start(lab)
+    subprocess.run([*LAB, "--lab", str(lab), "up"], check=True, capture_output=True, timeout=100)
     try:
         rows = [row(case, lab, tmp_path / f"{number}", traces) for number, case in enumerate(CASES)]
     finally:
-        broker.stop(lab)
+        subprocess.run([*LAB, "--lab", str(lab), "down"], check=True, capture_output=True, timeout=60)
     for told in rows:
         print(json.dumps(told))
     if traces == TRACES:
