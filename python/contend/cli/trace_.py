@@ -253,6 +253,6 @@ def _tell(directory: Path, summary: bool) -> None:
         print_summary(summarise(directory), Console(stderr=True, highlight=False))
     else:
         click.echo(
-            f"  contend report {directory}   contend export {directory} --to perfetto   (ui.perfetto.dev)",
+            f"  contend hunt {directory}   contend report {directory}   contend export {directory} --to perfetto",
             err=True,
         )
