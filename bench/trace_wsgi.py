@@ -1,12 +1,15 @@
 """What `contend trace` costs a service: requests a second of a WSGI application, plain and traced, in turn.
 
-    python bench/trace_wsgi.py [--blocks 10] [--bursts 6] [--server waitress|gunicorn] [--write docs/results/trace-wsgi]
+    python bench/trace_wsgi.py [--blocks 12] [--bursts 4] [--server waitress gunicorn] [--write docs/results/trace-wsgi]
+                                                              (about 6 minutes; less of the blocks for a first look)
 
 The application (Flask) does what services do for a request: it takes a lock, hands a task to a worker by a queue,
 asks SQLite by SQLAlchemy's ORM for a row and those that belong to it, and answers in JSON. wrk asks it over the loopback
 device. Each block starts the server twice, plain and traced, and loads one and the other in short bursts, in random
 order; ratios are within blocks, with 95 % intervals. Beside the throughput is the CPU time of the server's processes a
-request, which moves less with what else runs on the machine.
+request, which moves less with what else runs on the machine. CPython up to 3.12 remembers attributes of types in a
+table by their address, so that two processes of the same code differ by some percent: many blocks say more than long ones.
+`--options=--no-gil` and the like go to `contend trace`.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -106,7 +109,9 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(server: str, place: Path, trace: Path | None) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+def running(
+    server: str, place: Path, trace: Path | None, options: Sequence[str] = ()
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """The server's port and process, while it runs; ended by its own signal, killed if that does not do."""
     port = free_port()
     command = [sys.executable, *(word.format(port=port) for word in SERVERS[server])]
@@ -118,6 +123,7 @@ def running(server: str, place: Path, trace: Path | None) -> Iterator[tuple[int,
             "trace",
             "-o",
             str(trace),
+            *options,
             "--",
             *command,
         ]
@@ -180,7 +186,9 @@ def load(port: int, seconds: float, script: Path) -> tuple[float, float]:
     return float(rate[1]), float(count[1])
 
 
-def measure(server: str, blocks: int, bursts: int, seconds: int) -> dict[str, list[tuple[float, float]]]:
+def measure(
+    server: str, blocks: int, bursts: int, seconds: int, options: Sequence[str]
+) -> dict[str, list[tuple[float, float]]]:
     """By arm: requests a second, and CPU µs of the server a request, a block each."""
     found: dict[str, list[tuple[float, float]]] = {"plain": [], "traced": []}
     with tempfile.TemporaryDirectory() as name:
@@ -190,7 +198,7 @@ def measure(server: str, blocks: int, bursts: int, seconds: int) -> dict[str, li
         script.write_text(PATHS)
         for block in range(-1, blocks):
             trace = place / f"trace-{block}"
-            with running(server, place, None) as plain, running(server, place, trace) as traced:
+            with running(server, place, None) as plain, running(server, place, trace, options) as traced:
                 arms = {"plain": plain, "traced": traced}
                 told: dict[str, list[tuple[float, float, float]]] = {"plain": [], "traced": []}
                 for burst in range(-1, bursts if block >= 0 else 0):
@@ -222,29 +230,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--blocks", type=int, default=10)
-    parser.add_argument("--bursts", type=int, default=6)
+    parser.add_argument("--blocks", type=int, default=12)
+    parser.add_argument("--bursts", type=int, default=4)
     parser.add_argument("--seconds", type=int, default=1)
-    parser.add_argument("--server", choices=SERVERS, default="waitress")
+    parser.add_argument("--server", nargs="+", choices=SERVERS, default=list(SERVERS))
+    parser.add_argument("--options", nargs="*", default=[], help="of contend trace")
     parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
     if not shutil.which("wrk"):
         sys.exit("error: wrk is not installed\n  hint: scripts/packages.sh bench")
-    results = measure(given.server, given.blocks, given.bursts, given.seconds)
-    table = ["| | plain | traced | ratio, 95 % interval |", "|---|---:|---:|---:|", *lines(results)]
-    print("\n".join(table))
+    how = {name: getattr(given, name) for name in ("blocks", "bursts", "seconds", "options")}
+    tables: list[str] = []
+    results = {}
+    for server in given.server:
+        results[server] = measure(server, **how)
+        table = [
+            "| | plain | traced | ratio, 95 % interval |",
+            "|---|---:|---:|---:|",
+            *lines(results[server]),
+        ]
+        print(server, *table, sep="\n", flush=True)
+        tables += ["", f"## {server}", "", *table]
     if given.write:
         machine = {
             k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")
         }
-        how = {"server": given.server, "bursts": given.bursts, "seconds": given.seconds}
         document = {"machine": machine, **how, "results": results}
         given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
         where = (
-            f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; {given.server}, wrk with 8"
-            f" connections; {given.blocks} blocks of {given.bursts} times {given.seconds} s an arm."
+            f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; wrk with 8 connections;"
+            f" {given.blocks} blocks of {given.bursts} times {given.seconds} s an arm."
         )
-        text = ["# What `contend trace` costs a WSGI service", "", where, "", *table, ""]
+        text = ["# What `contend trace` costs a WSGI service", "", where, *tables, ""]
         given.write.with_suffix(".md").write_text("\n".join(text))
 
 

@@ -224,8 +224,8 @@ def trace_wrap(
     """Wrap a function; kind: 0 it runs when called, 1 it gives a coroutine, 2 a generator, 3 an async generator,
     4 it runs a callback of an event loop (see `trace_blocked`), 5 it leaves the process: a span of kind remote,
     6 it is a driver's method (cursor, statement…), a span of kind remote with the rows that the cursor tells: what it is
-    called, and its whole text where that is more, `learn` tells once for each statement; 7 and 8 it is `put` or `get` of a
-    queue with `_waits` and `qsize()`."""
+    called, and its whole text where that is more, `learn` tells once for each statement; 7, 8 and 9 it is `put`,
+    `get` or `get_nowait` of a queue with `_waits` and `qsize()`."""
 
 def trace_task(coroutine: _T, name: str) -> _T:
     """A coroutine in the place of that one, whose steps run on a track of their own."""

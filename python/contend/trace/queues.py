@@ -16,7 +16,7 @@ T = TypeVar("T")
 # The module's own, also where its names are patched. By name, and not by super(), which costs more than the recording.
 _Queue, _LifoQueue, _PriorityQueue = queue.Queue, queue.LifoQueue, queue.PriorityQueue
 _SimpleQueue = queue.SimpleQueue
-_PUT, _GET = 7, 8  # of trace_wrap
+_PUT, _GET, _GET_NOW = 7, 8, 9  # of trace_wrap
 
 
 class Queue(queue.Queue[T]):
@@ -85,13 +85,12 @@ class SimpleQueue(queue.SimpleQueue[T]):
         super().__init__()
         self._waits = Waits(QUEUE, name)
 
-    # It has no hook inside as Queue has: its own are called by what is native too.
+    # It has no hook inside as Queue has: its own methods, called by what is native too.
     put = functools.update_wrapper(trace_wrap(_SimpleQueue.put, "", _PUT), _SimpleQueue.put)
+    put_nowait = functools.update_wrapper(
+        trace_wrap(_SimpleQueue.put_nowait, "", _PUT), _SimpleQueue.put_nowait
+    )
     get = functools.update_wrapper(trace_wrap(_SimpleQueue.get, "", _GET), _SimpleQueue.get)
-
-    def put_nowait(self, item: T) -> None:
-        self.put(item, False)
-
-    def get_nowait(self) -> T:
-        item: T = self.get(False)
-        return item
+    get_nowait = functools.update_wrapper(
+        trace_wrap(_SimpleQueue.get_nowait, "", _GET_NOW), _SimpleQueue.get_nowait
+    )

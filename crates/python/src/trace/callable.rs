@@ -34,9 +34,10 @@ enum Kind {
     Remote = 5,
     /// A driver's (cursor, statement…): named by the statement.
     Statement = 6,
-    /// A queue's `put` and `get`.
+    /// A queue's `put`, `get` and `get_nowait`.
     Put = 7,
     Get = 8,
+    GetNow = 9,
 }
 
 #[repr(C)]
@@ -256,6 +257,7 @@ pub fn trace_wrap(
         6 => (Kind::Statement, remote::call_statement),
         7 => (Kind::Put, handed::put),
         8 => (Kind::Get, handed::get),
+        9 => (Kind::GetNow, handed::get_now),
         _ => {
             return Err(PyTypeError::new_err(format!(
                 "no kind of call has the number {kind}"

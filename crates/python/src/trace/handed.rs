@@ -88,6 +88,24 @@ pub unsafe extern "C-unwind" fn put(
     }
 }
 
+/// `get_nowait(self)`.
+pub unsafe extern "C-unwind" fn get_now(
+    callable: *mut PyObject,
+    args: *const *mut PyObject,
+    nargsf: usize,
+    kwnames: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: as above.
+    unsafe {
+        let inner = (*callable.cast::<Traced>()).inner;
+        let result = PyObject_Vectorcall(inner, args, nargsf, kwnames);
+        if !result.is_null() && current() != 0 && PyVectorcall_NARGS(nargsf) > 0 {
+            with_waits(*args, |waits, length| waits.got(length as u32));
+        }
+        result
+    }
+}
+
 /// `get(self, block=True, timeout=None)`.
 pub unsafe extern "C-unwind" fn get(
     callable: *mut PyObject,

@@ -6,7 +6,6 @@ inside the span, by the server, as without us.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from types import ModuleType
@@ -94,8 +93,10 @@ def patch_gunicorn_response(module: ModuleType) -> None:
 
     @functools.wraps(start)
     def start_response(self: Any, status: Any, *args: Any, **options: Any) -> Any:
-        with contextlib.suppress(AttributeError):  # a request of another kind takes none
+        try:
             self.req._contend_status = status
+        except AttributeError:  # a request of another kind takes none
+            return start(self, status, *args, **options)
         return start(self, status, *args, **options)
 
     response.start_response = start_response
