@@ -6,7 +6,7 @@ Each case runs plain and traced under callgrind, which counts the instructions o
 are caches and the kernel. `--python` names directories with other versions of contend to compare with, such as
 `git worktree add /tmp/before COMMIT` and its `python` (with its native module built).
 
-CPython up to 3.12 remembers attributes of types in a table by their address, so that counts of the same code differ by
+CPython remembers attributes of types in a table by their address, so that counts of the same code differ by
 what else is in memory: look at differences beyond a few hundred instructions.
 """
 
@@ -122,13 +122,14 @@ def instructions(case: str, python: Path | None) -> float:
             told = {
                 "directory": name, "include": [], "exclude": [], "buffer_bytes": 32 << 20, "overflow": "drop",
                 "cpu_times": False, "run_delay": False, "gil": True, "gc": True, "blocked_after_ms": 10,
+                "digests": True, "key": "00" * 16,
             }  # fmt: skip
             environ["PYTHONPATH"] = f"{python}/contend/trace/inject:{environ['PYTHONPATH']}"
             environ |= {"CONTEND_TRACE_PACKAGE": str(python), "CONTEND_TRACE": json.dumps(told)}
         command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
         command += [os.path.realpath(sys.executable), __file__]
         done = subprocess.run(command, check=False, env=environ, cwd=name, capture_output=True, text=True)
-        if done.returncode:
+        if done.returncode or "contend.trace:" in done.stderr:
             sys.exit(f"error: {case}: {done.stderr}")
         totals = [
             int(re.findall(r"^totals: (\d+)", Path(f"{out}.{part}").read_text(), re.M)[0]) for part in (1, 2)

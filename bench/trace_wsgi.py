@@ -7,7 +7,7 @@ The application (Flask) does what services do for a request: it takes a lock, ha
 asks SQLite by SQLAlchemy's ORM for a row and those that belong to it, and answers in JSON. wrk asks it over the loopback
 device. Each block starts the server twice, plain and traced, and loads one and the other in short bursts, in random
 order; ratios are within blocks, with 95 % intervals. Beside the throughput is the CPU time of the server's processes a
-request, which moves less with what else runs on the machine. CPython up to 3.12 remembers attributes of types in a
+request, which moves less with what else runs on the machine. CPython remembers attributes of types in a
 table by their address, so that two processes of the same code differ by some percent: many blocks say more than long ones.
 `--options=--no-gil` and the like go to `contend trace`.
 """
