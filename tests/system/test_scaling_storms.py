@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from contend.cli.hunt_ import command
 from contend.contention.scaling import Key, Scaling, read, scale
 from contend.contention.scaling_findings import scaling_findings
+from contend.contention.whatif.prediction import whatif
+from contend.contention.whatif.storms import Edit, open_storms
 from contend.errors import BadInput
 from contend.report.hunt_schema import hunt_schema
 from support.toy_storm import MS, WORSENED, Truth, realtime, storm
@@ -82,3 +84,15 @@ def test_the_hunt_tells_it(storms: tuple[list[Truth], list[Path]]) -> None:
     assert "What stretches" in shown and "lock resource" in shown
     with pytest.raises(BadInput, match="all traces are of one size"):
         CliRunner().invoke(command, [*sources[:2], "--limit", "1s"], catch_exceptions=False)
+
+
+def test_a_replay_with_more_jobs_doubts_workers_that_are_fixed(
+    storms: tuple[list[Truth], list[Path]], tmp_path: Path
+) -> None:
+    _, directories = storms
+    doubt = "a drawn job keeps its worker"
+    told = whatif(open_storms(directories[-1:]), [Edit("jobs", "", 40)])
+    assert any(doubt in note for note in told.notes)
+    storm(tmp_path, WORSENED, jobs=4, pool="shared", realtime=realtime())
+    told = whatif(open_storms([tmp_path]), [Edit("jobs", "", 40)])
+    assert not any(doubt in note for note in told.notes)
