@@ -155,6 +155,7 @@ def write(cases: dict[str, Case], fifo: bool) -> None:
         {what: max(abs(float(str(r["error"]))) for r in of if r["what"] == what) for what in WHAT}
         for of in (rows, five)
     )
+    typical = statistics.mean(float(str(row["error"])) ** 2 for row in rows) ** 0.5
     inside, all_ = sum(int(str(row["inside"])) for row in rows), len(rows) * STORMS
     made = f"contend {__version__}, {cpu_model()}, {os.cpu_count()} processors, Python {platform.python_version()}"
     lines = [
@@ -181,5 +182,12 @@ def write(cases: dict[str, Case], fifo: bool) -> None:
             f" {float(str(row['error'])):+.1%} | {row['inside']} of {STORMS} |"
         )
     (RESULTS / "what-if.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    document = {"made": made, "storms": STORMS, "worst": worst, "cases": len(cases), "rows": rows}
+    document = {
+        "made": made,
+        "storms": STORMS,
+        "worst": worst,
+        "typical": typical,
+        "cases": len(cases),
+        "rows": rows,
+    }
     (RESULTS / "what-if.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

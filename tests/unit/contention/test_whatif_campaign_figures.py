@@ -19,6 +19,7 @@ def test_the_quoted_figures_are_those_of_the_results_file() -> None:
     # Rounded up, so that what is quoted was never exceeded.
     for what in ("median", "makespan"):
         assert results["worst"][what] <= getattr(MEASURED, what) < results["worst"][what] + 0.002
+    assert results["typical"] <= MEASURED.typical < results["typical"] + 0.002
     words = f"median {results['worst']['median']:.1%}, makespan {results['worst']['makespan']:.1%}"
     assert words in PLACE.read_text(encoding="utf-8")
     assert results["worst"]["median"] == pytest.approx(

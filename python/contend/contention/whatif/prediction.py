@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from contend.contention.whatif.campaign import typical_error
 from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import Regime, processors_of, regime
 from contend.contention.whatif.storms import Edit, Source, check
@@ -113,7 +114,8 @@ def _run(
     asked = [edit.asked for edit in edits]
     outcomes = [[source.storm.run(asked, seed) for seed in range(1, draws + 1)] for source in sources]
     costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
-    return predict([[Times.of(draw) for draw in storm] for storm in outcomes]), costs
+    times = [[Times.of(draw) for draw in storm] for storm in outcomes]
+    return predict(times, error=typical_error()), costs
 
 
 def _notes(

@@ -59,23 +59,29 @@ class Predicted:
         return {key: None if value is None else round(value) for key, value in asdict(self).items()}
 
 
-def predict(storms: Sequence[Sequence[Times]], level: float = LEVEL) -> dict[str, Predicted]:
+def predict(
+    storms: Sequence[Sequence[Times]], level: float = LEVEL, error: float = 0.0
+) -> dict[str, Predicted]:
     """For a storm to come, by key of Times, from the draws of each recorded storm.
 
     A prediction interval over whole storms: the storms' spread (their mean is known from as many), and the spread over
-    the orders in which jobs of one storm may come.
+    the orders in which jobs of one storm may come; and `error`, by which part of itself a replay is off, root mean
+    square.
     """
     return {
-        key: _predict([[getattr(draw, key) for draw in draws] for draws in storms], level) for key in KEYS
+        key: _predict([[getattr(draw, key) for draw in draws] for draws in storms], level, error)
+        for key in KEYS
     }
 
 
-def _predict(storms: list[list[float]], level: float) -> Predicted:
+def _predict(storms: list[list[float]], level: float, error: float) -> Predicted:
     """
-    >>> _predict([[3.0], [5.0]], 0.95)
+    >>> _predict([[3.0], [5.0]], 0.95, 0.0)
     Predicted(value=4.0, low=None, high=None)
-    >>> _predict([[9.0], [10.0], [11.0], [10.0]], 0.95).low < 8
+    >>> _predict([[9.0], [10.0], [11.0], [10.0]], 0.95, 0.0).low < 8
     True
+    >>> round(_predict([[100.0]] * 4, 0.95, 0.02).high, 1)
+    103.9
     """
     means = [sum(draws) / len(draws) for draws in storms]
     count = len(means)
@@ -87,6 +93,8 @@ def _predict(storms: list[list[float]], level: float) -> Predicted:
     between = sum((mean - value) ** 2 for mean in means) / (count - 1)
     within = sum(_variance(draws) for draws in storms) / count
     half = t_quantile((1 + level) / 2, count - 1) * (between * (1 + 1 / count) + within) ** 0.5
+    of_replay = t_quantile((1 + level) / 2, 1e6) * error * value
+    half = (half**2 + of_replay**2) ** 0.5
     return Predicted(value, max(0.0, value - half), value + half)
 
 
