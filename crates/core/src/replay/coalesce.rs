@@ -129,8 +129,25 @@ fn delays(program: &[Op]) -> f64 {
 fn cost(program: &[Op], call: &Call, root: &Root) -> f64 {
     match call.sent.as_slice() {
         [] => delays(&program[call.enter..call.leave]),
-        sent => sent.iter().map(|&item| delays(&root.items[item as usize].program)).sum(),
+        sent => served_for(sent, root).into_iter().map(|item| delays(&root.items[item].program)).sum(),
     }
+}
+
+/// These items, and what they hand on in turn: the server's own pool does the work, as often as not.
+fn served_for(sent: &[u32], root: &Root) -> Vec<usize> {
+    let mut found: Vec<usize> = sent.iter().map(|&item| item as usize).collect();
+    let mut at = 0;
+    while let Some(&item) = found.get(at) {
+        for op in &root.items[item].program {
+            if let Op::Send(next) = *op
+                && !found.contains(&(next as usize))
+            {
+                found.push(next as usize);
+            }
+        }
+        at += 1;
+    }
+    found
 }
 
 fn items(call: &Call, root: &Root) -> f64 {
@@ -199,7 +216,9 @@ fn merge(root: &mut Root, names: &[bool], size: usize, fixed_ns: f64) -> usize {
                 match call.sent.as_slice() {
                     [] => stretch(&mut program[call.enter..call.leave], factor),
                     sent => {
-                        sent.iter().for_each(|&item| stretch(&mut root.items[item as usize].program, factor))
+                        for item in served_for(sent, root) {
+                            stretch(&mut root.items[item].program, factor);
+                        }
                     }
                 }
             }
