@@ -90,7 +90,7 @@ def test_a_replay_with_more_jobs_doubts_workers_that_are_fixed(
     storms: tuple[list[Truth], list[Path]], tmp_path: Path
 ) -> None:
     _, directories = storms
-    doubt = "a drawn job keeps its worker"
+    doubt = "a drawn job's queue is drawn too"
     told = whatif(open_storms(directories[-1:]), [Edit("jobs", "", 40)])
     assert any(doubt in note for note in told.notes)
     storm(tmp_path, WORSENED, jobs=4, pool="shared", realtime=realtime())

@@ -240,6 +240,31 @@ fn jobs_are_drawn_and_come_at_the_recorded_rate() {
     assert_eq!(more, again);
 }
 
+/// How many jobs have their only item in each queue, when there are 25 times as many.
+fn more_jobs_by_queue(recorded: &[u32]) -> Vec<u32> {
+    let mut roots = Vec::new();
+    for (queue, &jobs) in (0..).zip(recorded) {
+        for _ in 0..jobs {
+            roots.push(root(0, call(0, 0).to_vec(), vec![served(queue, 10, 0)]));
+        }
+    }
+    let jobs = roots.len() as u32 * 25;
+    let (more, _) = apply(&model(roots, vec![1; recorded.len()]), &[Edit::Jobs(jobs)], 1);
+    let mut counts = vec![0; recorded.len()];
+    more.roots.iter().for_each(|root| counts[root.items[0].queue as usize] += 1);
+    counts
+}
+
+#[test]
+fn more_jobs_spread_evenly_over_a_map_of_keys_unless_it_is_known_to_be_uneven() {
+    // Sixteen keys over five queues, as uneven as chance makes them: 400 keys are less so.
+    let by_chance = more_jobs_by_queue(&[6, 1, 4, 2, 3]);
+    assert!(by_chance.iter().all(|count| (60..100).contains(count)), "{by_chance:?}");
+    // Two hosts, and so two keys: no other queue is ever used.
+    let by_host = more_jobs_by_queue(&[8, 0, 0, 8, 0, 0, 0, 0]);
+    assert_eq!(by_host[0] + by_host[3], 400, "{by_host:?}");
+}
+
 #[test]
 fn another_order_keeps_the_times_of_arrival() {
     let mut model = drawn(5, 30, true);

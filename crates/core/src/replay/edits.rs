@@ -219,7 +219,9 @@ fn to_queue(model: &mut Model, pool: usize, to: impl Fn(u32, u32) -> u32) {
     }
 }
 
-/// Jobs come at the times of the recorded ones, again and again; what is beside them stays.
+/// Jobs come at the times of the recorded ones, again and again; what is beside them stays. Where a fixed pool's
+/// queues were used as evenly as a map of keys would by chance, each job's queue is drawn anew: more keys spread more
+/// evenly than the few recorded ones happen to. Those that had one queue go on together.
 fn resample(model: &Model, jobs: usize, random: &mut Random) -> Vec<Root> {
     let recorded: Vec<usize> = model.jobs().collect();
     let mut roots: Vec<Root> = model.roots.iter().filter(|root| !root.job).cloned().collect();
@@ -232,6 +234,8 @@ fn resample(model: &Model, jobs: usize, random: &mut Random) -> Vec<Root> {
     let spread = last - first;
     // Distance of the last one and the first of the next round.
     let step = spread.checked_div(recorded.len() as u64 - 1).unwrap_or(0);
+    let queues: Vec<Option<u64>> = (0..).zip(&model.pools).map(|(at, _)| spread_over(model, at)).collect();
+    let salt = random.draw();
     let mut clients: Vec<(u64, u32)> = Vec::new();
     let mut made: Vec<Root> = Vec::new();
     for number in 0..jobs {
@@ -242,6 +246,12 @@ fn resample(model: &Model, jobs: usize, random: &mut Random) -> Vec<Root> {
         job.begin_ns = of(number % recorded.len()).begin_ns + round * (spread + step);
         job.end_ns = job.begin_ns + length;
         job.after = None;
+        for item in &mut job.items {
+            if let Some(queues) = queues[item.pool as usize] {
+                let key = (number as u64) << 40 | u64::from(item.pool) << 20 | u64::from(item.queue);
+                item.queue = (Random::new(salt ^ key).draw() % queues) as u32;
+            }
+        }
         made.push(job);
     }
     if closed {
@@ -260,6 +270,27 @@ fn resample(model: &Model, jobs: usize, random: &mut Random) -> Vec<Root> {
     roots.sort_by_key(|root| root.begin_ns);
     chain(&mut roots, closed);
     roots
+}
+
+/// How many queues the pool has, if the jobs' use of them is what chance makes of an even spread: chi-square at 5 %, its
+/// quantile by Wilson and Hilferty (1931).
+fn spread_over(model: &Model, pool: u32) -> Option<u64> {
+    let mut counts = vec![0u32; model.pools[pool as usize].queues.len()];
+    let mut seen = HashSet::new();
+    for at in model.jobs() {
+        for item in model.roots[at].items.iter().filter(|item| item.pool == pool) {
+            counts[item.queue as usize] += u32::from(seen.insert((at, item.queue)));
+        }
+    }
+    let (queues, sum) = (counts.len() as f64, counts.iter().sum::<u32>());
+    if counts.len() < 2 || sum == 0 {
+        return None;
+    }
+    let even = f64::from(sum) / queues;
+    let square: f64 = counts.iter().map(|&count| (f64::from(count) - even).powi(2) / even).sum();
+    let (degrees, z) = (queues - 1.0, 1.645);
+    let ninth = 2.0 / (9.0 * degrees);
+    (square <= degrees * (1.0 - ninth + z * ninth.sqrt()).powi(3)).then_some(counts.len() as u64)
 }
 
 /// On one track one after the other.

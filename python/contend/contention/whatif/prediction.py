@@ -144,8 +144,8 @@ def _pool_notes(source: Source, edit: Edit) -> Iterator[str]:
             yield f"pool {name}: {pool['workers']} workers were seen; if it may have more, the prediction is too slow"
         if edit.kind == "jobs" and pool["queues"] > 1 and waited:
             yield (
-                f"pool {name}: a drawn job keeps its worker, so what is uneven among few jobs stays so among many;"
-                " where a hash would even it out, the prediction is too slow"
+                f"pool {name}: a drawn job's queue is drawn too, unless the recorded ones are more uneven than"
+                " chance makes them; where few keys choose the queue (a host's name), the prediction is too fast"
             )
         if edit.kind == "workers" and edit.name == name and pool["queues"] > 1:
             yield f"pool {name}: which items go to which of the new workers is drawn, as a hash would"
