@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from contend.advice.finding import Finding
+from contend.contention.alibi.beside import NONE, beside
 from contend.contention.alibi.verdict import Alibi
 from contend.contention.growth import by_size
 from contend.contention.hunting import calls, interpreter, locks, pools
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Tables, read
 from contend.contention.hunting.rules import Candidate, Rule
-from contend.contention.hunting.sources import run_of
 from contend.contention.hunting.together import together
 from contend.contention.scaling import Scaling
 from contend.contention.scaling_findings import scaling_findings
@@ -227,17 +227,9 @@ def alibi_beside(sources: Sequence[Path], traces: Sequence[Tables]) -> tuple[Ali
     """Of the hardware while the jobs ran, from the recording beside the first trace that has one, or from the run whose
     trial it is of; or why there is none.
     """
-    from contend.report.trace_export import sample_of
-
     for source, trace in zip(sources, traces, strict=True):
-        for run in (*sample_of(source), *run_of(source)):
-            from contend.contention.alibi.judge import judge
-            from contend.contention.alibi.recording import Recording
-
-            period = (
-                (min(job.begin_ns for job in trace.jobs), max(job.end_ns for job in trace.jobs))
-                if trace.jobs
-                else (None, None)
-            )
-            return judge(Recording.of_run(run), *period), ""
-    return None, "no recording of the host beside the trace: `contend trace --sample` makes one"
+        begin = min((job.begin_ns for job in trace.jobs), default=None)
+        found = beside(source, begin, max((job.end_ns for job in trace.jobs), default=None))
+        if found is not None:
+            return found, ""
+    return None, NONE

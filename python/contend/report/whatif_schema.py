@@ -68,6 +68,7 @@ def whatif_schema() -> Schema:
                     NUMBER, "part of the time in which a processor or the interpreter's lock was waited for"
                 ),
                 why=TEXT,
+                full=maybe(NUMBER, "part of the storm in which the host's processors were at their limit"),
             ),
             fixes=many(
                 closed(

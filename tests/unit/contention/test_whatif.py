@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from contend.contention.alibi.verdict import Alibi, Saturation
 from contend.contention.whatif.gate import Replayed, gate
 from contend.contention.whatif.prediction import candidates
 from contend.contention.whatif.regime import regime
@@ -75,6 +76,29 @@ def test_what_is_cpu_bound(of: dict[str, Any], kind: str) -> None:
     found = regime([seen(**of)], processors=2)
     assert found.kind == kind
     assert found.refused == (kind == "CPU-bound")
+
+
+@pytest.mark.parametrize(
+    ("share", "gil_ns", "kind"),
+    [
+        (0.0, None, "blocked"),
+        (0.0, 400 * MS, "mixed"),
+        (0.1, 0, "mixed"),
+        (0.6, 0, "CPU-bound"),
+        (0.6, None, "CPU-bound"),
+    ],
+)
+def test_a_host_without_processors_left(share: float, gil_ns: int | None, kind: str) -> None:
+    limits = (
+        Saturation("cpu", "all 2 CPUs", share, share, (), ()),
+        Saturation("disk", "sda", 1.0, 1.0, (), ()),
+    )
+    alibi = Alibi("cpu", "", limits if share else limits[1:], {}, (), (), 0, 1)
+    found = regime([seen(gil_ns=gil_ns)], alibis=[alibi])
+    assert (found.kind, found.full) == (kind, share)
+    assert found.refused == (kind == "CPU-bound") and (
+        found.refused is ("at their limit for 60" in found.why)
+    )
 
 
 def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:

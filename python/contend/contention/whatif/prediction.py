@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from contend.contention.alibi.beside import beside
 from contend.contention.whatif.campaign import typical_error
 from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import Regime, processors_of, regime
 from contend.contention.whatif.storms import Edit, Source, check
 from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict
+
+if TYPE_CHECKING:
+    from contend.contention.alibi.verdict import Alibi
 
 SCHEMA_VERSION = 1
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
@@ -87,7 +92,8 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
         Replayed(source.path, source.storm.parts(), was, source.storm.run([], 0))
         for source, was in zip(sources, recorded, strict=True)
     ]
-    found = regime(recorded, processors_of(max(row["boot_ns"] for row in recorded)))
+    processors = processors_of(max(row["boot_ns"] for row in recorded))
+    found = regime(recorded, processors, _alibis(sources, recorded))
     passed = gate(replayed, found)
     notes = list(_notes(sources, recorded, edits))
     predicted, costs = _run(sources, edits, DRAWS)
@@ -106,6 +112,17 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
         fixes,
         tuple(dict.fromkeys(notes)),
     )
+
+
+def _alibis(sources: Sequence[Source], recorded: Sequence[Mapping[str, Any]]) -> list[Alibi]:
+    """Of the storms beside which the host was recorded."""
+    import numpy as np
+
+    found = []
+    for source, row in zip(sources, recorded, strict=True):
+        begin, end = (np.frombuffer(row[key], "<u8") for key in ("begin_ns", "end_ns"))
+        found.append(beside(Path(source.path), int(begin.min()), int(end.max())) if len(begin) else None)
+    return [alibi for alibi in found if alibi is not None]
 
 
 def _run(

@@ -6,14 +6,19 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 # Beyond these a storm counts as CPU-bound. An M/D/1 queue at 0.7 waits 1.2 service times for each that it serves.
 BUSY = 0.7
 WAITING = 0.2
+# Of the storm, in which the host had no processor left.
+FULL = 0.5
 # Below these as blocked.
 IDLE = 0.5
 LITTLE = 0.05
+
+if TYPE_CHECKING:
+    from contend.contention.alibi.verdict import Alibi
 
 Kind = Literal["blocked", "mixed", "CPU-bound", "not known"]
 
@@ -30,6 +35,8 @@ class Regime:
     waiting: float | None
     """Part of the jobs' and workers' time in which they waited for the interpreter's lock or for a processor."""
     why: str
+    full: float | None = None
+    """Part of the storm in which the host's processors were at their limit, by whomever."""
 
     @property
     def refused(self) -> bool:
@@ -40,8 +47,12 @@ class Regime:
         return asdict(self)
 
 
-def regime(recorded: Sequence[Mapping[str, Any]], processors: int | None = None) -> Regime:
-    """Of storms, from the worst of each kind of evidence. `processors` of the host, where it is known."""
+def regime(
+    recorded: Sequence[Mapping[str, Any]], processors: int | None = None, alibis: Sequence[Alibi] = ()
+) -> Regime:
+    """Of storms, from the worst of each kind of evidence. `processors` of the host, where it is known; `alibis` of those
+    storms beside which the host was recorded.
+    """
     found = [row["regime"] for row in recorded]
     makespan = [max(1, row["makespan_ns"]) for row in found]
     cpu = [[ns for _, ns in row["cpu"]] for row in found if row["cpu"] is not None]
@@ -55,7 +66,20 @@ def regime(recorded: Sequence[Mapping[str, Any]], processors: int | None = None)
         waits.extend(share for share in (gil, delay) if share is not None)
     waiting = max(waits, default=None)
     kind, why = _judge(busiest, cores, waiting, processors)
-    return Regime(kind, busiest, cores, waiting, why)
+    full = max((_full(alibi) for alibi in alibis), default=None)
+    if full is not None and kind != "CPU-bound":
+        told = f"the host's processors were at their limit for {full:.0%} of the storm"
+        if full >= FULL:
+            kind, why = "CPU-bound", told
+        elif full >= LITTLE:
+            kind, why = "mixed", f"{told}; {why}"
+        elif kind == "not known":
+            kind, why = "blocked", told
+    return Regime(kind, busiest, cores, waiting, why, full)
+
+
+def _full(alibi: Alibi) -> float:
+    return max((of.share for of in alibi.saturated if of.resource == "cpu"), default=0.0)
 
 
 def _judge(
