@@ -23,6 +23,8 @@ MARK = "CONTEND_STORM_LAB"
 _SERVERS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/libexec/rabbitmq/bin/rabbitmq-server")
 _UP_S = 90.0
 _STATE = "broker.json"
+# What this process has started: it is the parent, and reaps it.
+_started: dict[Path, subprocess.Popen[bytes]] = {}
 
 
 def server() -> Path | None:
@@ -74,7 +76,7 @@ def start(lab: Path) -> str:
     }
     log = lab / "broker.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = _started[lab.resolve()] = subprocess.Popen(
             [str(program)],
             env=environment,
             cwd=lab,
@@ -108,6 +110,8 @@ def stop(lab: Path) -> list[int]:
         time.sleep(0.05)
     if left := procfs.kill_until_gone(lambda: pids(lab)):
         raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+    if process := _started.pop(lab.resolve(), None):
+        process.wait()
     for name in ("db", "log"):
         shutil.rmtree(lab / name, ignore_errors=True)
     for path in (*lab.glob(_STATE), *lab.glob("broker.log"), *lab.glob(".erlang.cookie")):
