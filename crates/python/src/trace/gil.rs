@@ -7,12 +7,14 @@
 //! through the functions here. Which two conditions are meant is seen when the thread that begins lets the lock go and
 //! takes it again: nothing is assumed about CPython's structures.
 //!
-//! So what is kept here is guarded by `gil->mutex`; its atomics are for the threads of other interpreters, which look
-//! and find that they are not meant. Nothing here may call Python, and nothing waits for who might wait for the lock.
+//! So what is kept here is guarded by `gil->mutex`, or by the lock itself; its atomics are for the threads of other
+//! interpreters, which look and find that they are not meant. Nothing here may call Python, and nothing waits for who
+//! might wait for the lock. Whoever finds `gil->mutex` taken goes to sleep, and once more for the lock that it wants: a
+//! wait is told only when the mutex is free again, which is seen by `pthread_mutex_unlock`.
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use contend_core::ctrace::clock::{self, ticks, ticks_after};
@@ -23,74 +25,99 @@ use contend_core::ctrace::session;
 
 use super::api::{PyEval_RestoreThread, PyEval_SaveThread};
 use super::got::{self, Slot};
+use super::holders::{self, MOST_HOLDERS, Wait};
 
 const WAIT: &CStr = c"pthread_cond_timedwait";
 const SIGNAL: &CStr = c"pthread_cond_signal";
+const UNLOCK: &CStr = c"pthread_mutex_unlock";
 
-/// Shorter waits are counted, not recorded.
+/// Shorter waits are not recorded.
 const LEAST_NS: u64 = 20_000;
-/// How far back a wait can tell who held the lock.
-const DROPS: usize = 4096;
-/// Of one wait, in the file. Of one with more holders than that, each of so many equal parts of its time is told as of
-/// the one who held the lock in its midst: over many waits everybody has their share, and one costs no more with a
-/// thousand threads.
-const MOST_HOLDERS: usize = 12;
 /// Threads whose names are kept.
 const MOST_THREADS: usize = 1 << 16;
 
-/// Flags over the number of threads that wait. Nothing to do for a thread that lets the lock go or takes it: 0.
-static BUSY: AtomicU32 = AtomicU32::new(0);
+/// What every thread writes that waits or lets the lock go: in a cache line of its own, away from what they only read.
+#[repr(align(128))]
+struct Busy {
+    /// Flags over the number of threads that wait. Nothing to do for a thread that lets the lock go or takes it: 0.
+    now: AtomicU32,
+    /// The session of the hold on record.
+    held_in: AtomicU32,
+    /// A wait has ended that is not told yet; of which thread, that thread knows.
+    ended: AtomicBool,
+}
+static BUSY: Busy = Busy {
+    now: AtomicU32::new(0),
+    held_in: AtomicU32::new(0),
+    ended: AtomicBool::new(false),
+};
 const LOOKING: u32 = 1 << 31;
 const HELD: u32 = 1 << 30;
 const FLAGS: u32 = LOOKING | HELD;
 
-/// The two conditions; 0 while nothing is asked for.
-static COND: AtomicUsize = AtomicUsize::new(0);
-static SWITCH_COND: AtomicUsize = AtomicUsize::new(0);
-/// What was begun before the last change is not gone on with. Never 0 while waits are asked for.
-static EPOCH: AtomicU32 = AtomicU32::new(0);
-static LEAST: AtomicU64 = AtomicU64::new(0);
-/// What is called after the hooks.
-static REAL_WAIT: AtomicUsize = AtomicUsize::new(0);
-static REAL_SIGNAL: AtomicUsize = AtomicUsize::new(0);
+/// What changes with a recording only.
+#[repr(align(128))]
+struct Asked {
+    /// The two conditions; 0 while nothing is asked for.
+    cond: AtomicUsize,
+    switch_cond: AtomicUsize,
+    /// `gil->mutex`, from the first wait on; 0 also where it is not seen when that is let go.
+    mutex: AtomicUsize,
+    /// What was begun before the last change is not gone on with. Never 0 while waits are asked for.
+    epoch: AtomicU32,
+    least: AtomicU64,
+    /// What is called by the hooks.
+    real_wait: AtomicUsize,
+    real_signal: AtomicUsize,
+    real_unlock: AtomicUsize,
+    /// The hook of that is set.
+    unlocks: AtomicBool,
+}
+static ASKED: Asked = Asked {
+    cond: AtomicUsize::new(0),
+    switch_cond: AtomicUsize::new(0),
+    mutex: AtomicUsize::new(0),
+    epoch: AtomicU32::new(0),
+    least: AtomicU64::new(0),
+    real_wait: AtomicUsize::new(0),
+    real_signal: AtomicUsize::new(0),
+    real_unlock: AtomicUsize::new(0),
+    unlocks: AtomicBool::new(false),
+};
 
 /// While the conditions are looked for: by which thread, and what it has signalled.
 static LOOKS: AtomicUsize = AtomicUsize::new(0);
 static SEEN: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
-/// Who let the lock go while others waited, and when last; one after the other, each another than the one before.
-struct Drop {
-    at: AtomicU64,
-    holder: AtomicU32,
-}
-static LOG: [Drop; DROPS] = [const {
-    Drop {
-        at: AtomicU64::new(0),
-        holder: AtomicU32::new(0),
-    }
-}; DROPS];
-static LOGGED: AtomicU64 = AtomicU64::new(0);
-
-/// The lock in the file, the session that it is defined in, and that of the hold on record.
+/// The lock in the file, and the session that it is defined in.
 static ID: AtomicU32 = AtomicU32::new(0);
 static DEFINED: AtomicU32 = AtomicU32::new(0);
-static HELD_IN: AtomicU32 = AtomicU32::new(0);
 
 #[derive(Clone, Copy)]
 struct Waiting {
     epoch: u32,
-    began: u64,
-    logged: u64,
+    wait: Wait,
 }
 
+const NONE: Waiting = Waiting {
+    epoch: 0,
+    wait: Wait {
+        began: 0,
+        ended: 0,
+        logged: 0,
+    },
+};
+
 thread_local! {
-    static WAITING: Cell<Waiting> = const { Cell::new(Waiting { epoch: 0, began: 0, logged: 0 }) };
+    static WAITING: Cell<Waiting> = const { Cell::new(NONE) };
 }
 
 static PATCHED: Mutex<Vec<(Slot, usize)>> = Mutex::new(Vec::new());
 static NAMES: Mutex<Option<HashMap<u32, String>>> = Mutex::new(None);
 
-type Wait = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *const libc::timespec) -> c_int;
+type TimedWait =
+    unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *const libc::timespec) -> c_int;
+/// Of a condition, and to unlock a mutex.
 type Signal = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 
 unsafe extern "C-unwind" {
@@ -100,6 +127,7 @@ unsafe extern "C-unwind" {
         until: *const libc::timespec,
     ) -> c_int;
     fn pthread_cond_signal(cond: *mut c_void) -> c_int;
+    fn pthread_mutex_unlock(mutex: *mut c_void) -> c_int;
 }
 
 fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -111,25 +139,40 @@ unsafe extern "C-unwind" fn on_wait(
     mutex: *mut c_void,
     until: *const libc::timespec,
 ) -> c_int {
-    if cond as usize == COND.load(Ordering::Relaxed) {
-        wait_begins();
+    if cond as usize == ASKED.cond.load(Ordering::Relaxed) {
+        wait_begins(mutex as usize);
     }
     // SAFETY: set before this was ever called, to a function of that type; the arguments are handed on.
     unsafe {
-        let real: Wait = std::mem::transmute(REAL_WAIT.load(Ordering::Relaxed));
+        let real: TimedWait = std::mem::transmute(ASKED.real_wait.load(Ordering::Relaxed));
         real(cond, mutex, until)
     }
 }
 
 unsafe extern "C-unwind" fn on_signal(cond: *mut c_void) -> c_int {
-    if BUSY.load(Ordering::Relaxed) != 0 {
+    if BUSY.now.load(Ordering::Relaxed) != 0 {
         signalled(cond as usize);
     }
     // SAFETY: as above.
     unsafe {
-        let real: Signal = std::mem::transmute(REAL_SIGNAL.load(Ordering::Relaxed));
+        let real: Signal = std::mem::transmute(ASKED.real_signal.load(Ordering::Relaxed));
         real(cond)
     }
+}
+
+unsafe extern "C-unwind" fn on_unlock(mutex: *mut c_void) -> c_int {
+    // SAFETY: as above.
+    let result = unsafe {
+        let real: Signal = std::mem::transmute(ASKED.real_unlock.load(Ordering::Relaxed));
+        real(mutex)
+    };
+    if mutex as usize == ASKED.mutex.load(Ordering::Relaxed)
+        && BUSY.ended.load(Ordering::Relaxed)
+        && WAITING.get().wait.ended != 0
+    {
+        tell();
+    }
+    result
 }
 
 fn myself() -> usize {
@@ -137,31 +180,36 @@ fn myself() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
-fn wait_begins() {
-    let epoch = EPOCH.load(Ordering::Relaxed);
+fn wait_begins(mutex: usize) {
+    let epoch = ASKED.epoch.load(Ordering::Relaxed);
     if WAITING.get().epoch == epoch || current() == 0 {
         return; // the next switch interval of the same wait
     }
-    let logged = LOGGED.load(Ordering::Relaxed);
-    WAITING.set(Waiting {
-        epoch,
+    let logged = holders::logged();
+    let wait = Wait {
         began: ticks(),
+        ended: 0,
         logged,
-    });
-    BUSY.fetch_add(1, Ordering::Relaxed);
+    };
+    WAITING.set(Waiting { epoch, wait });
+    if ASKED.unlocks.load(Ordering::Relaxed) && ASKED.mutex.load(Ordering::Relaxed) != mutex {
+        ASKED.mutex.store(mutex, Ordering::Relaxed);
+    }
+    BUSY.now.fetch_add(1, Ordering::Relaxed);
 }
 
 #[cold]
 #[inline(never)]
 fn signalled(cond: usize) {
-    if BUSY.load(Ordering::Relaxed) & LOOKING != 0 && LOOKS.load(Ordering::Relaxed) == myself() {
+    if BUSY.now.load(Ordering::Relaxed) & LOOKING != 0 && LOOKS.load(Ordering::Relaxed) == myself()
+    {
         let place = SEEN.iter().find(|place| place.load(Ordering::Relaxed) == 0);
         if let Some(place) = place {
             place.store(cond, Ordering::Relaxed);
         }
-    } else if cond == COND.load(Ordering::Relaxed) {
+    } else if cond == ASKED.cond.load(Ordering::Relaxed) {
         dropped();
-    } else if cond == SWITCH_COND.load(Ordering::Relaxed) {
+    } else if cond == ASKED.switch_cond.load(Ordering::Relaxed) {
         taken();
     }
 }
@@ -170,119 +218,69 @@ fn signalled(cond: usize) {
 fn dropped() {
     release();
     let session = current();
-    if session == 0 || BUSY.load(Ordering::Relaxed) & !FLAGS == 0 {
+    if session == 0 || BUSY.now.load(Ordering::Relaxed) & !FLAGS == 0 {
         return;
     }
     let holder = local().track_quietly(session, name);
-    let logged = LOGGED.load(Ordering::Relaxed);
-    let last = &LOG[(logged.wrapping_sub(1) % DROPS as u64) as usize];
-    let again = logged > 0 && last.holder.load(Ordering::Relaxed) == holder;
-    let place = if again {
-        last
-    } else {
-        &LOG[(logged % DROPS as u64) as usize]
-    };
-    place.holder.store(holder, Ordering::Relaxed);
-    place.at.store(ticks(), Ordering::Relaxed);
-    if !again {
-        LOGGED.store(logged + 1, Ordering::Relaxed);
-    }
+    holders::let_go(holder, ticks());
 }
 
 /// The hold that is on record ends.
 fn release() {
-    if BUSY.load(Ordering::Relaxed) & HELD != 0 {
-        BUSY.fetch_and(!HELD, Ordering::Relaxed);
+    if BUSY.now.load(Ordering::Relaxed) & HELD != 0 {
+        BUSY.now.fetch_and(!HELD, Ordering::Relaxed);
         let id = ID.load(Ordering::Relaxed);
         let released = Event::new(ticks(), event::LOCK_RELEASED, id, 0);
-        local().close_quietly(HELD_IN.load(Ordering::Relaxed), released);
+        local().close_quietly(BUSY.held_in.load(Ordering::Relaxed), released);
     }
 }
 
 /// The calling thread has the lock; after a wait, if it is one of those that waited.
 fn taken() {
-    let wait = WAITING.get();
-    if wait.epoch == 0 || wait.epoch != EPOCH.load(Ordering::Relaxed) {
+    let Waiting { epoch, wait } = WAITING.get();
+    if epoch == 0 || epoch != ASKED.epoch.load(Ordering::Relaxed) {
         return;
     }
-    WAITING.set(Waiting { epoch: 0, ..wait });
     let fewer = |busy: u32| (busy & !FLAGS != 0).then(|| busy - 1);
-    let _none = BUSY.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
-    let (session, now) = (current(), ticks_after());
-    if session == 0 || now.saturating_sub(wait.began) < LEAST.load(Ordering::Relaxed) {
+    let _none = BUSY
+        .now
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+    let now = ticks_after();
+    if current() == 0 || now.saturating_sub(wait.began) < ASKED.least.load(Ordering::Relaxed) {
+        WAITING.set(NONE);
         return;
     }
-    if DEFINED.swap(session, Ordering::Relaxed) != session {
+    let wait = Wait { ended: now, ..wait };
+    WAITING.set(Waiting { epoch, wait });
+    match ASKED.mutex.load(Ordering::Relaxed) {
+        0 => tell(),
+        _ => BUSY.ended.store(true, Ordering::Relaxed),
+    }
+}
+
+/// The wait of the calling thread, which has the lock now: nobody else lets it go meanwhile.
+#[cold]
+#[inline(never)]
+fn tell() {
+    let Waiting { epoch, wait } = WAITING.replace(NONE);
+    BUSY.ended.store(false, Ordering::Relaxed);
+    let session = current();
+    if session == 0 || epoch != ASKED.epoch.load(Ordering::Relaxed) {
+        return;
+    }
+    if DEFINED.load(Ordering::Relaxed) != session {
+        DEFINED.store(session, Ordering::Relaxed);
         define();
     }
     let id = ID.load(Ordering::Relaxed);
-    let mut events = [Event::new(now, event::LOCK_ACQUIRED, id, 1); MOST_HOLDERS + 1];
-    let count = told(&wait, now, id, &mut events);
-    events[count] = Event::new(now, event::LOCK_ACQUIRED, id, 1);
+    let acquired = Event::new(wait.ended, event::LOCK_ACQUIRED, id, 1);
+    let mut events = [acquired; MOST_HOLDERS + 1];
+    let count = holders::told(&wait, id, &mut events);
+    events[count] = acquired;
     if local().group_quietly(session, &events[..=count], name) {
-        HELD_IN.store(session, Ordering::Relaxed);
-        BUSY.fetch_or(HELD, Ordering::Relaxed);
+        BUSY.held_in.store(session, Ordering::Relaxed);
+        BUSY.now.fetch_or(HELD, Ordering::Relaxed);
     }
-}
-
-/// A LOCK_WAIT, and a LOCK_PASSED for each that held the lock after the first one; how many events.
-fn told(wait: &Waiting, until: u64, id: u32, events: &mut [Event]) -> usize {
-    let end = LOGGED.load(Ordering::Relaxed);
-    let entry = |number: u64| &LOG[(number % DROPS as u64) as usize];
-    let at = |number: u64| entry(number).at.load(Ordering::Relaxed);
-    let holder = |number: u64| entry(number).holder.load(Ordering::Relaxed);
-    // The last one of before is the first of the wait, if it let the lock go once more.
-    let mut first = wait.logged.saturating_sub(1);
-    if first < end && at(first) <= wait.began {
-        first += 1;
-    }
-    // What is no longer kept is not known; what was let go last is who the lock was waited for to the end.
-    let kept = end.saturating_sub(DROPS as u64 - 1).max(first);
-    let mut count = 0;
-    let mut tell = |since: u64, holder: u32| {
-        let before = count > 0 && (events[count - 1].word >> 32) as u32 == holder;
-        if !before {
-            let kind = if count == 0 {
-                event::LOCK_WAIT
-            } else {
-                event::LOCK_PASSED
-            };
-            events[count] = Event::new(since, kind, id, holder);
-            count += 1;
-        }
-    };
-    if first == end {
-        tell(wait.began, 0);
-    } else if kept == first && end - first <= MOST_HOLDERS as u64 {
-        let mut since = wait.began;
-        for number in first..end {
-            tell(since, holder(number));
-            since = at(number);
-        }
-    } else {
-        let known = if kept == first { wait.began } else { at(kept) };
-        let part = until.saturating_sub(wait.began) / MOST_HOLDERS as u64;
-        for number in 0..MOST_HOLDERS as u64 {
-            let since = wait.began + number * part;
-            let midst = since + part / 2;
-            let next = first_after(kept, end, midst, at).min(end - 1);
-            tell(since, if midst < known { 0 } else { holder(next) });
-        }
-    }
-    count
-}
-
-/// The first number from `low` to `high` whose time is later; `high` where there is none. Times go up.
-fn first_after(mut low: u64, mut high: u64, time: u64, at: impl Fn(u64) -> u64) -> u64 {
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if at(middle) > time {
-            high = middle
-        } else {
-            low = middle + 1
-        }
-    }
-    low
 }
 
 #[cold]
@@ -324,6 +322,27 @@ pub fn know(thread: u32, name: String) {
     }
 }
 
+/// Of a slot: where it is to lead, where it led, and the C library's function.
+fn hook(which: usize) -> (usize, &'static AtomicUsize, usize) {
+    match which {
+        0 => (
+            on_wait as *const () as usize,
+            &ASKED.real_wait,
+            pthread_cond_timedwait as *const () as usize,
+        ),
+        1 => (
+            on_signal as *const () as usize,
+            &ASKED.real_signal,
+            pthread_cond_signal as *const () as usize,
+        ),
+        _ => (
+            on_unlock as *const () as usize,
+            &ASKED.real_unlock,
+            pthread_mutex_unlock as *const () as usize,
+        ),
+    }
+}
+
 /// Record waits from now on; else why that cannot be.
 ///
 /// # Safety
@@ -335,9 +354,11 @@ pub unsafe fn begin() -> Result<(), &'static str> {
         libc::pthread_atfork(None, None, Some(in_child));
     });
     unsafe { end() };
+    ASKED.unlocks.store(false, Ordering::Relaxed);
+    ASKED.mutex.store(0, Ordering::Relaxed);
     let mut patched = guard(&PATCHED);
     let within = PyEval_SaveThread as *const () as usize;
-    let (slots, object) = got::slots(within, &[WAIT, SIGNAL]);
+    let (slots, object) = got::slots(within, &[WAIT, SIGNAL, UNLOCK]);
     for which in 0..2 {
         if !slots.iter().any(|slot| slot.which == which) {
             return Err("this build of Python does not wait for its lock as CPython does on Linux");
@@ -345,18 +366,7 @@ pub unsafe fn begin() -> Result<(), &'static str> {
     }
     for slot in slots {
         let before = slot.target();
-        let (hook, real, own) = match slot.which {
-            0 => (
-                on_wait as *const () as usize,
-                &REAL_WAIT,
-                pthread_cond_timedwait as *const () as usize,
-            ),
-            _ => (
-                on_signal as *const () as usize,
-                &REAL_SIGNAL,
-                pthread_cond_signal as *const () as usize,
-            ),
-        };
+        let (hook, real, own) = hook(slot.which);
         // A slot that leads into its own object is not bound yet: binding it would undo what is set here.
         let bound = !(object.0..object.1).contains(&before);
         real.store(
@@ -365,6 +375,9 @@ pub unsafe fn begin() -> Result<(), &'static str> {
         );
         if slot.set(before, hook) {
             patched.push((slot, if bound { before } else { own }));
+            if slot.which == 2 {
+                ASKED.unlocks.store(true, Ordering::Relaxed);
+            }
         }
     }
     drop(patched);
@@ -375,18 +388,20 @@ pub unsafe fn begin() -> Result<(), &'static str> {
             "this Python was built without a global interpreter lock, or another tool has its calls",
         );
     };
-    LEAST.store(clock::ticks_in(LEAST_NS), Ordering::Relaxed);
-    LOGGED.store(0, Ordering::Relaxed);
+    ASKED
+        .least
+        .store(clock::ticks_in(LEAST_NS), Ordering::Relaxed);
+    holders::forget();
     next_epoch();
-    SWITCH_COND.store(switch, Ordering::Relaxed);
-    COND.store(cond, Ordering::Release);
+    ASKED.switch_cond.store(switch, Ordering::Relaxed);
+    ASKED.cond.store(cond, Ordering::Release);
     Ok(())
 }
 
 fn next_epoch() {
-    BUSY.store(0, Ordering::Relaxed);
-    let next = EPOCH.load(Ordering::Relaxed).wrapping_add(1).max(1);
-    EPOCH.store(next, Ordering::Relaxed);
+    BUSY.now.store(0, Ordering::Relaxed);
+    let next = ASKED.epoch.load(Ordering::Relaxed).wrapping_add(1).max(1);
+    ASKED.epoch.store(next, Ordering::Relaxed);
 }
 
 /// Let the lock go and take it: one signal on each condition.
@@ -395,9 +410,9 @@ unsafe fn look() -> Option<(usize, usize)> {
         place.store(0, Ordering::Relaxed);
     }
     LOOKS.store(myself(), Ordering::Relaxed);
-    BUSY.fetch_or(LOOKING, Ordering::Relaxed);
+    BUSY.now.fetch_or(LOOKING, Ordering::Relaxed);
     unsafe { PyEval_RestoreThread(PyEval_SaveThread()) };
-    BUSY.fetch_and(!LOOKING, Ordering::Relaxed);
+    BUSY.now.fetch_and(!LOOKING, Ordering::Relaxed);
     LOOKS.store(0, Ordering::Relaxed);
     match SEEN.each_ref().map(|place| place.load(Ordering::Relaxed)) {
         [cond, switch, 0, 0] if cond != switch && switch != 0 => Some((cond, switch)),
@@ -410,26 +425,21 @@ unsafe fn look() -> Option<(usize, usize)> {
 /// # Safety
 /// With the interpreter's lock held.
 pub unsafe fn end() {
-    if COND.swap(0, Ordering::AcqRel) != 0 {
+    if ASKED.cond.swap(0, Ordering::AcqRel) != 0 {
         release(); // it is this thread that holds the lock
-        SWITCH_COND.store(0, Ordering::Relaxed);
+        ASKED.switch_cond.store(0, Ordering::Relaxed);
         next_epoch();
     }
     for (slot, before) in guard(&PATCHED).drain(..) {
-        let hook = if slot.which == 0 {
-            on_wait as *const () as usize
-        } else {
-            on_signal as *const () as usize
-        };
         // Whoever has set it since then keeps it: our hooks hand everything on.
-        slot.set(hook, before);
+        slot.set(hook(slot.which).0, before);
     }
 }
 
 /// The threads that waited are not in the child.
 extern "C" fn in_child() {
-    if EPOCH.load(Ordering::Relaxed) != 0 {
+    if ASKED.epoch.load(Ordering::Relaxed) != 0 {
         next_epoch();
-        LOGGED.store(0, Ordering::Relaxed);
+        holders::forget();
     }
 }

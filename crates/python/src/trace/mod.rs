@@ -20,6 +20,7 @@ mod got;
 mod greenlets;
 mod greens;
 mod handed;
+mod holders;
 mod lock;
 mod locks;
 mod marks;
