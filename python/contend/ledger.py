@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -74,7 +74,15 @@ class Ledger:
 
 def append_line(fd: int, row: dict[str, Any], path: Path) -> None:
     """Write one NDJSON row and fsync it; on a full disk take the torn half back, then raise HostFailed."""
-    data = (json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n").encode()
+    append_lines(fd, (row,), path)
+
+
+def append_lines(fd: int, rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """Several rows with one fsync; as `append_line` otherwise."""
+    lines = (
+        json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n" for row in rows
+    )
+    data = "".join(lines).encode()
     end = os.lseek(fd, 0, os.SEEK_END)
     try:
         written = os.write(fd, data)

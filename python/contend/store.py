@@ -6,6 +6,7 @@
     ledger.ndjson      what was made and removed (append, fsync)
     trials.ndjson      one row a trial (append, fsync, before the next trial starts)
     series/*.parquet   timelines of the host, written a block at a time
+    outputs/TRIAL/*    files of a trial that its workload says are to stay
     findings.json      the analysis; report.html the page made from it
 
 A recording of `contend sample` is a smaller one: sample.json (what was asked, how it ended), environment.json, series,

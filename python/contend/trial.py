@@ -10,6 +10,7 @@ everything it started has been stopped; surroundings that were not clean are fla
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -139,14 +140,25 @@ class TrialRunner:
             row.setdefault("ended_ns", self._clock.monotonic_ns())
         washout_ns = self._washout() if cell.neighbours else 0
         row |= self._traces.end(trial)
-        if row["status"] == "ok" and not self._keep:
-            clear(out)
+        if row["status"] == "ok":
+            self._save(trial, cell, out)
+            if not self._keep:
+                clear(out)
         row["overhead"] = {
             "wall_ns": self._clock.monotonic_ns() - began_ns - window_ns - washout_ns,
             "cpu_ns": time.process_time_ns() - began_cpu_ns,
             "washout_ns": washout_ns,
         }
         return row
+
+    def _save(self, trial: Trial, cell: Cell, out: Path) -> None:
+        """What the workload's file says is to stay: RUN/outputs/TRIAL. The pilot is thrown away."""
+        wanted = cell.victim.instance.workload.keep if trial.phase == "counted" else ()
+        for name in wanted:
+            if (out / name).is_file():
+                place = self._directory.parent / "outputs" / out.name
+                place.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(out / name, place / name)
 
     def _measure(self, trial: Trial, cell: Cell, out: Path, row: Row) -> int:
         victim, neighbours = self._parties.seats(cell)

@@ -23,6 +23,7 @@ from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked, lefto
 from contend.platforms import bundles, cgroups, engines, groups, names, network, procfs, scope, state
 
 Row = Mapping[str, Any]
+ON_CLOUDS = "openstack-"  # how the kinds of things on clouds begin: contend.clouds.openstack
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,29 @@ def remove_leftovers(
         )
     done: list[Removed] = []
     with _appender(ledger_path, ledger) as removed:
-        rows = leftovers(ledger_path)
-        for row in rows:
+        for row in leftovers(ledger_path):
             kind, name = str(row["kind"]), str(row["name"])
+            if kind.startswith(ON_CLOUDS):
+                continue
             result = _remove(kind, name, row, ledger_path.parent)
             done.append(result)
             if not result.why:
                 removed(kind, name)
+        # After the processes that make them, and from the ledger as those have left it.
+        remote = [row for row in leftovers(ledger_path) if str(row["kind"]).startswith(ON_CLOUDS)]
+        for result in _remove_remote(remote):
+            done.append(result)
+            if not result.why:
+                removed(result.kind, result.name)
     return done
+
+
+def _remove_remote(rows: list[dict[str, Any]]) -> list[Removed]:
+    if not rows:
+        return []
+    from contend.clouds.removal import remove
+
+    return [Removed(gone.kind, gone.name, gone.was_there, gone.why) for gone in remove(rows)]
 
 
 def _remove(kind: str, name: str, row: Row, run_directory: Path) -> Removed:

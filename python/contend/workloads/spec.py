@@ -272,13 +272,14 @@ class Workload(Strict):
     dominant: Resource
     trial: Duration
     trace: Traced = Traced()  # what is recorded of it where a scenario asks for traces
+    keep: Lines = ()  # files below {out} that stay with the run, in outputs/TRIAL; others are read and thrown away
     network: Literal["", "pair"] = ""  # pair: serve and run each in a network namespace, joined by a veth
     origin: str = Field("", exclude=True)  # the file it came from, for messages and for `beside`
 
     @model_validator(mode="before")
     @classmethod
     def _single(cls, value: Any) -> Any:
-        return _lists(value, "run", "prepare", "finish")
+        return _lists(value, "run", "prepare", "finish", "keep")
 
     @model_validator(mode="after")
     def _consistent(self) -> Workload:
@@ -300,6 +301,10 @@ class Workload(Strict):
                 raise MisplacedError(f"'{name}' is not a parameter's name", ("parameters", name), hint)
         for name, metric in self.metrics.items():
             _check_source(("metrics", name, "from"), metric.source, len(self.run))
+        for number, kept in enumerate(self.keep):
+            if not kept or kept.startswith((".", "/")) or "/" in kept:
+                hint = "let the tool write it into {out}"
+                raise MisplacedError(f"'{kept}' is no file of the trial's directory", ("keep", number), hint)
         for loc, command in self._located():
             self._check_command(loc, command)
         return self

@@ -7,6 +7,7 @@ import sys
 
 GENERATORS = {
     "pace": "contend.workloads.generators.pace",
+    "boot-storm": "contend.workloads.generators.boot",
     "storm-lab": "contend.testbed.lab.__main__",
 }
 

@@ -1,0 +1,173 @@
+"""Logging in to a cloud of clouds.yaml or of OS_* variables, through openstacksdk, and what that gives.
+
+openstacksdk is asked who we are, where the services are and how to reach them safely. The requests of a measured storm
+then go out without it (see `contend.clouds.http`): its object layer costs several times what the request does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contend.errors import BadInput, CannotHonour, HostFailed, UnknownName, suggest
+
+# The versions of each API that are spoken here.
+VERSIONS: Mapping[str, tuple[int, int]] = {
+    "compute": (2, 2),
+    "network": (2, 2),
+    "image": (2, 2),
+    "block-storage": (3, 3),
+}
+_EARLY_S = 120.0  # a token is no longer used so long before it expires
+
+
+@dataclass(frozen=True)
+class Access:
+    """What requests need. Holds a token: it is written only to files that nobody else can read.
+
+    `expires` is the token's end in seconds since the epoch; `endpoints` are URLs by service type; `verify` and
+    `certificate` are TLS's, as requests knows them; `config` is the clouds.yaml it came from, "" for OS_* variables.
+    """
+
+    cloud: str
+    config: str
+    token: str
+    expires: float
+    project: str
+    endpoints: Mapping[str, str]
+    verify: bool | str = True
+    certificate: tuple[str, str | None] | None = None
+
+    def __repr__(self) -> str:
+        return f"Access({self.cloud})"
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the token will still do for a storm."""
+        return time.time() < self.expires - _EARLY_S
+
+    def endpoint(self, service: str) -> str:
+        """Raises CannotHonour for a service that the cloud has not."""
+        try:
+            return self.endpoints[service]
+        except KeyError:
+            raise CannotHonour(
+                f"cloud '{self.cloud}' has no {service} service in its catalogue",
+                hint=f"it has: {', '.join(sorted(self.endpoints))}",
+            ) from None
+
+    def save(self, path: Path) -> None:
+        """For later storms of the same run; readable by this user only."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump(asdict(self), file)
+        temporary.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Access | None:
+        """What `save` wrote; None where it did not."""
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        certificate = data.pop("certificate")
+        return cls(**data, certificate=None if certificate is None else (certificate[0], certificate[1]))
+
+
+class Described(NamedTuple):
+    """A cloud as it is described: openstacksdk's CloudRegion, and the clouds.yaml it is in, "" where in none."""
+
+    region: Any
+    config: str
+
+
+def find(cloud: str, config: str = "") -> Described:
+    """The cloud of that name; "" takes OS_CLOUD, or the only one there is. Sends nothing.
+
+    `config`: a clouds.yaml to look into and nowhere else. Raises CannotHonour without openstacksdk, UnknownName or
+    BadInput where no such cloud is described.
+    """
+    try:
+        from openstack import exceptions
+        from openstack.config import OpenStackConfig
+    except ImportError as error:
+        raise CannotHonour(
+            "clouds need openstacksdk, which is not installed", hint="pip install 'contend[openstack]'"
+        ) from error
+    try:
+        # A recorded file is meant, whatever the environment says by now.
+        loader = OpenStackConfig(
+            config_files=[config] if config else None, load_envvars=not config, app_name="contend"
+        )
+    except (exceptions.ConfigException, OSError) as error:
+        raise BadInput(f"the clouds cannot be read: {error}", hint="see clouds.yaml") from error
+    file = loader.config_filename or ""
+    known = [name for name in loader.get_cloud_names() if file or name != "defaults"]
+    wanted = cloud or os.environ.get("OS_CLOUD") or (known[0] if len(known) == 1 else "")
+    if not wanted:
+        raise BadInput(
+            "no cloud was named", hint=f"--cloud NAME or OS_CLOUD; known: {', '.join(known) or 'none'}"
+        )
+    if wanted not in known:
+        unknown = UnknownName("cloud", wanted, known)
+        unknown.hint = (
+            suggest(wanted, known) if known else "describe it in clouds.yaml, or set OS_CLIENT_CONFIG_FILE"
+        )
+        raise unknown
+    try:
+        region = loader.get_one(cloud=wanted)
+    except exceptions.ConfigException as error:
+        raise BadInput(f"cloud '{wanted}' is not fully described: {error}", hint="see clouds.yaml") from error
+    return Described(region, str(Path(file).absolute()) if file else "")
+
+
+def login(
+    cloud: str, config: str = "", services: tuple[str, ...] = ("compute", "network", "image")
+) -> Access:
+    """A new token and the endpoints of `services`, as far as the cloud has them.
+
+    Raises what `find` does, and HostFailed where the cloud does not let us in.
+    """
+    region, file = find(cloud, config)
+    from keystoneauth1 import exceptions
+
+    try:
+        session = region.get_session()
+        access = session.auth.get_access(session)
+        endpoints = {service: _endpoint(region, session, service) for service in services}
+    except exceptions.ClientException as error:
+        raise HostFailed(
+            f"cloud '{region.name}' does not let us in: {error}", hint="are its URL, user and password right?"
+        ) from error
+    certificate = session.cert
+    return Access(
+        cloud=region.name,
+        config=file,
+        token=access.auth_token,
+        expires=access.expires.timestamp() if access.expires else time.time() + 3600,
+        project=access.project_id or "",
+        endpoints={service: url.rstrip("/") for service, url in endpoints.items() if url},
+        verify=session.verify,
+        certificate=(certificate, None) if isinstance(certificate, str) else certificate,
+    )
+
+
+def _endpoint(region: Any, session: Any, service: str) -> str | None:
+    low, high = VERSIONS[service]
+    given = region.get_endpoint(service)
+    if given:
+        return str(given)
+    found: str | None = session.get_endpoint(
+        service_type=service,
+        interface=region.get_interface(service),
+        region_name=region.get_region_name(service),
+        min_version=(low, 0),
+        max_version=(high, "latest"),
+    )
+    return found

@@ -1,0 +1,267 @@
+"""Requests to a cloud's APIs: pooled connections, the token, what is counted, and what may be sent again.
+
+Sent again is only what changes nothing a second time: reads and deletions, and any request that was certainly not
+acted upon, because it never left, or was turned away by a rate limit (429) or for an old token (401). A creation whose
+answer was lost, or was an error of the server, is the caller's to look for by name.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from contend.clouds.access import Access
+from contend.errors import HostFailed
+
+if TYPE_CHECKING:
+    import urllib3
+
+ATTEMPTS = 5
+BACKOFF_S = 0.25  # doubled with every attempt
+MOST_WAIT_S = 60.0  # a Retry-After beyond it is a refusal
+CONNECT_S, READ_S = 10.0, 120.0
+_AGAIN = frozenset({"GET", "HEAD", "DELETE"})
+_MICROVERSION = {"compute": "compute", "block-storage": "volume"}
+
+
+class RequestFailed(HostFailed):
+    """A request that was not honoured. `status` is 0 without an answer: then nobody knows whether it was acted upon."""
+
+    def __init__(self, message: str, *, status: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it may have been acted upon all the same: no answer, or a server's error."""
+        return self.status == 0 or self.status >= 500
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, with CLOCK_MONOTONIC and wall-clock stamps, ns, of the attempt that it answers."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    sent_ns: int
+    received_ns: int
+
+    def json(self) -> Any:
+        return json.loads(self.body) if self.body else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one attempt ended. `left` is False when the request certainly never reached a server; `status` 0: no answer."""
+
+    status: int
+    left: bool = True
+    retry_after_s: float | None = None
+
+
+def wait_before_again(method: str, outcome: Outcome, attempt: int) -> float | None:
+    """Seconds to wait before the request is sent again; None: it must not be. attempt: from 1, that has just failed.
+
+    >>> wait_before_again("POST", Outcome(429, retry_after_s=2.0), 1)
+    2.0
+    >>> wait_before_again("POST", Outcome(500), 1) is None, wait_before_again("GET", Outcome(500), 1)
+    (True, 0.25)
+    >>> wait_before_again("POST", Outcome(0, left=False), 2), wait_before_again("POST", Outcome(0), 2) is None
+    (0.5, True)
+    """
+    if attempt >= ATTEMPTS:
+        return None
+    backoff: float = BACKOFF_S * 2 ** (attempt - 1)
+    told = outcome.retry_after_s
+    if outcome.status == 429:
+        wait = backoff if told is None else told
+        return wait if wait <= MOST_WAIT_S else None
+    if not outcome.left:
+        return backoff
+    if outcome.status == 0 or outcome.status >= 500:
+        if method not in _AGAIN:
+            return None
+        return backoff if told is None else min(told, MOST_WAIT_S)
+    return None
+
+
+class Api:
+    """One cloud's APIs, for any number of threads. `counts` tells what went wrong on the way: rate limited (429),
+    server error (5xx), no answer, token renewed; and requests, all attempts together."""
+
+    def __init__(
+        self,
+        access: Access,
+        renew: Callable[[], Access] | None = None,
+        *,
+        connections: int = 4,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.access = access
+        self.counts: Counter[str] = Counter()
+        self._renew, self._sleep = renew, sleep
+        self._lock = threading.Lock()
+        self._pool = _pool(access, connections)
+
+    def request(
+        self,
+        method: str,
+        service: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        version: str = "",
+        absent: bool = False,
+        data: bytes | None = None,
+    ) -> Answer:
+        """The answer of the last attempt, of status 2xx; with `absent` also 404. Raises RequestFailed.
+
+        version: the microversion to ask for. data: raw bytes instead of a JSON body.
+        """
+        url = path if path.startswith("http") else self.access.endpoint(service) + path
+        content = data if data is not None else None if body is None else json.dumps(body).encode()
+        attempt = 0
+        while True:
+            attempt += 1
+            token = self.access.token
+            headers = self._headers(service, version, token, content, raw=data is not None)
+            answer, outcome, why = self._once(method, url, content, headers)
+            if answer is not None and (answer.status < 300 or (absent and answer.status == 404)):
+                return answer
+            if outcome.status == 401 and attempt == 1 and self._renewed(token):
+                continue
+            wait = wait_before_again(method, outcome, attempt)
+            if wait is None:
+                raise RequestFailed(
+                    f"{method} {path.partition('?')[0]}: {why}", status=outcome.status, hint=_hint(outcome)
+                )
+            self._sleep(wait)
+
+    def _once(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[Answer | None, Outcome, str]:
+        import urllib3.exceptions as failures
+
+        self._count("requests")
+        sent_ns = time.monotonic_ns()
+        try:
+            got = self._pool.request(
+                method, url, body=content, headers=headers, retries=False, redirect=False
+            )
+        except (failures.NewConnectionError, failures.ConnectTimeoutError, failures.ProxyError) as error:
+            self._count("no connection")
+            return None, Outcome(0, left=False), f"no connection: {error}"
+        except failures.SSLError as error:
+            raise RequestFailed(
+                f"TLS: {error}", status=0, hint="see cacert and verify in clouds.yaml"
+            ) from error
+        except (failures.HTTPError, OSError) as error:
+            self._count("no answer")
+            return None, Outcome(0), f"no answer: {error}"
+        answer = Answer(got.status, got.headers, got.data, sent_ns, time.monotonic_ns())
+        if got.status == 429:
+            self._count("rate limited (429)")
+        elif got.status >= 500:
+            self._count("server error (5xx)")
+        return (
+            answer,
+            Outcome(got.status, retry_after_s=_seconds(got.headers.get("Retry-After"))),
+            said(answer),
+        )
+
+    def _renewed(self, token: str) -> bool:
+        """After a 401: whether there is another token to try, by now or from `renew`."""
+        if self._renew is None:
+            return False
+        with self._lock:  # one login for all threads that were turned away
+            if self.access.token == token:
+                self.access = self._renew()
+                self.counts["token renewed"] += 1
+        return True
+
+    def _count(self, what: str) -> None:
+        with self._lock:
+            self.counts[what] += 1
+
+    def _headers(
+        self, service: str, version: str, token: str, content: bytes | None, *, raw: bool
+    ) -> dict[str, str]:
+        headers = {"X-Auth-Token": token, "Accept": "application/json", "User-Agent": "contend"}
+        if version:
+            headers["OpenStack-API-Version"] = f"{_MICROVERSION.get(service, service)} {version}"
+        if content is not None:
+            headers["Content-Type"] = "application/octet-stream" if raw else "application/json"
+        return headers
+
+    def close(self) -> None:
+        self._pool.clear()
+
+
+def _pool(access: Access, connections: int) -> urllib3.PoolManager | urllib3.ProxyManager:
+    import urllib3
+    from urllib3.util import Timeout
+
+    options: dict[str, Any] = {"maxsize": connections, "timeout": Timeout(connect=CONNECT_S, read=READ_S)}
+    if access.verify is False:
+        urllib3.disable_warnings(
+            urllib3.exceptions.InsecureRequestWarning
+        )  # the user's own choice in clouds.yaml
+        options["cert_reqs"] = "CERT_NONE"
+    elif isinstance(access.verify, str):
+        options["ca_certs"] = access.verify
+    if access.certificate is not None:
+        options["cert_file"], options["key_file"] = access.certificate
+    proxy = _proxy(next(iter(access.endpoints.values()), ""))
+    return urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+
+
+def _proxy(url: str) -> str:
+    """The proxy that the environment names for it, "" for none."""
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    found = getproxies().get(parts.scheme, "")
+    return "" if not found or proxy_bypass(parts.hostname or "") else found
+
+
+def said(answer: Answer) -> str:
+    """What an API said in its error, in one line: nova's {"forbidden": {"message": …}} and the others' shapes."""
+    text = ""
+    try:
+        data = answer.json()
+    except ValueError:
+        data = None
+    inner = next(iter(data.values()), None) if isinstance(data, dict) else None
+    if isinstance(inner, dict):
+        text = str(inner.get("message") or inner.get("detail") or "")
+    elif isinstance(data, dict):
+        text = str(data.get("message") or data.get("NeutronError") or "")
+    if not text:
+        text = answer.body[:200].decode("utf-8", errors="replace")
+    return f"{answer.status} {' '.join(text.split())[:300]}".strip()
+
+
+def _seconds(text: str | None) -> float | None:
+    """Retry-After in seconds; its other form, a date, is left to the back-off."""
+    try:
+        return None if text is None else max(0.0, float(text))
+    except ValueError:
+        return None
+
+
+def _hint(outcome: Outcome) -> str:
+    return {
+        0: "is the service up? its log may say more",
+        401: "the token is no longer taken: are user and password right?",
+        403: "a quota, or a right that this user lacks: openstack quota show",
+        409: "something with that name, or in that state, is in the way",
+        413: "a quota: openstack quota show",
+        429: "the cloud limits the rate of requests: a smaller n, or a rate",
+    }.get(outcome.status, "the service's log says more")

@@ -1,0 +1,281 @@
+"""What contend makes on an OpenStack cloud: each announced in the run's ledger before its request leaves.
+
+A thing is ours if it has a name from the ledger and carries the run's mark: metadata of a server or volume, a property
+of an image, the description of a port, subnet or network. Both are looked at before anything is deleted, so a stranger
+that took the name is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+from contend.clock import Clock, SystemClock
+from contend.clouds.http import Api, RequestFailed
+from contend.errors import HostFailed
+from contend.ledger import SCHEMA_VERSION, append_lines
+from contend.platforms import names
+
+LEDGER_PREFIX = "openstack-"
+MARK = "contend_run"
+SERVERS_VERSION = "2.37"  # the first in which a server can be made without a network
+PAGE = 500
+Mark = Literal["metadata", "description", "property"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of thing: where it is asked for, and where its mark is. `wrapped`: its body has the key `one` around it."""
+
+    name: str
+    service: str
+    path: str
+    one: str
+    many: str
+    mark: Mark
+    version: str = ""
+    list_path: str = ""  # where `path` does not list the mark
+    wrapped: bool = True
+
+    @property
+    def ledger(self) -> str:
+        """The kind's name in the ledger."""
+        return LEDGER_PREFIX + self.name
+
+
+# In the order in which they are removed: a server holds its ports and volumes, a port its subnet.
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "server", "compute", "/servers", "server", "servers", "metadata", SERVERS_VERSION, "/servers/detail"
+        ),
+        Kind("port", "network", "/ports", "port", "ports", "description"),
+        Kind("subnet", "network", "/subnets", "subnet", "subnets", "description"),
+        Kind("network", "network", "/networks", "network", "networks", "description"),
+        Kind(
+            "volume", "block-storage", "/volumes", "volume", "volumes", "metadata", "3.0", "/volumes/detail"
+        ),
+        Kind("image", "image", "/images", "image", "images", "property", wrapped=False),
+    )
+}  # fmt: skip
+
+
+def unique_name(run: str, part: str) -> str:
+    """`contend-RUN-PART`: what no other run's things are called.
+
+    >>> unique_name("boot-storm-20260102-101500-7f3a", "12-3")
+    'contend-boot-storm-20260102-101500-7f3a-12-3'
+    """
+    return f"{names.PREFIX}-{names.check_name('run id', run)}-{part}"
+
+
+def is_ours(kind: Kind, found: Mapping[str, Any], name: str, run: str) -> bool:
+    """Whether what a listing showed has exactly that name, contend's prefix, and the run's mark."""
+    if found.get("name") != name or not name.startswith(f"{names.PREFIX}-{run}-"):
+        return False
+    if kind.mark == "metadata":
+        return (found.get("metadata") or {}).get(MARK) == run
+    if kind.mark == "property":
+        return found.get(MARK) == run
+    return found.get("description") == f"{MARK}={run}"
+
+
+def body_of(kind: Kind, name: str, run: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The request's body: what is wanted, with the name and the mark."""
+    inner = {**wanted, "name": name}
+    if kind.mark == "metadata":
+        inner["metadata"] = {**wanted.get("metadata", {}), MARK: run}
+    elif kind.mark == "property":
+        inner[MARK] = run
+    else:
+        inner["description"] = f"{MARK}={run}"
+    return {kind.one: inner} if kind.wrapped else inner
+
+
+class Record:
+    """Rows about cloud things in a run's ledger, written by the process that makes them while the run holds the lock.
+
+    Many names at once cost one fsync, so that announcing a storm's servers does not stretch the storm.
+    """
+
+    def __init__(self, path: Path, *, run: str, cloud: str, config: str, clock: Clock | None = None) -> None:
+        self.path, self.run = path, run
+        self._about = {"run": run, "cloud": cloud, "config": config}
+        self._clock = clock or SystemClock()
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def intend(self, kind: Kind, wanted: Iterable[str]) -> None:
+        """On the disk when this returns: only then may the requests leave."""
+        self._write("intend", kind, ({"name": name} for name in wanted))
+
+    def created(self, kind: Kind, ids: Mapping[str, str]) -> None:
+        """ids: by name."""
+        self._write("created", kind, ({"name": name, "id": id_} for name, id_ in ids.items()))
+
+    def removed(self, kind: Kind, gone: Iterable[str]) -> None:
+        self._write("removed", kind, ({"name": name} for name in gone))
+
+    def _write(self, event: str, kind: Kind, rows: Iterable[Mapping[str, str]]) -> None:
+        head = {
+            "schema_version": SCHEMA_VERSION,
+            "at_ns": self._clock.monotonic_ns(),
+            "utc": self._clock.utc(),
+            "event": event,
+            "kind": kind.ledger,
+        }
+        append_lines(self._fd, ({**head, **self._about, **row} for row in rows), self.path)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+
+class Cloud:
+    """Things of one run on one cloud."""
+
+    def __init__(self, api: Api, run: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.api, self.run, self._sleep = api, run, sleep
+
+    def create(self, record: Record, kind: Kind, name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Announce and make one thing. Raises RequestFailed; a refusal leaves nothing in the ledger."""
+        record.intend(kind, (name,))
+        try:
+            made = self.post(kind, name, wanted)
+        except RequestFailed as error:
+            if not error.unknown:
+                record.removed(kind, (name,))
+            raise
+        record.created(kind, {name: str(made["id"])})
+        return made
+
+    def post(self, kind: Kind, name: str, wanted: Mapping[str, Any], *, retries: int = 2) -> dict[str, Any]:
+        """Ask for something that was announced. Sent again only after its name was looked for and not found.
+
+        Should the lost request still be worked on, there are two of that name: removal takes every one.
+        """
+        body = body_of(kind, name, self.run, wanted)
+        while True:
+            try:
+                answer = self.api.request("POST", kind.service, kind.path, body=body, version=kind.version)
+            except RequestFailed as error:
+                if not error.unknown:
+                    raise
+                self._sleep(1.0)
+                if found := self.find(kind, (name,)):
+                    return found[0]
+                if retries <= 0:
+                    raise
+                retries -= 1
+                continue
+            data = answer.json()
+            made: dict[str, Any] = data[kind.one] if kind.wrapped else data
+            return made
+
+    def find(self, kind: Kind, wanted: Iterable[str]) -> list[dict[str, Any]]:
+        """What of the names in `wanted` there is and is ours, by name and mark; several of one name are all told."""
+        asked = set(wanted)
+        return [
+            item
+            for item in self.list(kind, _common(asked))
+            if item.get("name") in asked and is_ours(kind, item, str(item["name"]), self.run)
+        ]
+
+    def list(self, kind: Kind, prefix: str) -> list[dict[str, Any]]:
+        """All whose name begins with `prefix`, page by page."""
+        path = kind.list_path or kind.path
+        query = f"limit={PAGE}"
+        if kind.service == "compute":  # a pattern to nova, anywhere in the name; others know only whole names
+            query += f"&name={quote(prefix)}"
+        found: list[dict[str, Any]] = []
+        following = f"{path}?{query}"
+        while following:
+            page = self.api.request("GET", kind.service, following, version=kind.version).json()
+            found += [i for i in page[kind.many] if str(i.get("name") or "").startswith(prefix)]
+            following = _next(page, kind, path)
+        return found
+
+    def delete(self, kind: Kind, id_: str) -> None:
+        """Ask for its removal; one that has gone already is fine. Raises RequestFailed."""
+        self.api.request("DELETE", kind.service, f"{kind.path}/{id_}", version=kind.version, absent=True)
+
+    def remove(
+        self, kind: Kind, wanted: Sequence[str], *, within_s: float = 180.0
+    ) -> tuple[set[str], dict[str, str]]:
+        """Delete those of `wanted` that are there, and wait until they are gone.
+
+        Gives the names that were there, and those that could not be removed with the reason.
+        """
+        there: set[str] = set()
+        why: dict[str, str] = {}
+        asked: dict[str, float] = {}  # by id, when its deletion was last asked for
+        deadline = time.monotonic() + within_s
+        while True:
+            left = self.find(kind, wanted)
+            there |= {str(item["name"]) for item in left}
+            if not left:
+                return there, {}
+            now = time.monotonic()
+            if now > deadline:
+                late = {
+                    str(i["name"]): why.get(i["id"], f"still there {within_s:.0f} s after its deletion")
+                    for i in left
+                }
+                return there, late
+            for item in left:
+                if now - asked.get(item["id"], -1e9) < 30.0:
+                    continue
+                asked[item["id"]] = now
+                try:
+                    self.delete(kind, str(item["id"]))
+                    why.pop(item["id"], None)
+                except RequestFailed as error:  # in use (409) until something else has gone
+                    why[item["id"]] = error.message
+                    asked[item["id"]] = now - 25.0
+                    if error.status in (401, 403):
+                        return there, {str(i["name"]): error.message for i in left}
+            self._sleep(0.5)
+
+
+def _common(wanted: set[str]) -> str:
+    """What all of the names begin with.
+
+    >>> _common({"contend-r-1-aa-0", "contend-r-1-aa-1"}), _common({"contend-r-1", "other"})
+    ('contend-r-1-aa-', '')
+    """
+    first, last = min(wanted, default=""), max(wanted, default="")
+    same = 0
+    while same < len(first) and first[same] == last[same]:
+        same += 1
+    return first[:same]
+
+
+def _next(page: Mapping[str, Any], kind: Kind, path: str) -> str:
+    """Path and query of the following page, "" after the last. glance names it by `next`, the others by links."""
+    if kind.name == "image":
+        following = str(page.get("next") or "")
+        return kind.path + "?" + urlsplit(following).query if following else ""
+    links = page.get(f"{kind.many}_links") or ()
+    href = next((str(link["href"]) for link in links if link.get("rel") == "next"), "")
+    return f"{path}?{urlsplit(href).query}" if href else ""
+
+
+def need_id(found: Sequence[Mapping[str, Any]], what: str, name: str, hint: str) -> str:
+    """The id of the only one found. Raises HostFailed where there is none, or several."""
+    if len(found) != 1:
+        problem = "there are several" if found else "there is no"
+        raise HostFailed(f"{problem} {what} called '{name}' on the cloud", hint=hint)
+    return str(found[0]["id"])

@@ -1,0 +1,128 @@
+"""Removes from clouds what a ledger announced: also what was asked for by a request whose answer nobody saw.
+
+Such a request may be worked on after the process that sent it has died. So a name that was announced, and never
+answered for, is looked for until SETTLE_S after its announcement before it counts as never made.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contend.clouds.openstack import KINDS, LEDGER_PREFIX, Cloud, Kind
+from contend.errors import ContendError
+
+Row = Mapping[str, Any]
+SETTLE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What became of one row. `why` is empty unless it may still be there."""
+
+    kind: str
+    name: str
+    was_there: bool
+    why: str = ""
+
+
+def is_cloud(kind: str) -> bool:
+    """Whether a ledger row of that kind is about something on a cloud."""
+    return kind.startswith(LEDGER_PREFIX)
+
+
+def remove(
+    rows: Sequence[Row],
+    connect: Callable[[str, str], Any] | None = None,
+    *,
+    now: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Gone]:
+    """Remove what the rows announce, one login a cloud. `connect` makes an Api of a cloud's name and its clouds.yaml."""
+    done: list[Gone] = []
+    for cloud, config, run in sorted(
+        {(_text(r, "cloud"), _text(r, "config"), _text(r, "run")) for r in rows}
+    ):
+        mine = [
+            r
+            for r in rows
+            if (_text(r, "cloud"), _text(r, "config"), _text(r, "run")) == (cloud, config, run)
+        ]
+        try:
+            api = (connect or _connect)(cloud, config)
+        except ContendError as error:
+            done += [
+                Gone(str(r["kind"]), str(r["name"]), True, f"{error.message} ({error.hint})") for r in mine
+            ]
+            continue
+        try:
+            done += _of_cloud(Cloud(api, run, sleep=sleep), mine, now, sleep)
+        finally:
+            api.close()
+    return done
+
+
+def _connect(cloud: str, config: str) -> Any:
+    from contend.clouds.access import login
+    from contend.clouds.http import Api
+
+    services = ("compute", "network", "image")
+    return Api(login(cloud, config, services), lambda: login(cloud, config, services))
+
+
+def _of_cloud(
+    cloud: Cloud, rows: Sequence[Row], now: Callable[[], float], sleep: Callable[[float], None]
+) -> list[Gone]:
+    done: list[Gone] = []
+    for kind in KINDS.values():
+        mine = {str(r["name"]): r for r in rows if r["kind"] == kind.ledger}
+        if not mine:
+            continue
+        try:
+            there, late = cloud.remove(kind, list(mine))
+            unsettled = {
+                n: _settled_at(r) for n, r in mine.items() if r["event"] == "intend" and n not in there
+            }
+            found, stuck = _settle(cloud, kind, unsettled, now, sleep)
+        except ContendError as error:
+            done += [Gone(kind.ledger, name, True, error.message) for name in mine]
+            continue
+        done += [Gone(kind.ledger, n, n in there | found, (late | stuck).get(n, "")) for n in mine]
+    known = {kind.ledger for kind in KINDS.values()}
+    strange = [r for r in rows if r["kind"] not in known]
+    return done + [
+        Gone(str(r["kind"]), str(r["name"]), True, f"contend does not know how to remove a {r['kind']}")
+        for r in strange
+    ]
+
+
+def _settle(
+    cloud: Cloud,
+    kind: Kind,
+    until: Mapping[str, float],
+    now: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> tuple[set[str], dict[str, str]]:
+    """Look again for what was never answered for. `until`: by name, when it counts as never made."""
+    found: set[str] = set()
+    stuck: dict[str, str] = {}
+    while waiting := [name for name, end in until.items() if now() < end]:
+        sleep(1.0)
+        there, late = cloud.remove(kind, waiting)
+        found |= there
+        stuck |= late
+        if late:
+            break
+    return found, stuck
+
+
+def _settled_at(row: Row) -> float:
+    """Seconds since the epoch."""
+    return datetime.datetime.fromisoformat(str(row["utc"])).timestamp() + SETTLE_S
+
+
+def _text(row: Row, key: str) -> str:
+    return str(row.get(key) or "")

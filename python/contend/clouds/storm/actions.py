@@ -1,0 +1,62 @@
+"""What nova itself wrote down of a creation: its instance action with the events of each service."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from contend.clouds.http import Api, RequestFailed
+
+# Hosts of events are told to administrators only; start and finish to everybody who may see the server.
+_VERSION = "2.62"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Seconds since the epoch by the server's clock; `finish` is None while it goes on."""
+
+    name: str
+    start: float
+    finish: float | None
+    result: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "start_s": self.start, "finish_s": self.finish, "result": self.result}
+
+
+def creation(api: Api, server: str) -> tuple[Event, ...]:
+    """Events of the server's `create` action, in order; the action itself first. Empty where the cloud does not tell."""
+    try:
+        path = f"/servers/{server}/os-instance-actions"
+        listed = api.request("GET", "compute", path, version=_VERSION).json()["instanceActions"]
+        action = next((a for a in listed if a["action"] == "create"), None)
+        if action is None:
+            return ()
+        whole = api.request("GET", "compute", f"{path}/{action['request_id']}", version=_VERSION).json()
+    except RequestFailed as error:
+        if error.status in (403, 404, 406):  # not this user's to see, or an API without it
+            return ()
+        raise
+    begun = Event("create", seconds(action["start_time"]), None, "")
+    told = [_event(e) for e in whole["instanceAction"].get("events") or ()]
+    return (begun, *sorted(told, key=lambda event: event.start))
+
+
+def _event(data: Mapping[str, Any]) -> Event:
+    finish = data.get("finish_time")
+    start = seconds(data["start_time"])
+    return Event(
+        str(data["event"]), start, seconds(finish) if finish else None, str(data.get("result") or "")
+    )
+
+
+def seconds(stamp: str) -> float:
+    """An API's time, UTC, as seconds since the epoch.
+
+    >>> seconds("2026-01-02T10:15:00.000000"), seconds("2026-01-02T10:15:00Z") == seconds("2026-01-02T10:15:00")
+    (1767348900.0, True)
+    """
+    found = datetime.datetime.fromisoformat(stamp)
+    return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp()

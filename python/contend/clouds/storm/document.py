@@ -1,0 +1,105 @@
+"""A storm as a document: its figures, every server's times, what went wrong, what the client and the services used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from contend.clouds.storm.stamps import NS, PHASES, Interval, Track, phases
+from contend.clouds.storm.storm import Happened
+
+SCHEMA_VERSION = 1
+
+
+def document(happened: Happened) -> dict[str, Any]:
+    """Seconds, since the storm's begin where it is a moment. Raises ValueError where no server became ACTIVE."""
+    served = [t for t in happened.tracks if t.name in happened.active]
+    if not served:
+        raise ValueError("no server became ACTIVE")
+    times = sorted(_since(t.due_ns, happened.active[t.name]) for t in served)
+    widths = sorted(happened.active[t.name].width / NS for t in served)
+    parts = {t.name: phases(t, happened.active[t.name]) for t in served}
+    first = min(t.due_ns for t in served)
+    makespan = max(happened.active[t.name].estimate for t in served) - first
+    gone = [(t.delete_ns, t.gone) for t in happened.tracks if t.gone is not None]
+    client_s = happened.client_cpu_ns / NS
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "n": happened.asked.n,
+        "rate": happened.asked.rate,
+        "served": len(served),
+        "failed": happened.asked.n - len(served),
+        "problems": dict(Counter(t.problem for t in happened.tracks if t.problem)),
+        "min_s": times[0],
+        "median_s": quantile(times, 0.5),
+        "p90_s": quantile(times, 0.9),
+        "max_s": times[-1],
+        "makespan_s": makespan / NS,
+        "accepted_s": quantile(sorted((t.accepted_ns - t.due_ns) / NS for t in served), 0.5),
+        "width_s": quantile(widths, 0.5),
+        "late_s": max((t.sent_ns - t.due_ns) / NS for t in served),
+        "delete_median_s": quantile(sorted(_since(at, seen) for at, seen in gone), 0.5) if gone else 0.0,
+        "delete_makespan_s": _makespan(gone),
+        "phases_s": _mean(list(parts.values())),
+        "client_cpu_s": client_s,
+        "polls": happened.polls,
+        "asking_s": happened.asking_ns / NS,
+        "cpu_s": happened.roles,
+        "counts": happened.counts,
+        "disagree": happened.disagree,
+        "clock_s": None if happened.clock is None else [bound / NS for bound in happened.clock],
+        "left": happened.left,
+        "servers": [_server(happened, t, parts.get(t.name, {})) for t in happened.tracks],
+    }
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Of sorted values, by linear interpolation (Hyndman and Fan's type 7).
+
+    >>> quantile([1.0, 2.0, 4.0], 0.5), quantile([1.0, 2.0], 0.9)
+    (2.0, 1.9)
+    """
+    at = (len(ordered) - 1) * share
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def _since(start_ns: int, moment: Interval) -> float:
+    return (moment.estimate - start_ns) / NS
+
+
+def _makespan(gone: Sequence[tuple[int, Interval]]) -> float:
+    if not gone:
+        return 0.0
+    return (max(seen.estimate for _, seen in gone) - min(at for at, _ in gone)) / NS
+
+
+def _mean(parts: Sequence[Mapping[str, int]]) -> dict[str, float]:
+    """Of each phase over the servers, the known ones first and in their order; they add up to the mean time."""
+    names = [*PHASES, *sorted({name for part in parts for name in part} - set(PHASES))]
+    return {name: sum(part.get(name, 0) for part in parts) / len(parts) / NS for name in names}
+
+
+def _server(happened: Happened, track: Track, parts: Mapping[str, int]) -> dict[str, Any]:
+    def since(ns: int) -> float | None:
+        return (ns - happened.begin_ns) / NS if ns else None
+
+    def both(interval: Interval | None) -> list[float] | None:
+        return None if interval is None else [(end - happened.begin_ns) / NS for end in interval]
+
+    return {
+        "name": track.name,
+        "id": track.id,
+        "due_s": since(track.due_ns),
+        "sent_s": since(track.sent_ns),
+        "accepted_s": since(track.accepted_ns),
+        "states": [{"state": state, "seen_s": both(interval)} for state, interval in track.entries],
+        "active_s": both(happened.active.get(track.name)),
+        "phases_s": {name: ns / NS for name, ns in parts.items()},
+        "deleted_s": since(track.delete_ns),
+        "gone_s": both(track.gone),
+        "problem": track.problem,
+        "events": [event.to_json() for event in happened.events.get(track.name, ())],
+    }

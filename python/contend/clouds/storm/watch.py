@@ -1,0 +1,91 @@
+"""One poller for all servers of a storm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from urllib.parse import quote, urlsplit
+
+from contend.clouds.http import Answer, Api
+from contend.clouds.openstack import KINDS, PAGE
+from contend.clouds.storm.stamps import ACTIVE, ERROR, Track, state_of
+
+SERVER = KINDS["server"]
+
+
+class Poller:
+    """Lists all servers whose names begin alike, with one request (a page of them at a time), every `interval_s`.
+
+    `polls` and `asking_ns` are its own cost: how often it asked, and how long the API worked on that. `dates` are the
+    answers' Date headers with our wall clock before and after.
+    """
+
+    def __init__(self, api: Api, prefix: str, interval_s: float) -> None:
+        self._api, self._prefix, self._interval_s = api, prefix, interval_s
+        self.polls, self.asking_ns = 0, 0
+        self.dates: list[tuple[int, int, int]] = []
+        self.launched: dict[str, str] = {}  # the server's own stamp, by id
+        self._began_ns = 0
+
+    def until_settled(self, tracks: Sequence[Track], until_ns: int, sending: Callable[[], bool]) -> None:
+        """Watch until every server is ACTIVE, in ERROR or refused, or until that moment. sending: more will come."""
+        while time.monotonic_ns() < until_ns:
+            pending = [t for t in tracks if not t.problem and t.state not in (ACTIVE, ERROR)]
+            if not pending and not sending():
+                return
+            listed, sent_ns, received_ns = self._poll(detail=True)
+            for track in pending:
+                server = listed.get(track.name)
+                track.observe("" if server is None else state_of(server), sent_ns, received_ns)
+                if server is None:
+                    continue
+                track.id = track.id or str(server["id"])
+                if track.state == ERROR:
+                    fault = server.get("fault")
+                    said = str(fault.get("message", "")) if isinstance(fault, Mapping) else ""
+                    track.problem = f"ERROR: {said or 'the server tells no fault'}"
+                self.launched[track.id] = str(server.get("OS-SRV-USG:launched_at") or "")
+            self._pause()
+
+    def until_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
+        """Watch until none is listed any more, or until that moment."""
+        while time.monotonic_ns() < until_ns:
+            pending = [t for t in tracks if t.delete_ns and t.gone is None]
+            if not pending:
+                return
+            listed, sent_ns, received_ns = self._poll(detail=False)
+            for track in pending:
+                track.observe_gone(track.name in listed, sent_ns, received_ns)
+            self._pause()
+
+    def _poll(self, *, detail: bool) -> tuple[dict[str, Mapping[str, object]], int, int]:
+        """Servers by name, and when the first page was asked for and the last was there."""
+        path = "/servers/detail" if detail else "/servers"
+        following, first = f"{path}?limit={PAGE}&name={quote(self._prefix)}", 0
+        found: dict[str, Mapping[str, object]] = {}
+        while following:
+            answer = self._api.request("GET", SERVER.service, following, version=SERVER.version)
+            first = first or answer.sent_ns
+            self._count(answer)
+            page = answer.json()
+            found |= {str(server["name"]): server for server in page["servers"]}
+            links = page.get("servers_links") or ()
+            href = next((link["href"] for link in links if link.get("rel") == "next"), "")
+            following = f"{path}?{urlsplit(href).query}" if href else ""
+        self._began_ns = first
+        return found, first, answer.received_ns
+
+    def _count(self, answer: Answer) -> None:
+        self.polls += 1
+        self.asking_ns += answer.received_ns - answer.sent_ns
+        date = answer.headers.get("Date")
+        if date is not None:
+            offset = time.time_ns() - time.monotonic_ns()
+            second = int(parsedate_to_datetime(date).timestamp())
+            self.dates.append((second, answer.sent_ns + offset, answer.received_ns + offset))
+
+    def _pause(self) -> None:
+        """Until the next poll is due: so long after the last began, not after it was answered."""
+        due_ns = self._began_ns + round(self._interval_s * 1e9)
+        time.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))

@@ -1,0 +1,131 @@
+"""`boot-storm prepare | storm`: what the workload boot-storm runs. Logs in once a run; a storm uses that token."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from contend.clouds.access import Access, login
+from contend.clouds.http import Api
+from contend.clouds.openstack import Record, need_id, unique_name
+from contend.clouds.storm.document import document
+from contend.clouds.storm.storm import Asked, storm
+from contend.errors import ContendError, TrialFailed
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code: that of the error where there is one."""
+    given = _parser().parse_args(arguments)
+    try:
+        given.run_verb(given)
+    except ContendError as error:
+        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _prepare(given: argparse.Namespace) -> None:
+    """Log in, unless another cell of the run has; look up the names, so that no storm has to."""
+    access = Access.load(given.access)
+    if access is None or not access.fresh:
+        access = login(given.cloud)
+        access.save(given.access)
+    api = Api(access, lambda: login(given.cloud))
+    try:
+        wanted = server_of(api, given.image, given.flavor, given.network)
+    finally:
+        api.close()
+    given.server.write_text(json.dumps(wanted) + "\n", encoding="utf-8")
+
+
+def server_of(api: Api, image: str, flavor: str, network: str) -> dict[str, Any]:
+    """What a request for a server wants, ids for names. "" takes the only image, and the smallest flavour.
+
+    network: `none`, `auto` (the cloud's choice), or a network's name. Raises HostFailed for what is not there.
+    """
+    images = api.request("GET", "image", "/images?status=active&limit=500").json()["images"]
+    if image or len(images) != 1:
+        images = [i for i in images if image in (i["name"], i["id"])]
+    flavors = api.request("GET", "compute", "/flavors/detail").json()["flavors"]
+    if flavor:
+        flavors = [f for f in flavors if flavor in (f["name"], f["id"])]
+    else:
+        flavors = sorted(flavors, key=lambda f: (f["ram"], f["vcpus"], f["disk"]))[:1]
+    hint = "--set parameters.{0}=NAME; openstack {0} list shows them"
+    networks: Any = network
+    if network not in ("none", "auto"):
+        found = api.request("GET", "network", "/networks?limit=500").json()["networks"]
+        named = [n for n in found if network in (n["name"], n["id"])]
+        networks = [{"uuid": need_id(named, "network", network, "--set network=[none,auto]")}]
+    return {
+        "imageRef": need_id(images, "image", image or "(any)", hint.format("image")),
+        "flavorRef": need_id(flavors, "flavour", flavor or "(any)", hint.format("flavor")),
+        "networks": networks,
+    }
+
+
+def _storm(given: argparse.Namespace) -> None:
+    access = Access.load(given.access)
+    if access is None or not access.fresh:
+        access = login(given.cloud)
+        access.save(given.access)
+
+    def renew() -> Access:
+        fresh = login(given.cloud)
+        fresh.save(given.access)
+        return fresh
+
+    run: Path = given.run.resolve()
+    wanted = json.loads(given.server.read_text(encoding="utf-8"))
+    asked = Asked(given.n, wanted, given.rate, given.poll_ms / 1e3, given.within)
+    # Of no other storm, nor of this trial's when it was tried before.
+    prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
+    api = Api(access, renew, connections=min(given.n, 64) + 1)
+    with Record(run / "ledger.ndjson", run=run.name, cloud=access.cloud, config=access.config) as record:
+        try:
+            happened = storm(api, record, prefix, asked)
+        finally:
+            api.close()
+    problems = {t.problem for t in happened.tracks if t.problem}
+    failed = sum(bool(t.problem) for t in happened.tracks)
+    if failed > given.tolerate * given.n:
+        raise TrialFailed(
+            f"{failed} of {given.n} servers did not become ACTIVE: {'; '.join(sorted(problems))[:300]}"
+        )
+    if happened.left:
+        name, why = next(iter(happened.left.items()))
+        raise TrialFailed(f"{len(happened.left)} servers cannot be deleted: {name}: {why}")
+    told = document(happened)
+    given.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="boot-storm", description="Servers of a cloud, created at once and timed."
+    )
+    verbs = parser.add_subparsers(required=True, metavar="prepare | storm")
+    prepare = verbs.add_parser("prepare", help="log in and look up image, flavour and network")
+    prepare.add_argument("--image", default="")
+    prepare.add_argument("--flavor", default="")
+    prepare.add_argument("--network", default="none")
+    prepare.set_defaults(run_verb=_prepare)
+    one = verbs.add_parser("storm", help="one storm")
+    one.add_argument("--run", type=Path, required=True, help="the run's directory, with its ledger")
+    one.add_argument("--out", type=Path, required=True, help="the storm's document goes here")
+    one.add_argument("--n", type=int, required=True)
+    one.add_argument("--rate", type=float, default=0.0)
+    one.add_argument("--poll-ms", type=float, default=100.0)
+    one.add_argument("--within", type=float, default=300.0, help="seconds")
+    one.add_argument("--tolerate", type=float, default=0.0, help="share of servers that may fail")
+    one.set_defaults(run_verb=_storm)
+    for verb in (prepare, one):
+        verb.add_argument("--cloud", default="")
+        verb.add_argument(
+            "--access", type=Path, required=True, help="file of the token, shared by the run's storms"
+        )
+        verb.add_argument("--server", type=Path, required=True, help="file of what each server is to be")
+    return parser
