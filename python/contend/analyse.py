@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from contend import storms
 from contend.advice.rules import advise
 from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo, ProbeCost
 from contend.errors import NoVerdict
 from contend.ledger import read_rows
 from contend.plan import REPEATS
-from contend.scenario import Scenario
+from contend.scenario import Scenario, Storm
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
@@ -69,6 +70,7 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
     target = scenario.measure.target
     primary = [r for r in results if r.metric.primary]
     complete = _complete_blocks(counted, len(cells) * REPEATS[plan["design"]])
+    found = _storms(run, scenario, counted)
     design = Design(
         seed=int(plan["seed"]),
         blocks=complete,
@@ -86,7 +88,7 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
         run=run.id,
         study=scenario.study,
         title=scenario.title or scenario.origin,
-        answer=answer(scenario.study, primary, complete),
+        answer=answer(scenario.study, primary, complete) if found is None else storms.answer(found),
         design=design,
         cells=tuple(results),
         controls=tuple(controls),
@@ -95,7 +97,12 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
         failed=tuple(f"trial {r['trial']}, {r['cell']}: {r['error']}" for r in rows if r["status"] != "ok"),
         flags=dict(Counter(_flag_kind(flag) for r in counted for flag in r["flags"]).most_common()),
         trials=len(counted),
+        storms=found,
     )
+
+
+def _storms(run: RunDirectory, scenario: Scenario, counted: Sequence[Row]) -> storms.Storms | None:
+    return storms.read(run.path, counted, scenario.measure.level) if isinstance(scenario, Storm) else None
 
 
 def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCost | None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
 from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
 from contend.stats.estimate import Estimate
+
+if TYPE_CHECKING:
+    from contend.storms import Storms
 
 SCHEMA_VERSION = 1
 
@@ -187,6 +190,7 @@ class Analysis:
     alibis: tuple[CellAlibi, ...] = ()  # by cell, where series were recorded
     phase_alibis: tuple[PhaseAlibi, ...] = ()  # of the whole run, and of its phases
     probe: ProbeCost | None = None  # None where nothing was recorded, or the run was killed
+    storms: Storms | None = None  # of a storm study, where storms were counted
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -206,4 +210,5 @@ class Analysis:
             "alibis": [a.to_json() for a in self.alibis],
             "phase_alibis": [a.to_json() for a in self.phase_alibis],
             "probe": None if self.probe is None else self.probe.to_json(),
+            **({} if self.storms is None else {"storms": self.storms.to_json()}),
         }

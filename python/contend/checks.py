@@ -10,7 +10,7 @@ from contend.errors import CannotHonour, ScenarioError
 from contend.plan import Plan, cells_of
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Placement, Topology, placement
-from contend.scenario import Compare, Interference, Scenario
+from contend.scenario import Compare, Interference, Scenario, Storm
 from contend.workloads import install
 
 
@@ -30,6 +30,10 @@ def check(scenario: Scenario) -> None:
                 )
             if party.instance.workload.network == "pair":
                 check_rights()
+    if isinstance(scenario, Storm):
+        from contend.clouds.access import find
+
+        find(scenario.cloud)
     place(scenario)
 
 

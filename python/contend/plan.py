@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from contend.platforms.base import Limit
-from contend.scenario import Compare, Interference, Scenario, Variant, WorkloadRef
+from contend.scenario import Compare, Interference, Scenario, Storm, Variant, WorkloadRef
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Metric, Workload
@@ -159,7 +159,26 @@ def shuffled(items: list[Cell], key: str) -> list[Cell]:
 
 
 def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
-    return _interference_cells(scenario) if isinstance(scenario, Interference) else _compare_cells(scenario)
+    if isinstance(scenario, Interference):
+        return _interference_cells(scenario)
+    return _storm_cells(scenario) if isinstance(scenario, Storm) else _compare_cells(scenario)
+
+
+def _storm_cells(scenario: Storm) -> tuple[Cell, ...]:
+    workload = load_workload(scenario.workload)
+    cells: list[Cell] = []
+    for network in dict.fromkeys(scenario.network):
+        for n in sorted(set(scenario.n)):
+            asked = {**scenario.parameters, "n": n, "network": network, "cloud": scenario.cloud}
+            label = f"n={n}" + (f", network {network}" if len(set(scenario.network)) > 1 else "")
+            party = Party(label, resolve(workload, asked))
+            factors = {"variant": label, "n": str(n), "network": network, "platform": scenario.platform.kind}
+            first = cells[0].id if cells else label
+            cells.append(Cell(label, party, (), factors, "" if label == first else first))
+            if label == first:
+                control = {**factors, "variant": f"{first} (control)"}
+                cells.append(Cell(f"{first} (control)", party, (), control, first, control=True))
+    return tuple(cells)
 
 
 def _interference_cells(scenario: Interference) -> tuple[Cell, ...]:

@@ -245,8 +245,55 @@ class Compare(_Scenario):
         return self
 
 
-Scenario = Interference | Compare
-STUDIES: Mapping[str, type[Interference] | type[Compare]] = {"interference": Interference, "compare": Compare}
+def _list(value: Any) -> Any:
+    """One, or `a, b`, as a list."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return [value] if isinstance(value, int) else value
+
+
+Sizes = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=1000)], ...],
+    Field(min_length=1),
+    BeforeValidator(_list, json_schema_input_type=int | list[int]),
+]
+Names = Annotated[
+    tuple[str, ...], Field(min_length=1), BeforeValidator(_list, json_schema_input_type=str | list[str])
+]
+
+
+class Storm(_Scenario):
+    """Batches of several sizes: how long each takes, and by how much another job stretches it.
+
+    n: sizes; network: of the servers, none, auto (the cloud's choice), or a network's name; both make cells. The
+    smallest, on the first network, is the baseline and the control.
+    """
+
+    study: Literal["storm"]
+    workload: str = "boot-storm"
+    cloud: str = ""
+    n: Sizes = (1, 5, 10, 20)
+    network: Names = ("none",)
+    parameters: dict[str, Scalar] = {}
+    platform: PlatformSpec = PlatformSpec()
+    timeout: Duration = 900 * 10**9
+
+    @model_validator(mode="after")
+    def _of_clouds(self) -> Storm:
+        if self.platform.kind != "bare":
+            raise ValueError("a storm is sent from this host as it is: platform is bare")
+        taken = {"n", "network", "cloud"} & set(self.parameters)
+        if taken:
+            raise ValueError(f"`{min(taken)}` is a key of its own here, not one of `parameters`")
+        return self
+
+
+Scenario = Interference | Compare | Storm
+STUDIES: Mapping[str, type[Interference] | type[Compare] | type[Storm]] = {
+    "interference": Interference,
+    "compare": Compare,
+    "storm": Storm,
+}
 
 
 def builtin_names() -> tuple[str, ...]:

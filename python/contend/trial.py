@@ -281,6 +281,8 @@ class TrialRunner:
         readings = self._read(seat, out, exits)
         row["metrics"] = [_metric(r) for r in readings]
         row["evidence"] = [{"name": k, "value": v, "unit": u} for k, (v, u) in evidence.items()]
+        if workload.elsewhere:
+            evidence.pop("foreign_cpu", None)
         row["flags"] = list(flags(evidence, len(seat.cpu_list)))
         return int(row["ended_ns"]) - int(row["started_ns"])
 

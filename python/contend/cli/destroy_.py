@@ -19,7 +19,8 @@ from contend.errors import BadInput, ContendError
 @click.option("--force", is_flag=True, help="Also runs that are still going: they will fail.")
 @click.option("--json", "as_json", is_flag=True, help="What was removed, as one JSON document.")
 def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
-    """Remove the processes, cgroups, namespaces, containers and work files that RUN (or --all) left behind.
+    """Remove the processes, cgroups, namespaces, containers, work files and servers on clouds that RUN (or --all) left
+    behind.
 
     A run that ended by itself, or by Ctrl-C, has left nothing; this is for crashes and kill -9.
     """

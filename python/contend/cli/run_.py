@@ -29,6 +29,9 @@ from contend.errors import BadInput
     help="Wall time the run may take, like 5m. The report says how precise that was.",
 )
 @click.option(
+    "--cloud", metavar="NAME", help="The cloud of a storm: a name in clouds.yaml (default: OS_CLOUD)."
+)
+@click.option(
     "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
 )
 @click.option("--dry-run", is_flag=True, help="Print cells, order and estimated time; make nothing.")
@@ -47,6 +50,7 @@ def command(
     scenario: str | None,
     settings: tuple[str, ...],
     budget: str | None,
+    cloud: str | None,
     seed: int | None,
     dry_run: bool,
     resume_run: str | None,
@@ -64,6 +68,7 @@ def command(
       contend run noisy-neighbour
       contend run noisy-neighbour --set placement=own-cores --budget 10m
       contend run mine.yaml --dry-run
+      contend run boot-storm --cloud mycloud --set n=[1,5,10,20]
       contend run --resume runs/noisy-neighbour-20261120-184210-7f3a
     """
     from contend import checks
@@ -73,9 +78,9 @@ def command(
     from contend.units import parse_duration_ns
 
     if resume_run is not None:
-        if scenario or settings or seed is not None:
+        if scenario or settings or cloud or seed is not None:
             raise BadInput(
-                "--resume goes on with the recorded scenario; it takes no SCENARIO, --set or --seed",
+                "--resume goes on with the recorded scenario; it takes no SCENARIO, --set, --cloud or --seed",
                 hint="start a new run to change something",
             )
         with RunDirectory.open(resume_run) as directory:
@@ -91,6 +96,8 @@ def command(
         )
     if budget is not None:
         settings += (f"measure.budget={parse_duration_ns(budget) / 1e9:g}s",)
+    if cloud is not None:
+        settings += (f"cloud={cloud}",)
     if seed is not None:
         settings += (f"measure.seed={seed}",)
     asked = load(scenario, settings)

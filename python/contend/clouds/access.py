@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,8 +30,9 @@ _EARLY_S = 120.0  # a token is no longer used so long before it expires
 class Access:
     """What requests need. Holds a token: it is written only to files that nobody else can read.
 
-    `expires` is the token's end in seconds since the epoch; `endpoints` are URLs by service type; `verify` and
-    `certificate` are TLS's, as requests knows them; `config` is the clouds.yaml it came from, "" for OS_* variables.
+    `expires` is the token's end in seconds since the epoch; `endpoints` are versioned URLs by service type, `catalogue`
+    all URLs as the cloud lists them; `verify` and `certificate` are TLS's, as requests knows them; `config` is the
+    clouds.yaml it came from, "" for OS_* variables.
     """
 
     cloud: str
@@ -42,6 +43,7 @@ class Access:
     endpoints: Mapping[str, str]
     verify: bool | str = True
     certificate: tuple[str, str | None] | None = None
+    catalogue: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Access({self.cloud})"
@@ -155,7 +157,18 @@ def login(
         endpoints={service: url.rstrip("/") for service, url in endpoints.items() if url},
         verify=session.verify,
         certificate=(certificate, None) if isinstance(certificate, str) else certificate,
+        catalogue=_catalogue(access),
     )
+
+
+def _catalogue(access: Any) -> dict[str, str]:
+    """One URL a service type; the public one, if there is one."""
+    found: dict[str, str] = {}
+    for service in access.service_catalog.catalog if access.has_service_catalog() else ():
+        urls = {e.get("interface"): e["url"] for e in service.get("endpoints") or () if e.get("url")}
+        if urls:
+            found[service["type"]] = urls.get("public") or next(iter(urls.values()))
+    return found
 
 
 def _endpoint(region: Any, session: Any, service: str) -> str | None:

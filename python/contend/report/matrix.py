@@ -37,8 +37,8 @@ class Matrix:
 
 
 def is_compare(analysis: Analysis) -> bool:
-    """`contend ab`: the ratio is treatment / baseline as measured, so its direction says nothing of worse."""
-    return analysis.study == "compare"
+    """`contend ab`, storms: the ratio is treatment / baseline as measured, so its direction says nothing of worse."""
+    return analysis.study in ("compare", "storm")
 
 
 def subject(factors: Mapping[str, str]) -> str:
@@ -53,9 +53,13 @@ def subject(factors: Mapping[str, str]) -> str:
 def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
     """The tables of the headline metrics (in a compare study of every metric), in the order of the cells."""
     compare = is_compare(analysis)
-    column_key = {"interference": "neighbour", "compare": "variant"}.get(analysis.study, "")
+    column_key = {"interference": "neighbour", "compare": "variant", "storm": "variant"}.get(
+        analysis.study, ""
+    )
     cells = [c for c in analysis.cells if compare or c.metric.primary]
     varying = _varying(cells) - {"victim", column_key}
+    if analysis.study == "storm":  # the column's name says them
+        varying -= {"n", "network"}
     groups: dict[str, dict[tuple[str, str], CellResult]] = {}
     for cell in cells:
         extra = ", ".join(f"{k} {cell.factors[k]}" for k in sorted(varying) if k in cell.factors)
@@ -115,4 +119,4 @@ def secondary(analysis: Analysis) -> list[CellResult]:
 
 
 def headline_controls(analysis: Analysis) -> list[Control]:
-    return [c for c in analysis.controls if c.metric.primary or is_compare(analysis)]
+    return [c for c in analysis.controls if c.metric.primary or analysis.study == "compare"]

@@ -44,6 +44,10 @@ def all_plots(report: ReportInput) -> list[Plot]:
     from contend.report.timeline_plots import timeline_plots
 
     plots = [forest(report)] if report.analysis.cells else []
+    if report.analysis.storms is not None:
+        from contend.report.storm_plots import storm_plots
+
+        plots += storm_plots(report.analysis.storms)
     plots += [
         points(report, matrix, row, f"{table}-{number}")
         for table, matrix in enumerate(matrices(report.analysis))

@@ -164,6 +164,7 @@ def analysis_schema() -> Schema:
         "title": "contend analysis",
         **closed(
             "What a run says: findings.json, and what --json prints.",
+            ("storms",),
             schema_version={"const": SCHEMA_VERSION},
             run=TEXT,
             study=TEXT,
@@ -189,9 +190,52 @@ def analysis_schema() -> Schema:
                     share={**NUMBER, "description": "of one CPU"},
                 )
             ),
+            storms=_storms(),
         ),
         "$defs": DEFINITIONS,
     }
+
+
+def _storms() -> Schema:
+    counts: Schema = {"type": "object", "additionalProperties": COUNT}
+    numbers: Schema = {"type": "object", "additionalProperties": NUMBER}
+    estimates: Schema = {"type": "object", "additionalProperties": ref("estimate")}
+    size = closed(
+        "All counted storms of one size on one network.",
+        cell=TEXT,
+        n=COUNT,
+        network=TEXT,
+        storms=COUNT,
+        levels={
+            **estimates,
+            "description": "of one storm's figures, s: median, p90, max, makespan, accepted …",
+        },
+        phases_s={**numbers, "description": "of a mean server, from due to ACTIVE"},
+        cpu_s_per_boot={**numbers, "description": "by role; empty where the cloud runs elsewhere"},
+        failed=COUNT,
+    )
+    growth = closed(
+        "The batch law of the sizes on one network; median, p90 and makespan, ns.",
+        network=TEXT,
+        start=estimates,
+        per_server=estimates,
+    )
+    networks = closed(
+        "One size on two networks: ratio of medians within blocks.",
+        n=COUNT,
+        baseline=TEXT,
+        treatment=TEXT,
+        estimate=ref("estimate"),
+    )
+    return closed(
+        "What the storms of a storm study say together.",
+        sizes=many(size),
+        growth=many(growth),
+        networks=many(networks),
+        problems={**counts, "description": "servers that did not become ACTIVE, by what the cloud said"},
+        requests={**counts, "description": "requests, and what went wrong with them"},
+        disagree={**COUNT, "description": "servers whose own stamps contradict what the client saw"},
+    )
 
 
 def comparison_schema() -> Schema:

@@ -29,11 +29,25 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from contend.storms import Storms
+
 BAR = 12  # columns of the longest bar
 ROW_LABEL = 28  # a row's name is folded beyond this
 COLUMN = 24  # and a column's name beyond this
 _ASCII = str.maketrans(
-    {"·": ".", "█": "#", "→": ">", "±": "+/-", "≤": "<=", "×": "x", "–": "-", "µ": "u", "…": "...", "²": "2"}
+    {
+        "·": ".",
+        "█": "#",
+        "→": ">",
+        "±": "+/-",
+        "≤": "<=",
+        "×": "x",
+        "–": "-",
+        "µ": "u",
+        "…": "...",
+        "²": "2",
+        "▇": "#",
+    }
 )
 _STYLES = {"worse": "bold red", "better": "green", "none": "dim", "unknown": "yellow"}
 
@@ -57,8 +71,11 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     printer = _Printer(report, console)
     printer.line()
     printer.line(report.analysis.answer, "bold")
-    for matrix in matrices(report.analysis):
-        printer.matrix(matrix)
+    if report.analysis.storms is not None:
+        printer.storms(report.analysis.storms)
+    if report.analysis.storms is None or verbose:
+        for matrix in matrices(report.analysis):
+            printer.matrix(matrix)
     printer.certainty()
     printer.alibis(verbose)
     if verbose:
@@ -138,6 +155,36 @@ class _Printer:
                 2,
                 2,
             )
+
+    def storms(self, storms: Storms) -> None:
+        """The table of sizes, what each extra server adds, where a boot's time goes, what went wrong."""
+        from contend.report import storm_words as told
+
+        table = self.table()
+        first, *others = told.headers(storms)
+        table.add_column(first)
+        for header in others:
+            table.add_column(self.text(header.replace(" ", "\n")), justify="right", no_wrap=True)
+        for size in storms.sizes:
+            table.add_row(*(self.text(item) for item in told.row(size, storms)))
+        self.line()
+        self.line(told.about(storms), "bold", 0, 2)
+        self._print(table)
+        for line in (*told.growth(storms), *told.networks(storms)):
+            self.line(line[0].upper() + line[1:], "", 2, 2)
+        largest = max(storms.sizes, key=lambda size: size.n)
+        parts = told.parts(largest)
+        if parts:
+            whole = sum(largest.phases.values())
+            self.line(f"Where a boot's {whole:.2f} s go (n = {largest.n}, a mean server)", "bold", 0, 2)
+            bars = [f"{'▇' * max(1, round(BAR * s / whole))} {name} {s:.2f}" for name, s in parts]
+            self.line("  ".join(bar.replace(" ", "\N{NO-BREAK SPACE}") for bar in bars), "", 2, 0)
+        if largest.cpu:
+            roles = ", ".join(f"{role} {s:.3f}" for role, s in largest.cpu.items() if s >= 0.0005)
+            self.line(f"cloud CPU-s a boot by role: {roles}", "", 2, 2)
+        self.line(told.precision(storms), "dim", 2, 2)
+        for trouble in told.troubles(storms):
+            self.line(trouble, "yellow", 2, 2)
 
     def _width(self, table: Table) -> int:
         return table.__rich_measure__(self.console, self.console.options.update(max_width=10_000)).maximum

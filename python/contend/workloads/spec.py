@@ -273,6 +273,7 @@ class Workload(Strict):
     trial: Duration
     trace: Traced = Traced()  # what is recorded of it where a scenario asks for traces
     keep: Lines = ()  # files below {out} that stay with the run, in outputs/TRIAL; others are read and thrown away
+    elsewhere: bool = False  # others do the work (a cloud's services): CPU they use here disturbs nothing
     network: Literal["", "pair"] = ""  # pair: serve and run each in a network namespace, joined by a veth
     origin: str = Field("", exclude=True)  # the file it came from, for messages and for `beside`
 

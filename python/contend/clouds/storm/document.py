@@ -44,7 +44,7 @@ def document(happened: Happened) -> dict[str, Any]:
         "phases_s": _mean(list(parts.values())),
         "client_cpu_s": client_s,
         "polls": happened.polls,
-        "asking_s": happened.asking_ns / NS,
+        "asking_share": happened.asking_ns / max(1, happened.watched_ns),
         "cpu_s": happened.roles,
         "counts": happened.counts,
         "disagree": happened.disagree,

@@ -1,12 +1,18 @@
-"""CPU time of a cloud's services by their role, where they run on this host: read from /proc before and after a storm."""
+"""CPU time of a cloud's services by their role, where they run on this host: read from /proc before and after a storm.
+
+A process has the role that its command line tells, or, where it is a web server that runs anything, that of the
+endpoint of the cloud's catalogue on whose port it listens. What else on this host has such a command line counts too.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # By the command line, the first that matches; what a service is started through (uwsgi, apache, gunicorn) does not count.
@@ -30,6 +36,18 @@ _ROLES = tuple(
     )
 )
 
+_WEB = re.compile(r"gunicorn|uwsgi|apache2|httpd|wsgi")
+_OF_TYPE: Mapping[str, str] = {
+    "compute": "API",
+    "identity": "keystone",
+    "placement": "placement",
+    "image": "glance",
+    "network": "neutron",
+    "block-storage": "cinder",
+    "volumev3": "cinder",
+    "orchestration": "heat",
+}
+
 
 def role_of(command: str) -> str:
     """The role of a process by its command line; "" for none of the cloud's.
@@ -46,15 +64,38 @@ class Used:
     cpu_ns: int
 
 
-def read(proc: Path = Path("/proc")) -> dict[tuple[int, int], Used]:
+def ports(catalogue: Mapping[str, str]) -> dict[int, str]:
+    """Roles by port of those endpoints of a catalogue that are on this host and have a port to themselves."""
+    found: dict[int, set[str]] = {}
+    for type_, url in catalogue.items():
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        if type_ in _OF_TYPE and _is_here(parts.hostname or ""):
+            found.setdefault(port, set()).add(_OF_TYPE[type_])
+    return {port: min(roles) for port, roles in found.items() if len(roles) == 1}
+
+
+def _is_here(host: str) -> bool:
+    """Whether the name is of an address of this host: only those can be bound to."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind(address)
+    except OSError:
+        return False
+    return True
+
+
+def read(roles_by_port: Mapping[int, str], proc: Path = Path("/proc")) -> dict[tuple[int, int], Used]:
     """Each process that has a role, by pid and start, with its CPU time so far."""
     found = {}
+    sockets = _listening(roles_by_port, proc)
     for entry in proc.iterdir():
         if not entry.name.isdigit():
             continue
         try:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            role = role_of(command)
+            role = role_of(command) or (_by_socket(entry, sockets) if _WEB.search(command) else "")
             if not role or "contend.workloads.generators" in command:
                 continue
             # proc(5): the name, field 2, may hold blanks and parentheses; utime and stime are fields 14 and 15.
@@ -65,6 +106,35 @@ def read(proc: Path = Path("/proc")) -> dict[tuple[int, int], Used]:
             role, (int(fields[11]) + int(fields[12])) * _NS_PER_TICK
         )
     return found
+
+
+def _listening(roles_by_port: Mapping[int, str], proc: Path) -> dict[str, str]:
+    """Roles by the link that a descriptor of a listening socket is: `socket:[INODE]`."""
+    found = {}
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = (proc / "net" / table).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            port = int(fields[1].rpartition(":")[2], 16)
+            if fields[3] == "0A" and port in roles_by_port:  # TCP_LISTEN
+                found[f"socket:[{fields[9]}]"] = roles_by_port[port]
+    return found
+
+
+def _by_socket(entry: Path, sockets: Mapping[str, str]) -> str:
+    if not sockets:
+        return ""
+    for descriptor in (entry / "fd").iterdir():
+        try:
+            role = sockets.get(str(descriptor.readlink()), "")
+        except OSError:  # closed meanwhile
+            continue
+        if role:
+            return role
+    return ""
 
 
 def between(

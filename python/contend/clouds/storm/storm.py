@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from contend.clouds.http import Api, RequestFailed
@@ -48,12 +47,13 @@ class Happened:
     client_cpu_ns: int = 0  # of this process, from the first request to the last server that was ACTIVE
     roles: dict[str, float] = field(default_factory=dict)  # CPU seconds by role, meanwhile
     polls: int = 0
-    asking_ns: int = 0
+    asking_ns: int = 0  # the API worked on polls
+    watched_ns: int = 0  # from the first request to the last poll's answer
     counts: dict[str, int] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)  # names that could not be deleted, and why
 
 
-def storm(api: Api, record: Record, prefix: str, asked: Asked, *, proc: Path = Path("/proc")) -> Happened:
+def storm(api: Api, record: Record, prefix: str, asked: Asked) -> Happened:
     """Run one. `prefix`: how the names of its servers begin, unlike any other's. Raises HostFailed.
 
     Whatever happens, its servers are deleted as far as they can be.
@@ -63,7 +63,7 @@ def storm(api: Api, record: Record, prefix: str, asked: Asked, *, proc: Path = P
     cloud = Cloud(api, record.run)
     record.intend(SERVER, (track.name for track in tracks))
     try:
-        _boot(api, cloud, prefix, asked, happened, proc)
+        _boot(api, cloud, prefix, asked, happened)
         record.created(SERVER, {track.name: track.id for track in tracks if track.id})
         _ask_the_server(api, happened)
     finally:
@@ -72,8 +72,9 @@ def storm(api: Api, record: Record, prefix: str, asked: Asked, *, proc: Path = P
     return happened
 
 
-def _boot(api: Api, cloud: Cloud, prefix: str, asked: Asked, happened: Happened, proc: Path) -> None:
-    before = roles.read(proc)
+def _boot(api: Api, cloud: Cloud, prefix: str, asked: Asked, happened: Happened) -> None:
+    known = roles.ports(api.access.catalogue)
+    before = roles.read(known)
     happened.begin_ns = begin = time.monotonic_ns() + round(_LEAD_S * NS)
     step = NS / asked.rate if asked.rate else 0.0
     due = [begin + round(number * step) for number in range(asked.n)]
@@ -97,9 +98,10 @@ def _boot(api: Api, cloud: Cloud, prefix: str, asked: Asked, happened: Happened,
     until = due[-1] + round(asked.within_s * NS)
     time.sleep(max(0.0, (begin - time.monotonic_ns()) / NS))
     poller.until_settled(happened.tracks, until, sending.alive)
+    happened.watched_ns = time.monotonic_ns() - begin
     sending.join()
     happened.client_cpu_ns = time.process_time_ns() - began_cpu_ns
-    happened.roles = roles.between(before, roles.read(proc))
+    happened.roles = roles.between(before, roles.read(known))
     happened.polls, happened.asking_ns = poller.polls, poller.asking_ns
     happened.clock = clocks(poller.dates)
     for track in happened.tracks:

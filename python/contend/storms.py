@@ -1,0 +1,248 @@
+"""What the storms of a run say together: per size the figures with intervals, phases, CPU by role; and how they grow.
+
+Made from the documents that the workload left in RUN/outputs/TRIAL/storm.json.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from contend.contention.scaling import Key, Scaling, scale
+from contend.contention.scaling import Storm as Batch
+from contend.errors import BadInput
+from contend.stats.compare import compare
+from contend.stats.estimate import Estimate
+from contend.stats.levels import level
+from contend.stats.scaling import StormTimes, load_of
+
+Document = Mapping[str, Any]
+FILE = "storm.json"
+CONTROL = " (control)"
+# Figures of one storm, by their key in the document.
+FIGURES = {
+    "min": "min_s",
+    "median": "median_s",
+    "p90": "p90_s",
+    "max": "max_s",
+    "makespan": "makespan_s",
+    "accepted": "accepted_s",
+    "deletion": "delete_median_s",
+    "all deleted": "delete_makespan_s",
+    "width": "width_s",
+    "client CPU": "client_cpu_s",
+    "polling": "asking_share",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """All counted storms of one cell. Times in s; `cpu` is CPU seconds a boot by role, `phases` a mean server's."""
+
+    cell: str
+    n: int
+    network: str
+    storms: int
+    levels: Mapping[str, Estimate]
+    phases: Mapping[str, float]
+    cpu: Mapping[str, float]
+    failed: int
+
+    @property
+    def cpu_per_boot(self) -> float | None:
+        """CPU seconds of all services; None where the cloud runs elsewhere."""
+        return sum(self.cpu.values()) if self.cpu else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cell": self.cell,
+            "n": self.n,
+            "network": self.network,
+            "storms": self.storms,
+            "levels": {name: estimate.to_json() for name, estimate in self.levels.items()},
+            "phases_s": dict(self.phases),
+            "cpu_s_per_boot": dict(self.cpu),
+            "failed": self.failed,
+        }
+
+
+@dataclass(frozen=True)
+class Storms:
+    """Every size, the growth by network, and what went wrong on the way."""
+
+    sizes: tuple[Size, ...]
+    growth: Mapping[str, Scaling]
+    networks: Mapping[int, tuple[str, str, Estimate]]
+    """By size: the ratio of medians of the second network to the first, where there are two."""
+    problems: Mapping[str, int]
+    requests: Mapping[str, int]
+    disagree: int
+    """Servers whose own stamps contradict what the client saw."""
+
+    @cached_property
+    def has_cpu(self) -> bool:
+        return any(size.cpu for size in self.sizes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "sizes": [size.to_json() for size in self.sizes],
+            "growth": [
+                {
+                    "network": network,
+                    "start": {name: line.start.to_json() for name, line in of.law.lines.items()},
+                    "per_server": {name: line.slope.to_json() for name, line in of.law.lines.items()},
+                }
+                for network, of in self.growth.items()
+            ],
+            "networks": [
+                {"n": n, "baseline": first, "treatment": second, "estimate": estimate.to_json()}
+                for n, (first, second, estimate) in self.networks.items()
+            ],
+            "problems": dict(self.problems),
+            "requests": dict(self.requests),
+            "disagree": self.disagree,
+        }
+
+
+def read(run: Path, rows: Iterable[Mapping[str, Any]], at: float = 0.95) -> Storms | None:
+    """The storms of a run's counted trials; None where none is on record. rows: of trials.ndjson."""
+    cells: dict[str, list[tuple[Mapping[str, Any], Document]]] = {}
+    for row in sorted(rows, key=lambda row: (row["block"], row["trial"])):
+        place = run / "outputs" / f"{int(row['trial']):06d}" / FILE
+        # The control is a label; its storms are storms of that size like any other.
+        if row["status"] == "ok" and row["phase"] == "counted" and place.is_file():
+            document = json.loads(place.read_text(encoding="utf-8"))
+            cells.setdefault(row["cell"].removesuffix(CONTROL), []).append((row, document))
+    if not cells:
+        return None
+    sizes = tuple(
+        sorted((_size(cell, found, at) for cell, found in cells.items()), key=lambda s: (s.network, s.n))
+    )
+    told = [document for found in cells.values() for _, document in found]
+    return Storms(
+        sizes,
+        _growth(cells, at),
+        _networks(sizes, cells, at),
+        _sum(document["problems"] for document in told),
+        _sum(document["counts"] for document in told),
+        sum(int(document["disagree"]) for document in told),
+    )
+
+
+def _size(cell: str, found: Sequence[tuple[Mapping[str, Any], Document]], at: float) -> Size:
+    documents = [document for _, document in found]
+    factors = found[0][0]["factors"]
+    boots = sum(int(d["served"]) for d in documents)
+    return Size(
+        cell,
+        int(factors["n"]),
+        str(factors["network"]),
+        len(documents),
+        {
+            name: level([d[key] for d in documents], "ratio" if key == "asking_share" else "s", at)
+            for name, key in FIGURES.items()
+        },
+        _means(d["phases_s"] for d in documents),
+        {role: s / boots for role, s in _sums(d["cpu_s"] for d in documents).items()} if boots else {},
+        sum(int(d["failed"]) for d in documents),
+    )
+
+
+def _growth(
+    cells: Mapping[str, Sequence[tuple[Mapping[str, Any], Document]]], at: float
+) -> dict[str, Scaling]:
+    batches: dict[str, list[Batch]] = {}
+    for found in cells.values():
+        for row, document in found:
+            batches.setdefault(str(row["factors"]["network"]), []).append(_batch(row, document))
+    grown = {}
+    for network, storms in batches.items():
+        try:
+            grown[network] = scale(storms, level=at)
+        except BadInput:  # one size, too few storms, or sent at a rate: no law to be told
+            continue
+    return grown
+
+
+def _batch(row: Mapping[str, Any], document: Document) -> Batch:
+    served = [server for server in document["servers"] if server["active_s"]]
+    begins = [round(server["due_s"] * 1e9) for server in served]
+    ends = [round(sum(server["active_s"]) / 2 * 1e9) for server in served]
+    times = StormTimes(len(served), *(document[k] * 1e9 for k in ("median_s", "p90_s", "makespan_s")))
+    parts = {Key("running", name): s * 1e9 for name, s in document["phases_s"].items()}
+    mean = sum(ends) / len(ends) - sum(begins) / len(begins)
+    return Batch(
+        f"trial {row['trial']}", "boot", times, load_of(begins, ends), mean, parts, {}, {}, frozenset()
+    )
+
+
+def _networks(
+    sizes: Sequence[Size], cells: Mapping[str, Sequence[tuple[Mapping[str, Any], Document]]], at: float
+) -> dict[int, tuple[str, str, Estimate]]:
+    """Where a size was stormed on two networks: their medians, compared within blocks."""
+    by_size: dict[int, list[Size]] = {}
+    for size in sizes:
+        by_size.setdefault(size.n, []).append(size)
+    found = {}
+    for n, pair in by_size.items():
+        if len(pair) != 2:
+            continue
+        first, second = sorted(pair, key=lambda size: (size.network != "none", size.network))
+        values, blocks = zip(*(_once(cells[size.cell]) for size in (first, second)), strict=True)
+        estimate = compare(values[0], values[1], blocks=(blocks[0], blocks[1]), level=at)
+        found[n] = (first.network, second.network, estimate)
+    return found
+
+
+def _once(
+    found: Sequence[tuple[Mapping[str, Any], Document]],
+) -> tuple[list[float], list[int]]:
+    """Medians of the cell's own storms with their blocks, those of the control left out: one a block."""
+    own = [(row, d) for row, d in found if not row["cell"].endswith(CONTROL)]
+    return [float(d["median_s"]) for _, d in own], [int(row["block"]) for row, _ in own]
+
+
+def _means(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    listed = list(parts)
+    names = dict.fromkeys(name for part in listed for name in part)
+    return {name: statistics.fmean(part.get(name, 0.0) for part in listed) for name in names}
+
+
+def _sums(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            sums[name] = sums.get(name, 0.0) + value
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total)
+
+
+def answer(storms: Storms) -> str:
+    """The run's answer in one sentence or two."""
+    said = []
+    for network, of in storms.growth.items():
+        where = f" with network {network}" if len(storms.growth) > 1 else ""
+        slope = of.law.median.slope
+        each = f"{slope.value / 1e9:.2g} s [{slope.low / 1e9:.2g}, {slope.high / 1e9:.2g}]"
+        if slope.verdict == "higher":
+            said.append(f"Each extra server adds {each} to the median{where}.")
+        else:
+            said.append(
+                f"The median does not detectably grow with the number of servers{where}: {each} each."
+            )
+    largest = max(storms.sizes, key=lambda size: size.n)
+    median, most = largest.levels["median"], largest.levels["max"]
+    words = f"{largest.n} at once take {median.value:.2f} s (median), {most.value:.2f} s (the slowest)"
+    return " ".join([*said, words + (f" with network {largest.network}." if len(storms.growth) > 1 else ".")])
