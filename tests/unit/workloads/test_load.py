@@ -204,8 +204,8 @@ def test_every_built_in_says_what_it_is(path: Path) -> None:
     workload = load(path.stem)
     assert workload.title
     assert workload.about
-    assert workload.install.apt
-    assert workload.install.command
+    assert workload.install.apt or workload.install.module
+    assert workload.install.command or workload.install.module
     assert workload.neighbour.burning
     assert all(p.about for p in workload.parameters.values())
 
