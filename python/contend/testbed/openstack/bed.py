@@ -1,0 +1,136 @@
+"""Where a test bed lies, on which ports it answers, and how all of its processes are found again."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from contend.platforms import procfs
+
+MARK = "CONTEND_OPENSTACK"
+CLOUD = "contend-testbed"
+REGION = "one"
+# Those that answer on a port. RabbitMQ chooses its own at each start.
+WEB = ("keystone", "glance", "placement", "nova-api", "neutron", "cinder-api", "heat-api")
+_PORTS = (*WEB, "mariadb")
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """Chosen once, when the bed is first brought up, and kept as long as its directory: clients keep their clouds.yaml."""
+
+    root: Path
+    password: str
+    ports: dict[str, int]
+
+    @classmethod
+    def load(cls, root: Path) -> Bed | None:
+        """The bed in that directory; None if there is none."""
+        try:
+            told = json.loads((root / "bed.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return cls(root, told["password"], told["ports"])
+
+    @classmethod
+    def load_or_make(cls, root: Path) -> Bed:
+        root = root.resolve()
+        made = cls.load(root)
+        if made is not None:
+            return made
+        root.mkdir(parents=True, exist_ok=True)
+        # MariaDB and RabbitMQ may run as users of their own, who must be able to come by; secrets are in files.
+        root.chmod(0o711)
+        made = cls(root, secrets.token_hex(8), dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True)))
+        told = {name: value for name, value in asdict(made).items() if name != "root"}
+        made.write("bed.json", json.dumps(told, indent=1) + "\n")
+        return made
+
+    def write(self, name: str, text: str) -> Path:
+        """A file below the bed that only its owner reads."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(path.name + ".new")
+        with open(
+            os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+        ) as file:
+            file.write(text)
+        beside.replace(path)
+        return path
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of the environment that OpenStack is installed in."""
+        return self.root / "venv/bin/python"
+
+    @property
+    def etc(self) -> Path:
+        return self.root / "etc"
+
+    @property
+    def data(self) -> Path:
+        """Databases, images, locks, keys: what `down --wipe` removes."""
+        return self.root / "data"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "log"
+
+    @property
+    def clouds_yaml(self) -> Path:
+        return self.root / "clouds.yaml"
+
+    def url(self, service: str) -> str:
+        return f"http://127.0.0.1:{self.ports[service]}"
+
+    def database(self, name: str) -> str:
+        """What SQLAlchemy is told."""
+        return f"mysql+pymysql://contend:{self.password}@127.0.0.1:{self.ports['mariadb']}/{name}"
+
+    def mark(self, service: str) -> dict[str, str]:
+        """The environment by which a process is known as the bed's, and as that service's."""
+        return {MARK: str(self.root), f"{MARK}_SERVICE": service}
+
+    def processes(self) -> dict[int, str]:
+        """Every process of the bed: pid → service. This one and those above it are left out."""
+        wanted, role = f"{MARK}={self.root}".encode(), f"{MARK}_SERVICE=".encode()
+        spare = procfs.ancestors(os.getpid())
+        found = {}
+        for process in procfs.processes():
+            entries = _environment(process.pid) if process.pid not in spare else []
+            if wanted in entries:
+                named = next((entry for entry in entries if entry.startswith(role)), role)
+                found[process.pid] = named.removeprefix(role).decode(errors="replace")
+        return found
+
+
+def answers(port: int) -> bool:
+    """Whether somebody accepts connections there."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _environment(pid: int) -> Iterable[bytes]:
+    try:
+        return (procfs.PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:  # gone, or another user's
+        return []
+
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

@@ -1,0 +1,126 @@
+"""The bed's processes: started in sessions of their own, waited for, ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from contend.errors import HostFailed
+from contend.platforms import procfs
+from contend.testbed.openstack.bed import Bed
+
+_TERM_S = 15.0
+# Ended last: the others would complain of losing them, and take long to give up.
+_LAST = ("rabbitmq", "mariadb")
+
+
+def start(bed: Bed, service: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Unless a process of that service lives."""
+    if service in bed.processes().values():
+        return
+    bed.logs.mkdir(parents=True, exist_ok=True)
+    with (bed.logs / f"{service}.log").open("ab") as log:
+        subprocess.Popen(
+            list(command),
+            env={**environment, **bed.mark(service)},
+            cwd=bed.root,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def wait(bed: Bed, service: str, ready: Callable[[], bool], what: str, limit_s: float = 120.0) -> None:
+    """Until it is ready. Raises HostFailed with the last words of its log if it ended, or takes too long."""
+    deadline = time.monotonic() + limit_s
+    looked = 0.0
+    while not ready():
+        now = time.monotonic()
+        gone = False
+        if now - looked > 1:  # every process of the host is looked at
+            gone, looked = service not in bed.processes().values(), now
+        if gone or now > deadline:
+            how = "ended" if gone else f"is not ready after {limit_s:.0f} s ({what})"
+            raise HostFailed(
+                f"{service} {how}", hint=f"{last_words(bed, service)} ({bed.logs / service}.log)"
+            )
+        time.sleep(0.1)
+
+
+def last_words(bed: Bed, service: str) -> str:
+    """The last line of its log."""
+    try:
+        lines = (bed.logs / f"{service}.log").read_text(encoding="utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return "it said nothing"
+    return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+
+
+def run(bed: Bed, what: str, command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What it printed. Raises HostFailed if it fails."""
+    done = subprocess.run(
+        list(command),
+        env={**environment, **bed.mark(what)},
+        cwd=bed.root,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    bed.logs.mkdir(parents=True, exist_ok=True)
+    log = bed.logs / f"{what}.log"
+    with log.open("a", encoding="utf-8") as file:
+        file.write(done.stdout + done.stderr)
+    if done.returncode:
+        raise HostFailed(f"{what} ended with {done.returncode}", hint=f"{last_words(bed, what)} ({log})")
+    return done.stdout
+
+
+def stop(bed: Bed) -> list[str]:
+    """End everything of the bed; the services that were found. Idempotent.
+
+    Raises HostFailed for a process that does not die.
+    """
+    found = bed.processes()
+    _end(bed, lambda service: service not in _LAST)
+    for service in _LAST:
+        _end(bed, service.__eq__)
+    if left := procfs.kill_until_gone(lambda: bed.processes()):
+        raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+    return sorted(set(found.values()))
+
+
+def stop_all_but(bed: Bed, *spared: str) -> None:
+    """End the other services."""
+    _end(bed, lambda service: service not in spared)
+
+
+def _end(bed: Bed, chosen: Callable[[str], bool]) -> None:
+    def left() -> set[int]:
+        return {pid for pid, service in bed.processes().items() if chosen(service)}
+
+    for pid in left():
+        procfs.send(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _TERM_S
+    while left() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    procfs.kill_until_gone(left)
+
+
+def base_environment(bed: Bed) -> dict[str, str]:
+    """Of every process: no variables of the caller that OpenStack's programs would read."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OS_", "PYTHON", "RABBITMQ_")) and name != "VIRTUAL_ENV"
+    }
+    return {
+        **kept,
+        "PATH": f"{bed.python.parent}:{kept.get('PATH', os.defpath)}:/usr/sbin:/sbin",
+        "LANG": "C.UTF-8",
+    }

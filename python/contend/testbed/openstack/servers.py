@@ -1,0 +1,95 @@
+"""What OpenStack stands on: MariaDB and RabbitMQ, the bed's own, on the loopback device."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+from contend.errors import CannotHonour, HostFailed
+from contend.testbed.openstack import daemons
+from contend.testbed.openstack.bed import Bed, answers
+
+DATABASES = ("keystone", "glance", "placement", "nova_api", "nova", "nova_cell0", "neutron", "cinder", "heat")
+
+
+def start_database(bed: Bed, environment: Mapping[str, str]) -> None:
+    """Bring MariaDB up, with an empty database for each service and a user that owns them.
+
+    Raises HostFailed, CannotHonour.
+    """
+    program = _find("mariadbd", "mariadb-server")
+    data, port = bed.data / "mysql", bed.ports["mariadb"]
+    # As root it wants to be somebody else.
+    user = "mysql" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    if not data.exists():
+        beside = data.with_name("mysql.new")
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir(parents=True)
+        bed.data.chmod(0o711)
+        if os.geteuid() == 0:
+            shutil.chown(beside, "mysql", "mysql")
+        daemons.run(
+            bed,
+            "mariadb-install",
+            [
+                _find("mariadb-install-db", "mariadb-server"),
+                "--no-defaults",
+                f"--user={user}",
+                f"--datadir={beside}",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+            ],
+            environment,
+        )
+        beside.rename(data)
+    daemons.start(
+        bed,
+        "mariadb",
+        [
+            program,
+            "--no-defaults",
+            f"--user={user}",
+            f"--datadir={data}",
+            f"--socket={data}/s.sock",
+            "--bind-address=127.0.0.1",
+            f"--port={port}",
+            "--max-connections=1000",
+            # Once a second to the disk: the bed's data are worth no more, and the disk is not what it studies.
+            "--innodb-flush-log-at-trx-commit=2",
+        ],
+        environment,
+    )
+    daemons.wait(bed, "mariadb", lambda: answers(port), "its port does not answer")
+    grants = "".join(
+        f"CREATE DATABASE IF NOT EXISTS {name};"
+        f" GRANT ALL ON {name}.* TO contend@'127.0.0.1' IDENTIFIED BY '{bed.password}';"
+        f" GRANT ALL ON {name}.* TO contend@localhost IDENTIFIED BY '{bed.password}';"
+        for name in DATABASES
+    )
+    sql(bed, grants, environment)
+
+
+def sql(bed: Bed, statements: str, environment: Mapping[str, str]) -> str:
+    """Rows, a line each, columns by tabs. Statements go in by stdin: arguments are for all to see."""
+    socket = bed.data / "mysql/s.sock"
+    done = subprocess.run(
+        [_find("mariadb", "mariadb-client"), "--no-defaults", "-N", "-uroot", "-S", str(socket)],
+        input=statements,
+        env=dict(environment),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise HostFailed("MariaDB refuses a statement", hint=done.stderr.strip())
+    return done.stdout
+
+
+def _find(program: str, package: str) -> str:
+    found = shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+    if found is None:
+        raise CannotHonour(f"{program} is not on this host", hint=f"apt-get install {package}")
+    return found
