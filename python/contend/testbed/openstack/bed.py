@@ -56,10 +56,9 @@ class Bed:
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(path.name + ".new")
-        with open(
-            os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-        ) as file:
-            file.write(text)
+        beside.unlink(missing_ok=True)
+        beside.touch(mode=0o600)
+        beside.write_text(text, encoding="utf-8")
         beside.replace(path)
         return path
 

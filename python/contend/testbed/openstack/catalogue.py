@@ -3,16 +3,17 @@
 Arguments: a JSON object of service type → [name, URL], the region, the password of heat's domain administrator.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 import time
-
-import openstack
+from typing import Any
 
 _BLANK = b"\0" * 1024
 
 
-def main(services, region, password):
+def main(services: dict[str, list[str]], region: str, password: str) -> None:
     cloud = _connect()
     identity = cloud.identity
     known = {service.type: service.id for service in identity.services()}
@@ -39,7 +40,7 @@ def main(services, region, password):
     identity.assign_domain_role_to_user(domain.id, admin.id, roles["admin"])
 
 
-def furnish():
+def furnish() -> None:
     cloud = _connect()
     if not cloud.compute.find_flavor("tiny"):
         # Rally asks for a disk of 1 GB; the fake driver takes none.
@@ -63,16 +64,21 @@ def furnish():
         cloud.block_storage.create_type(name="fake", extra_specs={"volume_backend_name": "fake"})
 
 
-def _connect():
-    for last in reversed(range(100)):
+def _connect() -> Any:
+    import openstack  # the bed's own, not that of whoever reads this module
+    from keystoneauth1.exceptions import ClientException
+
+    deadline = time.monotonic() + 60
+    while True:
         try:
             cloud = openstack.connect()
             cloud.authorize()
-            return cloud
-        except Exception:
-            if not last:
+        except (openstack.exceptions.SDKException, ClientException):
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.3)
+        else:
+            return cloud
 
 
 if __name__ == "__main__":

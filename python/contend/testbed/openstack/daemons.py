@@ -90,7 +90,7 @@ def stop(bed: Bed) -> list[str]:
     _end(bed, lambda service: service not in _LAST)
     for service in _LAST:
         _end(bed, service.__eq__)
-    if left := procfs.kill_until_gone(lambda: bed.processes()):
+    if left := procfs.kill_until_gone(bed.processes):
         raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
     return sorted(set(found.values()))
 
