@@ -95,16 +95,43 @@ class Bed:
         """The environment by which a process is known as the bed's, and as that service's."""
         return {MARK: str(self.root), f"{MARK}_SERVICE": service}
 
+    def remember(self, service: str, leader: int) -> None:
+        """The leader of the session in which that service was started.
+
+        Services that show a title of their own overwrite their environment, and the mark with it.
+        """
+        found = procfs.stat(leader)
+        if found is not None:
+            told = {"pid": leader, "start_ticks": found.start_ticks, "boot": procfs.boot_id()}
+            self.write(f"run/{service}.json", json.dumps(told))
+
     def processes(self) -> dict[int, str]:
         """Every process of the bed: pid → service. This one and those above it are left out."""
         wanted, role = f"{MARK}={self.root}".encode(), f"{MARK}_SERVICE=".encode()
-        spare = procfs.ancestors(os.getpid())
+        spare, sessions = procfs.ancestors(os.getpid()), self._sessions()
         found = {}
         for process in procfs.processes():
-            entries = _environment(process.pid) if process.pid not in spare else []
+            if process.pid in spare:
+                continue
+            entries = _environment(process.pid)
             if wanted in entries:
                 named = next((entry for entry in entries if entry.startswith(role)), role)
                 found[process.pid] = named.removeprefix(role).decode(errors="replace")
+            elif process.session in sessions:
+                found[process.pid] = sessions[process.session]
+        return found
+
+    def _sessions(self) -> dict[int, str]:
+        """Of those remembered, in which the bed's processes may still live, by their leader's pid.
+
+        A pid is not given away while it is that of a session; that of an empty one may be.
+        """
+        found, boot = {}, procfs.boot_id()
+        for path in (self.root / "run").glob("*.json"):
+            told = json.loads(path.read_text(encoding="utf-8"))
+            leader = procfs.stat(told["pid"])
+            if told["boot"] == boot and (leader is None or leader.start_ticks == told["start_ticks"]):
+                found[int(told["pid"])] = path.stem
         return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -15,6 +16,8 @@ from contend.testbed.openstack.bed import Bed
 _TERM_S = 15.0
 # Ended last: the others would complain of losing them, and take long to give up.
 _LAST = ("rabbitmq", "mariadb")
+# Children of this process, which outlive it: kept, so that Python reaps those that have ended.
+_started: list[subprocess.Popen[bytes]] = []
 
 
 def start(bed: Bed, service: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -23,7 +26,7 @@ def start(bed: Bed, service: str, command: Sequence[str], environment: Mapping[s
         return
     bed.logs.mkdir(parents=True, exist_ok=True)
     with (bed.logs / f"{service}.log").open("ab") as log:
-        subprocess.Popen(
+        process = subprocess.Popen(
             list(command),
             env={**environment, **bed.mark(service)},
             cwd=bed.root,
@@ -32,6 +35,8 @@ def start(bed: Bed, service: str, command: Sequence[str], environment: Mapping[s
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    bed.remember(service, process.pid)
+    _started.append(process)
 
 
 def wait(bed: Bed, service: str, ready: Callable[[], bool], what: str, limit_s: float = 120.0) -> None:
@@ -92,6 +97,7 @@ def stop(bed: Bed) -> list[str]:
         _end(bed, service.__eq__)
     if left := procfs.kill_until_gone(bed.processes):
         raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+    shutil.rmtree(bed.root / "run", ignore_errors=True)
     return sorted(set(found.values()))
 
 
