@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
 
-from contend.errors import BadInput, ContendError
-from contend.testbed.openstack import cloud
+from contend.errors import ContendError
+from contend.testbed.openstack import cloud, status
 from contend.testbed.openstack.bed import CLOUD, Bed
+from contend.testbed.openstack.shape import OPTIONAL, Shape
 
 
 def default_root() -> Path:
@@ -38,31 +42,40 @@ def _up(given: argparse.Namespace) -> int:
     def say(what: str) -> None:
         print(f"[{time.monotonic() - began:6.1f} s] {what}", file=sys.stderr, flush=True)
 
-    if given.computes < 1:
-        raise BadInput("a cloud has at least one compute", hint="--computes 1")
     bed = Bed.load_or_make(given.root)
-    shape = cloud.Shape(
-        given.computes,
-        given.conductors,
-        given.schedulers,
-        given.web_workers,
-        tuple(given.without),
-        given.traced.resolve() if given.traced else None,
-    )
-    cloud.up(bed, shape, say)
-    print(f"export OS_CLIENT_CONFIG_FILE={bed.clouds_yaml} OS_CLOUD={CLOUD}")
+    told = {name: getattr(given, name) for name in _KNOBS if getattr(given, name) is not None}
+    if "without" in told:
+        told["without"] = tuple(sorted(set(told["without"]) - {"nothing"}))
+    shape = dataclasses.replace(cloud.shape_of(bed), **told)
+    traced = cloud.Traced(given.traced.resolve(), tuple(given.include)) if given.traced else None
+    cloud.up(bed, shape, say, traced)
+    print(f"export OS_CLIENT_CONFIG_FILE={shlex.quote(str(bed.clouds_yaml))} OS_CLOUD={CLOUD}")
     return 0
 
 
 def _status(given: argparse.Namespace) -> int:
-    """Exit code 3 if nothing is up."""
+    """Exit code 0 if all is up, 1 if something is not as it should be, 3 if nothing is up."""
     bed = Bed.load(given.root.resolve())
-    found = cloud.status(bed) if bed else {}
-    for service, processes in found.items():
-        print(f"{service:<24} {processes} process{'es' if processes > 1 else ''}")
-    if not found:
+    rows = status.status(bed) if bed else []
+    if given.json:
+        told = [{**dataclasses.asdict(row), "log": str(row.log)} for row in rows]
+        print(json.dumps({"schema_version": 1, "services": told}, indent=1))
+    elif not rows:
         print("nothing is up")
-    return 0 if found else 3
+    else:
+        print(
+            f"{'service':<20} {'state':<9} {'pid':>8} {'processes':>9} {'port':>6} {'MiB':>5} {'CPU s':>7}  log"
+        )
+        for row in rows:
+            print(
+                f"{row.service:<20} {row.state:<9} {row.pid or '-':>8} {row.processes:>9} {row.port or '-':>6}"
+                f" {row.memory_bytes >> 20:>5} {row.cpu_s:>7.1f}  {row.log}"
+            )
+        used = sum(row.memory_bytes for row in rows)
+        print(f"{sum(row.processes for row in rows)} processes, {used / (1 << 30):.1f} GiB")
+    if not rows:
+        return 3
+    return 0 if all(row.state == "up" for row in rows) else 1
 
 
 def _down(given: argparse.Namespace) -> int:
@@ -78,33 +91,47 @@ def _parser() -> argparse.ArgumentParser:
         "--root", type=Path, default=default_root(), metavar="DIR", help="where it lies: %(default)s"
     )
     verbs = parser.add_subparsers(required=True, metavar="up | status | down")
-    up = verbs.add_parser("up", help="bring up what is not; says how to reach it")
-    up.add_argument(
-        "--computes", type=int, default=3, metavar="K", help="hosts with nova's fake driver: %(default)s"
+    up = verbs.add_parser(
+        "up",
+        help="bring up what is not; says how to reach it",
+        description="Bring up what is not, end what is too much, start anew what is asked to be otherwise. An option"
+        " that is not given is as it was when the bed was last up; the defaults below are those of a new one.",
     )
+    for name, about in _KNOBS.items():
+        option = f"--{name.replace('_', '-')}"
+        if name == "without":
+            choices = (*OPTIONAL, "nothing")
+            up.add_argument(option, action="append", choices=choices, help=about)
+        elif name == "threads":
+            up.add_argument(option, choices=("native", "eventlet"), help=f"{about}: {Shape().threads}")
+        else:
+            up.add_argument(option, type=int, metavar="K", help=f"{about}: {getattr(Shape(), name)}")
+    up.add_argument("--traced", type=Path, metavar="DIR", help="all services as by `contend trace -o DIR`")
     up.add_argument(
-        "--conductors", type=int, default=2, metavar="K", help="nova-conductor's workers: %(default)s"
-    )
-    up.add_argument(
-        "--schedulers", type=int, default=1, metavar="K", help="nova-scheduler's workers: %(default)s"
-    )
-    up.add_argument(
-        "--web-workers", type=int, default=2, metavar="K", help="processes of each API: %(default)s"
-    )
-    up.add_argument(
-        "--without",
+        "--include",
         action="append",
         default=[],
-        choices=("network", "volume", "orchestration"),
-        help="leave it out; may be given more than once",
+        metavar="PATTERN",
+        help="with --traced: functions to record too, such as 'nova.compute.manager:*'",
     )
-    up.add_argument("--traced", type=Path, metavar="DIR", help="all services under `contend trace -o DIR`")
     up.set_defaults(run=_up)
-    verbs.add_parser("status", help="how many processes each service has").set_defaults(run=_status)
+    shown = verbs.add_parser("status", help="each service's state, pid, port, memory and log")
+    shown.add_argument("--json", action="store_true", help="for machines")
+    shown.set_defaults(run=_status)
     down = verbs.add_parser("down", help="end all that is up")
     down.add_argument("--wipe", action="store_true", help="remove its data, configuration and logs too")
     down.set_defaults(run=_down)
     return parser
+
+
+_KNOBS = {
+    "computes": "hosts with nova's fake driver",
+    "conductors": "nova-conductor's workers",
+    "schedulers": "nova-scheduler's workers",
+    "web_workers": "processes of each API",
+    "threads": "what nova's services run on",
+    "without": "leave it out; may be given more than once",
+}
 
 
 if __name__ == "__main__":

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import secrets
 import socket
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from contend.errors import HostFailed
 from contend.platforms import procfs
+from contend.testbed.openstack import install
 
 MARK = "CONTEND_OPENSTACK"
 CLOUD = "contend-testbed"
 REGION = "one"
 # Those that answer on a port. RabbitMQ chooses its own at each start.
-WEB = ("keystone", "glance", "placement", "nova-api", "neutron", "cinder-api", "heat-api")
-_PORTS = (*WEB, "mariadb")
+_PORTS = ("keystone", "glance", "placement", "nova-api", "neutron", "cinder-api", "heat-api", "mariadb")
+# Below those that the kernel gives to whoever asks for any: a bed that is down keeps its ports for clients' clouds.yaml.
+_RANGE = range(20000, 32000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,13 @@ class Bed:
         return path
 
     @property
+    def venv(self) -> Path:
+        """The environment that OpenStack is installed in, or will be."""
+        return install.place()
+
+    @property
     def python(self) -> Path:
-        """The interpreter of the environment that OpenStack is installed in."""
-        return self.root / "venv/bin/python"
+        return self.venv / "bin/python"
 
     @property
     def etc(self) -> Path:
@@ -95,15 +103,28 @@ class Bed:
         """The environment by which a process is known as the bed's, and as that service's."""
         return {MARK: str(self.root), f"{MARK}_SERVICE": service}
 
-    def remember(self, service: str, leader: int) -> None:
-        """The leader of the session in which that service was started.
+    def remember(self, service: str, leader: int, digest: str) -> None:
+        """The leader of the session in which that service was started, and of what it was started with.
 
         Services that show a title of their own overwrite their environment, and the mark with it.
         """
         found = procfs.stat(leader)
         if found is not None:
-            told = {"pid": leader, "start_ticks": found.start_ticks, "boot": procfs.boot_id()}
+            told = {
+                "pid": leader,
+                "start_ticks": found.start_ticks,
+                "boot": procfs.boot_id(),
+                "digest": digest,
+            }
             self.write(f"run/{service}.json", json.dumps(told))
+
+    def remembered(self, service: str) -> tuple[int, str]:
+        """(pid of its leader, digest), as remembered when it was last started; (0, "") if it was not."""
+        try:
+            told = json.loads((self.root / f"run/{service}.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return 0, ""
+        return told["pid"], told["digest"]
 
     def processes(self) -> dict[int, str]:
         """Every process of the bed: pid → service. This one and those above it are left out."""
@@ -152,11 +173,14 @@ def _environment(pid: int) -> Iterable[bytes]:
 
 
 def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_RANGE, len(_RANGE)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise HostFailed(f"fewer than {count} free ports from {_RANGE.start} on", hint="see `ss -ltn`")

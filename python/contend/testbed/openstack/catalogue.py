@@ -1,6 +1,7 @@
-"""Run by the bed's own Python: tells keystone of the services, and makes what boots need. Idempotent.
+"""Run by the bed's own Python: `catalogue` tells keystone of the services, `furnish` makes what boots need. Idempotent.
 
-Arguments: a JSON object of service type → [name, URL], the region, the password of heat's domain administrator.
+On standard input a JSON object; for `catalogue` {"services": {type: [name, URL]}, "region": …, "password": that of
+heat's domain administrator}.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 _BLANK = b"\0" * 1024
 
 
-def main(services: dict[str, list[str]], region: str, password: str) -> None:
+def catalogue(services: dict[str, list[str]], region: str, password: str) -> None:
+    """Services, their endpoints at these URLs, roles, and heat's domain."""
     cloud = _connect()
     identity = cloud.identity
     known = {service.type: service.id for service in identity.services()}
@@ -41,6 +44,7 @@ def main(services: dict[str, list[str]], region: str, password: str) -> None:
 
 
 def furnish() -> None:
+    """A flavour "tiny", an image "blank", a network "net" with a subnet, a volume type "fake"."""
     cloud = _connect()
     if not cloud.compute.find_flavor("tiny"):
         # Rally asks for a disk of 1 GB; the fake driver takes none.
@@ -82,4 +86,5 @@ def _connect() -> Any:
 
 
 if __name__ == "__main__":
-    furnish() if sys.argv[1:] == ["furnish"] else main(json.loads(sys.argv[1]), *sys.argv[2:])
+    wanted: dict[str, Callable[..., None]] = {"catalogue": catalogue, "furnish": furnish}
+    wanted[sys.argv[1]](**json.load(sys.stdin))

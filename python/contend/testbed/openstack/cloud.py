@@ -1,31 +1,25 @@
-"""The bed as a whole: up, what it stands at, down."""
+"""The bed as a whole: up, down."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 
 from contend.errors import HostFailed
 from contend.testbed.lab import broker
-from contend.testbed.openstack import configuration, daemons, install, schemas, servers
+from contend.testbed.openstack import configuration, daemons, install, reports, schemas, servers
 from contend.testbed.openstack.bed import CLOUD, REGION, Bed, answers
+from contend.testbed.openstack.shape import Service, Shape, services
+from contend.trace.launch import Asked
+from contend.trace.launch import environment as traced_environment
 
-_WSGI = {
-    "keystone": "keystone.wsgi.api",
-    "glance": "glance.wsgi.api",
-    "placement": "placement.wsgi.api",
-    "neutron": "neutron.wsgi.api",
-    "nova-api": "nova.wsgi.osapi_compute",
-    "cinder-api": "cinder.wsgi.api",
-    "heat-api": "heat.wsgi.api",
-}
-# Those that know no other way to find their configuration.
-_READS_ARGUMENTS = {"cinder-api": "cinder.conf", "heat-api": "heat.conf"}
 # Service of the catalogue → the bed's own, its type, and what follows the port in its URL.
 _CATALOGUE = {
     "glance": ("image", "glance", ""),
@@ -35,73 +29,112 @@ _CATALOGUE = {
     "cinder-api": ("block-storage", "cinder", "/v3"),
     "heat-api": ("orchestration", "heat", "/v1/$(project_id)s"),
 }
-_OPTIONAL = {
-    "network": ("neutron",),
-    "volume": ("cinder-api", "cinder-scheduler", "cinder-volume"),
-    "orchestration": ("heat-api", "heat-engine"),
-}
+# All of it imports half of Python's packages; on a busy host that has taken a minute.
+_START_S = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How large a bed is, and what is in it besides compute, image, identity and placement."""
+@dataclass(frozen=True)
+class Traced:
+    """That the services are to be recorded: into one directory, a file a process."""
 
-    computes: int = 3
-    conductors: int = 2
-    schedulers: int = 1
-    web_workers: int = 2
-    without: tuple[str, ...] = ()
-    traced: Path | None = None
+    directory: Path
+    include: tuple[str, ...] = ()
 
-    def has(self, service: str) -> bool:
-        return not any(service in _OPTIONAL[name] for name in self.without)
+    def __str__(self) -> str:
+        return json.dumps([str(self.directory), *self.include])
 
 
-def up(bed: Bed, shape: Shape, say: Callable[[str], None]) -> None:
-    """Bring up what is not; idempotent. Raises HostFailed, CannotHonour."""
-    if install.install(bed):
+def shape_of(bed: Bed) -> Shape:
+    """As it was brought up last, or the usual one."""
+    try:
+        told = json.loads((bed.root / "running.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Shape()
+    return Shape.told(told["shape"])
+
+
+def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None = None) -> None:
+    """Bring up what is not, end what is not in that shape, start anew what is otherwise; what is as asked stays.
+
+    Raises HostFailed, CannotHonour. What has come up by then stays up.
+    """
+    began = time.monotonic()
+    if install.install(bed.logs / "install.log"):
         say("OpenStack installed")
     environment = daemons.base_environment(bed)
     servers.start_database(bed, environment)
     rabbit = _rabbit(bed)
     say("MariaDB and RabbitMQ are up")
-    configuration.write(
-        bed, rabbit, computes=shape.computes, conductors=shape.conductors, schedulers=shape.schedulers
-    )
-    environment |= _told(bed)
+    files = configuration.files(bed, shape, rabbit)
+    configuration.write(bed, shape, files)
     if schemas.make(bed, environment):
         say("schemas and identity made")
-    web = [name for name in _WSGI if shape.has(name)]
-    for name in web:
-        _start_web(bed, shape, name, environment)
-    daemons.wait(bed, "keystone", lambda: answers(bed.ports["keystone"]), "its port does not answer")
-    _catalogue(bed, web, environment)
-    _start_agents(bed, shape, environment)
-    for name in web:
-        daemons.wait(bed, name, lambda port=bed.ports[name]: answers(port), "its port does not answer")  # type: ignore[misc]
-    _wait_for_computes(bed, shape, environment)
-    script = resources.files("contend.testbed.openstack") / "catalogue.py"
-    daemons.run(bed, "furnish", [str(bed.python), str(script), "furnish"], environment)
-    say(f"ready: {shape.computes} computes")
-
-
-def status(bed: Bed) -> dict[str, int]:
-    """Processes by service."""
-    found: dict[str, int] = {}
-    for service in [*bed.processes().values(), *("rabbitmq" for _ in broker.pids(bed.root / "rabbitmq"))]:
-        found[service] = found.get(service, 0) + 1
-    return dict(sorted(found.items()))
+    wanted = services(bed, shape)
+    _end_others(bed, wanted)
+    start = _Starter(bed, files, environment, traced)
+    # Before the computes, which ask for identity and placement first of all.
+    early = [service for name, service in wanted.items() if not name.startswith("nova-compute")]
+    for service in early:
+        start(service)
+    _wait_for_ports(bed, wanted, ["keystone"])
+    clients = {**environment, "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": CLOUD}
+    _catalogue(bed, shape, clients)
+    _wait_for_ports(bed, wanted, ["placement"])
+    for name in wanted.keys() - {service.name for service in early}:
+        start(wanted[name])
+    _wait_for_ports(bed, wanted, shape.web)
+    say("all APIs answer")
+    reports.wait(bed, start.when, environment)
+    if reports.undiscovered(bed, environment):
+        discover = ["nova-manage", "--config-file", f"{bed.etc}/nova.conf", "cell_v2", "discover_hosts"]
+        daemons.run(bed, "nova-manage", discover, environment)
+    reports.wait_for_room(bed, shape, environment)
+    say("all services have reported")
+    _script(bed, "furnish", {}, clients)
+    _record(bed, shape, traced, time.monotonic() - began)
+    say(f"ready: {shape.computes} computes, {len(start.started)} services started")
 
 
 def down(bed: Bed, *, wipe: bool = False) -> list[str]:
-    """End what is up, with `wipe` remove its data too; the services that were found. Idempotent."""
+    """End what is up, with `wipe` remove its directory too; the services that were found. Idempotent."""
     found = daemons.stop(bed)
     if broker.stop(bed.root / "rabbitmq"):
         found.append("rabbitmq")
     if wipe:
-        for path in (bed.data, bed.etc, bed.logs, bed.root / "rabbitmq"):
-            shutil.rmtree(path, ignore_errors=True)
+        for name in ("data", "etc", "log", "rabbitmq"):
+            shutil.rmtree(bed.root / name, ignore_errors=True)
+        for name in ("running.json", "clouds.yaml", "bed.json"):
+            (bed.root / name).unlink(missing_ok=True)
+        if not any(bed.root.iterdir()):
+            bed.root.rmdir()
     return found
+
+
+class _Starter:
+    """Starts services, each when it is not up as asked, and knows when."""
+
+    def __init__(
+        self, bed: Bed, files: Mapping[str, str], environment: Mapping[str, str], traced: Traced | None
+    ) -> None:
+        self._bed, self._files, self._traced = bed, files, traced
+        if traced is not None:
+            traced.directory.mkdir(parents=True, exist_ok=True)
+            asked = Asked(traced.directory, include=traced.include)
+            environment = traced_environment(asked, environment)
+        self._environment = environment
+        self.when: dict[str, float | None] = {}
+        """Service → time.monotonic() of its start; None for one that was up."""
+
+    def __call__(self, service: Service) -> None:
+        now = time.monotonic()
+        digest = service.digest(self._files, str(self._traced or ""))
+        environment = {**self._environment, **service.environment}
+        made = daemons.start(self._bed, service.name, service.command, environment, digest)
+        self.when[service.name] = now if made else None
+
+    @property
+    def started(self) -> list[str]:
+        return [name for name, when in self.when.items() if when is not None]
 
 
 def _rabbit(bed: Bed) -> str:
@@ -109,111 +142,68 @@ def _rabbit(bed: Bed) -> str:
     url = broker.url(place)
     if url is None:
         broker.stop(place)
-        # What is still up talks to the broker that was.
-        daemons.stop_all_but(bed, "mariadb")
+        # What is still up talks to the one that was: its configuration is another one now, so it is started anew.
         url = broker.start(place)
     return url
 
 
-def _told(bed: Bed) -> dict[str, str]:
-    etc = str(bed.etc)
-    return {
-        "OS_KEYSTONE_CONFIG_DIR": etc,
-        "OS_GLANCE_CONFIG_DIR": etc,
-        "OS_PLACEMENT_CONFIG_DIR": etc,
-        "OS_NOVA_CONFIG_DIR": etc,
-        "OS_NOVA_CONFIG_FILES": "nova-api-paste.ini;nova.conf",
-        "OS_NEUTRON_CONFIG_DIR": etc,
-        "OS_NEUTRON_CONFIG_FILES": "neutron.conf",
-        "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml),
-        "OS_CLOUD": CLOUD,
-    }
+def _end_others(bed: Bed, wanted: Mapping[str, Service]) -> None:
+    kept = {*wanted, "mariadb", "rabbitmq"}
+    if set(bed.processes().values()) - kept:
+        daemons.end(bed, lambda name: name not in kept)
 
 
-def _start_web(bed: Bed, shape: Shape, name: str, environment: Mapping[str, str]) -> None:
-    command = [
-        str(bed.python.parent / "uwsgi"),
-        "--http-socket",
-        f"127.0.0.1:{bed.ports[name]}",
-        "--module",
-        f"{_WSGI[name]}:application",
-        "--master",
-        "--die-on-term",
-        "--lazy-apps",
-        "--enable-threads",
-        "--processes",
-        str(shape.web_workers),
-        "--threads",
-        "1",
-        "--thunder-lock",
-        "--buffer-size",
-        "65535",
-        "--need-app",
-        # A worker serves one connection at a time: one that is kept open would keep the worker.
-        "--add-header",
-        "Connection: close",
-        "--disable-logging",
-    ]
-    if name in _READS_ARGUMENTS:
-        command += ["--pyargv", f"--config-file {bed.etc}/{_READS_ARGUMENTS[name]}"]
-    daemons.start(bed, name, _traced(shape, command), environment)
+def _wait_for_ports(bed: Bed, wanted: Mapping[str, Service], names: Sequence[str]) -> None:
+    for name in names:
+        port = wanted[name].port
+        assert port is not None
+        daemons.wait(
+            bed,
+            list(names),
+            lambda port=port: answers(port),  # type: ignore[misc]
+            f"{name} does not answer",
+            _START_S,
+        )
 
 
-def _start_agents(bed: Bed, shape: Shape, environment: Mapping[str, str]) -> None:
-    nova = f"--config-file {bed.etc}/nova.conf"
-    commands = {
-        "nova-conductor": f"nova-conductor {nova}",
-        "nova-scheduler": f"nova-scheduler {nova}",
-        **{
-            f"nova-compute-{host}": f"nova-compute {nova} --config-file {bed.etc}/{host}.conf"
-            for host in configuration.hosts(shape.computes)
-        },
-        "cinder-scheduler": f"cinder-scheduler --config-file {bed.etc}/cinder.conf",
-        "cinder-volume": f"cinder-volume --config-file {bed.etc}/cinder.conf",
-        "heat-engine": f"heat-engine --config-file {bed.etc}/heat.conf",
-    }
-    for name, command in commands.items():
-        if shape.has(name):
-            program, *rest = command.split()
-            daemons.start(bed, name, _traced(shape, [str(bed.python.parent / program), *rest]), environment)
-
-
-def _traced(shape: Shape, command: list[str]) -> list[str]:
-    if shape.traced is None:
-        return command
-    contend = shutil.which("contend")
-    if contend is None:
-        raise HostFailed("contend is not on PATH", hint="activate the environment that it is installed in")
-    return [contend, "trace", "-o", str(shape.traced), "--", *command]
-
-
-def _catalogue(bed: Bed, web: list[str], environment: Mapping[str, str]) -> None:
+def _catalogue(bed: Bed, shape: Shape, environment: Mapping[str, str]) -> None:
     told = {
-        kind: (name, bed.url(service) + path)
-        for service, (kind, name, path) in _CATALOGUE.items()
-        if service in web
+        "services": {
+            kind: (name, bed.url(service) + path)
+            for service, (kind, name, path) in _CATALOGUE.items()
+            if shape.has(service)
+        },
+        "region": REGION,
+        "password": bed.password,
     }
+    # What is in the database already need not be asked for.
+    stamp = bed.data / "made/catalogue"
+    digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    if not stamp.exists() or stamp.read_text(encoding="ascii") != digest:
+        _script(bed, "catalogue", told, environment)
+        stamp.write_text(digest, encoding="ascii")
+
+
+def _script(bed: Bed, what: str, told: Mapping[str, object], environment: Mapping[str, str]) -> None:
+    # By its standard input: arguments are for all to see.
     script = resources.files("contend.testbed.openstack") / "catalogue.py"
-    command = [str(bed.python), str(script), json.dumps(told), REGION, bed.password]
-    daemons.run(bed, "catalogue", command, environment)
+    daemons.run(bed, what, [str(bed.python), str(script), what], environment, json.dumps(told))
 
 
-def _wait_for_computes(bed: Bed, shape: Shape, environment: Mapping[str, str]) -> None:
-    # Rows of an earlier start are there at once; what has reported since is up.
-    began = servers.sql(bed, "select utc_timestamp();", environment).strip()
-    query = (
-        "select count(*) from nova.services where `binary` = 'nova-compute' and deleted = 0"
-        f" and coalesce(updated_at, created_at) >= '{began}' - interval 5 second;"
-    )
-    deadline = time.monotonic() + 180
-    while int(servers.sql(bed, query, environment)) < shape.computes:
-        up_now = bed.processes().values()
-        for host in configuration.hosts(shape.computes):
-            if f"nova-compute-{host}" not in up_now:
-                service = f"nova-compute-{host}"
-                raise HostFailed(f"{service} ended", hint=daemons.last_words(bed, service))
-        if time.monotonic() > deadline:
-            raise HostFailed("not all computes have reported", hint=f"their logs are in {bed.logs}")
-        time.sleep(0.5)
-    discover = ["nova-manage", "--config-file", f"{bed.etc}/nova.conf", "cell_v2", "discover_hosts"]
-    daemons.run(bed, "nova-manage", discover, environment)
+def _record(bed: Bed, shape: Shape, traced: Traced | None, took_s: float) -> None:
+    """What runs, for who reads results of it later."""
+    told = {
+        "schema_version": 1,
+        "up_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "took_s": round(took_s, 1),
+        "shape": shape.as_dict(),
+        "traced": str(traced.directory) if traced else None,
+        "cloud": CLOUD,
+        "clouds_yaml": str(bed.clouds_yaml),
+        "ports": {name: bed.ports[name] for name in (*shape.web, "mariadb")},
+        "packages": str(bed.venv),
+        "versions": install.versions(),
+    }
+    bed.write("running.json", json.dumps(told, indent=1) + "\n")
+    if not answers(bed.ports["keystone"]):
+        raise HostFailed("keystone ended", hint=daemons.last_words(bed, "keystone"))

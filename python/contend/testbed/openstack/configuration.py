@@ -9,6 +9,7 @@ from importlib import resources
 
 from contend.testbed.openstack.bed import CLOUD, REGION, Bed
 from contend.testbed.openstack.servers import DATABASES
+from contend.testbed.openstack.shape import WSGI, Shape, arguments
 
 _FILES = (
     "keystone.conf",
@@ -19,26 +20,22 @@ _FILES = (
     "cinder.conf",
     "heat.conf",
 )
-# Neutron binds ports only where a mechanism driver agrees. This one agrees for every host: there is no data plane.
-_DRIVER = '''\
-"""Binds every port at once."""
-from neutron_lib.plugins.ml2 import api
+_DIRECTORIES = (
+    "keystone/fernet",
+    "keystone/credential",
+    "glance/images",
+    "glance/staging",
+    "glance/tasks",
+    "glance/lock",
+    "nova/lock",
+    "neutron/lock",
+    "cinder/lock",
+    "heat/lock",
+)
 
 
-class Driver(api.MechanismDriver):
-    def initialize(self):
-        pass
-
-    def bind_port(self, context):
-        for segment in context.segments_to_bind:
-            context.set_binding(segment[api.ID], "tap", {"port_filter": False}, status="ACTIVE")
-            return
-'''
-_ENTRY = "[neutron.ml2.mechanism_drivers]\ncontend_testbed = contend_testbed_ml2:Driver\n"
-
-
-def write(bed: Bed, rabbit: str, *, computes: int, conductors: int, schedulers: int) -> None:
-    """All files anew: the broker's port is another one after each start."""
+def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
+    """Name below the bed's etc → text. `rabbit`: URL of the broker, whose port is another one after each start."""
     words = {
         "cloud": CLOUD,
         "region": REGION,
@@ -46,64 +43,56 @@ def write(bed: Bed, rabbit: str, *, computes: int, conductors: int, schedulers: 
         "rabbit": rabbit,
         "keystone": bed.url("keystone"),
         "data": str(bed.data),
-        "venv": str(bed.root / "venv"),
-        "conductors": str(conductors),
-        "schedulers": str(schedulers),
+        "venv": str(bed.venv),
+        "conductors": str(shape.conductors),
+        "schedulers": str(shape.schedulers),
         # Heat wants 32 characters, the same ones after a restart.
         "heat_key": hashlib.sha256(bed.password.encode()).hexdigest()[:32],
         **{f"db_{name}": bed.database(name) for name in DATABASES},
     }
     words["auth"] = _fill("auth.conf", words)
-    for name in _FILES:
-        bed.write(f"etc/{name}", _fill(name, words))
-    for host in hosts(computes):
-        bed.write(f"etc/{host}.conf", _fill("compute.conf", {**words, "host": host}))
-    # nova's WSGI application wants its paste file beside the configuration, and first in the list of files.
-    paste = (bed.root / "venv/etc/nova/api-paste.ini").read_text(encoding="utf-8")
-    bed.write("etc/nova-api-paste.ini", paste)
-    bed.write("clouds.yaml", _fill("clouds.yaml", words))
-    for directory in (
-        "keystone/fernet",
-        "keystone/credential",
-        "glance/images",
-        "glance/staging",
-        "glance/tasks",
-        "glance/lock",
-        "nova/lock",
-        "neutron/lock",
-        "cinder/lock",
-        "heat/lock",
-        *(f"nova/{host}" for host in hosts(computes)),
-    ):
+    made = {name: _fill(name, words) for name in _FILES}
+    for host in shape.hosts:
+        made[f"{host}.conf"] = _fill("compute.conf", {**words, "host": host})
+    # nova's application wants its paste file beside the configuration.
+    made["nova-api-paste.ini"] = (bed.venv / "etc/nova/api-paste.ini").read_text(encoding="utf-8")
+    for name in shape.web:
+        told = {
+            "port": str(bed.ports[name]),
+            "workers": str(shape.web_workers),
+            "module": WSGI[name],
+            "arguments": repr(arguments(bed, name)),
+        }
+        made[f"{name}.gunicorn.py"] = _fill("gunicorn.conf.in", told)
+        made[f"bin/{name}"] = _fill("gunicorn.program.in", {})
+    return made
+
+
+def clouds_yaml(bed: Bed) -> str:
+    """For clients."""
+    words = {
+        "cloud": CLOUD,
+        "region": REGION,
+        "password": bed.password,
+        "keystone": bed.url("keystone"),
+    }
+    return _fill("clouds.yaml", words)
+
+
+def write(bed: Bed, shape: Shape, made: dict[str, str]) -> None:
+    """Those files, and the directories that they name."""
+    for name, text in made.items():
+        bed.write(f"etc/{name}", text)
+    bed.write("clouds.yaml", clouds_yaml(bed))
+    for directory in (*_DIRECTORIES, *(f"nova/{host}" for host in shape.hosts)):
         (bed.data / directory).mkdir(parents=True, exist_ok=True)
-    for host in hosts(computes):
+    for host in shape.hosts:
         # nova-compute makes it only at its very first start, and refuses to start again without it.
         known = bed.data / "nova" / host / "compute_id"
         if not known.exists():
             known.write_text(f"{uuid.uuid4()}\n", encoding="ascii")
     for name in ("fernet", "credential"):
         (bed.data / "keystone" / name).chmod(0o700)
-
-
-def hosts(computes: int) -> list[str]:
-    """Names of the compute hosts.
-
-    >>> hosts(2)
-    ['fake-1', 'fake-2']
-    """
-    return [f"fake-{number}" for number in range(1, computes + 1)]
-
-
-def write_driver(bed: Bed) -> None:
-    """Into the bed's environment, as a package that neutron finds by its entry point."""
-    packages = next((bed.root / "venv/lib").glob("python3*")) / "site-packages"
-    (packages / "contend_testbed_ml2.py").write_text(_DRIVER, encoding="utf-8")
-    about = packages / "contend_testbed_ml2-1.dist-info"
-    about.mkdir(exist_ok=True)
-    (about / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: contend-testbed-ml2\nVersion: 1\n", encoding="utf-8"
-    )
-    (about / "entry_points.txt").write_text(_ENTRY, encoding="utf-8")
 
 
 def _fill(name: str, words: dict[str, str]) -> str:

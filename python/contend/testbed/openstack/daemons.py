@@ -20,10 +20,14 @@ _LAST = ("rabbitmq", "mariadb")
 _started: list[subprocess.Popen[bytes]] = []
 
 
-def start(bed: Bed, service: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Unless a process of that service lives."""
+def start(
+    bed: Bed, service: str, command: Sequence[str], environment: Mapping[str, str], digest: str = ""
+) -> bool:
+    """Unless it lives and was started with the same `digest`; whether it was started now."""
     if service in bed.processes().values():
-        return
+        if bed.remembered(service)[1] == digest:
+            return False
+        end(bed, service.__eq__)
     bed.logs.mkdir(parents=True, exist_ok=True)
     with (bed.logs / f"{service}.log").open("ab") as log:
         process = subprocess.Popen(
@@ -35,24 +39,25 @@ def start(bed: Bed, service: str, command: Sequence[str], environment: Mapping[s
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    bed.remember(service, process.pid)
+    bed.remember(service, process.pid, digest)
     _started.append(process)
+    return True
 
 
-def wait(bed: Bed, service: str, ready: Callable[[], bool], what: str, limit_s: float = 120.0) -> None:
-    """Until it is ready. Raises HostFailed with the last words of its log if it ended, or takes too long."""
+def wait(bed: Bed, services: Sequence[str], ready: Callable[[], bool], what: str, limit_s: float) -> None:
+    """Until it is ready. Raises HostFailed, with the last words of a service if one ended meanwhile."""
     deadline = time.monotonic() + limit_s
     looked = 0.0
     while not ready():
         now = time.monotonic()
-        gone = False
         if now - looked > 1:  # every process of the host is looked at
-            gone, looked = service not in bed.processes().values(), now
-        if gone or now > deadline:
-            how = "ended" if gone else f"is not ready after {limit_s:.0f} s ({what})"
-            raise HostFailed(
-                f"{service} {how}", hint=f"{last_words(bed, service)} ({bed.logs / service}.log)"
-            )
+            looked, alive = now, set(bed.processes().values())
+            for service in services:
+                if service not in alive:
+                    log = bed.logs / f"{service}.log"
+                    raise HostFailed(f"{service} ended", hint=f"{last_words(bed, service)} ({log})")
+        if now > deadline:
+            raise HostFailed(f"{what}, after {limit_s:.0f} s", hint=f"logs are in {bed.logs}")
         time.sleep(0.1)
 
 
@@ -65,13 +70,15 @@ def last_words(bed: Bed, service: str) -> str:
     return next((line for line in reversed(lines) if line.strip()), "it said nothing")
 
 
-def run(bed: Bed, what: str, command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What it printed. Raises HostFailed if it fails."""
+def run(
+    bed: Bed, what: str, command: Sequence[str], environment: Mapping[str, str], told: str | None = None
+) -> str:
+    """What it printed; `told` is its standard input. Raises HostFailed if it fails."""
     done = subprocess.run(
         list(command),
         env={**environment, **bed.mark(what)},
         cwd=bed.root,
-        stdin=subprocess.DEVNULL,
+        input=told or "",
         capture_output=True,
         text=True,
         errors="replace",
@@ -92,29 +99,30 @@ def stop(bed: Bed) -> list[str]:
     Raises HostFailed for a process that does not die.
     """
     found = bed.processes()
-    _end(bed, lambda service: service not in _LAST)
+    end(bed, lambda service: service not in _LAST)
     for service in _LAST:
-        _end(bed, service.__eq__)
+        end(bed, service.__eq__)
     if left := procfs.kill_until_gone(bed.processes):
         raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
     shutil.rmtree(bed.root / "run", ignore_errors=True)
     return sorted(set(found.values()))
 
 
-def stop_all_but(bed: Bed, *spared: str) -> None:
-    """End the other services."""
-    _end(bed, lambda service: service not in spared)
+def end(bed: Bed, chosen: Callable[[str], bool]) -> None:
+    """End those services: by SIGTERM, and what is left then by SIGKILL."""
 
-
-def _end(bed: Bed, chosen: Callable[[str], bool]) -> None:
     def left() -> set[int]:
         return {pid for pid, service in bed.processes().items() if chosen(service)}
 
-    for pid in left():
-        procfs.send(pid, signal.SIGTERM)
+    told: set[int] = set()
     deadline = time.monotonic() + _TERM_S
-    while left() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    while (found := left()) and time.monotonic() < deadline:
+        # Leaders first: they end their workers, and would start others in their place.
+        leaders = {pid for pid in found if (process := procfs.stat(pid)) and process.session == pid}
+        for pid in (leaders or found) - told:
+            procfs.send(pid, signal.SIGTERM)
+        told |= leaders or found
+        time.sleep(0.2)
     procfs.kill_until_gone(left)
 
 
@@ -123,7 +131,7 @@ def base_environment(bed: Bed) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("OS_", "PYTHON", "RABBITMQ_")) and name != "VIRTUAL_ENV"
+        if not name.startswith(("OS_", "PYTHON", "RABBITMQ_", "CONTEND_")) and name != "VIRTUAL_ENV"
     }
     return {
         **kept,

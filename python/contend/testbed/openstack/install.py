@@ -1,50 +1,124 @@
-"""OpenStack's own services in an environment of their own, in the versions of constraints.txt."""
+"""OpenStack's own services in an environment of their own, in the versions of packages.txt, shared by all beds of a user."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
+from pathlib import Path
 
 from contend.errors import HostFailed
-from contend.testbed.openstack import configuration, daemons
-from contend.testbed.openstack.bed import Bed
 
-WANTED = (
-    "keystone",
-    "glance",
-    "openstack-placement",
-    "nova",
-    "neutron",
-    "cinder",
-    "openstack-heat",
-    "uwsgi",
-    "pymysql",
-    "openstacksdk",
-    "python-openstackclient",
-)
-_STAMP = "venv/contend-constraints"
+_STAMP = "contend-complete"
+# Neutron binds ports only where a mechanism driver agrees. This one agrees for every host: there is no data plane.
+_DRIVER = '''\
+"""Binds every port at once."""
+from neutron_lib.plugins.ml2 import api
 
 
-def install(bed: Bed) -> bool:
-    """Whether there was anything to do: 600 MB from the package index, some minutes. Raises HostFailed."""
-    constraints = resources.files("contend.testbed.openstack") / "constraints.txt"
-    text = constraints.read_text(encoding="utf-8")
-    wanted = hashlib.sha256("\n".join((*WANTED, sys.version, text)).encode()).hexdigest()
-    stamp = bed.root / _STAMP
-    if stamp.exists() and stamp.read_text(encoding="ascii") == wanted:
+class Driver(api.MechanismDriver):
+    def initialize(self):
+        pass
+
+    def bind_port(self, context):
+        for segment in context.segments_to_bind:
+            context.set_binding(segment[api.ID], "tap", {"port_filter": False}, status="ACTIVE")
+            return
+'''
+_ENTRY = "[neutron.ml2.mechanism_drivers]\ncontend_testbed = contend_testbed_ml2:Driver\n"
+
+
+def place() -> Path:
+    """Where the environment of this interpreter and these versions lies, whether or not it has been made.
+
+    `$CONTEND_OPENSTACK_PACKAGES`, else below XDG_CACHE_HOME.
+    """
+    given = os.environ.get("CONTEND_OPENSTACK_PACKAGES")
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    above = Path(given) if given else Path(cache) / "contend/openstack"
+    known = hashlib.sha256("\n".join((sys.version, _packages(), _DRIVER, _ENTRY)).encode())
+    return above.absolute() / known.hexdigest()[:16]
+
+
+def install(log: Path) -> bool:
+    """Whether there was anything to do: 200 packages, 600 MB. Output goes to `log`. Raises HostFailed."""
+    venv = place()
+    if (venv / _STAMP).exists():
         return False
-    shutil.rmtree(bed.root / "venv", ignore_errors=True)
-    made = subprocess.run(
-        [sys.executable, "-m", "venv", str(bed.root / "venv")], capture_output=True, text=True, check=False
-    )
-    if made.returncode:
-        raise HostFailed("cannot make a virtual environment", hint=(made.stderr + made.stdout).strip())
-    listed = bed.write("constraints.txt", text)
-    pip = [str(bed.python), "-m", "pip", "install", "-q", "-c", str(listed), *WANTED]
-    daemons.run(bed, "pip", pip, daemons.base_environment(bed))
-    configuration.write_driver(bed)
-    stamp.write_text(wanted, encoding="ascii")
+    venv.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(venv.with_suffix(".lock")):
+        if (venv / _STAMP).exists():  # by another, meanwhile
+            return False
+        _make(venv, log)
     return True
+
+
+def versions() -> dict[str, str]:
+    """Of OpenStack's services.
+
+    >>> sorted(versions())
+    ['cinder', 'glance', 'keystone', 'neutron', 'nova', 'openstack-heat', 'openstack-placement']
+    """
+    pinned = dict(line.split("==") for line in _packages().split())
+    services = ("keystone", "glance", "openstack-placement", "nova", "neutron", "cinder", "openstack-heat")
+    return {name: pinned[name] for name in services}
+
+
+def _make(venv: Path, log: Path) -> None:
+    shutil.rmtree(venv, ignore_errors=True)
+    _run([sys.executable, "-m", "venv", str(venv)], log)
+    listed = venv / "packages.txt"
+    listed.write_text(_packages(), encoding="utf-8")
+    pip = [str(venv / "bin/python"), "-m", "pip", "--disable-pip-version-check"]
+    # The list is complete: nothing is left to resolve. What is imported is compiled when it is.
+    _run([*pip, "install", "-q", "--no-deps", "--no-compile", "-r", str(listed)], log)
+    _write_driver(venv)
+    (venv / _STAMP).touch()
+
+
+def _packages() -> str:
+    return (resources.files("contend.testbed.openstack") / "packages.txt").read_text(encoding="utf-8")
+
+
+def _run(command: list[str], log: Path) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    # Not what the caller has set for its own interpreter.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    with log.open("ab") as output:
+        ended = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if ended.returncode:
+        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        raise HostFailed("OpenStack cannot be installed", hint=f"{said[-1] if said else command} ({log})")
+
+
+def _write_driver(venv: Path) -> None:
+    """As a package that neutron finds by its entry point."""
+    packages = next((venv / "lib").glob("python3*")) / "site-packages"
+    (packages / "contend_testbed_ml2.py").write_text(_DRIVER, encoding="utf-8")
+    about = packages / "contend_testbed_ml2-1.dist-info"
+    about.mkdir(exist_ok=True)
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: contend-testbed-ml2\nVersion: 1\n", encoding="utf-8"
+    )
+    (about / "entry_points.txt").write_text(_ENTRY, encoding="utf-8")
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One of all that install into the same place."""
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -12,6 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contend.testbed.openstack import daemons
 from contend.testbed.openstack.bed import REGION, Bed
 
+# Nova fills these in from its configuration: the broker's port is another one after each start, and arguments are for
+# all to see.
+_OWN = "{scheme}://{username}:{password}"
+
 
 def make(bed: Bed, environment: Mapping[str, str]) -> bool:
     """Whether there was anything to do. Raises HostFailed."""
@@ -37,8 +41,10 @@ def make(bed: Bed, environment: Mapping[str, str]) -> bool:
         ),
         (
             f"{nova} api_db sync",
-            f"{nova} cell_v2 map_cell0 --database_connection {bed.database('nova_cell0')}",
-            f"{nova} cell_v2 create_cell --name cell1",
+            f"{nova} cell_v2 map_cell0 --database_connection {_OWN}@{{hostname}}:{{port}}/nova_cell0",
+            f"{nova} cell_v2 create_cell --name cell1"
+            f" --database_connection {_OWN}@{{hostname}}:{{port}}/{{path}}"
+            f" --transport-url {_OWN}@{{hostname}}:{{port}}/{{path}}",
             f"{nova} db sync",
             f"cinder-manage --config-file {etc}/cinder.conf db sync",
             f"neutron-db-manage --config-file {etc}/neutron.conf upgrade heads",

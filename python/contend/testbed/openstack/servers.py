@@ -62,7 +62,7 @@ def start_database(bed: Bed, environment: Mapping[str, str]) -> None:
         ],
         environment,
     )
-    daemons.wait(bed, "mariadb", lambda: answers(port), "its port does not answer")
+    daemons.wait(bed, ["mariadb"], lambda: answers(port), "mariadb does not answer", 60)
     grants = "".join(
         f"CREATE DATABASE IF NOT EXISTS {name};"
         f" GRANT ALL ON {name}.* TO contend@'127.0.0.1' IDENTIFIED BY '{bed.password}';"

@@ -1,0 +1,153 @@
+"""How large a bed is, what is in it, and the processes that this takes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from contend.errors import BadInput
+from contend.testbed.openstack.bed import Bed
+
+OPTIONAL = {
+    "network": ("neutron",),
+    "volume": ("cinder-api", "cinder-scheduler", "cinder-volume"),
+    "orchestration": ("heat-api", "heat-engine"),
+}
+# The module of each API's application.
+WSGI = {
+    "keystone": "keystone.wsgi.api",
+    "placement": "placement.wsgi.api",
+    "nova-api": "nova.wsgi.osapi_compute",
+    "glance": "glance.wsgi.api",
+    "neutron": "neutron.wsgi.api",
+    "cinder-api": "cinder.wsgi.api",
+    "heat-api": "heat.wsgi.api",
+}
+# Those that find their configuration by no other way than their arguments.
+_READS_ARGUMENTS = {"cinder-api": "cinder.conf", "heat-api": "heat.conf"}
+_READS = {"keystone": "keystone.conf", "placement": "placement.conf", "glance": "glance-api.conf"}
+_AGENTS = {
+    "nova-conductor": "nova.conf",
+    "nova-scheduler": "nova.conf",
+    "cinder-scheduler": "cinder.conf",
+    "cinder-volume": "cinder.conf",
+    "heat-engine": "heat.conf",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a bed is asked to be. Raises BadInput for what no bed can be.
+
+    >>> Shape(computes=0)
+    Traceback (most recent call last):
+    ...
+    contend.errors.BadInput: computes: 0 is too few
+    """
+
+    computes: int = 3
+    conductors: int = 1
+    schedulers: int = 1
+    web_workers: int = 2
+    threads: str = "native"
+    """What nova's services run on: "native" threads, or "eventlet"."""
+    without: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("computes", "conductors", "schedulers", "web_workers"):
+            if getattr(self, name) < 1:
+                raise BadInput(
+                    f"{name}: {getattr(self, name)} is too few", hint=f"--{name.replace('_', '-')} 1"
+                )
+
+    @classmethod
+    def told(cls, told: Mapping[str, Any]) -> Shape:
+        """From JSON, of this version of contend or another: what it does not know is left out."""
+        known = {f.name: told[f.name] for f in fields(cls) if f.name in told}
+        return cls(**{**known, "without": tuple(known.get("without", ()))})
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def has(self, service: str) -> bool:
+        return not any(service in OPTIONAL[name] for name in self.without)
+
+    @property
+    def hosts(self) -> list[str]:
+        """Names of the compute hosts.
+
+        >>> Shape(computes=2).hosts
+        ['fake-1', 'fake-2']
+        """
+        return [f"fake-{number}" for number in range(1, self.computes + 1)]
+
+    @property
+    def web(self) -> list[str]:
+        """The APIs, in the order in which they are started."""
+        return [name for name in WSGI if self.has(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service: one session of processes."""
+
+    name: str
+    command: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    """Configuration files, below the bed's etc."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    port: int | None = None
+
+    def digest(self, files: Mapping[str, str], traced: str = "") -> str:
+        """Of all that it is started with: with another one it has to be started anew."""
+        told = [self.command, [files[name] for name in self.reads], sorted(self.environment.items()), traced]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+
+
+def services(bed: Bed, shape: Shape) -> dict[str, Service]:
+    """Every service of OpenStack's in a bed of that shape, by name: APIs first, computes last."""
+    found = [_api(bed, name) for name in shape.web]
+    environment = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true" if shape.threads == "native" else "false"}
+    for name, file in _AGENTS.items():
+        if shape.has(name):
+            told = environment if name.startswith("nova-") else {}
+            found.append(_agent(bed, name, name, (file,), told))
+    for host in shape.hosts:
+        files = ("nova.conf", f"{host}.conf")
+        found.append(_agent(bed, f"nova-compute-{host}", "nova-compute", files, environment))
+    return {service.name: service for service in found}
+
+
+def _api(bed: Bed, name: str) -> Service:
+    etc = str(bed.etc)
+    told, reads = {
+        "nova-api": (
+            # nova's wants its paste file beside the configuration, and first.
+            {"OS_NOVA_CONFIG_DIR": etc, "OS_NOVA_CONFIG_FILES": "nova-api-paste.ini;nova.conf"},
+            ("nova-api-paste.ini", "nova.conf"),
+        ),
+        "neutron": (
+            {"OS_NEUTRON_CONFIG_DIR": etc, "OS_NEUTRON_CONFIG_FILES": "neutron.conf"},
+            ("neutron.conf",),
+        ),
+    }.get(name, ({f"OS_{name.upper()}_CONFIG_DIR": etc} if name in _READS else {}, _READS.get(name)))
+    reads = reads or (_READS_ARGUMENTS[name],)
+    server = (f"{name}.gunicorn.py", f"bin/{name}")
+    command = (str(bed.python), str(bed.etc / server[1]), "-c", str(bed.etc / server[0]))
+    return Service(name, command, (*server, *reads), told, bed.ports[name])
+
+
+def arguments(bed: Bed, name: str) -> list[str]:
+    """Of an API's application, as if it were a program."""
+    file = _READS_ARGUMENTS.get(name)
+    return [name, *(["--config-file", str(bed.etc / file)] if file else [])]
+
+
+def _agent(
+    bed: Bed, name: str, program: str, files: tuple[str, ...], environment: Mapping[str, str]
+) -> Service:
+    options = [word for file in files for word in ("--config-file", str(bed.etc / file))]
+    return Service(name, (str(bed.python.parent / program), *options), files, environment)
