@@ -46,9 +46,9 @@ def _up(given: argparse.Namespace) -> int:
     told = {name: getattr(given, name) for name in _KNOBS if getattr(given, name) is not None}
     if "without" in told:
         told["without"] = tuple(sorted(set(told["without"]) - {"nothing"}))
-    shape = dataclasses.replace(cloud.shape_of(bed), **told)
     traced = cloud.Traced(given.traced.resolve(), tuple(given.include)) if given.traced else None
-    cloud.up(bed, shape, say, traced)
+    with bed.alone():
+        cloud.up(bed, dataclasses.replace(cloud.shape_of(bed), **told), say, traced)
     print(f"export OS_CLIENT_CONFIG_FILE={shlex.quote(str(bed.clouds_yaml))} OS_CLOUD={CLOUD}")
     return 0
 
@@ -80,7 +80,10 @@ def _status(given: argparse.Namespace) -> int:
 
 def _down(given: argparse.Namespace) -> int:
     bed = Bed.load(given.root.resolve())
-    found = cloud.down(bed, wipe=given.wipe) if bed else []
+    found = []
+    if bed:
+        with bed.alone():
+            found = cloud.down(bed, wipe=given.wipe)
     print(f"ended {', '.join(found)}" if found else "nothing was up")
     return 0
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -54,6 +56,19 @@ class Bed:
         told = {name: value for name, value in asdict(made).items() if name != "root"}
         made.write("bed.json", json.dumps(told, indent=1) + "\n")
         return made
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One of all that bring this bed up or down; the others wait."""
+        path = self.root / "lock"
+        while True:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with path.open("a") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                # Whoever had it may have removed it, with the bed.
+                if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                    yield
+                    return
 
     def write(self, name: str, text: str) -> Path:
         """A file below the bed that only its owner reads."""
@@ -118,13 +133,22 @@ class Bed:
             }
             self.write(f"run/{service}.json", json.dumps(told))
 
-    def remembered(self, service: str) -> tuple[int, str]:
-        """(pid of its leader, digest), as remembered when it was last started; (0, "") if it was not."""
+    def leader(self, service: str) -> tuple[int, str] | None:
+        """(pid, digest it was started with) of the process that leads that service; None if it does not live.
+
+        Its workers may live a while longer.
+        """
         try:
             told = json.loads((self.root / f"run/{service}.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return 0, ""
-        return told["pid"], told["digest"]
+            return None
+        found = procfs.stat(told["pid"])
+        lives = (
+            found is not None
+            and found.state not in "ZX"
+            and (found.start_ticks, procfs.boot_id()) == (told["start_ticks"], told["boot"])
+        )
+        return (told["pid"], told["digest"]) if lives else None
 
     def processes(self) -> dict[int, str]:
         """Every process of the bed: pid → service. This one and those above it are left out."""

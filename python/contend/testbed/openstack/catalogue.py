@@ -64,7 +64,7 @@ def furnish() -> None:
         cloud.network.create_subnet(
             network_id=network.id, ip_version=4, cidr="10.9.0.0/16", enable_dhcp=False
         )
-    if cloud.has_service("volume") and not cloud.block_storage.find_type("fake"):
+    if cloud.has_service("block-storage") and not cloud.block_storage.find_type("fake"):
         cloud.block_storage.create_type(name="fake", extra_specs={"volume_backend_name": "fake"})
 
 

@@ -72,15 +72,15 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     wanted = services(bed, shape)
     _end_others(bed, wanted)
     start = _Starter(bed, files, environment, traced)
-    # Before the computes, which ask for identity and placement first of all.
-    early = [service for name, service in wanted.items() if not name.startswith("nova-compute")]
-    for service in early:
+    # Nova's look into the catalogue when they start, and never again for what they do not find there.
+    early = {name: service for name, service in wanted.items() if not name.startswith("nova-")}
+    for service in early.values():
         start(service)
     _wait_for_ports(bed, wanted, ["keystone"])
     clients = {**environment, "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": CLOUD}
     _catalogue(bed, shape, clients)
     _wait_for_ports(bed, wanted, ["placement"])
-    for name in wanted.keys() - {service.name for service in early}:
+    for name in wanted.keys() - early.keys():
         start(wanted[name])
     _wait_for_ports(bed, wanted, shape.web)
     say("all APIs answer")
@@ -90,7 +90,10 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
         daemons.run(bed, "nova-manage", discover, environment)
     reports.wait_for_room(bed, shape, environment)
     say("all services have reported")
-    _script(bed, "furnish", {}, clients)
+    furnished = bed.data / "made/furnished"
+    if start.started or not furnished.exists():
+        _script(bed, "furnish", {}, clients)
+        furnished.touch()
     _record(bed, shape, traced, time.monotonic() - began)
     say(f"ready: {shape.computes} computes, {len(start.started)} services started")
 
@@ -103,7 +106,7 @@ def down(bed: Bed, *, wipe: bool = False) -> list[str]:
     if wipe:
         for name in ("data", "etc", "log", "rabbitmq"):
             shutil.rmtree(bed.root / name, ignore_errors=True)
-        for name in ("running.json", "clouds.yaml", "bed.json"):
+        for name in ("running.json", "clouds.yaml", "bed.json", "lock"):
             (bed.root / name).unlink(missing_ok=True)
         if not any(bed.root.iterdir()):
             bed.root.rmdir()

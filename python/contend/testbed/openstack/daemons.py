@@ -24,10 +24,10 @@ def start(
     bed: Bed, service: str, command: Sequence[str], environment: Mapping[str, str], digest: str = ""
 ) -> bool:
     """Unless it lives and was started with the same `digest`; whether it was started now."""
-    if service in bed.processes().values():
-        if bed.remembered(service)[1] == digest:
-            return False
-        end(bed, service.__eq__)
+    leader = bed.leader(service)
+    if leader is not None and leader[1] == digest:
+        return False
+    end(bed, service.__eq__)
     bed.logs.mkdir(parents=True, exist_ok=True)
     with (bed.logs / f"{service}.log").open("ab") as log:
         process = subprocess.Popen(
@@ -50,10 +50,10 @@ def wait(bed: Bed, services: Sequence[str], ready: Callable[[], bool], what: str
     looked = 0.0
     while not ready():
         now = time.monotonic()
-        if now - looked > 1:  # every process of the host is looked at
-            looked, alive = now, set(bed.processes().values())
+        if now - looked > 1:
+            looked = now
             for service in services:
-                if service not in alive:
+                if bed.leader(service) is None:
                     log = bed.logs / f"{service}.log"
                     raise HostFailed(f"{service} ended", hint=f"{last_words(bed, service)} ({log})")
         if now > deadline:

@@ -26,9 +26,24 @@ WSGI = {
     "cinder-api": "cinder.wsgi.api",
     "heat-api": "heat.wsgi.api",
 }
-# Those that find their configuration by no other way than their arguments.
-_READS_ARGUMENTS = {"cinder-api": "cinder.conf", "heat-api": "heat.conf"}
-_READS = {"keystone": "keystone.conf", "placement": "placement.conf", "glance": "glance-api.conf"}
+# What each reads of its configuration, and the variables by which it finds that ({etc}: the bed's).
+_READS = {
+    "keystone": (("keystone.conf",), {"OS_KEYSTONE_CONFIG_DIR": "{etc}"}),
+    "placement": (("placement.conf",), {"OS_PLACEMENT_CONFIG_DIR": "{etc}"}),
+    "nova-api": (
+        # The paste file first.
+        ("nova-api-paste.ini", "nova.conf"),
+        {"OS_NOVA_CONFIG_DIR": "{etc}", "OS_NOVA_CONFIG_FILES": "nova-api-paste.ini;nova.conf"},
+    ),
+    "glance": (("glance-api.conf",), {"OS_GLANCE_CONFIG_DIR": "{etc}"}),
+    "neutron": (
+        ("neutron.conf",),
+        {"OS_NEUTRON_CONFIG_DIR": "{etc}", "OS_NEUTRON_CONFIG_FILES": "neutron.conf"},
+    ),
+    # By no variable: by their arguments.
+    "cinder-api": (("cinder.conf",), {}),
+    "heat-api": (("heat.conf",), {}),
+}
 _AGENTS = {
     "nova-conductor": "nova.conf",
     "nova-scheduler": "nova.conf",
@@ -122,28 +137,17 @@ def services(bed: Bed, shape: Shape) -> dict[str, Service]:
 
 
 def _api(bed: Bed, name: str) -> Service:
-    etc = str(bed.etc)
-    told, reads = {
-        "nova-api": (
-            # nova's wants its paste file beside the configuration, and first.
-            {"OS_NOVA_CONFIG_DIR": etc, "OS_NOVA_CONFIG_FILES": "nova-api-paste.ini;nova.conf"},
-            ("nova-api-paste.ini", "nova.conf"),
-        ),
-        "neutron": (
-            {"OS_NEUTRON_CONFIG_DIR": etc, "OS_NEUTRON_CONFIG_FILES": "neutron.conf"},
-            ("neutron.conf",),
-        ),
-    }.get(name, ({f"OS_{name.upper()}_CONFIG_DIR": etc} if name in _READS else {}, _READS.get(name)))
-    reads = reads or (_READS_ARGUMENTS[name],)
+    reads, variables = _READS[name]
     server = (f"{name}.gunicorn.py", f"bin/{name}")
     command = (str(bed.python), str(bed.etc / server[1]), "-c", str(bed.etc / server[0]))
+    told = {variable: value.format(etc=bed.etc) for variable, value in variables.items()}
     return Service(name, command, (*server, *reads), told, bed.ports[name])
 
 
 def arguments(bed: Bed, name: str) -> list[str]:
     """Of an API's application, as if it were a program."""
-    file = _READS_ARGUMENTS.get(name)
-    return [name, *(["--config-file", str(bed.etc / file)] if file else [])]
+    reads, variables = _READS[name]
+    return [name, *([] if variables else ["--config-file", str(bed.etc / reads[0])])]
 
 
 def _agent(

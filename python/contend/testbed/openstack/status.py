@@ -25,7 +25,7 @@ class Stands:
     state: str
     """ "up", "no answer" (of its port), "silent" (has not reported for a minute), "ended" (though nobody asked it to)."""
     pid: int
-    """That of its first process; 0 if it has ended."""
+    """That of its leader; 0 if it has ended, though workers of it may be left."""
     processes: int
     port: int | None
     memory_bytes: int
@@ -55,17 +55,17 @@ def status(bed: Bed) -> list[Stands]:
         if name in expected:
             port = expected[name].port
         own = sorted(pids.get(name, []))
-        leader = bed.remembered(name)[0]
-        state = "ended" if not own else "up"
-        if own and port is not None and not answers(port):
+        # The broker is not started as the others are.
+        leader = (own or [0])[0] if name == "rabbitmq" else (bed.leader(name) or (0, ""))[0]
+        state = "up" if leader else "ended"
+        if leader and port is not None and not answers(port):
             state = "no answer"
-        elif own and ages.get(name, 0) > _SILENT_S:
+        elif leader and ages.get(name, 0) > _SILENT_S:
             state = "silent"
         log = bed.root / "rabbitmq/broker.log" if name == "rabbitmq" else bed.logs / f"{name}.log"
-        first = leader if leader in own else (own or [0])[0]
         cpu_ns = sum(sum(procfs.cpu_times_ns(pid)) for pid in own)
         rows.append(
-            Stands(name, state, first, len(own), port, sum(map(_memory, own)), round(cpu_ns / 1e9, 1), log)
+            Stands(name, state, leader, len(own), port, sum(map(_memory, own)), round(cpu_ns / 1e9, 1), log)
         )
     return rows
 

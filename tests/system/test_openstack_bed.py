@@ -1,0 +1,119 @@
+"""The test bed: a real OpenStack comes up, boots a server, survives the loss of any part, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend.testbed.lab import broker
+from contend.testbed.openstack.bed import Bed, answers
+from support.prerequisites import need
+
+pytestmark = pytest.mark.system
+
+COMMAND = [sys.executable, "-P", "-m", "contend.testbed.openstack"]
+# What a boot with a network takes, as small as it can be.
+SMALL = "--computes=1 --web-workers=1 --without=volume --without=orchestration".split()
+BOOT = """
+import json, openstack
+cloud = openstack.connect()
+image, flavour = cloud.image.find_image("blank"), cloud.compute.find_flavor("tiny")
+network = cloud.network.find_network("net")
+server = cloud.compute.create_server(
+    name="first", image_id=image.id, flavor_id=flavour.id, networks=[{"uuid": network.id}])
+server = cloud.compute.wait_for_server(server, interval=0.2, wait=60)
+told = {"status": server.status, "addresses": list(server.addresses)}
+cloud.compute.delete_server(server)
+cloud.compute.wait_for_delete(server, interval=0.2, wait=60)
+print(json.dumps(told | {"left": len(list(cloud.compute.servers())), "ports": len(list(cloud.network.ports()))}))
+"""
+
+
+def openstack(root: Path, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*COMMAND, "--root", str(root), *words], capture_output=True, text=True, timeout=400
+    )
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def states(root: Path) -> dict[str, dict[str, Any]]:
+    told = json.loads(openstack(root, "status", "--json", check=False).stdout)
+    return {row["service"]: row for row in told["services"]}
+
+
+def processes_below(root: Path) -> list[str]:
+    """Command lines of whatever still names the bed's directory, or works in it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            place = os.readlink(process / "cwd")
+        except OSError:
+            continue
+        if int(process.name) != os.getpid() and (str(root) in line or place.startswith(str(root))):
+            found.append(line)
+    return found
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    need(shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]), "mariadb-server")
+    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    place = tmp_path_factory.mktemp("openstack") / "bed"
+    try:
+        yield place
+    finally:
+        openstack(place, "down", "--wipe", check=False)
+
+
+def test_a_server_boots_on_a_bed_that_comes_and_goes(root: Path) -> None:
+    printed = openstack(root, "up", *SMALL).stdout
+    bed = Bed.load(root)
+    assert bed is not None
+    assert str(bed.clouds_yaml) in printed
+
+    # Nothing is done twice.
+    before = {name: row["pid"] for name, row in states(root).items()}
+    openstack(root, "up")
+    rows = states(root)
+    assert {name: row["pid"] for name, row in rows.items()} == before
+    assert {row["state"] for row in rows.values()} == {"up"}
+    assert {"keystone", "glance", "placement", "neutron", "nova-api", "nova-compute-fake-1"} < set(rows)
+
+    told = subprocess.run(
+        [str(bed.python), "-c", BOOT],
+        env={**os.environ, "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": "contend-testbed"},
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout) == {"status": "ACTIVE", "addresses": ["net"], "left": 0, "ports": 0}
+
+    # A part that is lost is told, and what it leaves behind is ended too.
+    stranger = subprocess.Popen(["sleep", "300"], cwd="/", start_new_session=True)
+    for name in ("neutron", "mariadb"):
+        os.kill(rows[name]["pid"], signal.SIGKILL)
+    lost = states(root)
+    assert lost["mariadb"]["state"] == "ended"
+    assert openstack(root, "status", check=False).returncode == 1
+    ports = [port for port in bed.ports.values() if answers(port)]
+    assert ports
+    openstack(root, "down", "--wipe")
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+    assert processes_below(root) == []
+    assert [port for port in bed.ports.values() if answers(port)] == []
+    assert not root.exists()
+    assert openstack(root, "status", check=False).returncode == 3
