@@ -22,7 +22,7 @@ pytestmark = pytest.mark.system
 
 COMMAND = [sys.executable, "-P", "-m", "contend.testbed.openstack"]
 # What a boot with a network takes, as small as it can be.
-SMALL = "--computes=1 --web-workers=1 --without=volume --without=orchestration".split()
+SMALL = ["--computes=1", "--web-workers=1", "--without=volume", "--without=orchestration"]
 BOOT = """
 import json, openstack
 cloud = openstack.connect()
@@ -57,7 +57,7 @@ def processes_below(root: Path) -> list[str]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            place = os.readlink(process / "cwd")
+            place = str((process / "cwd").readlink())
         except OSError:
             continue
         if int(process.name) != os.getpid() and (str(root) in line or place.startswith(str(root))):

@@ -79,11 +79,10 @@ def _status(given: argparse.Namespace) -> int:
 
 
 def _down(given: argparse.Namespace) -> int:
-    bed = Bed.load(given.root.resolve())
-    found = []
-    if bed:
-        with bed.alone():
-            found = cloud.down(bed, wipe=given.wipe)
+    root = given.root.resolve()
+    # Its processes outlive a directory that was removed below them.
+    bed = Bed.load(root) or Bed(root, "", {})
+    found = cloud.down(bed, wipe=given.wipe)
     print(f"ended {', '.join(found)}" if found else "nothing was up")
     return 0
 

@@ -50,8 +50,7 @@ class Bed:
         if made is not None:
             return made
         root.mkdir(parents=True, exist_ok=True)
-        # MariaDB and RabbitMQ may run as users of their own, who must be able to come by; secrets are in files.
-        root.chmod(0o711)
+        root.chmod(0o700)
         made = cls(root, secrets.token_hex(8), dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True)))
         told = {name: value for name, value in asdict(made).items() if name != "root"}
         made.write("bed.json", json.dumps(told, indent=1) + "\n")
@@ -164,7 +163,19 @@ class Bed:
                 found[process.pid] = named.removeprefix(role).decode(errors="replace")
             elif process.session in sessions:
                 found[process.pid] = sessions[process.session]
+            elif process.pid == process.session and self._leads(process.pid):
+                # The bed's directory was removed, and what it remembered with it.
+                found[process.pid] = "unknown"
         return found
+
+    def _leads(self, pid: int) -> bool:
+        """Whether it was started with configuration of the bed's, in its directory."""
+        try:
+            place = str((procfs.PROC / str(pid) / "cwd").readlink())
+            line = (procfs.PROC / str(pid) / "cmdline").read_bytes()
+        except OSError:
+            return False
+        return place.removesuffix(" (deleted)") == str(self.root) and os.fsencode(self.etc) + b"/" in line
 
     def _sessions(self) -> dict[int, str]:
         """Of those remembered, in which the bed's processes may still live, by their leader's pid.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -86,8 +87,7 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     say("all APIs answer")
     reports.wait(bed, start.when, environment)
     if reports.undiscovered(bed, environment):
-        discover = ["nova-manage", "--config-file", f"{bed.etc}/nova.conf", "cell_v2", "discover_hosts"]
-        daemons.run(bed, "nova-manage", discover, environment)
+        daemons.run(bed, "nova-manage", [*schemas.nova_manage(bed), "cell_v2", "discover_hosts"], environment)
     reports.wait_for_room(bed, shape, environment)
     say("all services have reported")
     furnished = bed.data / "made/furnished"
@@ -100,6 +100,13 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
 
 def down(bed: Bed, *, wipe: bool = False) -> list[str]:
     """End what is up, with `wipe` remove its directory too; the services that were found. Idempotent."""
+    if not bed.root.exists():
+        return _down(bed, wipe)
+    with bed.alone():
+        return _down(bed, wipe)
+
+
+def _down(bed: Bed, wipe: bool) -> list[str]:
     found = daemons.stop(bed)
     if broker.stop(bed.root / "rabbitmq"):
         found.append("rabbitmq")
@@ -108,7 +115,7 @@ def down(bed: Bed, *, wipe: bool = False) -> list[str]:
             shutil.rmtree(bed.root / name, ignore_errors=True)
         for name in ("running.json", "clouds.yaml", "bed.json", "lock"):
             (bed.root / name).unlink(missing_ok=True)
-        if not any(bed.root.iterdir()):
+        with contextlib.suppress(OSError):  # it is not there, or somebody keeps something in it
             bed.root.rmdir()
     return found
 

@@ -16,6 +16,7 @@ _FILES = (
     "glance-api.conf",
     "placement.conf",
     "nova.conf",
+    "nova-db.conf",
     "neutron.conf",
     "cinder.conf",
     "heat.conf",

@@ -17,13 +17,19 @@ from contend.testbed.openstack.bed import REGION, Bed
 _OWN = "{scheme}://{username}:{password}"
 
 
+def nova_manage(bed: Bed) -> list[str]:
+    """The program, with its configuration."""
+    files = (bed.etc / "nova.conf", bed.etc / "nova-db.conf")
+    return ["nova-manage", *(word for file in files for word in ("--config-file", str(file)))]
+
+
 def make(bed: Bed, environment: Mapping[str, str]) -> bool:
     """Whether there was anything to do. Raises HostFailed."""
     stamps = bed.data / "made"
     stamps.mkdir(parents=True, exist_ok=True)
     etc = bed.etc
     keystone = f"keystone-manage --config-file {etc}/keystone.conf"
-    nova = f"nova-manage --config-file {etc}/nova.conf"
+    nova = " ".join(nova_manage(bed))
     user = pwd.getpwuid(os.geteuid()).pw_name
     owner = f"--keystone-user {user} --keystone-group {grp.getgrgid(os.getegid()).gr_name}"
     url = f"{bed.url('keystone')}/v3"

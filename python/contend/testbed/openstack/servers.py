@@ -22,28 +22,22 @@ def start_database(bed: Bed, environment: Mapping[str, str]) -> None:
     """
     program = _find("mariadbd", "mariadb-server")
     data, port = bed.data / "mysql", bed.ports["mariadb"]
-    # As root it wants to be somebody else.
-    user = "mysql" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    user = _user()
     if not data.exists():
         beside = data.with_name("mysql.new")
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
-        bed.data.chmod(0o711)
-        if os.geteuid() == 0:
-            shutil.chown(beside, "mysql", "mysql")
-        daemons.run(
-            bed,
-            "mariadb-install",
-            [
-                _find("mariadb-install-db", "mariadb-server"),
-                "--no-defaults",
-                f"--user={user}",
-                f"--datadir={beside}",
-                "--auth-root-authentication-method=normal",
-                "--skip-test-db",
-            ],
-            environment,
-        )
+        install = [
+            _find("mariadb-install-db", "mariadb-server"),
+            "--no-defaults",
+            f"--user={user}",
+            f"--datadir={beside}",
+            # Nobody else on the host is its administrator.
+            "--auth-root-authentication-method=socket",
+            f"--auth-root-socket-user={user}",
+            "--skip-test-db",
+        ]
+        daemons.run(bed, "mariadb-install", install, environment)
         beside.rename(data)
     daemons.start(
         bed,
@@ -51,6 +45,7 @@ def start_database(bed: Bed, environment: Mapping[str, str]) -> None:
         [
             program,
             "--no-defaults",
+            # It would rather not be root; but the bed may lie where no other user can come by.
             f"--user={user}",
             f"--datadir={data}",
             f"--socket={data}/s.sock",
@@ -76,7 +71,7 @@ def sql(bed: Bed, statements: str, environment: Mapping[str, str]) -> str:
     """Rows, a line each, columns by tabs. Statements go in by stdin: arguments are for all to see."""
     socket = bed.data / "mysql/s.sock"
     done = subprocess.run(
-        [_find("mariadb", "mariadb-client"), "--no-defaults", "-N", "-uroot", "-S", str(socket)],
+        [_find("mariadb", "mariadb-client"), "--no-defaults", "-N", f"-u{_user()}", "-S", str(socket)],
         input=statements,
         env=dict(environment),
         capture_output=True,
@@ -86,6 +81,10 @@ def sql(bed: Bed, statements: str, environment: Mapping[str, str]) -> str:
     if done.returncode:
         raise HostFailed("MariaDB refuses a statement", hint=done.stderr.strip())
     return done.stdout
+
+
+def _user() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def _find(program: str, package: str) -> str:

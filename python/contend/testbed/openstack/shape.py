@@ -26,14 +26,16 @@ WSGI = {
     "cinder-api": "cinder.wsgi.api",
     "heat-api": "heat.wsgi.api",
 }
+# Computes read the first only: they have no database.
+_NOVA = ("nova.conf", "nova-db.conf")
 # What each reads of its configuration, and the variables by which it finds that ({etc}: the bed's).
 _READS = {
     "keystone": (("keystone.conf",), {"OS_KEYSTONE_CONFIG_DIR": "{etc}"}),
     "placement": (("placement.conf",), {"OS_PLACEMENT_CONFIG_DIR": "{etc}"}),
     "nova-api": (
         # The paste file first.
-        ("nova-api-paste.ini", "nova.conf"),
-        {"OS_NOVA_CONFIG_DIR": "{etc}", "OS_NOVA_CONFIG_FILES": "nova-api-paste.ini;nova.conf"},
+        ("nova-api-paste.ini", *_NOVA),
+        {"OS_NOVA_CONFIG_DIR": "{etc}", "OS_NOVA_CONFIG_FILES": ";".join(("nova-api-paste.ini", *_NOVA))},
     ),
     "glance": (("glance-api.conf",), {"OS_GLANCE_CONFIG_DIR": "{etc}"}),
     "neutron": (
@@ -45,11 +47,11 @@ _READS = {
     "heat-api": (("heat.conf",), {}),
 }
 _AGENTS = {
-    "nova-conductor": "nova.conf",
-    "nova-scheduler": "nova.conf",
-    "cinder-scheduler": "cinder.conf",
-    "cinder-volume": "cinder.conf",
-    "heat-engine": "heat.conf",
+    "nova-conductor": _NOVA,
+    "nova-scheduler": _NOVA,
+    "cinder-scheduler": ("cinder.conf",),
+    "cinder-volume": ("cinder.conf",),
+    "heat-engine": ("heat.conf",),
 }
 
 
@@ -126,13 +128,13 @@ def services(bed: Bed, shape: Shape) -> dict[str, Service]:
     """Every service of OpenStack's in a bed of that shape, by name: APIs first, computes last."""
     found = [_api(bed, name) for name in shape.web]
     environment = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true" if shape.threads == "native" else "false"}
-    for name, file in _AGENTS.items():
+    for name, files in _AGENTS.items():
         if shape.has(name):
             told = environment if name.startswith("nova-") else {}
-            found.append(_agent(bed, name, name, (file,), told))
+            found.append(_agent(bed, name, name, files, told))
     for host in shape.hosts:
-        files = ("nova.conf", f"{host}.conf")
-        found.append(_agent(bed, f"nova-compute-{host}", "nova-compute", files, environment))
+        reads = (_NOVA[0], f"{host}.conf")
+        found.append(_agent(bed, f"nova-compute-{host}", "nova-compute", reads, environment))
     return {service.name: service for service in found}
 
 

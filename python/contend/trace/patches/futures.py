@@ -16,7 +16,13 @@ from contend.trace.patches.waiting import method, name_of
 
 
 def patch_threads(module: ModuleType) -> None:
-    @method(module.ThreadPoolExecutor, "submit")
+    submits(module.ThreadPoolExecutor)
+
+
+def submits(owner: type) -> None:
+    """Have what is given to `submit` of that class on record where it runs."""
+
+    @method(owner, "submit")
     def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
         def submit(self: Any, function: Any, /, *args: Any, **options: Any) -> Any:
             if not trace_on() or _elsewhere(self.__class__):

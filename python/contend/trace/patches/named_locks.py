@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -19,6 +20,7 @@ from contend.trace import locks
 
 # As in the file, docs/reference/ctrace.md.
 _EXTERNAL = 7
+_UUID = re.compile(r"[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}|(?<![\da-f])[\da-f]{32}(?![\da-f])")
 # Names beyond get a lock of their own each time: what makes up names without end must not grow us.
 _MOST_NAMES = 4096
 
@@ -36,9 +38,18 @@ class Known:
             if len(self._waits) >= _MOST_NAMES:
                 self._waits.popitem()
             across = _across(name) if self._kind == _EXTERNAL else 0
-            made = Waits(self._kind, name, located=False, across=across)
+            made = Waits(self._kind, folded(name), located=False, across=across)
             waits = self._waits.setdefault(name, made)
         return waits
+
+
+def folded(name: str) -> str:
+    """With * where a UUID is: locks of one purpose go by one name, and stay locks of their own.
+
+    >>> folded("refresh_cache-0c5e41a2-6c0f-4a34-8c10-4f2a3c5d7e91")
+    'refresh_cache-*'
+    """
+    return _UUID.sub("*", name)
 
 
 def _across(name: str) -> int:

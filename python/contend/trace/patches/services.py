@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from contend.trace.imports import Hook, when_imported
-from contend.trace.patches import http_client, http_server, libvirt_calls, named_locks, rpc, sql
+from contend.trace.patches import futurist_, http_client, http_server, libvirt_calls, named_locks, rpc, sql
 
 _HOOKS: dict[str, Hook] = {
     "oslo_concurrency.lockutils": named_locks.patch_lockutils,
     "fasteners.lock": named_locks.patch_reader_writer,
     "fasteners.process_lock": named_locks.patch_between_processes,
+    "futurist._futures": futurist_.patch_pools,
     "oslo_messaging.rpc.client": rpc.patch_client,
     "oslo_messaging.rpc.server": rpc.patch_server,
     "oslo_messaging._drivers.common": rpc.patch_envelope,
