@@ -7,8 +7,9 @@ use contend_core::{Error, Result};
 use libc::{c_int, user_regs_struct};
 use serde::Serialize;
 
-use super::code::{self, PAGE, Place};
-use super::memory::{Mapping, mappings};
+use super::code::{self, Place, REGION, Saved};
+use super::memory::mappings;
+use super::region::{Corner, Region};
 use super::target::{Target, ended, forbidden};
 use super::tracee::{Run, Stop, Tracee};
 
@@ -20,14 +21,6 @@ const TO_RETURN: Duration = Duration::from_millis(100);
 const LOOKS_THAT_WAIT: u32 = 3;
 /// Something is very wrong with the machine.
 const MOST_LOOKS: u32 = 100;
-/// Below the stack of what runs: should a call be given up while it is queued for a lock, what it queued there stays
-/// readable until the thread, back where it was, has left the lock.
-const BELOW_STACK: u64 = 16 << 10;
-/// Most of the stack that the call itself may need (glibc's pthread_create is the deepest).
-const OWN_STACK: u64 = 32 << 10;
-/// The main thread's stack grows; here it has room for certain.
-const STACK_GROWTH: u64 = 1 << 20;
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// Raised by what code itself does wrong; the kernel resets the handler of one that is blocked.
 const RAISED_BY_CODE: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
 
@@ -52,25 +45,24 @@ pub enum Outcome {
 /// Everything that can be known before the process is stopped.
 pub struct Prepared<'a> {
     target: &'a Target,
-    contents: Vec<u8>,
+    script: &'a str,
     main_only: bool,
-    /// A page of ours from an earlier time.
-    page: Option<u64>,
-    /// An instruction `syscall`.
-    syscall: u64,
-    maps: Vec<Mapping>,
+    /// Ours from an earlier time.
+    region: Option<Region>,
+    /// To make one from, until it is used.
+    corner: Option<Corner>,
+    /// To be given back.
+    used: Option<Corner>,
 }
 
 impl<'a> Prepared<'a> {
-    pub fn new(target: &'a Target, script: &str, main_only: bool) -> Result<Self> {
+    pub fn new(target: &'a Target, script: &'a str, main_only: bool) -> Result<Self> {
         let failed =
             |e| Error::system(format!("cannot read process {}", target.pid), "does it still run?", e);
         let maps = mappings(target.pid).map_err(failed)?;
-        // Every program makes system calls while it has memory at all.
-        let syscall = find_syscall(target, &maps).map_err(failed)?.ok_or_else(|| ended(target.pid))?;
-        let page = maps.iter().find(|mapping| is_ours(target, mapping)).map(|mapping| mapping.start);
-        let contents = code::page(&target.called, script);
-        Ok(Self { target, contents, main_only, page, syscall, maps })
+        let region = Region::find(&target.memory, &maps);
+        let corner = if region.is_none() { Corner::find(&target.memory, &maps) } else { None };
+        Ok(Self { target, script, main_only, region, corner, used: None })
     }
 
     /// Stop, call, put back, let go. Adds to `stopped_ns` how long it stood still.
@@ -84,22 +76,31 @@ impl<'a> Prepared<'a> {
         let outcome = self.stopped(&tracee);
         drop(tracee);
         *stopped_ns += monotonic_ns() - begun;
+        if outcome.is_ok() {
+            self.tidy();
+        }
         outcome
+    }
+
+    /// It is back where it was: what it was to be put back by is needed no more. Fails only where it has ended since.
+    fn tidy(&mut self) {
+        let memory = &self.target.memory;
+        if let Some(corner) = self.used.take()
+            && corner.give_back(memory).is_ok()
+        {
+            self.corner = Some(corner);
+        }
+        if let Some(region) = self.region {
+            _ = region.set_idle(memory);
+        }
     }
 
     fn stopped(&mut self, tracee: &Tracee) -> Result<Outcome> {
         let pid = self.target.pid;
-        let failed = |error: io::Error| match error.raw_os_error() {
-            Some(libc::ESRCH) => ended(pid),
-            _ => Error::system(format!("cannot control process {pid}"), "does it still run?", error),
-        };
+        let failed = |error| not_controlled(pid, error);
         stop(tracee, pid).map_err(failed)??;
         let state = State::of(tracee).map_err(failed)?;
-        let Some(stack) = self.stack(state.registers.rsp) else {
-            return Ok(Outcome::NotNow("it runs on a stack that has no room"));
-        };
-        tracee.block(all_but_own()).map_err(failed)?;
-        let called = self.call(tracee, &state, stack);
+        let called = self.call(tracee, &state);
         // Whatever came of it: back to where it was.
         let back = state.restore(tracee);
         match called {
@@ -108,15 +109,27 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    fn call(&mut self, tracee: &Tracee, state: &State, stack: u64) -> io::Result<Outcome> {
-        let page = match self.page {
-            Some(page) => page,
-            None => match map_page(tracee, state, self.syscall)? {
-                Some(page) => *self.page.insert(page),
-                None => return Ok(Outcome::NotNow("it may not map executable memory (seccomp, SELinux)")),
-            },
+    fn call(&mut self, tracee: &Tracee, state: &State) -> io::Result<Outcome> {
+        let memory = &self.target.memory;
+        if code::VECTORS as usize + state.vectors.len() > REGION {
+            return Ok(Outcome::NotNow("its processor has more registers than are known"));
+        }
+        let saved = state.saved();
+        let region = match self.region {
+            Some(region) => region,
+            None => {
+                let Some(corner) = self.corner.take() else {
+                    return Ok(Outcome::NotNow("there is no room behind the code of its libraries"));
+                };
+                let corner = self.used.insert(corner);
+                let Some(region) = corner.map(memory, tracee, &saved, all_but_own())? else {
+                    return Ok(Outcome::NotNow("it may not map executable memory (seccomp, SELinux)"));
+                };
+                *self.region.insert(region)
+            }
         };
-        self.target.memory.write(page, &self.contents)?;
+        let pages = code::pages(&saved, &self.target.called, region.stack, self.script, &state.vectors);
+        memory.write(region.code, &pages)?;
         let system_call = state.system_call();
         let way = match system_call {
             Some(number) if !self.main_only && state.is_calm(number) => Way::Thread,
@@ -128,15 +141,21 @@ impl<'a> Prepared<'a> {
             Way::Pending => (starters.pending, Place::Pending),
         };
         let registers = user_regs_struct {
-            rip: page,
+            rip: region.code + Place::Call.offset(),
             rbx: function,
-            rdi: page + place.offset(),
-            rsi: page + Place::Data.offset(),
-            rsp: stack,
+            rdi: region.code + place.offset(),
+            rsi: region.code + Place::Data.offset(),
+            rsp: region.stack_top(),
             ..state.for_call()
         };
         tracee.set_registers(&registers)?;
-        let returned = run_to(tracee, page + Place::Trapped.offset())?;
+        // After it: from here on the code itself lets the signals through again.
+        tracee.block(all_but_own())?;
+        let returned = run_to(tracee, region.code + Place::Left.offset())?;
+        if returned.is_none() {
+            // Should it be queued for a lock, what it queued there stays readable.
+            self.region = None;
+        }
         Ok(match (returned, way) {
             (None, _) => Outcome::NotNow("the call did not return"),
             // (unsigned long)-1 is no thread; -1 as an int, a full list of calls.
@@ -146,18 +165,6 @@ impl<'a> Prepared<'a> {
             }
             _ => Outcome::Accepted { way, system_call },
         })
-    }
-
-    /// A stack for the call below the one in use, aligned as before a call.
-    fn stack(&self, rsp: u64) -> Option<u64> {
-        let stack = (rsp - BELOW_STACK) & !15;
-        let fits = |mapping: &Mapping| {
-            let grows = if mapping.path == "[stack]" { STACK_GROWTH } else { 0 };
-            mapping.rights.starts_with("rw")
-                && (mapping.start.saturating_sub(grows)..mapping.end).contains(&(stack - OWN_STACK))
-                && rsp < mapping.end
-        };
-        self.maps.iter().any(fits).then_some(stack)
     }
 }
 
@@ -199,22 +206,50 @@ impl State {
         }
     }
 
-    /// Every stop used here is one in which signals are looked for: after it the kernel decides by the registers how an
-    /// interrupted system call goes on (arch/x86/kernel/signal.c).
-    fn restore(&self, tracee: &Tracee) -> io::Result<()> {
-        if tracee.is_running() {
-            tracee.interrupt()?;
-            match tracee.next_stop(Run::On, TO_STOP)? {
-                Stop::Ended => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
-                Stop::Running => return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
-                _ => {}
+    /// What the code in the process puts back where contend-probe cannot. An interrupted system call goes on as the
+    /// kernel has it go on where no signal has a handler (arch/x86/kernel/signal.c).
+    fn saved(&self) -> Saved {
+        const SYSCALL_BYTES: u64 = 2;
+        let mut registers = self.registers;
+        if let Some(number) = self.system_call() {
+            let again = match self.registers.rax as i64 {
+                ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND => Some(number),
+                ERESTART_RESTARTBLOCK => Some(libc::SYS_restart_syscall as u64),
+                _ => None,
+            };
+            if let Some(number) = again {
+                registers.rax = number;
+                registers.rip -= SYSCALL_BYTES;
             }
         }
-        tracee.set_vectors(&mut self.vectors.clone())?;
-        tracee.set_registers(&self.registers)?;
-        tracee.block(self.blocked)
+        Saved { mask: self.blocked, registers }
+    }
+
+    /// In a stop in which signals are looked for: after it the kernel decides by the registers how an interrupted system
+    /// call goes on. In this order a thread whose tracer ends in between still comes back to where it was.
+    fn restore(&self, tracee: &Tracee) -> io::Result<()> {
+        for _ in 0..MOST_LOOKS {
+            tracee.interrupt()?;
+            match tracee.next_stop(Run::On, TO_STOP)? {
+                Stop::Interrupted => {
+                    tracee.set_vectors(&mut self.vectors.clone())?;
+                    tracee.block(self.blocked)?;
+                    return tracee.set_registers(&self.registers);
+                }
+                Stop::Ended => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+                Stop::Running => break,
+                Stop::Signal(_) | Stop::Call | Stop::Group => {}
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::ETIMEDOUT))
     }
 }
+
+/// Of include/linux/errno.h: what an interrupted system call returns inside of the kernel.
+const ERESTARTSYS: i64 = -512;
+const ERESTARTNOINTR: i64 = -513;
+const ERESTARTNOHAND: i64 = -514;
+const ERESTART_RESTARTBLOCK: i64 = -516;
 
 /// System calls that wait and are made by programs themselves, not inside of malloc or the dynamic linker.
 const CALM: [i64; 23] = [
@@ -243,6 +278,13 @@ const CALM: [i64; 23] = [
     libc::SYS_flock,
 ];
 
+fn not_controlled(pid: i32, error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => ended(pid),
+        _ => Error::system(format!("cannot control process {pid}"), "does it still run?", error),
+    }
+}
+
 fn all_but_own() -> u64 {
     RAISED_BY_CODE.iter().fold(u64::MAX, |mask, signal| mask & !(1 << (signal - 1)))
 }
@@ -254,6 +296,7 @@ fn stop(tracee: &Tracee, pid: i32) -> io::Result<Result<()>> {
         match tracee.wait(TO_STOP)? {
             Stop::Interrupted => return Ok(Ok(())),
             Stop::Signal(signal) => tracee.go_on(Run::On, signal)?, // the program's own; ours comes after it
+            Stop::Call => tracee.go_on(Run::On, 0)?,
             Stop::Group => {
                 return Ok(Err(Error::invalid(
                     format!("process {pid} is stopped by a signal"),
@@ -273,77 +316,33 @@ fn stop(tracee: &Tracee, pid: i32) -> io::Result<Result<()>> {
     }
 }
 
-/// Run to the breakpoint before that instruction; what the call returned, or None if it did not come there: it waits
-/// for a lock that nobody will release, or has made a fault, whose signal is not for the program.
-fn run_to(tracee: &Tracee, trapped: u64) -> io::Result<Option<u64>> {
-    let mut waiting = 0;
-    for _ in 0..MOST_LOOKS {
-        let mut stop = tracee.next_stop(Run::On, TO_RETURN)?;
-        if stop == Stop::Running {
-            tracee.interrupt()?;
-            stop = tracee.next_stop(Run::On, TO_STOP)?;
-        }
-        let registers = match stop {
+/// Run to the system call before that instruction; what the function returned, or None if it did not come there: it
+/// waits for a lock that nobody will release, or has made a fault, whose signal is not for the program.
+fn run_to(tracee: &Tracee, left: u64) -> io::Result<Option<u64>> {
+    let (mut waiting, mut looks, mut asked) = (0, 0, false);
+    while looks < MOST_LOOKS {
+        match tracee.next_stop(Run::ToCall, if asked { TO_STOP } else { TO_RETURN })? {
+            Stop::Call => {
+                let registers = tracee.registers()?;
+                if registers.rip == left {
+                    return Ok(Some(registers.rbx));
+                }
+            }
+            Stop::Running if !asked => {
+                tracee.interrupt()?;
+                (asked, looks) = (true, looks + 1);
+            }
+            Stop::Interrupted => {
+                // Late. One that only waits for its turn on a CPU may hold any lock: it must go on to its end.
+                let registers = tracee.registers()?;
+                waiting = if registers.orig_rax == libc::SYS_futex as u64 { waiting + 1 } else { 0 };
+                if waiting == LOOKS_THAT_WAIT {
+                    return Ok(None);
+                }
+                asked = false;
+            }
             Stop::Ended => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
-            Stop::Signal(libc::SIGTRAP) | Stop::Interrupted => tracee.registers()?,
-            _ => return Ok(None),
-        };
-        if stop != Stop::Interrupted {
-            return Ok((registers.rip == trapped).then_some(registers.rax));
-        }
-        // Late. One that only waits for its turn on a CPU may hold any lock: it must go on to its end.
-        waiting = if registers.orig_rax == libc::SYS_futex as u64 { waiting + 1 } else { 0 };
-        if waiting == LOOKS_THAT_WAIT {
-            return Ok(None);
-        }
-    }
-    Ok(None)
-}
-
-/// mmap(2) in the tracee; None where it is refused.
-fn map_page(tracee: &Tracee, state: &State, syscall: u64) -> io::Result<Option<u64>> {
-    let registers = user_regs_struct {
-        rip: syscall,
-        rax: libc::SYS_mmap as u64,
-        rdi: 0,
-        rsi: PAGE as u64,
-        rdx: (libc::PROT_READ | libc::PROT_EXEC) as u64,
-        r10: (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64,
-        r8: u64::MAX,
-        r9: 0,
-        ..state.for_call()
-    };
-    tracee.set_registers(&registers)?;
-    match tracee.next_stop(Run::OneStep, TO_RETURN)? {
-        Stop::Signal(libc::SIGTRAP) => {}
-        Stop::Ended => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
-        _ => return Ok(None),
-    }
-    let mapped = tracee.registers()?.rax;
-    Ok((mapped as i64 > 0 && mapped % PAGE as u64 == 0).then_some(mapped))
-}
-
-fn is_ours(target: &Target, mapping: &Mapping) -> bool {
-    let code = code::code();
-    let mut found = vec![0; code.len()];
-    mapping.rights == "r-xp"
-        && mapping.path.is_empty()
-        && mapping.end - mapping.start == PAGE as u64
-        && target.memory.read(mapping.start, &mut found).is_ok()
-        && found == code
-}
-
-/// In the kernel's own code for user space first, which is small; else in any code.
-fn find_syscall(target: &Target, maps: &[Mapping]) -> io::Result<Option<u64>> {
-    let (kernel, others): (Vec<_>, Vec<_>) =
-        maps.iter().filter(|mapping| mapping.rights == "r-xp").partition(|mapping| mapping.path == "[vdso]");
-    for mapping in kernel.into_iter().chain(others) {
-        let mut bytes = vec![0; (mapping.end - mapping.start).min(1 << 20) as usize];
-        if target.memory.read(mapping.start, &mut bytes).is_err() {
-            continue; // [vsyscall] is not there to be read
-        }
-        if let Some(at) = bytes.windows(2).position(|two| two == SYSCALL) {
-            return Ok(Some(mapping.start + at as u64));
+            Stop::Signal(_) | Stop::Group | Stop::Running => return Ok(None),
         }
     }
     Ok(None)

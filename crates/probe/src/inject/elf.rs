@@ -10,6 +10,7 @@ const ELF_64_LITTLE: [u8; 6] = [0x7f, b'E', b'L', b'F', 2, 1];
 const X86_64: u16 = 62;
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
+const PF_X: u32 = 1;
 const DT_NEEDED: u64 = 1;
 const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
@@ -40,6 +41,27 @@ pub fn kind(memory: &Memory, start: u64) -> io::Result<Kind> {
         [0x7f, b'E', b'L', b'F', ..] => Kind::Foreign,
         _ => Kind::NoElf,
     })
+}
+
+/// What is mapped executable behind the end of a file's code, up to the end of its page: nothing of the file's is there.
+/// By the mapping that begins with its header; from and to where, None where its code ends with its page.
+pub fn behind_code(memory: &Memory, start: u64) -> io::Result<Option<(u64, u64)>> {
+    let (headers, count) = (start + memory.u64(start + 32)?, u64::from(memory.u16(start + 56)?));
+    let mut first = None;
+    for header in (0..count).map(|number| headers + number * PROGRAM_HEADER_BYTES) {
+        let (kind, rights) = (memory.u32(header)?, memory.u32(header + 4)?);
+        if kind != PT_LOAD {
+            continue;
+        }
+        let address = memory.u64(header + 16)?;
+        let bias = start.wrapping_sub(*first.get_or_insert(address) & !0xfff);
+        if rights & PF_X != 0 {
+            let end = bias.wrapping_add(address).wrapping_add(memory.u64(header + 40)?);
+            let (from, to) = (end.next_multiple_of(16), end.next_multiple_of(0x1000));
+            return Ok((from < to).then_some((from, to)));
+        }
+    }
+    Ok(None)
 }
 
 /// A program or library in memory.

@@ -17,6 +17,7 @@ mod call;
 mod code;
 mod elf;
 mod memory;
+mod region;
 mod target;
 mod tracee;
 

@@ -12,6 +12,8 @@ const NT_X86_XSTATE: usize = 0x202;
 /// More than any processor's (AMX: 11 KB).
 const MOST_XSTATE_BYTES: usize = 32 << 10;
 const SIGMASK_BYTES: usize = 8;
+/// In the signal of a stop at a system call: PTRACE_O_TRACESYSGOOD.
+const SYSTEM_CALL: c_int = 0x80;
 
 /// Why a tracee stands still.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,8 +22,10 @@ pub enum Stop {
     Interrupted,
     /// With its whole process, by a signal such as SIGSTOP.
     Group,
-    /// A signal is about to be delivered; a breakpoint is SIGTRAP.
+    /// A signal is about to be delivered.
     Signal(c_int),
+    /// A system call begins or ends.
+    Call,
     /// It has ended.
     Ended,
     /// It did not stop in time.
@@ -41,15 +45,15 @@ pub struct Tracee {
 pub enum Run {
     /// To the next stop.
     On,
-    /// One instruction, a system call included.
-    OneStep,
+    /// To the begin or end of a system call, if there is no other stop before.
+    ToCall,
 }
 
 impl Tracee {
     /// Begin to trace; it runs on. Fails with ptrace's errno.
     pub fn seize(thread: i32) -> io::Result<Self> {
         // Not PTRACE_O_EXITKILL: if this program dies, the other goes on.
-        request(libc::PTRACE_SEIZE, thread, 0, 0)?;
+        request(libc::PTRACE_SEIZE, thread, 0, libc::PTRACE_O_TRACESYSGOOD as usize)?;
         Ok(Self { thread, running: Cell::new(true), to_stop: Cell::new(false) })
     }
 
@@ -65,14 +69,9 @@ impl Tracee {
         }
         let how = match run {
             Run::On => libc::PTRACE_CONT,
-            Run::OneStep => libc::PTRACE_SINGLESTEP,
+            Run::ToCall => libc::PTRACE_SYSCALL,
         };
         request(how, self.thread, 0, signal as usize)
-    }
-
-    /// It does not stand.
-    pub fn is_running(&self) -> bool {
-        self.running.get()
     }
 
     /// Let it run, and wait for its next stop. A SIGSTOP waits until it is let go.
@@ -185,6 +184,7 @@ fn told(status: c_int) -> Stop {
     match status >> 16 {
         libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Stop::Interrupted,
         libc::PTRACE_EVENT_STOP => Stop::Group,
+        _ if signal == libc::SIGTRAP | SYSTEM_CALL => Stop::Call,
         _ => Stop::Signal(signal),
     }
 }
