@@ -43,6 +43,35 @@ WAITING = """
         progress[:] = done.to_bytes(8, "little")
 """
 
+# Everything at once: signals that are handled on a stack of its own (with -X faulthandler), threads that come and go,
+# that change places at nearly each bytecode, collections all the time.
+STRESSED = """
+    import gc
+    sys.setswitchinterval(1e-5); gc.set_threshold(50, 5, 5)
+    def digest(text): return hashlib.sha256(text).digest()
+    def work(rounds):
+        state, kept = b"seed", []
+        for step in range(rounds): state = digest(state); kept.append([state]); kept[-1].append(kept)
+        return state
+    expected = work(200)
+    def check(rounds=200):
+        if work(rounds) != expected: os._exit(3)
+    def go_on():
+        while True: check()
+    def come_and_go():
+        while True:
+            thread = threading.Thread(target=check); thread.start(); thread.join()
+    alarms = 0
+    def on_alarm(*_):
+        global alarms; alarms += 1
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, 2e-4, 2e-4)
+    for other in (go_on, come_and_go): threading.Thread(target=other, daemon=True).start()
+    print("ready", flush=True)
+    for done in range(1, 1 << 62):
+        check(); progress[:] = done.to_bytes(8, "little")
+"""
+
 
 class Target:
     """One that runs."""

@@ -6,7 +6,8 @@
 //! Anywhere else it may be in the midst of anything: it calls Py_AddPendingCall, which neither allocates nor waits, and
 //! the script runs when the main thread comes to its next bytecode.
 //!
-//! A system call that was interrupted goes on as the kernel would have it (its registers, orig_rax among them, are
+//! The call runs on a stack of its own, and the code that makes it puts the thread back by itself if this program is
+//! killed. A system call that was interrupted goes on as the kernel would have it (its registers, orig_rax among them, are
 //! given back in the stop in which the kernel decides it); signals stay pending meanwhile. See docs/adr/0015.
 use std::time::Duration;
 

@@ -1,0 +1,184 @@
+"""Does attaching harm the process? A thousand times attached to and let go, and contend-probe killed at every moment.
+
+`make accept`, about ten minutes. Writes docs/results/attach.*; bounds are Clopper–Pearson's, of 95 %.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import random
+import shutil
+import statistics
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend import __version__
+from contend.environment import cpu_model, os_name
+from contend.errors import ContendError
+from contend.probes.client import installed
+from contend.stats.quantiles import clopper_pearson
+from contend.trace.attach import Session
+from contend.trace.launch import Asked
+from support.attach_targets import BUSY, STRESSED, WAITING, Target, target
+from support.kills import fresh_seed
+from support.sudden_ends import end_at
+
+pytestmark = [
+    pytest.mark.accept,
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is made for x86-64"),
+]
+
+RESULTS = Path(__file__).parents[2] / "docs/results"
+TARGETS = int(os.environ.get("CONTEND_ATTACH_TARGETS", "100"))
+ATTACHES = 10  # to each: the first loads contend there, and maps memory
+
+
+def test_attached_to_a_thousand_times_it_goes_on(tmp_path: Path) -> None:
+    seed = fresh_seed()
+    draw = random.Random(seed)
+    lives: list[dict[str, Any]] = []
+    for number in range(TARGETS):
+        with target(tmp_path / str(number), STRESSED, "-X", "faulthandler") as child:
+            lives.append(life(child, tmp_path / str(number), draw))
+        shutil.rmtree(tmp_path / str(number))
+    attaches = sum(len(life["stopped_ns"]) for life in lives)
+    harmed = [life for life in lives if life["ended"] is not None]
+    stopped = {
+        "the first": [life["stopped_ns"][0] for life in lives if life["stopped_ns"]],
+        "later": [ns for life in lives for ns in life["stopped_ns"][1:]],
+    }
+    tell(
+        attaches={
+            "command": f"CONTEND_TEST_SEED={seed} pytest -m accept tests/accept/test_attach_campaign.py",
+            "seed": seed,
+            "targets": len(lives),
+            "attaches": attaches,
+            "refused": [error for life in lives for error in life["errors"]],
+            "harmed": len(harmed),
+            "bounds_95": clopper_pearson(len(harmed), attaches),
+            "stood_still_median_us": {
+                when: round(statistics.median(all_ns) / 1000, 1) for when, all_ns in stopped.items()
+            },
+        }
+    )
+    assert not harmed, harmed
+    assert attaches >= TARGETS * ATTACHES * 0.98, lives
+
+
+def life(child: Target, directory: Path, draw: random.Random) -> dict[str, Any]:
+    """Attached to and let go; how it ended, if it did."""
+    told: dict[str, Any] = {"stopped_ns": [], "errors": [], "ended": None}
+    for number in range(ATTACHES):
+        session = Session(child.pid, Asked(directory / f"t{number}", include=("__main__:*",)))
+        try:
+            begun = session.begin()
+            session.wait(draw.random() * 0.05)
+            session.end()
+            told["stopped_ns"].append(begun.stopped_ns)
+        except ContendError as error:
+            told["errors"].append(str(error))
+        finally:
+            session.close()
+        if not child.goes_on(1):
+            told["ended"] = (child.process.poll(), (directory / "stderr").read_text()[-2000:])
+            break
+    return told
+
+
+def moments() -> Iterator[tuple[str, str, bool]]:
+    for name, code in (("busy", BUSY), ("waiting", WAITING)):
+        for again in (False, True):
+            yield name, code, again
+
+
+def test_killed_at_every_moment_it_harms_nothing(tmp_path: Path) -> None:
+    rows = []
+    for name, code, again in moments():
+        harmed, number, killed = [], 0, True
+        while killed:
+            with target(tmp_path / f"{name}-{again}-{number}", code) as child:
+                order = (str(installed()), "inject", json.dumps({"pid": child.pid, "script": "pass"}))
+
+                def attached(order: tuple[str, ...] = order) -> bool:
+                    done = subprocess.run(order, capture_output=True, text=True, timeout=60, check=True)
+                    return "error" not in done.stdout
+
+                assert not again or (attached() and child.goes_on(1))
+                killed = end_at(order, number)
+                if not (child.goes_on(2) and attached() and child.goes_on(1)):
+                    harmed.append(number)
+            number += killed
+        rows.append({"process": name, "attached_to_before": again, "moments": number, "harmed": harmed})
+    tell(kills=rows)
+    assert not any(row["harmed"] for row in rows), rows
+
+
+def tell(**found: Any) -> None:
+    """Add it to the results."""
+    place = RESULTS / "attach.json"
+    before: dict[str, Any] = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=RESULTS, capture_output=True, text=True, check=False
+    )
+    about = {
+        "schema_version": 1,
+        "commit": os.environ.get("CONTEND_TEST_COMMIT") or done.stdout.strip() or "unknown",
+        "contend": __version__,
+        "python": platform.python_version(),
+        "processor": cpu_model(),
+        "cpus": os.cpu_count(),
+        "os": os_name(),
+        "kernel": f"{platform.system()} {platform.release()}",
+    }
+    document = {**before, **about, **found}
+    place.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (RESULTS / "attach.md").write_text(page(document), encoding="utf-8")
+
+
+def page(d: dict[str, Any]) -> str:
+    lines = ["# Attaching to a process", ""]
+    if "attaches" in d:
+        a = d["attaches"]
+        first, later = a["stood_still_median_us"]["the first"], a["stood_still_median_us"]["later"]
+        lines += [
+            "A Python program that checks its own results, with 5,000 signals a second handled on an alternate stack,"
+            " threads",
+            "that come and go and change places at nearly each bytecode, and collections all the time, is attached to and"
+            " let",
+            f"go {ATTACHES} times, then another one.",
+            "",
+            f"**{a['harmed']} of {a['attaches']:,}** attaches harmed one of {a['targets']} programs"
+            f" (95 % bounds, Clopper–Pearson: {a['bounds_95'][0]:.2%} – {a['bounds_95'][1]:.2%});"
+            f" refused: {len(a['refused'])}.",
+            f"Its main thread stood still for {first:,.0f} µs the first time, {later:,.0f} µs later (medians; every stop",
+            "of it waits for its turn beside the program's other threads).",
+            "",
+        ]
+    if "kills" in d:
+        lines += [
+            "`contend-probe` is killed by SIGKILL at each of its system calls from its first ptrace(2) on: between two of"
+            " them",
+            "it changes nothing in the process. Then the process must go on with right results and no signal blocked, and"
+            " be",
+            "attached to again.",
+            "",
+            "| process | attached to before | moments | harmed |",
+            "|---|---|--:|--:|",
+            *(
+                f"| {row['process']} | {'yes' if row['attached_to_before'] else 'no'} | {row['moments']} |"
+                f" {len(row['harmed'])} |"
+                for row in d["kills"]
+            ),
+            "",
+        ]
+    keys = ("commit", "python", "processor", "cpus", "os", "kernel")
+    lines += [*(f"- {key}: {d[key]}" for key in keys), ""]
+    if "attaches" in d:
+        lines[-1:] = [f"- command: {d['attaches']['command']}", ""]
+    return "\n".join(lines)
