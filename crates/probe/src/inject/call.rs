@@ -111,7 +111,6 @@ impl<'a> Prepared<'a> {
     }
 
     /// `leaves`: it stands at the begin of the system call with which the code in the process leaves the call.
-
     fn call(&mut self, tracee: &Tracee, state: &State, leaves: &mut bool) -> io::Result<Outcome> {
         let memory = &self.target.memory;
         if code::VECTORS as usize + state.vectors.len() > REGION {
