@@ -305,7 +305,7 @@ def test_what_it_computes_stays_the_same(tmp_path: Path) -> None:
                 assert done.returncode == 0 or "ended" in done.stderr, done.stderr
                 shutil.rmtree(tmp_path / "t", ignore_errors=True)
             answers.append(child.communicate(timeout=60))
-            assert child.returncode == 0, answers[-1]
+            assert child.returncode == 0, answers[-1][1]
     assert answers[0] == answers[1] and answers[0][0].endswith("True\n")
 
 
