@@ -88,7 +88,9 @@ class Target:
             if self.process.poll() is not None:
                 return False
             time.sleep(0.001)
-        return self._blocked() == sum(1 << (number - 1) for number in blocked)
+        wanted = sum(1 << (number - 1) for number in blocked)
+        # While the handler of another runs, that one is blocked too.
+        return any(self._blocked() == wanted for _look in range(1000))
 
     def _done(self) -> int:
         return int.from_bytes(self._progress.read_bytes(), "little")
