@@ -20,12 +20,10 @@ import pytest
 
 from contend import __version__
 from contend.environment import cpu_model, os_name
-from contend.errors import ContendError
 from contend.probes.client import installed
 from contend.stats.quantiles import clopper_pearson
-from contend.trace.attach import Session
-from contend.trace.launch import Asked
-from support.attach_targets import BUSY, STRESSED, WAITING, Target, target
+from support.attach_lives import life
+from support.attach_targets import BUSY, STRESSED, WAITING, target
 from support.kills import fresh_seed
 from support.sudden_ends import end_at
 
@@ -45,7 +43,7 @@ def test_attached_to_a_thousand_times_it_goes_on(tmp_path: Path) -> None:
     lives: list[dict[str, Any]] = []
     for number in range(TARGETS):
         with target(tmp_path / str(number), STRESSED, "-X", "faulthandler") as child:
-            lives.append(life(child, tmp_path / str(number), draw))
+            lives.append(life(child, tmp_path / str(number), draw, ATTACHES))
         shutil.rmtree(tmp_path / str(number))
     attaches = sum(len(life["stopped_ns"]) for life in lives)
     harmed = [life for life in lives if life["ended"] is not None]
@@ -69,26 +67,6 @@ def test_attached_to_a_thousand_times_it_goes_on(tmp_path: Path) -> None:
     )
     assert not harmed, harmed
     assert attaches >= TARGETS * ATTACHES * 0.98, lives
-
-
-def life(child: Target, directory: Path, draw: random.Random) -> dict[str, Any]:
-    """Attached to and let go; how it ended, if it did."""
-    told: dict[str, Any] = {"stopped_ns": [], "errors": [], "ended": None}
-    for number in range(ATTACHES):
-        session = Session(child.pid, Asked(directory / f"t{number}", include=("__main__:*",)))
-        try:
-            begun = session.begin()
-            session.wait(draw.random() * 0.05)
-            session.end()
-            told["stopped_ns"].append(begun.stopped_ns)
-        except ContendError as error:
-            told["errors"].append(str(error))
-        finally:
-            session.close()
-        if not child.goes_on(1):
-            told["ended"] = (child.process.poll(), (directory / "stderr").read_text()[-2000:])
-            break
-    return told
 
 
 def moments() -> Iterator[tuple[str, str, bool]]:

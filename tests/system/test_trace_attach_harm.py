@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from contend.probes.client import installed
-from support.attach_targets import BUSY, WAITING, target
+from support.attach_lives import life
+from support.attach_targets import BUSY, STRESSED, WAITING, target
 from support.kills import fresh_seed
 from support.sudden_ends import end_at
 
@@ -84,6 +86,14 @@ def test_it_maps_its_pages_once(tmp_path: Path) -> None:
         maps = Path(f"/proc/{child.pid}/maps").read_text().splitlines()
         ours = [words for line in maps if len(words := line.split()) == 5 and words[1] == "r-xp"]
         assert len(ours) == 1, ours
+
+
+def test_attached_to_again_and_again_it_goes_on(tmp_path: Path) -> None:
+    """With debug hooks around all of its memory; a thousand times: tests/accept/test_attach_campaign.py."""
+    seed = fresh_seed()
+    with target(tmp_path, STRESSED, "-X", "dev") as child:
+        told = life(child, tmp_path, random.Random(seed), attaches=5)
+    assert told["ended"] is None and len(told["stopped_ns"]) == 5, (seed, told)
 
 
 @pytest.mark.parametrize(("name", "code"), [("busy", BUSY), ("waiting", WAITING)])
