@@ -53,6 +53,22 @@ ON_A_STACK_OF_ITS_OWN = """
     while True: time.sleep(0.01)
 """
 
+# As in a container: a system call of no known number is refused, which also writes to a register.
+FILTERED = (
+    """
+    import ctypes, struct
+    LOAD, IF_ABOVE, RETURN, ALLOW, ERRNO = 0x20, 0x25, 0x06, 0x7FFF0000, 0x50000
+    words = [(LOAD, 0, 0, 0), (IF_ABOVE, 0, 1, 1000), (RETURN, 0, 0, ERRNO | 1), (RETURN, 0, 0, ALLOW)]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *word) for word in words))
+    class Filter(ctypes.Structure): _fields_ = [("count", ctypes.c_ushort), ("words", ctypes.c_void_p)]
+    PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+    libc, found = ctypes.CDLL(None), Filter(len(words), ctypes.addressof(program))
+    assert libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+    assert libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(found), 0, 0) == 0
+"""
+    + BUSY
+)
+
 
 def order(pid: int, script: str = "pass", *, main_only: bool = False) -> tuple[str, ...]:
     return (str(installed()), "inject", json.dumps({"pid": pid, "script": script, "main_only": main_only}))
@@ -86,6 +102,14 @@ def test_it_maps_its_pages_once(tmp_path: Path) -> None:
         maps = Path(f"/proc/{child.pid}/maps").read_text().splitlines()
         ours = [words for line in maps if len(words := line.split()) == 5 and words[1] == "r-xp"]
         assert len(ours) == 1, ours
+
+
+def test_under_a_filter_of_system_calls_it_goes_on(tmp_path: Path) -> None:
+    with target(tmp_path, FILTERED) as child:
+        assert "Seccomp:\t2" in Path(f"/proc/{child.pid}/status").read_text()
+        for _ in range(30):
+            injected(child.pid)
+        assert child.goes_on()
 
 
 def test_attached_to_again_and_again_it_goes_on(tmp_path: Path) -> None:

@@ -100,18 +100,16 @@ impl<'a> Prepared<'a> {
         let failed = |error| not_controlled(pid, error);
         stop(tracee, pid).map_err(failed)??;
         let state = State::of(tracee).map_err(failed)?;
-        let mut leaves = false;
-        let called = self.call(tracee, &state, &mut leaves);
+        let called = self.call(tracee, &state);
         // Whatever came of it: back to where it was.
-        let back = state.restore(tracee, leaves);
+        let back = state.restore(tracee);
         match called {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Err(ended(pid)),
             called => back.and(called).map_err(failed),
         }
     }
 
-    /// `leaves`: it stands at the begin of the system call with which the code in the process leaves the call.
-    fn call(&mut self, tracee: &Tracee, state: &State, leaves: &mut bool) -> io::Result<Outcome> {
+    fn call(&mut self, tracee: &Tracee, state: &State) -> io::Result<Outcome> {
         let memory = &self.target.memory;
         if code::VECTORS as usize + state.vectors.len() > REGION {
             return Ok(Outcome::NotNow("its processor has more registers than are known"));
@@ -154,7 +152,6 @@ impl<'a> Prepared<'a> {
         // After it: from here on the code itself lets the signals through again.
         tracee.block(all_but_own())?;
         let returned = run_to(tracee, region.code + Place::Left.offset())?;
-        *leaves = returned.is_some();
         if returned.is_none() {
             // Should it be queued for a lock, what it queued there stays readable.
             self.region = None;
@@ -228,30 +225,25 @@ impl State {
         Saved { mask: self.blocked, registers }
     }
 
-    /// Give it back what it had. Where it was in no system call, the one that it begins (`leaves`) is left out by the
-    /// number in its registers, -1. An interrupted one goes on as the kernel decides by the registers after a stop in which
-    /// signals are looked for.
-    fn restore(&self, tracee: &Tracee, leaves: bool) -> io::Result<()> {
-        if leaves && self.registers.orig_rax == u64::MAX {
-            return self.give_back(tracee);
-        }
+    /// Give it back what it had, in a stop in which signals are looked for: after it the kernel decides by the registers
+    /// how an interrupted system call goes on (arch/x86/kernel/signal.c). Not in one at a system call, which would have to be
+    /// left out by the number -1: a filter (seccomp(2)) may end the process for that.
+    fn restore(&self, tracee: &Tracee) -> io::Result<()> {
         for _ in 0..MOST_LOOKS {
             tracee.interrupt()?;
             match tracee.next_stop(Run::On, TO_STOP)? {
-                Stop::Interrupted => return self.give_back(tracee),
+                Stop::Interrupted => {
+                    // In this order a thread whose tracer ends in between still comes back to where it was.
+                    tracee.set_vectors(&mut self.vectors.clone())?;
+                    tracee.block(self.blocked)?;
+                    return tracee.set_registers(&self.registers);
+                }
                 Stop::Ended => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
                 Stop::Running => break,
                 Stop::Signal(_) | Stop::Call | Stop::Group => {}
             }
         }
         Err(io::Error::from_raw_os_error(libc::ETIMEDOUT))
-    }
-
-    /// In this order a thread whose tracer ends in between still comes back to where it was.
-    fn give_back(&self, tracee: &Tracee) -> io::Result<()> {
-        tracee.set_vectors(&mut self.vectors.clone())?;
-        tracee.block(self.blocked)?;
-        tracee.set_registers(&self.registers)
     }
 }
 
