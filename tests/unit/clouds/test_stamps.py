@@ -60,6 +60,12 @@ def test_phases_add_up_and_unseen_ones_take_no_time() -> None:
     assert sum(found.values()) == track.active.estimate - track.due_ns
 
 
+def test_without_states_the_rest_is_one_part() -> None:
+    track = watched(("", 10, 12), ("active", 30, 34), accepted=5)
+    assert track.active is not None
+    assert phases(track, track.active) == {"api": 5, "all the rest": 17}
+
+
 def test_an_answer_later_than_the_work_does_not_count_twice() -> None:
     track = watched(("spawning", 10, 12), ("active", 30, 34), accepted=40)
     assert track.active is not None

@@ -105,7 +105,8 @@ def phases(track: Track, active: Interval) -> dict[str, int]:
     # The answer may come back later than the work it answers has gone on to the next service.
     accepted = min([track.accepted_ns, active.estimate, *beyond])
     found = {"api": accepted - track.due_ns}
-    state, since = "scheduling", accepted
+    # A server that was never seen before it was ACTIVE may have been anywhere.
+    state, since = "scheduling" if moments else "all the rest", accepted
     for following, at in [*moments, (ACTIVE, active.estimate)]:
         at = max(at, since)
         found[state] = found.get(state, 0) + at - since

@@ -30,6 +30,10 @@ class Asked:
     server: Mapping[str, Any]
     rate: float = 0.0
     poll_s: float = 0.1
+    poll_share: float = 0.5  # of one worker's time, at most
+    states: bool = (
+        True  # those on the way to ACTIVE are watched too: without them there are no phases but the API's
+    )
     within_s: float = 300.0
 
 
@@ -92,7 +96,7 @@ def _boot(api: Api, cloud: Cloud, prefix: str, asked: Asked, happened: Happened)
         track.id = track.id or str(made["id"])
 
     sending = Sending(happened.tracks, due, send)
-    poller = Poller(api, prefix, asked.poll_s)
+    poller = Poller(api, prefix, asked.poll_s, asked.poll_share, states=asked.states)
     began_cpu_ns = time.process_time_ns()
     sending.start()
     until = due[-1] + round(asked.within_s * NS)
@@ -149,7 +153,7 @@ def _delete(api: Api, cloud: Cloud, record: Record, prefix: str, happened: Happe
 
     deleting = Sending(known, [time.monotonic_ns()] * len(known), send)
     deleting.start()
-    poller = Poller(api, prefix, happened.asked.poll_s)
+    poller = Poller(api, prefix, happened.asked.poll_s, happened.asked.poll_share)
     try:
         deleting.join()
         poller.until_gone(known, time.monotonic_ns() + round(happened.asked.within_s * NS))

@@ -81,7 +81,16 @@ def _storm(given: argparse.Namespace) -> None:
 
     run: Path = given.run.resolve()
     wanted = json.loads(given.server.read_text(encoding="utf-8"))
-    asked = Asked(given.n, wanted, given.rate, given.poll_ms / 1e3, given.within)
+    states = given.states == "true"
+    asked = Asked(
+        given.n,
+        wanted,
+        given.rate,
+        given.poll_ms / 1e3,
+        given.poll_share,
+        states=states,
+        within_s=given.within,
+    )
     # Of no other storm, nor of this trial's when it was tried before.
     prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
     api = Api(access, renew, connections=min(given.n, 64) + 1)
@@ -119,6 +128,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--n", type=int, required=True)
     one.add_argument("--rate", type=float, default=0.0)
     one.add_argument("--poll-ms", type=float, default=100.0)
+    one.add_argument("--poll-share", type=float, default=0.5, help="of one worker of the API, at most")
+    one.add_argument("--states", choices=("true", "false"), default="true", help="watch those on the way too")
     one.add_argument("--within", type=float, default=300.0, help="seconds")
     one.add_argument("--tolerate", type=float, default=0.0, help="share of servers that may fail")
     one.set_defaults(run_verb=_storm)

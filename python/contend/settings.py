@@ -1,0 +1,84 @@
+"""`--set a.b=c`: one value of a scenario changed before it is validated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from contend.errors import ScenarioError, suggest
+
+
+def workload_list(value: Any) -> Any:
+    """`ffmpeg, fio`, a mapping of names to parameters, or a list, as a list."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    if isinstance(value, dict):
+        return [{name: parameters} for name, parameters in value.items()]
+    return value
+
+
+def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
+    """A copy of the scenario with `a.b=c` applied. Lists of workloads are indexed by name or number.
+
+    >>> apply_setting({"neighbours": ["fio"]}, "neighbours.fio.limit.iops=40000")
+    {'neighbours': [{'fio': {'limit': {'iops': 40000}}}]}
+    >>> apply_setting({"measure": {"blocks": 3}}, "measure.blocks=5")
+    {'measure': {'blocks': 5}}
+    >>> apply_setting({"victims": "fio, nginx"}, "victims.fio.depth=4")
+    {'victims': [{'fio': {'depth': 4}}, 'nginx']}
+    """
+    path, equals, text = setting.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise ScenarioError(
+            f"--set '{setting}' is not KEY=VALUE",
+            hint="like --set placement=own-cores or --set measure.blocks=20",
+        )
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ScenarioError(
+            f"--set '{setting}': the value is not YAML", hint="quote it for the shell"
+        ) from error
+    if keys[0] in ("victims", "neighbours") and len(keys) > 1:
+        data = {**data, keys[0]: workload_list(data.get(keys[0]))}
+    changed: dict[str, Any] = _put(data, keys, value, setting)
+    return changed
+
+
+def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
+    if not keys:
+        return value
+    key, rest = keys[0], keys[1:]
+    if isinstance(node, list):
+        for index, item in enumerate(node):
+            name = (
+                item
+                if isinstance(item, str)
+                else next(iter(item))
+                if isinstance(item, dict) and item
+                else None
+            )
+            if key in (name, str(index)):
+                changed = list(node)
+                body = {} if isinstance(item, str) else item[name]
+                if not rest:
+                    raise ScenarioError(
+                        f"--set '{setting}' replaces a whole workload",
+                        hint=f"name a parameter: {setting.partition('=')[0]}.PARAMETER=…",
+                    )
+                changed[index] = {name: _put(body or {}, rest, value, setting)}
+                return changed
+        names = [i if isinstance(i, str) else next(iter(i), "") for i in node if isinstance(i, str | dict)]
+        raise ScenarioError(
+            f"--set '{setting}': no '{key}' in that list", hint=suggest(key, [str(n) for n in names])
+        )
+    if node is None:
+        node = {}
+    if not isinstance(node, dict):
+        raise ScenarioError(
+            f"--set '{setting}': '{key}' is inside a plain value",
+            hint="contend validate --show prints the scenario's keys",
+        )
+    return {**node, key: _put(node.get(key), rest, value, setting)}
