@@ -24,7 +24,7 @@ from contend.workloads.metrics import Reading, read_metrics
 pytestmark = pytest.mark.system
 
 NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
-# What others do the work of needs them: tests/system/test_boot_storm.py has a cloud.
+# What others do the work of needs them: tests/system/test_openstack_bed.py has a cloud.
 NAMES = sorted(p.stem for p in catalogue().glob("*.yaml") if not load(p.stem).elsewhere)
 VARIANTS = [
     ("fio", {"read": 0}),

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from contend.testbed.lab import broker
-from contend.testbed.openstack.bed import Bed, answers
+from contend.testbed.openstack.bed import CLOUD, Bed, answers
+from support.clouds import Looking, check_storms
+from support.command_line import Home
 from support.prerequisites import need
 
 pytestmark = pytest.mark.system
@@ -76,7 +78,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         openstack(place, "down", "--wipe", check=False)
 
 
-def test_a_server_boots_on_a_bed_that_comes_and_goes(root: Path) -> None:
+def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) -> None:
     printed = openstack(root, "up", *SMALL).stdout
     bed = Bed.load(root)
     assert bed is not None
@@ -99,6 +101,11 @@ def test_a_server_boots_on_a_bed_that_comes_and_goes(root: Path) -> None:
     )
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout) == {"status": "ACTIVE", "addresses": ["net"], "left": 0, "ports": 0}
+
+    # Storms on it, from the command line to the report.
+    variables: dict[str, str | None] = {"OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": CLOUD}
+    looking = Looking(CLOUD, str(bed.clouds_yaml))
+    check_storms(contend, looking, small=1, large=3, blocks=1, env=variables)
 
     # A part that is lost is told, and what it leaves behind is ended too.
     stranger = subprocess.Popen(["sleep", "300"], cwd="/", start_new_session=True)

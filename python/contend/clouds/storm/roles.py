@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -86,12 +86,19 @@ def _is_here(host: str) -> bool:
     return True
 
 
-def read(roles_by_port: Mapping[int, str], proc: Path = Path("/proc")) -> dict[tuple[int, int], Used]:
-    """Each process that has a role, by pid and start, with its CPU time so far."""
+def pids(proc: Path = Path("/proc")) -> frozenset[int]:
+    """All that there are."""
+    return frozenset(int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
+
+
+def read(
+    roles_by_port: Mapping[int, str], proc: Path = Path("/proc"), *, but: Collection[int] = ()
+) -> dict[tuple[int, int], Used]:
+    """Each process that has a role, by pid and start, with its CPU time so far. but: pids not to look at."""
     found = {}
     sockets = _listening(roles_by_port, proc)
     for entry in proc.iterdir():
-        if not entry.name.isdigit():
+        if not entry.name.isdigit() or int(entry.name) in but:
             continue
         try:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

@@ -79,6 +79,7 @@ def storm(api: Api, record: Record, prefix: str, asked: Asked) -> Happened:
 def _boot(api: Api, cloud: Cloud, prefix: str, asked: Asked, happened: Happened) -> None:
     known = roles.ports(api.access.catalogue)
     before = roles.read(known)
+    strangers = roles.pids() - {pid for pid, _ in before}  # need not be looked at again
     happened.begin_ns = begin = time.monotonic_ns() + round(_LEAD_S * NS)
     step = NS / asked.rate if asked.rate else 0.0
     due = [begin + round(number * step) for number in range(asked.n)]
@@ -105,7 +106,7 @@ def _boot(api: Api, cloud: Cloud, prefix: str, asked: Asked, happened: Happened)
     happened.watched_ns = time.monotonic_ns() - begin
     sending.join()
     happened.client_cpu_ns = time.process_time_ns() - began_cpu_ns
-    happened.roles = roles.between(before, roles.read(known))
+    happened.roles = roles.between(before, roles.read(known, but=strangers))
     happened.polls, happened.asking_ns = poller.polls, poller.asking_ns
     happened.clock = clocks(poller.dates)
     for track in happened.tracks:
