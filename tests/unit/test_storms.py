@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from contend.contention.alibi.verdict import CellAlibi
 from contend.errors import ScenarioError
 from contend.plan import make_plan
 from contend.report import storm_words
@@ -177,7 +178,7 @@ def test_the_table_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
 
     storms = found(tmp_path, run(tmp_path, {(n, "none"): 0.0 for n in (1, 20)}))
     console = Console(width=80, record=True, no_color=True, force_terminal=False)
-    analysis: Any = type("Analysis", (), {"storms": storms})
+    analysis: Any = type("Analysis", (), {"storms": storms, "alibis": ()})
     _Printer(type("Report", (), {"analysis": analysis})(), console).storms(storms)  # type: ignore[arg-type]
     text = console.export_text()
     assert "Request → ACTIVE, s: medians over 8 storms a size [95%]" in text
@@ -186,3 +187,20 @@ def test_the_table_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
         for line in text.splitlines()
     )
     assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_a_full_machine_takes_the_line_back_and_an_idle_one_names_the_wait(tmp_path: Path) -> None:
+    storms = found(tmp_path, run(tmp_path, {(n, "none"): 0.0 for n in (1, 5, 20)}))
+    cell = storms.sizes[-1].cell
+
+    def said(verdict: str, subject: str) -> str:
+        alibi = CellAlibi(cell, {}, verdict, subject, 8, 8, "")
+        analysis: Any = type("Analysis", (), {"storms": storms, "alibis": (alibi,)})
+        return storm_words.limit(analysis)
+
+    assert said("idle", "").startswith(
+        "The hardware was idle (n = 20), so it is the software that boots wait in: 0.20"
+    )
+    assert "a full machine draws such a line too" in said("cpu", "all 2 CPUs")
+    nothing: Any = type("Analysis", (), {"storms": storms, "alibis": ()})
+    assert storm_words.limit(nothing) == ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from contend.analysis import Analysis
+from contend.contention.alibi.words import short
 from contend.contention.scaling_findings import duration
 from contend.report import words
 from contend.stats.estimate import Estimate
@@ -90,6 +92,29 @@ def growth(storms: Storms) -> list[str]:
             )
         told.append(line + ".")
     return told
+
+
+def limit(analysis: Analysis) -> str:
+    """What the hardware says of the line, where the cloud runs on this host: a full machine draws one as well as a
+    section that boots pass one after the other. "" where it is not on record."""
+    storms = analysis.storms
+    if storms is None or not storms.has_cpu or not storms.growth:
+        return ""
+    largest = max(storms.sizes, key=lambda size: size.n)
+    alibi = next((alibi for alibi in analysis.alibis if alibi.cell == largest.cell), None)
+    if alibi is None or alibi.verdict == "unknown":
+        return ""
+    if alibi.verdict == "idle":
+        demand = next(iter(storms.growth.values())).law.makespan.slope
+        return (
+            f"The hardware was idle (n = {largest.n}), so it is the software that boots wait in: {_each(demand)} s for each"
+            " by the batch law. Traces of the services name the section: contend hunt."
+        )
+    what = short(alibi)
+    return (
+        f"{what[0].upper()}{what[1:]} (n = {largest.n}): a full machine draws such a line too, so it tells of no"
+        " section that boots pass one after the other."
+    )
 
 
 def networks(storms: Storms) -> list[str]:

@@ -170,8 +170,9 @@ class _Printer:
         self.line()
         self.line(told.about(storms), "bold", 0, 2)
         self._print(table)
-        for line in (*told.growth(storms), *told.networks(storms)):
-            self.line(line[0].upper() + line[1:], "", 2, 2)
+        for line in (*told.growth(storms), told.limit(self.analysis), *told.networks(storms)):
+            if line:
+                self.line(line[0].upper() + line[1:], "", 2, 2)
         largest = max(storms.sizes, key=lambda size: size.n)
         parts = told.parts(largest)
         if parts:
