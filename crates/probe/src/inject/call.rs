@@ -76,13 +76,11 @@ impl<'a> Prepared<'a> {
         let outcome = self.stopped(&tracee);
         drop(tracee);
         *stopped_ns += monotonic_ns() - begun;
-        if outcome.is_ok() {
-            self.tidy();
-        }
         outcome
     }
 
-    /// It is back where it was: what it was to be put back by is needed no more. Fails only where it has ended since.
+    /// It stands where it was: what it was to be put back by is needed no more. Before it is let go: these pages may be
+    /// written by who traces it alone (proc_mem.force_override=ptrace of Linux 6.12). Fails where it has been killed.
     fn tidy(&mut self) {
         let memory = &self.target.memory;
         if let Some(corner) = self.used.take()
@@ -103,6 +101,9 @@ impl<'a> Prepared<'a> {
         let called = self.call(tracee, &state);
         // Whatever came of it: back to where it was.
         let back = state.restore(tracee);
+        if back.is_ok() {
+            self.tidy();
+        }
         match called {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Err(ended(pid)),
             called => back.and(called).map_err(failed),
