@@ -25,7 +25,7 @@ use contend_core::ctrace::session;
 
 use super::api::{PyEval_RestoreThread, PyEval_SaveThread};
 use super::got::{self, Slot};
-use super::holders::{self, MOST_HOLDERS, Wait};
+use super::holders::{Holders, MOST_HOLDERS, Wait};
 
 const WAIT: &CStr = c"pthread_cond_timedwait";
 const SIGNAL: &CStr = c"pthread_cond_signal";
@@ -36,24 +36,36 @@ const LEAST_NS: u64 = 20_000;
 /// Threads whose names are kept.
 const MOST_THREADS: usize = 1 << 16;
 
-/// What every thread writes that waits or lets the lock go: in a cache line of its own, away from what they only read.
+/// What every thread writes that waits or lets the lock go: one cache line, which goes from CPU to CPU with the lock. All
+/// written with `gil->mutex` or the lock held; a recording that begins starts it anew.
 #[repr(align(128))]
 struct Busy {
-    /// Flags over the number of threads that wait. Nothing to do for a thread that lets the lock go or takes it: 0.
-    now: AtomicU32,
-    /// The session of the hold on record.
+    /// How many threads wait.
+    waiting: AtomicU32,
+    /// The session of the hold on record, 0 none.
     held_in: AtomicU32,
+    /// The conditions are looked for.
+    looking: AtomicBool,
     /// A wait has ended that is not told yet; of which thread, that thread knows.
     ended: AtomicBool,
+    holders: Holders,
 }
 static BUSY: Busy = Busy {
-    now: AtomicU32::new(0),
+    waiting: AtomicU32::new(0),
     held_in: AtomicU32::new(0),
+    looking: AtomicBool::new(false),
     ended: AtomicBool::new(false),
+    holders: Holders::new(),
 };
-const LOOKING: u32 = 1 << 31;
-const HELD: u32 = 1 << 30;
-const FLAGS: u32 = LOOKING | HELD;
+
+impl Busy {
+    /// Nothing to do for a thread that lets the lock go or takes it.
+    fn is_idle(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) == 0
+            && self.held_in.load(Ordering::Relaxed) == 0
+            && !self.looking.load(Ordering::Relaxed)
+    }
+}
 
 /// What changes with a recording only.
 #[repr(align(128))]
@@ -150,7 +162,7 @@ unsafe extern "C-unwind" fn on_wait(
 }
 
 unsafe extern "C-unwind" fn on_signal(cond: *mut c_void) -> c_int {
-    if BUSY.now.load(Ordering::Relaxed) != 0 {
+    if !BUSY.is_idle() {
         signalled(cond as usize);
     }
     // SAFETY: as above.
@@ -162,14 +174,14 @@ unsafe extern "C-unwind" fn on_signal(cond: *mut c_void) -> c_int {
 
 unsafe extern "C-unwind" fn on_unlock(mutex: *mut c_void) -> c_int {
     // SAFETY: as above.
-    let result = unsafe {
-        let real: Signal = std::mem::transmute(ASKED.real_unlock.load(Ordering::Relaxed));
-        real(mutex)
-    };
-    if mutex as usize == ASKED.mutex.load(Ordering::Relaxed)
-        && BUSY.ended.load(Ordering::Relaxed)
-        && WAITING.get().wait.ended != 0
+    let real: Signal = unsafe { std::mem::transmute(ASKED.real_unlock.load(Ordering::Relaxed)) };
+    // Of each take and drop three: nothing more for those that are not meant.
+    if !BUSY.ended.load(Ordering::Relaxed) || mutex as usize != ASKED.mutex.load(Ordering::Relaxed)
     {
+        return unsafe { real(mutex) };
+    }
+    let result = unsafe { real(mutex) };
+    if WAITING.get().wait.ended != 0 {
         tell();
     }
     result
@@ -185,7 +197,7 @@ fn wait_begins(mutex: usize) {
     if WAITING.get().epoch == epoch || current() == 0 {
         return; // the next switch interval of the same wait
     }
-    let logged = holders::logged();
+    let logged = BUSY.holders.logged();
     let wait = Wait {
         began: ticks(),
         ended: 0,
@@ -195,14 +207,14 @@ fn wait_begins(mutex: usize) {
     if ASKED.unlocks.load(Ordering::Relaxed) && ASKED.mutex.load(Ordering::Relaxed) != mutex {
         ASKED.mutex.store(mutex, Ordering::Relaxed);
     }
-    BUSY.now.fetch_add(1, Ordering::Relaxed);
+    let waiting = BUSY.waiting.load(Ordering::Relaxed);
+    BUSY.waiting.store(waiting + 1, Ordering::Relaxed);
 }
 
 #[cold]
 #[inline(never)]
 fn signalled(cond: usize) {
-    if BUSY.now.load(Ordering::Relaxed) & LOOKING != 0 && LOOKS.load(Ordering::Relaxed) == myself()
-    {
+    if BUSY.looking.load(Ordering::Relaxed) && LOOKS.load(Ordering::Relaxed) == myself() {
         let place = SEEN.iter().find(|place| place.load(Ordering::Relaxed) == 0);
         if let Some(place) = place {
             place.store(cond, Ordering::Relaxed);
@@ -218,20 +230,21 @@ fn signalled(cond: usize) {
 fn dropped() {
     release();
     let session = current();
-    if session == 0 || BUSY.now.load(Ordering::Relaxed) & !FLAGS == 0 {
+    if session == 0 || BUSY.waiting.load(Ordering::Relaxed) == 0 {
         return;
     }
     let holder = local().track_quietly(session, name);
-    holders::let_go(holder, ticks());
+    BUSY.holders.let_go(holder, ticks());
 }
 
 /// The hold that is on record ends.
 fn release() {
-    if BUSY.now.load(Ordering::Relaxed) & HELD != 0 {
-        BUSY.now.fetch_and(!HELD, Ordering::Relaxed);
+    let session = BUSY.held_in.load(Ordering::Relaxed);
+    if session != 0 {
+        BUSY.held_in.store(0, Ordering::Relaxed);
         let id = ID.load(Ordering::Relaxed);
         let released = Event::new(ticks(), event::LOCK_RELEASED, id, 0);
-        local().close_quietly(BUSY.held_in.load(Ordering::Relaxed), released);
+        local().close_quietly(session, released);
     }
 }
 
@@ -241,10 +254,9 @@ fn taken() {
     if epoch == 0 || epoch != ASKED.epoch.load(Ordering::Relaxed) {
         return;
     }
-    let fewer = |busy: u32| (busy & !FLAGS != 0).then(|| busy - 1);
-    let _none = BUSY
-        .now
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+    let waiting = BUSY.waiting.load(Ordering::Relaxed);
+    BUSY.waiting
+        .store(waiting.saturating_sub(1), Ordering::Relaxed);
     let now = ticks_after();
     if current() == 0 || now.saturating_sub(wait.began) < ASKED.least.load(Ordering::Relaxed) {
         WAITING.set(NONE);
@@ -275,11 +287,10 @@ fn tell() {
     let id = ID.load(Ordering::Relaxed);
     let acquired = Event::new(wait.ended, event::LOCK_ACQUIRED, id, 1);
     let mut events = [acquired; MOST_HOLDERS + 1];
-    let count = holders::told(&wait, id, &mut events);
+    let count = BUSY.holders.told(&wait, id, &mut events);
     events[count] = acquired;
     if local().group_quietly(session, &events[..=count], name) {
         BUSY.held_in.store(session, Ordering::Relaxed);
-        BUSY.now.fetch_or(HELD, Ordering::Relaxed);
     }
 }
 
@@ -391,7 +402,7 @@ pub unsafe fn begin() -> Result<(), &'static str> {
     ASKED
         .least
         .store(clock::ticks_in(LEAST_NS), Ordering::Relaxed);
-    holders::forget();
+    BUSY.holders.forget();
     next_epoch();
     ASKED.switch_cond.store(switch, Ordering::Relaxed);
     ASKED.cond.store(cond, Ordering::Release);
@@ -399,7 +410,8 @@ pub unsafe fn begin() -> Result<(), &'static str> {
 }
 
 fn next_epoch() {
-    BUSY.now.store(0, Ordering::Relaxed);
+    BUSY.waiting.store(0, Ordering::Relaxed);
+    BUSY.held_in.store(0, Ordering::Relaxed);
     let next = ASKED.epoch.load(Ordering::Relaxed).wrapping_add(1).max(1);
     ASKED.epoch.store(next, Ordering::Relaxed);
 }
@@ -410,9 +422,9 @@ unsafe fn look() -> Option<(usize, usize)> {
         place.store(0, Ordering::Relaxed);
     }
     LOOKS.store(myself(), Ordering::Relaxed);
-    BUSY.now.fetch_or(LOOKING, Ordering::Relaxed);
+    BUSY.looking.store(true, Ordering::Relaxed);
     unsafe { PyEval_RestoreThread(PyEval_SaveThread()) };
-    BUSY.now.fetch_and(!LOOKING, Ordering::Relaxed);
+    BUSY.looking.store(false, Ordering::Relaxed);
     LOOKS.store(0, Ordering::Relaxed);
     match SEEN.each_ref().map(|place| place.load(Ordering::Relaxed)) {
         [cond, switch, 0, 0] if cond != switch && switch != 0 => Some((cond, switch)),
@@ -440,6 +452,6 @@ pub unsafe fn end() {
 extern "C" fn in_child() {
     if ASKED.epoch.load(Ordering::Relaxed) != 0 {
         next_epoch();
-        holders::forget();
+        BUSY.holders.forget();
     }
 }

@@ -111,15 +111,25 @@ def patch_gunicorn_sync(module: ModuleType) -> None:
 
 
 def patch_gunicorn_threads(module: ModuleType) -> None:
-    """handle_request(request, connection)."""
+    """handle_request(request, connection). Each call of Python's is a frame: one here, not one for every question."""
     worker = module.ThreadWorker
+    handle = worker.handle_request
 
-    def port(args: tuple[Any, ...]) -> int | None:
-        # It has asked its listener when the connection came.
-        server = getattr(args[1], "server", None)
-        return server[1] if isinstance(server, tuple) and len(server) > 1 else _port(args[1].sock)
+    @functools.wraps(handle)
+    def on_record(self: Any, request: Any, connection: Any, *more: Any) -> Any:
+        if not trace_on():
+            return handle(self, request, connection, *more)
+        # The connection has asked its listener when it came.
+        server = getattr(connection, "server", None)
+        port = server[1] if isinstance(server, tuple) and len(server) > 1 else _port(connection.sock)
+        method, path = request.method, request.path
+        name = known.get((method, path)) or served(str(method), str(path))
+        with Request(name, connection.client, port) as begun:
+            result = handle(self, request, connection, *more)
+            begun.end(getattr(request, "_contend_status", None))
+            return result
 
-    worker.handle_request = _gunicorn(worker.handle_request, 0, lambda args: args[1].client, port)
+    worker.handle_request = on_record
 
 
 def patch_gunicorn_async(module: ModuleType) -> None:
