@@ -1,6 +1,6 @@
 """The native core: what must cost almost nothing. Documented in crates/python/src."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -408,5 +408,8 @@ class Waits:
     def passed(self, token: int) -> None:
         """The wait ended and nothing is held by it: a notification, an item."""
 
-    def put(self, length: int) -> None: ...
-    def got(self, length: int) -> None: ...
+    def put(self, length: int | Sized) -> None:
+        """An item came in; so many are there now, or so long is that. Of what has no length nothing is told."""
+
+    def got(self, length: int | Sized) -> None:
+        """As `put`, an item went out."""

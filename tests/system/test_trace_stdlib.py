@@ -149,6 +149,8 @@ def test_threads_their_ends_events_barriers_and_simple_queues(tmp_path: Path) ->
     queued = [event.args["queued_ns"] for event in told.of(BEGIN) if event.name.endswith("<lambda>")]
     assert [isinstance(ns, int) and ns > 10_000_000 for ns in queued] == [True]
     assert "ThreadPoolExecutor-0_0" in holders(told, "first")
+    semaphores = {lock.name for lock in told.locks.values() if lock.kind == 3}
+    assert semaphores == set(), "a pool's count of idle threads is nobody's business"
 
 
 PROCESSES = """

@@ -325,6 +325,34 @@ def test_a_queue_tells_its_length_and_who_waits(kind: str, tmp_path: Path) -> No
     _every_wait_ends(told)
 
 
+def test_a_queue_over_what_has_no_length_goes_on_as_without_us(tmp_path: Path) -> None:
+    told = record(
+        """
+        class Bag:
+            def __init__(self): self.items = []
+            def append(self, item): self.items.append(item)
+            def popleft(self): return self.items.pop(0)
+        class Bags(trace.Queue):
+            def _init(self, maxsize): self.queue = Bag()
+            def _qsize(self): return len(self.queue.items)
+        class Failing(Bag):
+            def __len__(self): raise RuntimeError("not now")
+        class Failings(Bags):
+            def _init(self, maxsize): self.queue = Failing()
+        trace.start(DIRECTORY)
+        for kind in (Bags, Failings):
+            tasks = kind(2, name=kind.__name__)
+            tasks.put("a"); tasks.put("b")
+            assert tasks.full() and tasks.qsize() == 2
+            assert (tasks.get(), tasks.get(), tasks.empty()) == ("a", "b", True)
+        trace.stop()
+        """,
+        tmp_path,
+    )
+    assert not told.of(QUEUE_PUT, QUEUE_GOT)
+    assert {event.name for event in told.of(LOCK_ACQUIRED)} == {"Bags.mutex", "Failings.mutex"}
+
+
 def test_locks_survive_random_use_with_recording_switched_at_random(tmp_path: Path) -> None:
     """Mutual exclusion holds whatever recording does meanwhile."""
     draw = random.Random(4711)

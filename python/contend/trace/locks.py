@@ -31,6 +31,13 @@ def unrecorded_condition(lock: Any = None) -> threading.Condition:
     return _Condition(_thread.allocate_lock() if lock is None else lock)
 
 
+def unrecorded_semaphore(value: int) -> threading.Semaphore:
+    """As `unrecorded_condition`."""
+    made = _Semaphore(value)
+    made._cond = unrecorded_condition()  # type: ignore[attr-defined]
+    return made
+
+
 class Condition(threading.Condition):
     """threading.Condition; a wait for its notification is on record, as is its lock."""
 

@@ -160,6 +160,30 @@ unsafe fn number(held: *mut PyObject) -> Option<u32> {
     }
 }
 
+/// A method whose one argument is a length, or what has one: of what has none nothing is told.
+macro_rules! of_length {
+    ($name:ident, $does:expr) => {
+        unsafe extern "C-unwind" fn $name(
+            this: *mut PyObject,
+            argument: *mut PyObject,
+        ) -> *mut PyObject {
+            // SAFETY: CPython's own arguments, of a method of this type.
+            unsafe {
+                let length = match ffi::PyLong_Check(argument) != 0 {
+                    true => number(argument),
+                    false => u32::try_from(ffi::PyObject_Size(argument)).ok(),
+                };
+                let does: fn(&Waits, u32) = $does;
+                match length {
+                    Some(length) => does(waits(this), length),
+                    None => ffi::PyErr_Clear(),
+                }
+                none()
+            }
+        }
+    };
+}
+
 /// A method whose one argument is a number.
 macro_rules! of_number {
     ($name:ident, $does:expr) => {
@@ -213,8 +237,8 @@ macro_rules! of_optional {
 of_number!(hold, Waits::hold);
 of_number!(gave_up, Waits::gave_up);
 of_number!(passed, Waits::passed);
-of_number!(put, Waits::put);
-of_number!(got, Waits::got);
+of_length!(put, Waits::put);
+of_length!(got, Waits::got);
 of_optional!(acquired, 0, Waits::acquired);
 of_optional!(released, 1, Waits::released);
 

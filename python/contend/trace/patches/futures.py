@@ -16,6 +16,16 @@ from contend.trace.patches.waiting import method, name_of
 
 
 def patch_threads(module: ModuleType) -> None:
+    @method(module.ThreadPoolExecutor, "__init__")
+    def _create(original: Callable[..., None]) -> Callable[..., None]:
+        def __init__(self: Any, /, *args: Any, **options: Any) -> None:  # noqa: N807
+            original(self, *args, **options)
+            # It only counts idle threads: nobody waits for it, with each call that is submitted.
+            if type(getattr(self, "_idle_semaphore", None)) is locks.Semaphore:
+                self._idle_semaphore = locks.unrecorded_semaphore(0)
+
+        return __init__
+
     submits(module.ThreadPoolExecutor)
 
 

@@ -17,7 +17,7 @@ from contend.trace.patches.http_names import known, served
 
 
 def _request(method: object, path: object, client: object, port: object) -> Request:
-    """One request, on record until its `end` is told."""
+    """One request, on record until its `end` is told; what is asked most does without this call."""
     return Request(known.get((method, path)) or served(str(method), str(path)), client, port)
 
 
@@ -31,7 +31,8 @@ def patch_waitress(module: ModuleType) -> None:
             return execute(self)
         request, channel = self.request, self.channel
         client, port = getattr(channel, "addr", None), getattr(channel.server, "effective_port", None)
-        with _request(request.command, request.path, client, port) as begun:
+        method, path = request.command, request.path
+        with Request(known.get((method, path)) or served(str(method), str(path)), client, port) as begun:
             result = execute(self)
             begun.end(self.status)
             return result
