@@ -1,15 +1,20 @@
 """What `contend trace` costs a service: requests a second of a WSGI application, plain and traced, in turn.
 
-    python bench/trace_wsgi.py [--blocks 12] [--bursts 4] [--server waitress gunicorn] [--write docs/results/trace-wsgi]
-                                                              (about 6 minutes; less of the blocks for a first look)
+    python bench/trace_wsgi.py [--blocks 20] [--pairs 3] [--server waitress gunicorn] [--write docs/results/trace-wsgi]
+                              (about 8 minutes on a quiet machine, 12 at most; less of the blocks for a first look)
 
 The application (Flask) does what services do for a request: it takes a lock, hands a task to a worker by a queue,
 asks SQLite by SQLAlchemy's ORM for a row and those that belong to it, and answers in JSON. wrk asks it over the loopback
-device. Each block starts the server twice, plain and traced, and loads one and the other in short bursts, in random
-order; ratios are within blocks, with 95 % intervals. Beside the throughput is the CPU time of the server's processes a
-request, which moves less with what else runs on the machine. CPython remembers attributes of types in a
-table by their address, so that two processes of the same code differ by some percent: many blocks say more than long ones.
-`--options=--no-gil` and the like go to `contend trace`.
+device. Each block starts the server twice, plain and as a user would trace it, and loads one and the other for a second
+each, in random order; ratios are within blocks, with 95 % intervals.
+
+Beside the throughput: the CPU time of the server's processes a request, by the scheduler's own account (ns), and how
+often its threads were switched, which depends least on what else runs. CPython remembers attributes of types in a table
+by their address, so that two processes of the same code differ by some percent: many short blocks say more than few long
+ones, and both servers of a block have the same seed for hashes, another one in each block. Where other programs used more
+than 2 % of the CPUs meanwhile, a pair is measured again, up to so many times as there are pairs; those that stay
+disturbed count, and are told. `--options=--no-gil` and the like go to `contend trace`; bench/trace_within.py says more
+about which part costs what.
 """
 
 from __future__ import annotations
@@ -29,7 +34,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
@@ -99,6 +105,8 @@ SERVERS = {
         "service:app",
     ],
 }
+DISTURBED = 0.02
+"""More than this share of all CPUs used by others: measured again."""
 PATHS = "request = function() return wrk.format('GET', '/servers/' .. math.random(1, 100)) end\n"
 
 
@@ -108,31 +116,32 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@contextlib.contextmanager
-def running(
-    server: str, place: Path, trace: Path | None, options: Sequence[str] = ()
-) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """The server's port and process, while it runs; ended by its own signal, killed if that does not do."""
+def begun(
+    server: str, place: Path, trace: Path | None, options: Sequence[str] = (), seed: int | None = None
+) -> tuple[int, subprocess.Popen[bytes]]:
+    """A port and the process of the server, which may not answer yet."""
     port = free_port()
     command = [sys.executable, *(word.format(port=port) for word in SERVERS[server])]
     if trace is not None:
-        command = [
-            sys.executable,
-            "-c",
-            "from contend.cli import main; main()",
-            "trace",
-            "-o",
-            str(trace),
-            *options,
-            "--",
-            *command,
-        ]
-    path = os.pathsep.join(filter(None, [str(place), *sys.path]))
-    process = subprocess.Popen(
-        command, cwd=place, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL
-    )
+        contend = [sys.executable, "-c", "from contend.cli import main; main()"]
+        command = [*contend, "trace", "-o", str(trace), *options, "--", *command]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(place), *sys.path]))}
+    if seed is not None:
+        environ["PYTHONHASHSEED"] = str(seed)
+    return port, subprocess.Popen(command, cwd=place, env=environ, stderr=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def running(
+    server: str,
+    place: Path,
+    trace: Path | None,
+    options: Sequence[str] = (),
+    seed: int | None = None,
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """The server's port and process, while it runs; ended by its own signal, killed if that does not do."""
+    port, process = begun(server, place, trace, options, seed)
     try:
-        wait_until_it_answers(port, process)
         yield port, process
     finally:
         process.send_signal(signal.SIGTERM)
@@ -155,11 +164,30 @@ def wait_until_it_answers(port: int, process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.1)
 
 
-def cpu_s(process: subprocess.Popen[bytes]) -> float:
-    """Of the server and all that it started, so far."""
+def tree(process: subprocess.Popen[bytes]) -> set[int]:
+    """The server and all that it started."""
     own = psutil.Process(process.pid)
-    times = [each.cpu_times() for each in (own, *own.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+    return {each.pid for each in (own, *own.children(recursive=True))}
+
+
+def used(pids: Iterable[int]) -> tuple[float, float]:
+    """µs of CPU and switches of all their threads so far. Threads that end take theirs along: here none do."""
+    cpu, switches = 0.0, 0
+    for task in (task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()):
+        cpu += int((task / "schedstat").read_text().split()[0]) / 1000  # proc-schedstat: ns on a CPU
+        told = (task / "status").read_text()
+        switches += sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", told)))
+    return cpu, switches
+
+
+def ticks() -> dict[int, int]:
+    """CPU time of every process, in clock ticks (proc_pid_stat(5), fields 14 and 15)."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = stat.read_text().rpartition(")")[2].split()
+            found[int(stat.parent.name)] = int(fields[11]) + int(fields[12])
+    return found
 
 
 def load(port: int, seconds: float, script: Path) -> tuple[float, float]:
@@ -186,68 +214,118 @@ def load(port: int, seconds: float, script: Path) -> tuple[float, float]:
     return float(rate[1]), float(count[1])
 
 
-def measure(
-    server: str, blocks: int, bursts: int, seconds: int, options: Sequence[str]
-) -> dict[str, list[tuple[float, float]]]:
-    """By arm: requests a second, and CPU µs of the server a request, a block each."""
-    found: dict[str, list[tuple[float, float]]] = {"plain": [], "traced": []}
+@dataclass(frozen=True)
+class Burst:
+    """Of one arm."""
+
+    rate: float
+    cpu_us: float
+    switches: float
+    others: float
+    """Share of all CPUs that other programs used."""
+
+
+Pair = dict[str, Burst]
+
+
+def burst(port: int, pids: set[int], ours: set[int], script: Path) -> Burst:
+    cpus = os.cpu_count() or 1
+    (cpu, switches), everybody, began = used(pids), ticks(), time.monotonic()
+    rate, count = load(port, 1, script)
+    length, (cpu_after, switches_after) = time.monotonic() - began, used(pids)
+    more = sum(now - everybody.get(pid, 0) for pid, now in ticks().items() if pid not in ours)
+    others = more / os.sysconf("SC_CLK_TCK") / length / cpus
+    return Burst(rate, (cpu_after - cpu) / count, (switches_after - switches) / count, others)
+
+
+def block(arms: dict[str, tuple[int, subprocess.Popen[bytes]]], pairs: int, script: Path) -> list[Pair]:
+    """So many pairs, after one that warms."""
+    pids = {arm: tree(process) for arm, (_, process) in arms.items()}
+    ours = {os.getpid(), *(pid for each in pids.values() for pid in each)}
+    found: list[Pair] = []
+    for number in range(-1, 2 * pairs):
+        pair = {
+            arm: burst(arms[arm][0], pids[arm], ours, script) for arm in random.sample(list(arms), len(arms))
+        }
+        if number >= 0:
+            found.append(pair)
+        if sum(map(is_quiet, found)) == pairs:
+            break
+    return sorted(found, key=is_quiet, reverse=True)[:pairs]
+
+
+def is_quiet(pair: Pair) -> bool:
+    return all(burst.others <= DISTURBED for burst in pair.values())
+
+
+def measure(server: str, blocks: int, pairs: int, options: Sequence[str]) -> list[list[Pair]]:
+    """By block; the first one, which makes the database and the byte code, is left out."""
+    found = []
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "service.py").write_text(APPLICATION)
         script = place / "paths.lua"
         script.write_text(PATHS)
-        for block in range(-1, blocks):
-            trace = place / f"trace-{block}"
-            with running(server, place, None) as plain, running(server, place, trace, options) as traced:
-                arms = {"plain": plain, "traced": traced}
-                told: dict[str, list[tuple[float, float, float]]] = {"plain": [], "traced": []}
-                for burst in range(-1, bursts if block >= 0 else 0):
-                    for arm in random.sample(list(arms), 2):
-                        port, process = arms[arm]
-                        before = cpu_s(process)
-                        rate, count = load(port, seconds, script)
-                        if burst >= 0:  # the first one warms
-                            told[arm].append((rate, cpu_s(process) - before, count))
-            if block >= 0:  # the first one makes the database and the byte code
-                for arm, each in told.items():
-                    rates, cpu, counts = zip(*each, strict=True)
-                    found[arm].append((statistics.fmean(rates), 1e6 * sum(cpu) / sum(counts)))
+        with running(server, place, None) as (port, process):
+            wait_until_it_answers(port, process)
+        for number in range(blocks):
+            trace, seed = place / f"trace-{number}", random.randrange(1 << 32)
+            with (
+                running(server, place, None, seed=seed) as plain,
+                running(server, place, trace, options, seed) as traced,
+            ):
+                for port, process in (plain, traced):
+                    wait_until_it_answers(port, process)
+                found.append(block({"plain": plain, "traced": traced}, pairs, script))
             shutil.rmtree(trace)
     return found
 
 
-def lines(found: dict[str, list[tuple[float, float]]]) -> Iterator[str]:
-    blocks = range(len(found["plain"]))
-    for at, what in enumerate(("requests a second", "CPU µs of the server a request")):
-        plain, traced = ([one[at] for one in found[arm]] for arm in ("plain", "traced"))
-        e = compare(plain, traced, blocks=blocks)
-        middle = [sorted(values)[len(values) // 2] for values in (plain, traced)]
+WHAT = {
+    "rate": "requests a second",
+    "cpu_us": "CPU µs of the server a request",
+    "switches": "switches of its threads a request",
+}
+
+
+def lines(found: list[list[Pair]]) -> Iterator[str]:
+    for key, what in WHAT.items():
+        # Of a block the median pair: one that was disturbed after all does not count.
+        told = [
+            [(getattr(pair["plain"], key), getattr(pair["traced"], key)) for pair in each] for each in found
+        ]
+        middle = [sorted(each, key=lambda one: one[1] / one[0])[len(each) // 2] for each in told]
+        plain, traced = ([one[at] for one in middle] for at in (0, 1))
+        e = compare(plain, traced, blocks=range(len(found)))
         ratio = f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"
-        yield f"| {what} | {middle[0]:,.0f} | {middle[1]:,.0f} | {ratio} |"
+        yield f"| {what} | {statistics.median(plain):,.4g} | {statistics.median(traced):,.4g} | {ratio} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--blocks", type=int, default=12)
-    parser.add_argument("--bursts", type=int, default=4)
-    parser.add_argument("--seconds", type=int, default=1)
+    parser.add_argument("--blocks", type=int, default=20)
+    parser.add_argument("--pairs", type=int, default=3, help="of a block; odd")
     parser.add_argument("--server", nargs="+", choices=SERVERS, default=list(SERVERS))
     parser.add_argument("--options", nargs="*", default=[], help="of contend trace")
     parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
     if not shutil.which("wrk"):
         sys.exit("error: wrk is not installed\n  hint: scripts/packages.sh bench")
-    how = {name: getattr(given, name) for name in ("blocks", "bursts", "seconds", "options")}
+    how = {name: getattr(given, name) for name in ("blocks", "pairs", "options")}
     tables: list[str] = []
     results = {}
     for server in given.server:
-        results[server] = measure(server, **how)
+        found = measure(server, **how)
+        results[server] = [[{arm: asdict(b) for arm, b in pair.items()} for pair in each] for each in found]
+        disturbed = sum(not is_quiet(pair) for each in found for pair in each)
         table = [
             "| | plain | traced | ratio, 95 % interval |",
             "|---|---:|---:|---:|",
-            *lines(results[server]),
+            *lines(found),
+            "",
+            f"{disturbed} of {len(found) * given.pairs} pairs were disturbed by other programs.",
         ]
         print(server, *table, sep="\n", flush=True)
         tables += ["", f"## {server}", "", *table]
@@ -259,7 +337,7 @@ def main() -> None:
         given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
         where = (
             f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; wrk with 8 connections;"
-            f" {given.blocks} blocks of {given.bursts} times {given.seconds} s an arm."
+            f" {given.blocks} blocks of {given.pairs} pairs of 1 s. {' '.join(given.options)}".strip()
         )
         text = ["# What `contend trace` costs a WSGI service", "", where, *tables, ""]
         given.write.with_suffix(".md").write_text("\n".join(text))

@@ -1,0 +1,145 @@
+"""What recording adds to a request, part by part, inside of one process: for machines on which others are busy too.
+
+    python bench/trace_within.py [--server gunicorn] [--modes off no-gil on] [--starts 4] [--rounds 120]
+                                                            (about 4 minutes; twice that on a busy machine)
+
+The service of bench/trace_wsgi.py under `contend trace` and wrk. A thread of its own switches the recording from mode to
+mode, in random order, for a tenth of a second each: `off` (no recording; what is patched stays so), `no-gil` and `no-gc`
+(all but that), `on`. So layouts of memory and other programs are the same for all modes, and differences of a percent
+can be seen on a machine with a load of ten. What is not seen is what the patches cost while nothing is recorded: that
+is in bench/trace_wsgi.py alone; and a recording that has just begun still learns names, in each window anew. CPU time
+and switches are the process', a request; ratios to the first mode are of twentieths of a start, with 95 % intervals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from trace_wsgi import APPLICATION, PATHS, SERVERS, running, wait_until_it_answers
+
+from contend.stats.compare import compare
+
+SWITCHER = """
+served = [0]
+
+@app.after_request
+def count(response):
+    served[0] += 1
+    return response
+
+def switch(modes, rounds, length_s):
+    import json, os, random, resource, tempfile, time
+    from contend import trace
+    from contend._native import trace_collections, trace_gil
+
+    def look():
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return served[0], time.process_time_ns() / 1000, usage.ru_nvcsw + usage.ru_nivcsw
+
+    found = []
+    for _ in range(rounds):
+        row = {}
+        for mode in random.sample(modes, len(modes)):
+            if mode == "off":
+                trace.stop()
+            elif not trace.status().recording:
+                trace.start(tempfile.mkdtemp(dir="."), gil=True, gc=True, blocked_after_ms=10)
+            if mode != "off":
+                trace_gil(mode != "no-gil")
+                trace_collections(mode != "no-gc")
+            time.sleep(0.005)
+            before = look()
+            time.sleep(length_s)
+            row[mode] = [after - at for at, after in zip(before, look())]
+        found.append(row)
+    with open("found.part", "w") as file:
+        json.dump(found, file)
+    os.rename("found.part", "found.json")
+
+@app.get("/switch")
+def begin():
+    asked = flask.request.args
+    given = asked["modes"].split(","), int(asked["rounds"]), float(asked["length_s"])
+    threading.Thread(target=switch, args=given, daemon=True).start()
+    return {}
+"""
+MODES = ("off", "no-gil", "no-gc", "on")
+LENGTH_S = 0.1
+PARTS = 20
+Row = dict[str, list[float]]
+
+
+def measured(server: str, modes: Sequence[str], rounds: int) -> list[Row]:
+    """Requests, µs of CPU and switches in each mode, a row each round."""
+    longest = int(rounds * len(modes) * LENGTH_S * 4) + 10
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        (place / "service.py").write_text(APPLICATION + SWITCHER)
+        (place / "paths.lua").write_text(PATHS)
+        with running(server, place, place / "trace") as (port, process):
+            wait_until_it_answers(port, process)
+            load = ["wrk", "-t1", "-c8", f"-d{longest}s", "--timeout=5s", "-s", str(place / "paths.lua")]
+            wrk = subprocess.Popen([*load, f"http://127.0.0.1:{port}/"], stdout=subprocess.DEVNULL)
+            try:
+                time.sleep(2)
+                asked = f"modes={','.join(modes)}&rounds={rounds}&length_s={LENGTH_S}"
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/switch?{asked}", timeout=10).read()
+                found = place / "found.json"
+                while not found.exists():
+                    if wrk.poll() is not None:
+                        sys.exit("error: the load ended before the measurement did: fewer --rounds")
+                    time.sleep(0.2)
+            finally:
+                wrk.kill()
+                wrk.wait()
+            rows: list[Row] = json.loads(found.read_text())
+    return rows
+
+
+def lines(modes: Sequence[str], starts: Sequence[list[Row]]) -> Iterator[str]:
+    parts = [rows[at::PARTS] for rows in starts for at in range(PARTS)]
+    for mode in modes:
+        cells = [mode]
+        for at in (1, 2):
+            base, own = (
+                [sum(row[which][at] for row in part) / sum(row[which][0] for row in part) for part in parts]
+                for which in (modes[0], mode)
+            )
+            cells.append(f"{sorted(own)[len(own) // 2]:,.1f}")
+            if mode != modes[0]:
+                e = compare(base, own, blocks=range(len(parts)))
+                cells[-1] += f" ({e.value:.4f} [{e.low:.4f}, {e.high:.4f}])"
+        yield f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--server", choices=SERVERS, default="gunicorn")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=["off", "no-gil", "on"])
+    parser.add_argument("--starts", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=120)
+    given = parser.parse_args()
+    if not shutil.which("wrk"):
+        sys.exit("error: wrk is not installed\n  hint: scripts/packages.sh bench")
+    if given.rounds < PARTS:
+        sys.exit(f"error: --rounds {given.rounds}\n  hint: {PARTS} at least")
+    starts = [measured(given.server, given.modes, given.rounds) for _ in range(given.starts)]
+    print(f"{given.server}, load {os.getloadavg()[0]:.1f}; ratios to `{given.modes[0]}`")
+    print("| | CPU µs a request | switches a request |\n|---|---:|---:|")
+    print(*lines(given.modes, starts), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
