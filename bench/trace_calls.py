@@ -40,13 +40,14 @@ TARGETS: dict[str, tuple[float, float]] = {
     "method, on": (40, 40),
     "Lock, with, on": (0, 0),
     "Lock, contended, on": (1000, 1000),
+    "Lock, contended on one CPU, on": (1000, 1000),
     "greenlet switch, on": (100, 100),
 }
 BESIDE = ("ns", "plain_ns", "added_ns")
 
 
-def interpreter(python: str, directory: Path) -> tuple[str, str]:
-    """Its version, and the Python of an environment with the peers, as far as pip can get them."""
+def interpreter(python: str, directory: Path, peers: Sequence[str]) -> tuple[str, str]:
+    """Its version, and the Python of an environment with those peers, as far as pip can get them."""
     version = subprocess.run(
         [python, "-c", "import platform; print(platform.python_version())"],
         check=True,
@@ -57,7 +58,7 @@ def interpreter(python: str, directory: Path) -> tuple[str, str]:
     inside = str(own / "bin" / "python")
     if not Path(inside).exists():
         subprocess.run([python, "-m", "venv", str(own)], check=True)
-        for name in PEERS:
+        for name in peers:
             pip = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", name]
             if subprocess.run(pip, check=False).returncode:
                 print(f"{version}: {name} cannot be installed: left out", file=sys.stderr)
@@ -93,15 +94,23 @@ def one(inside: str, version: str, case: str) -> Told | None:
     return told
 
 
-def added(rounds: Sequence[Told]) -> tuple[float, float, float]:
+def added(rounds: Sequence[Told], key: str = "added_ns") -> tuple[float, float, float]:
     """Estimate and interval; of few rounds their lowest and highest."""
     import numpy as np
 
-    values = [told["added_ns"] for told in rounds]
+    values = [told[key] for told in rounds]
     centre, low, high = estimate(np.array(values), 0.95)
     if not np.isfinite([low, high]).all():
         return statistics.median(values), min(values), max(values)
     return centre, low, high
+
+
+def interval(rounds: Sequence[Told], key: str) -> str:
+    """Of what else is a difference."""
+    if not key.endswith("_longer_by_ns"):
+        return ""
+    _, low, high = added(rounds, key)
+    return f" [{low:.1f}, {high:.1f}]"
 
 
 def lines(version: str, found: dict[str, list[Told]]) -> Iterator[str]:
@@ -111,7 +120,7 @@ def lines(version: str, found: dict[str, list[Told]]) -> Iterator[str]:
             continue
         middle = {key: statistics.median(told[key] for told in rounds) for key in rounds[0]}
         more = ", ".join(
-            f"{key.removesuffix('_ns').replace('_', ' ')} {value:.1f}"
+            f"{key.removesuffix('_ns').replace('_', ' ')} {value:.1f}{interval(rounds, key)}"
             for key, value in middle.items()
             if key not in BESIDE
         )
@@ -125,8 +134,8 @@ def lines(version: str, found: dict[str, list[Told]]) -> Iterator[str]:
 
 ABOUT = """\
 CPU time of the thread that works; *with writer* also that of the thread that writes, to the last byte; *hand over* is
-wall time from a release to the next holder's first step; *empty callback* is what greenlet adds for any callback in C,
-the least that a switch can cost by `greenlet.settrace`."""
+wall time from a release to the next holder's first step, each of the two on a CPU of its own if not said otherwise; *empty
+callback* is what greenlet adds for any callback in C, the least that a switch can cost by `greenlet.settrace`."""
 
 
 def document(
@@ -150,9 +159,11 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         directory = given.peers or Path(scratch) / "peers"
-        inside = dict(interpreter(python, directory) for python in (sys.executable, *given.python))
+        wanted = given.case or CASES
+        peers = PEERS if any(":" in case or "greenlet" in case for case in wanted) else []
+        inside = dict(interpreter(python, directory, peers) for python in (sys.executable, *given.python))
         found: dict[str, dict[str, list[Told]]] = {
-            version: {case: [] for case in given.case or CASES} for version in inside
+            version: {case: [] for case in wanted} for version in inside
         }
         for _ in range(given.rounds):
             order = [(version, case) for version, cases in found.items() for case in cases]
@@ -160,7 +171,7 @@ def main() -> None:
                 told = one(inside[version], version, case)
                 if told is not None:
                     found[version][case].append(told)
-        peers = {version: versions(python) for version, python in inside.items()}
+        there = {version: versions(python) for version, python in inside.items()}
     table = [
         "| CPython | case | plain ns | traced ns | added ns [95 %] | target | besides (ns) |",
         "|---|---|---:|---:|---:|---:|---|",
@@ -169,14 +180,14 @@ def main() -> None:
         table += lines(version, cases)
     print("\n".join(table))
     if given.write:
-        told = document(given, found, peers)
+        told = document(given, found, there)
         given.write.with_suffix(".json").write_text(json.dumps(told, indent=1) + "\n")
         m = told["machine"]
         where = (
             f"{m['cpus']} CPUs {m['cpu']}, kernel {m['kernel']}; {given.rounds} rounds; peers: "
             + "; ".join(
                 f"{version}: {', '.join(f'{name} {at}' for name, at in sorted(of.items()))}"
-                for version, of in peers.items()
+                for version, of in there.items()
             )
         )
         text = [

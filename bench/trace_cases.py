@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import random
 import statistics
 import sys
 import threading
@@ -152,53 +153,85 @@ def contend_lock(directory: str, on: bool, again: bool, loop: Callable[[Any, int
     return result
 
 
-def handed_over(lock: Any, count: int) -> tuple[float, float]:
-    """CPU of a contended acquire and of its release together, and wall from the release to the next holder's first
-    step: medians. The other thread has had 100 µs to block."""
-    go, cpu, wall = threading.Semaphore(0), [], []
-    told: list[int] = []
+PAIRS, BLOCKS = 20, 60
+"""Of hand-overs: so many of each lock in a block, in random order."""
+
+
+def handed_over(locks: list[Any], order: list[int], cpus: tuple[int, int]) -> list[tuple[int, int]]:
+    """Of each hand-over of the locks in that order: CPU ns of a contended acquire and of its release together, and wall ns
+    from the release to the next holder's first step. Who releases and who waits have a CPU each, which may be one; it is
+    seen asleep before it is released for."""
+    go, told = threading.Semaphore(0), []
+    anywhere = os.sched_getaffinity(0)
 
     def waiter() -> None:
-        for _ in range(count):
+        os.sched_setaffinity(0, {cpus[1]})
+        for which in order:
+            lock = locks[which]
             go.acquire()
             before = time.thread_time_ns()
             lock.acquire()
             now, after = time.perf_counter_ns(), time.thread_time_ns()
-            told.extend((after - before, now))
             lock.release()
+            told.append((after - before, now))
 
     thread = threading.Thread(target=waiter)
     thread.start()
-    for number in range(count):
+    os.sched_setaffinity(0, {cpus[0]})
+    state = os.open(f"/proc/self/task/{thread.native_id}/stat", os.O_RDONLY)
+    found = []
+    for number, which in enumerate(order):
+        lock = locks[which]
         lock.acquire()
         go.release()
-        time.sleep(1e-4)
+        time.sleep(5e-5)
+        while b") S" not in os.pread(state, 64, 0):
+            time.sleep(5e-5)
         released, before = time.perf_counter_ns(), time.thread_time_ns()
         lock.release()
         after = time.thread_time_ns()
-        while len(told) < 2 * (number + 1):
+        while len(told) <= number:
             time.sleep(2e-5)
-        cpu.append(after - before + told[-2])
-        wall.append(told[-1] - released)
+        cpu, had = told[number]
+        found.append((after - before + cpu, had - released))
     thread.join()
-    return statistics.median(cpu), statistics.median(wall)
+    os.close(state)
+    os.sched_setaffinity(0, anywhere)
+    return found
 
 
-def contend_contended(directory: str, on: bool) -> Told:
+def contend_contended(directory: str, on: bool, one_cpu: bool) -> Told:
+    """Ours and threading's in turn, hand-over by hand-over: what disturbs, disturbs both; of each block the medians count.
+    On one CPU there is no other one to wake, whose sleep costs more, and varies more, than all else here."""
     from contend import trace
 
     if on:
         trace.start(directory, buffer_bytes=BUFFER_BYTES)
-    ours, theirs = trace.Lock(), threading.Lock()
-    turns = [(handed_over(ours, 300), handed_over(theirs, 300)) for _ in range(TURNS)]
+    locks, cpus = [threading.Lock(), trace.Lock()], sorted(os.sched_getaffinity(0))
+    blocks = []
+    for _ in range(BLOCKS + 1):
+        order = [which for _ in range(PAIRS) for which in random.sample((0, 1), 2)]
+        found = handed_over(locks, order, (cpus[0], cpus[0] if one_cpu else cpus[-1]))
+        blocks.append(
+            [
+                [
+                    statistics.median(
+                        one[at] for one, mine in zip(found, order, strict=True) if mine == which
+                    )
+                    for which in (0, 1)
+                ]
+                for at in (0, 1)
+            ]
+        )
     trace.stop()
+    del blocks[0]
     of = statistics.median
     return {
-        "ns": of(a[0] for a, _ in turns),
-        "plain_ns": of(b[0] for _, b in turns),
-        "added_ns": of(a[0] - b[0] for a, b in turns),
-        "hand_over_longer_by_ns": of(a[1] - b[1] for a, b in turns),
-        "hand_over_plain_ns": of(b[1] for _, b in turns),
+        "ns": of(cpu[1] for cpu, _ in blocks),
+        "plain_ns": of(cpu[0] for cpu, _ in blocks),
+        "added_ns": of(cpu[1] - cpu[0] for cpu, _ in blocks),
+        "hand_over_longer_by_ns": of(wall[1] - wall[0] for _, wall in blocks),
+        "hand_over_plain_ns": of(wall[0] for _, wall in blocks),
     }
 
 
@@ -338,8 +371,10 @@ CASES: dict[str, Callable[[str], Told]] = {
     "Lock, acquire and release, on": lambda d: contend_lock(d, True, False, acquires),
     "RLock, with, on": lambda d: contend_lock(d, True, True, holds),
     "RLock, acquire and release, on": lambda d: contend_lock(d, True, True, acquires),
-    "Lock, contended, off": lambda d: contend_contended(d, False),
-    "Lock, contended, on": lambda d: contend_contended(d, True),
+    "Lock, contended, off": lambda d: contend_contended(d, False, False),
+    "Lock, contended, on": lambda d: contend_contended(d, True, False),
+    "Lock, contended on one CPU, off": lambda d: contend_contended(d, False, True),
+    "Lock, contended on one CPU, on": lambda d: contend_contended(d, True, True),
     "greenlet switch, on": contend_switch,
     "VizTracer: function, auto": lambda d: viztracer(d, False),
     "VizTracer: function, log_sparse": lambda d: viztracer(d, True),
