@@ -82,10 +82,10 @@ class Target:
         self._progress = directory / "progress"
 
     def goes_on(self, rounds: int = 2, *, blocked: tuple[signal.Signals, ...] = ()) -> bool:
-        """Whether it gets that much further, undisturbed, with just those signals blocked."""
-        until = self._done() + rounds
+        """Whether it gets that much further, undisturbed, with just those signals blocked; not in a minute is never."""
+        until, deadline = self._done() + rounds, time.monotonic() + 60
         while self._done() < until:
-            if self.process.poll() is not None:
+            if self.process.poll() is not None or time.monotonic() > deadline:
                 return False
             time.sleep(0.001)
         wanted = sum(1 << (number - 1) for number in blocked)
