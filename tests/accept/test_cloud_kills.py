@@ -119,3 +119,29 @@ def write(lives: list[dict[str, Any]], seed: int) -> None:
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "cloud-kills.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (RESULTS / "cloud-kills.md").write_text(page(document), encoding="utf-8")
+
+
+def page(d: dict[str, Any]) -> str:
+    lives, (low, high) = d["lives"], d["bounds_95"]
+    longest = max(life["took_s"] for life in lives)
+    lines = [
+        "# Kills of boot storms",
+        "",
+        "`contend run boot-storm` with eight servers on a real OpenStack (`testbed/openstack`) is killed with SIGKILL at a"
+        " random",
+        "moment of its first storms, alone or with its client; then `contend destroy --all` has to leave no server on the"
+        " cloud and",
+        "nothing on this host, and a server of somebody else's, whose name begins with `contend-` too, has to stay.",
+        "",
+        f"**{d['clean']} of {d['kills']}** left nothing"
+        f" (95 % bounds for the share of moments, Clopper–Pearson: {low:.1%} – {high:.1%}).",
+        f"Servers found and deleted by `destroy`: {d['servers_removed']}; it took up to {longest:.0f} s.",
+        "",
+        *(f"- {key}: {d[key]}" for key in ("seed", "processor", "kernel")),
+        f"- contend alone was killed {sum(life['alone'] for life in lives)} times: its client went on asking for servers",
+        f"- the ledger held servers in {sum(life['pending'] > 0 for life in lives)} cases,"
+        f" without an answer on record in {sum(life['unanswered'] > 0 for life in lives)}",
+        "",
+    ]
+    return "\n".join(lines)

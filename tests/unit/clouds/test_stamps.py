@@ -60,6 +60,14 @@ def test_phases_add_up_and_unseen_ones_take_no_time() -> None:
     assert sum(found.values()) == track.active.estimate - track.due_ns
 
 
+def test_phases_add_up_where_the_server_says_it_was_active_earlier() -> None:
+    track = watched(("scheduling", 10, 12), ("spawning", 20, 90), ("active", 95, 99), accepted=5)
+    active = Interval(20, 40)  # narrowed: before the middle of (10, 90)
+    found = phases(track, active)
+    assert sum(found.values()) == active.estimate - track.due_ns
+    assert min(found.values()) >= 0
+
+
 def test_without_states_the_rest_is_one_part() -> None:
     track = watched(("", 10, 12), ("active", 30, 34), accepted=5)
     assert track.active is not None

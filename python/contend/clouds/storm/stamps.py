@@ -98,9 +98,9 @@ def phases(track: Track, active: Interval) -> dict[str, int]:
 
     Moments are the middles of their intervals; a state that no poll showed took no time as far as this can tell.
     """
-    moments = [
-        (state, interval.estimate) for state, interval in track.entries if state not in (ACTIVE, ERROR)
-    ]
+    # What the server's stamps say of ACTIVE may be earlier than the middle of a wide interval before it.
+    on_the_way = [entry for entry in track.entries if entry[0] not in (ACTIVE, ERROR)]
+    moments = [(state, min(interval.estimate, active.estimate)) for state, interval in on_the_way]
     beyond = [at for state, at in moments if state != "scheduling"]
     # The answer may come back later than the work it answers has gone on to the next service.
     accepted = min([track.accepted_ns, active.estimate, *beyond])
