@@ -200,6 +200,10 @@ def trace_cooperate(
 def trace_gil(follow: bool) -> str | None:
     """Record waits for the interpreter's lock in this recording, or no more. Why that cannot be, else None."""
 
+def trace_io(follow: bool) -> None:
+    """Record system calls in which threads wait for files, sockets, children or time in this recording, or no more. Again
+    after a module was loaded that makes some."""
+
 def trace_thread(name: str, thread: int) -> None:
     """Know the thread of that `threading.get_native_id()`, 0 the calling one, by a name."""
 

@@ -76,6 +76,12 @@ if TYPE_CHECKING:
 )
 @click.option("--gc/--no-gc", default=True, show_default=True, help="Pauses for garbage collection.")
 @click.option(
+    "--io/--no-io",
+    default=True,
+    show_default=True,
+    help="System calls that take 50 µs and more: files, sockets, children, sleep.",
+)
+@click.option(
     "--blocked-after",
     "blocked_after_ms",
     type=click.FloatRange(min=0, max=1e6),
@@ -105,6 +111,7 @@ def command(
     sample_interval: str,
     gil: bool,
     gc: bool,
+    io: bool,
     blocked_after_ms: float,
     digests: bool,
     summary: bool,
@@ -151,6 +158,7 @@ def command(
         run_delay=run_delay,
         gil=gil,
         gc=gc,
+        io=io,
         blocked_after_ms=blocked_after_ms,
         digests=digests,
     )

@@ -22,6 +22,7 @@ def begin(told: str) -> None:
         run_delay=asked["run_delay"],
         gil=asked["gil"],
         gc=asked["gc"],
+        io=asked["io"],
         blocked_after_ms=asked["blocked_after_ms"],
     )
     patches.use_digests(asked)

@@ -1,4 +1,4 @@
-"""The interpreter's own locks and pauses: waits for the GIL, collections of garbage, what blocks an event loop."""
+"""What the interpreter and the kernel keep a thread from: the GIL, collections of garbage, what blocks an event loop, I/O."""
 
 from __future__ import annotations
 
@@ -7,22 +7,37 @@ import threading
 from types import ModuleType
 from typing import Any
 
-from contend._native import trace_collections, trace_gil, trace_instant, trace_on, trace_thread
+from contend._native import (
+    trace_collections,
+    trace_gil,
+    trace_instant,
+    trace_io,
+    trace_on,
+    trace_thread,
+)
 from contend.trace import blocked
 from contend.trace.imports import when_imported
 
 OFF, ON = "off", "on"
 
 
-def follow(*, gil: bool, gc: bool, blocked_after_ms: float) -> str:
+_MAKE_CALLS = ("_socket", "select", "_ssl", "fcntl")
+"""Modules whose objects make system calls that wait, beside the interpreter's own."""
+
+
+def follow(*, gil: bool, gc: bool, io: bool, blocked_after_ms: float) -> str:
     """Record these from now on; how it is with waits for the GIL: `OFF`, `ON`, or why they cannot be recorded."""
     if gc:
         trace_collections(True)
     if blocked_after_ms > 0:
         blocked.follow(blocked_after_ms)
+    if gil or io:
+        _tell_names()
+    if io:
+        trace_io(True)
+        _follow_io()
     if not gil:
         return OFF
-    _tell_names()
     why = trace_gil(True)
     if why is not None:
         trace_instant("GIL waits are not recorded", why=why)
@@ -31,29 +46,50 @@ def follow(*, gil: bool, gc: bool, blocked_after_ms: float) -> str:
 
 def leave() -> None:
     """As it was before."""
+    global _io  # noqa: PLW0603
+    _io = False
     trace_gil(False)
+    trace_io(False)
     trace_collections(False)
     blocked.leave()
 
 
-State = tuple[bool, bool]
+State = tuple[bool, bool, bool]
 _naming = False
+_io_followed = False
+_io = False
 
 
 def followed() -> State:
     """What was patched already."""
-    return _naming, blocked.followed()
+    return _naming, blocked.followed(), _io_followed
 
 
 def forget(before: State) -> None:
     """What `follow` has patched was put back: as it was `before`."""
-    global _naming  # noqa: PLW0603 - patches are made once
+    global _naming, _io_followed  # noqa: PLW0603 - patches are made once
     _naming = _naming and before[0]
     blocked.forget(before[1])
+    _io_followed = _io_followed and before[2]
+
+
+def _follow_io() -> None:
+    """Modules that are imported later."""
+    global _io, _io_followed  # noqa: PLW0603
+    _io = True
+    if not _io_followed:
+        _io_followed = True
+        for name in _MAKE_CALLS:
+            when_imported(name, _module_loaded)
+
+
+def _module_loaded(_module: ModuleType) -> None:
+    if _io:
+        trace_io(True)
 
 
 def _tell_names() -> None:
-    """A thread that waits for the GIL cannot ask for its name."""
+    """A thread that waits cannot ask for its name."""
     global _naming  # noqa: PLW0603
     for thread in threading.enumerate():
         known = getattr(thread, "native_id", None)  # eventlet makes threads that have none

@@ -28,6 +28,7 @@ class Asked:
     run_delay: bool = False
     gil: bool = True
     gc: bool = True
+    io: bool = True
     blocked_after_ms: float = 10
     digests: bool = True
     key: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)

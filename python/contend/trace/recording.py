@@ -45,6 +45,7 @@ def start(
     run_delay: bool = False,
     gil: bool = False,
     gc: bool = False,
+    io: bool = False,
     blocked_after_ms: float = 0,
 ) -> Path:
     """Record from now on, into a file of this process in `directory` (made if it is not there); returns its path.
@@ -58,7 +59,8 @@ def start(
 
     The interpreter's own: `gil` records waits for the GIL of 20 us and more and who held it meanwhile
     (`Status.gil` says where that cannot be), `gc` pauses for garbage collection, `blocked_after_ms` callbacks and
-    greenlets that keep an asyncio loop or a hub of eventlet or gevent from all others for longer; 0: none.
+    greenlets that keep an asyncio loop or a hub of eventlet or gevent from all others for longer; 0: none. `io` records
+    system calls of 50 us and more in which a thread waits for a file, a socket, a child, or for time to pass.
 
     Threads, asyncio tasks and greenlets have tracks of their own. Ends by `stop` or when the interpreter exits. A
     child made by fork records into its own file from its first event on. Raises BadInput if a recording goes on or an
@@ -92,7 +94,7 @@ def start(
     )
     tasks.follow()
     global _gil  # noqa: PLW0603 - of the recording, which is one a process
-    _gil = interpreter.follow(gil=gil, gc=gc, blocked_after_ms=blocked_after_ms)
+    _gil = interpreter.follow(gil=gil, gc=gc, io=io, blocked_after_ms=blocked_after_ms)
     atexit.unregister(stop)
     atexit.register(stop)
     _follow_multiprocessing()

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use crate::ctrace::format::{Event, track};
 use crate::ctrace::mixed::Mixed;
 use crate::ctrace::reader::Trace;
+use crate::ctrace::span_kinds::SpanKinds;
 use crate::ctrace::spans::{At, Ending, Job, Sink, Title, tell};
 use crate::{Error, Result};
 
@@ -169,6 +170,9 @@ struct Survey<'t> {
     served: HashMap<u32, Seen>,
     files: HashMap<(u32, u32), u64, Mixed>,
     gc: Option<u32>,
+    kinds: SpanKinds,
+    /// A system call is open there, in which nothing else is told.
+    calling: Vec<bool>,
 }
 
 impl<'t> Survey<'t> {
@@ -182,6 +186,8 @@ impl<'t> Survey<'t> {
             served: HashMap::new(),
             files: HashMap::default(),
             gc: trace.names.find("gc"),
+            kinds: SpanKinds::new(trace),
+            calling: vec![false; trace.tracks.len()],
         }
     }
 
@@ -198,7 +204,11 @@ impl<'t> Survey<'t> {
 }
 
 impl Sink for Survey<'_> {
-    fn begin(&mut self, at: At, track: u32, what: Title, _: Option<u32>, _: &[Event]) -> Result<()> {
+    fn begin(&mut self, at: At, track: u32, what: Title, _: Option<u32>, details: &[Event]) -> Result<()> {
+        if self.kinds.of(self.trace, at.file, details).is_system_call() {
+            self.calling[track as usize] = true;
+            return Ok(());
+        }
         let on = &mut self.tracks[track as usize];
         if let Title::Span(name) = what {
             on.depth += 1;
@@ -210,6 +220,9 @@ impl Sink for Survey<'_> {
     }
 
     fn end(&mut self, at: At, track: u32, what: Title, _: Ending, _: &[Event]) -> Result<()> {
+        if std::mem::take(&mut self.calling[track as usize]) {
+            return Ok(());
+        }
         let on = &mut self.tracks[track as usize];
         if matches!(what, Title::Wait(_)) {
             return Ok(());

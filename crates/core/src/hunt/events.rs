@@ -135,7 +135,7 @@ impl Sink for Hearing<'_> {
             self.jobs.wait_begins(&mut self.links, track, lock, depth, at.ns);
             self.holds.wait_begins(lock);
         } else {
-            self.intervals.delayed(track, at.ring, at.ns, details);
+            self.intervals.used(track, at.ring, at.ns, details);
         }
         self.stacks.push(at, track, what, told, details);
         if let Title::Span(name) = what {
@@ -148,7 +148,7 @@ impl Sink for Hearing<'_> {
 
     fn end(&mut self, at: At, track: u32, _: Title, how: Ending, details: &[Event]) -> Result<()> {
         self.hears(at, track);
-        self.intervals.delayed(track, at.ring, at.ns, details);
+        self.intervals.used(track, at.ring, at.ns, details);
         self.blame.turns(&self.stacks, track, at.ns);
         let Some((open, off)) = self.stacks.pop(at.ns, track) else { return Ok(()) };
         match open.what {
@@ -166,6 +166,7 @@ impl Sink for Hearing<'_> {
 
     fn stint_begin(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
         self.hears(at, track);
+        self.intervals.switched(at.ring);
         self.stacks.runs(at.ns, track, thread);
         self.turned(at.ns, track);
         self.turned(at.ns, thread);
@@ -174,6 +175,7 @@ impl Sink for Hearing<'_> {
 
     fn stint_end(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
         self.hears(at, thread);
+        self.intervals.switched(at.ring);
         self.stacks.runs(at.ns, thread, track);
         self.turned(at.ns, track);
         self.turned(at.ns, thread);

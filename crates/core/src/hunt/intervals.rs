@@ -6,7 +6,8 @@
 //! times still add up; only which span a short time belongs to is lost. A hold that somebody waited for takes 24 bytes,
 //! a message or item 64; these are all kept.
 use super::stacks::{Kind, NONE, State};
-use crate::ctrace::format::{Event, event};
+use super::used::{Point, apart};
+use crate::ctrace::format::Event;
 use crate::ctrace::reader::Trace;
 
 /// Intervals that are kept: 256 MiB.
@@ -24,6 +25,22 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// From then on.
+    pub(super) fn new(ns: u64, state: State, told: Option<u32>) -> Self {
+        Self { ns, state, told: told.unwrap_or(NONE) }
+    }
+
+    /// A part of it that was something else: of a system call the span around it stays known.
+    pub(super) fn turned(self, ns: u64, state: State) -> Self {
+        let told = if matches!(state.kind(), Kind::Io | Kind::Sleep) { self.told } else { NONE };
+        Self { ns, state, told }
+    }
+
+    /// Of a system call: the span around it, 0 for none.
+    pub fn around(&self) -> u32 {
+        if self.told == NONE { 0 } else { self.told }
+    }
+
     /// Of a wait: the track that is waited for, if it is known.
     pub fn told(&self) -> Option<u32> {
         (self.told != NONE).then_some(self.told)
@@ -38,8 +55,8 @@ pub struct Intervals {
     most: usize,
     /// Shorter ones may have been put to others; 0: none.
     pub resolution_ns: u64,
-    /// The run delay of each ring's thread, when it was last told.
-    delays: Vec<Option<u64>>,
+    /// What each ring's thread had used, when it was last told.
+    points: Vec<Option<Point>>,
 }
 
 impl Intervals {
@@ -50,14 +67,14 @@ impl Intervals {
             count: 0,
             most: most.max(2 * trace.tracks.len()),
             resolution_ns: 0,
-            delays: vec![None; trace.rings.len()],
+            points: vec![None; trace.rings.len()],
         }
     }
 
     /// What the track is at from now on, waiting for the track that is told.
     pub fn push(&mut self, track: u32, ns: u64, state: State, told: Option<u32>) {
         let of = &mut self.tracks[track as usize];
-        let next = Interval { ns, state, told: told.unwrap_or(NONE) };
+        let next = Interval::new(ns, state, told);
         let before = of.len();
         match of.last_mut() {
             Some(last) if last.state == state && last.told == next.told => {}
@@ -70,14 +87,50 @@ impl Intervals {
         }
     }
 
-    /// How long the ring's thread has been ready and without a CPU, all in all, where it is told: what is new of it was
-    /// at the end of what the track was at in its span.
-    pub fn delayed(&mut self, track: u32, ring: u32, ns: u64, details: &[Event]) {
-        let Some(told) = details.iter().find(|detail| detail.kind() == event::RUN_DELAY) else { return };
-        let Some(before) = self.delays[ring as usize].replace(told.ticks) else { return };
+    /// What the ring's thread has used and waited all in all, where it is told: what is new of it was in what the track
+    /// was at since the last time.
+    pub fn used(&mut self, track: u32, ring: u32, ns: u64, details: &[Event]) {
+        let Some(now) = Point::told(track, ns, details) else { return };
+        let Some(before) = self.points[ring as usize].replace(now) else { return };
+        match now.since(&before) {
+            (Some(cpu_ns), Some(delay_ns)) if before.track == track && !before.switched => {
+                self.apart(track, (before.ns, ns), cpu_ns, delay_ns);
+            }
+            (_, Some(delay_ns)) => self.delayed(track, ns, delay_ns),
+            _ => {} // what is not CPU time may be either
+        }
+    }
+
+    /// The ring's thread runs another track.
+    pub fn switched(&mut self, ring: u32) {
+        if let Some(point) = &mut self.points[ring as usize] {
+            point.switched = true;
+        }
+    }
+
+    fn apart(&mut self, track: u32, (from, to): (u64, u64), cpu_ns: u64, delay_ns: u64) {
+        if to <= from || cpu_ns >= to - from {
+            return;
+        }
+        let done: Vec<_> = self
+            .between(track, from, to)
+            .map(|(interval, begin, end)| (Interval { ns: begin, ..interval }, end))
+            .collect();
         let of = &mut self.tracks[track as usize];
+        let before = of.len();
+        of.truncate(of.partition_point(|interval| interval.ns < from));
+        let left = of.len();
+        self.count -= before - left;
+        for Interval { ns, state, told } in apart(&done, cpu_ns, delay_ns) {
+            self.push(track, ns, state, (told != NONE).then_some(told));
+        }
+    }
+
+    /// It is taken that the run delay was at the end of what the track was at in its span.
+    fn delayed(&mut self, track: u32, ns: u64, delay_ns: u64) {
+        let of = &self.tracks[track as usize];
         let Some(&last) = of.last().filter(|last| last.state.kind() == Kind::Span) else { return };
-        let delay = told.ticks.saturating_sub(before).min(ns.saturating_sub(last.ns));
+        let delay = delay_ns.min(ns.saturating_sub(last.ns));
         if delay > 0 {
             let state = State::new(Kind::Cpu, last.state.id());
             self.push(track, ns - delay, state, None);
@@ -245,9 +298,10 @@ impl Holds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ctrace::format::event;
 
     fn intervals(most: usize) -> Intervals {
-        Intervals { tracks: vec![Vec::new(); 2], count: 0, most, resolution_ns: 0, delays: vec![None] }
+        Intervals { tracks: vec![Vec::new(); 2], count: 0, most, resolution_ns: 0, points: vec![None] }
     }
 
     fn span(name: u32) -> State {
@@ -295,9 +349,9 @@ mod tests {
     fn a_run_delay_is_at_the_end_of_what_was_run() {
         let mut of = intervals(100);
         let delay = |ticks| [Event::new(ticks, event::RUN_DELAY, 0, 0)];
-        of.delayed(0, 0, 0, &delay(500));
+        of.used(0, 0, 0, &delay(500));
         of.push(0, 0, span(1), None);
-        of.delayed(0, 0, 100, &delay(530));
+        of.used(0, 0, 100, &delay(530));
         of.push(0, 100, State::NOTHING, None);
         let cpu = State::new(Kind::Cpu, 1);
         assert_eq!(found(&of, 0, 110), [(span(1), 0, 70), (cpu, 70, 100), (State::NOTHING, 100, 110)]);

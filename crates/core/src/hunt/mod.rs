@@ -18,4 +18,5 @@ pub mod pools;
 pub mod stacks;
 pub mod tables;
 pub mod totals;
+mod used;
 pub mod walk;

@@ -26,6 +26,12 @@ pub enum Why {
     Cpu,
     /// An item waited for a worker.
     Pool,
+    /// Waited in a system call for a file, a socket or a child.
+    Io,
+    /// Waited in a system call for time to pass.
+    Sleep,
+    /// Off the CPU, not ready to run, for something that is not on record.
+    Blocked,
 }
 
 impl Why {
@@ -41,6 +47,9 @@ impl Why {
             Self::Suspended => "suspended",
             Self::Cpu => "cpu",
             Self::Pool => "pool",
+            Self::Io => "io",
+            Self::Sleep => "sleep",
+            Self::Blocked => "blocked",
         }
     }
 }

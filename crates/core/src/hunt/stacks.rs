@@ -1,9 +1,10 @@
 //! What is open on each track, and what the track is at.
-use crate::ctrace::format::{Event, event};
+use crate::ctrace::format::Event;
 use crate::ctrace::reader::Trace;
+use crate::ctrace::span_kinds::{SpanKind, SpanKinds};
 use crate::ctrace::spans::{At, Title};
 
-const KIND_BITS: u32 = 29;
+const KIND_BITS: u32 = 28;
 /// Nothing on record.
 pub const NONE: u32 = u32::MAX;
 
@@ -24,10 +25,26 @@ pub enum Kind {
     Cpu,
     /// There is no track: nobody.
     Nobody,
+    /// In a system call that waits for a file, a socket or a child, by its name.
+    Io,
+    /// In one that waits for time to pass.
+    Sleep,
+    /// In a span, and off the CPU although it was not ready to run: what it waits for is not on record.
+    Blocked,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Track, Kind::Span, Kind::Remote, Kind::Wait, Kind::Off, Kind::Cpu, Kind::Nobody];
+const KINDS: [Kind; 10] = [
+    Kind::Track,
+    Kind::Span,
+    Kind::Remote,
+    Kind::Wait,
+    Kind::Off,
+    Kind::Cpu,
+    Kind::Nobody,
+    Kind::Io,
+    Kind::Sleep,
+    Kind::Blocked,
+];
 
 /// Kind and id in four bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,7 +54,7 @@ impl State {
     /// In no span.
     pub const NOTHING: Self = Self(0);
 
-    /// Ids have 29 bits: more names than that do not fit into memory.
+    /// Ids have 28 bits: more names than that do not fit into memory.
     pub const fn new(kind: Kind, id: u32) -> Self {
         Self((kind as u32) << KIND_BITS | id & ((1 << KIND_BITS) - 1))
     }
@@ -62,8 +79,8 @@ pub struct Open {
     pub began: u64,
     /// Of a wait: the track that is waited for, as far as it is known.
     pub told: Option<u32>,
-    /// Of kind remote.
-    pub remote: bool,
+    /// Of a span.
+    pub kind: SpanKind,
     /// Time of spans and waits inside.
     pub inner_ns: u64,
     /// How long the track had not run when it began, and how much of it since was of spans inside.
@@ -85,7 +102,7 @@ struct OnTrack {
 pub struct Stacks<'t> {
     trace: &'t Trace,
     tracks: Vec<OnTrack>,
-    remote: Option<(u32, u32)>,
+    kinds: SpanKinds,
 }
 
 impl<'t> Stacks<'t> {
@@ -93,33 +110,30 @@ impl<'t> Stacks<'t> {
     pub fn new(trace: &'t Trace) -> Self {
         let mut tracks = Vec::new();
         tracks.resize_with(trace.tracks.len(), OnTrack::default);
-        Self { trace, tracks, remote: trace.names.find("kind").zip(trace.names.find("remote")) }
+        Self { trace, tracks, kinds: SpanKinds::new(trace) }
     }
 
     /// It begins.
     pub fn push(&mut self, at: At, track: u32, what: Title, told: Option<u32>, details: &[Event]) {
-        let trace = self.trace;
-        let is_remote = |detail: &Event| {
-            detail.kind() == event::ARG
-                && self.remote
-                    == Some((trace.name(at.file, detail.id()), trace.name(at.file, detail.value())))
+        let kind = match what {
+            Title::Span(_) => self.kinds.of(self.trace, at.file, details),
+            Title::Wait(_) => SpanKind::Plain,
         };
-        let remote = matches!(what, Title::Span(_)) && details.iter().any(is_remote);
         let on = &mut self.tracks[track as usize];
         if let Title::Span(name) = what
-            && remote
+            && kind == SpanKind::Remote
         {
             on.remote.push((name, false));
         }
         let off_before = on.off(at.ns);
-        on.open.push(Open { what, began: at.ns, told, remote, inner_ns: 0, off_before, inner_off: 0 });
+        on.open.push(Open { what, began: at.ns, told, kind, inner_ns: 0, off_before, inner_off: 0 });
     }
 
     /// What was begun last ends: it, and of its time how much the track did not run.
     pub fn pop(&mut self, ns: u64, track: u32) -> Option<(Open, u64)> {
         let on = &mut self.tracks[track as usize];
         let open = on.open.pop()?;
-        if open.remote {
+        if open.kind == SpanKind::Remote {
             on.remote.pop();
         }
         let off = on.off(ns).saturating_sub(open.off_before);
@@ -163,19 +177,21 @@ impl<'t> Stacks<'t> {
 
     /// The innermost span that is open; 0 where none is.
     pub fn span(&self, track: u32) -> u32 {
-        let open = self.tracks[track as usize].open.iter().rev();
-        open.filter_map(|open| if let Title::Span(name) = open.what { Some(name) } else { None })
-            .next()
-            .unwrap_or(0)
+        span(&self.tracks[track as usize].open).unwrap_or(0)
     }
 
-    /// Whom the wait that is open there is for.
+    /// Whom the wait that is open there is for; of a system call the span around it.
     pub fn told(&self, track: u32) -> Option<u32> {
-        self.tracks[track as usize].open.last().and_then(|open| open.told)
+        let on = &self.tracks[track as usize];
+        let open = on.open.last()?;
+        match open.kind.is_system_call() && on.remote.is_empty() {
+            true => span(&on.open[..on.open.len() - 1]),
+            false => open.told,
+        }
     }
 
     /// What the track is at. Who waits for a condition or an item inside a call whose message was sent waits for the
-    /// answer.
+    /// answer; and so does who reads from a socket inside any call that leaves the process.
     pub fn state(&self, track: u32) -> State {
         let on = &self.tracks[track as usize];
         let Some(open) = on.open.last() else { return State::NOTHING };
@@ -187,7 +203,12 @@ impl<'t> Stacks<'t> {
                 }
                 _ => State::new(Kind::Wait, lock),
             },
-            (Title::Span(name), _) if open.remote => State::new(Kind::Remote, name),
+            (Title::Span(name), _) if open.kind == SpanKind::Remote => State::new(Kind::Remote, name),
+            (Title::Span(name), _) if open.kind.is_system_call() => match (on.remote.last(), open.kind) {
+                (Some(&(call, _)), _) => State::new(Kind::Remote, call),
+                (None, SpanKind::Sleep) => State::new(Kind::Sleep, name),
+                (None, _) => State::new(Kind::Io, name),
+            },
             (Title::Span(_), Some(&(name, _))) => State::new(Kind::Remote, name),
             (Title::Span(name), None) if on.off_since.is_some() => State::new(Kind::Off, name),
             (Title::Span(name), None) => State::new(Kind::Span, name),
@@ -200,6 +221,15 @@ impl OnTrack {
     fn off(&self, ns: u64) -> u64 {
         self.off_ns.saturating_add(self.off_since.map_or(0, |since| ns.saturating_sub(since)))
     }
+}
+
+/// The innermost one.
+fn span(open: &[Open]) -> Option<u32> {
+    let names = open.iter().rev().filter_map(|open| match open.what {
+        Title::Span(name) => Some(name),
+        Title::Wait(_) => None,
+    });
+    names.into_iter().next()
 }
 
 #[cfg(test)]

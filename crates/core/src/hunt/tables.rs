@@ -198,7 +198,8 @@ fn jobs(names: &Names<'_>, jobs: &[Job]) -> Table {
 
 fn doing<'t>(names: &Names<'t>, blame: &Blame<'_>, state: State) -> (&'static str, &'t str) {
     match state.kind() {
-        Kind::Span | Kind::Off | Kind::Cpu => ("span", names.text(state.id())),
+        Kind::Span | Kind::Off | Kind::Cpu | Kind::Blocked => ("span", names.text(state.id())),
+        Kind::Io | Kind::Sleep => ("io", names.text(state.id())),
         Kind::Remote => ("remote", names.text(state.id())),
         Kind::Wait => ("waiting", names.text(blame.groups[state.id() as usize].name)),
         Kind::Track => ("track", names.text(state.id())),

@@ -5,6 +5,7 @@ use super::stacks::Open;
 use crate::ctrace::format::track;
 use crate::ctrace::mixed::Mixed;
 use crate::ctrace::reader::Trace;
+use crate::ctrace::span_kinds::SpanKind;
 use crate::ctrace::spans::Title;
 
 /// Of all spans of one name in one process.
@@ -64,6 +65,6 @@ impl<'t> Totals<'t> {
         total.self_ns =
             total.self_ns.saturating_add(ns.saturating_sub(open.inner_ns).saturating_sub(own_off));
         total.max_ns = total.max_ns.max(ns);
-        total.remote += u64::from(open.remote);
+        total.remote += u64::from(open.kind == SpanKind::Remote);
     }
 }

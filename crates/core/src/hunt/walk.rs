@@ -181,6 +181,11 @@ impl<'a, 'g> Walk<'a, 'g> {
             match interval.state.kind() {
                 Kind::Span => self.own(track, Why::Running, id, Resource::None, way, period),
                 Kind::Cpu => self.own(track, Why::Cpu, id, Resource::None, way, period),
+                Kind::Blocked => self.own(track, Why::Blocked, id, Resource::None, way, period),
+                Kind::Io | Kind::Sleep => {
+                    let why = if interval.state.kind() == Kind::Io { Why::Io } else { Why::Sleep };
+                    self.own(track, why, interval.around(), Resource::Name(id), way, period);
+                }
                 Kind::Off => self.suspended(track, &interval, period, way),
                 Kind::Remote => self.message(track, &interval, period, way, Why::Reply, Resource::Name(id)),
                 Kind::Wait => self.wait(track, &interval, period, way),

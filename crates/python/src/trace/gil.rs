@@ -311,7 +311,7 @@ fn define() {
 }
 
 /// Of the calling thread, as far as Python has told it.
-fn name() -> Option<String> {
+pub fn name() -> Option<String> {
     guard(&NAMES).as_ref()?.get(&tid()).cloned()
 }
 

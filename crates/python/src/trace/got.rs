@@ -87,25 +87,57 @@ impl Slot {
     }
 }
 
+/// Which object is meant.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    /// The one that holds that address.
+    Within(usize),
+    /// Those whose file's name begins with one of these.
+    Called(&'a [&'a str]),
+}
+
+/// Slots of an object, and where it lies.
+pub type Found = (Vec<Slot>, (usize, usize));
+
 struct Search<'a> {
-    within: usize,
+    wanted: Wanted<'a>,
     names: &'a [&'a CStr],
-    found: Vec<Slot>,
-    /// Of the object.
-    range: (usize, usize),
+    found: Vec<Found>,
 }
 
 /// All slots of those names in the object that holds that address, and where that object lies.
-pub fn slots(within: usize, names: &[&CStr]) -> (Vec<Slot>, (usize, usize)) {
+pub fn slots(within: usize, names: &[&CStr]) -> Found {
+    search(Wanted::Within(within), names)
+        .pop()
+        .unwrap_or_default()
+}
+
+/// The same of each object whose file's name begins with one of `called`.
+pub fn slots_of(called: &[&str], names: &[&CStr]) -> Vec<Found> {
+    search(Wanted::Called(called), names)
+}
+
+fn search(wanted: Wanted<'_>, names: &[&CStr]) -> Vec<Found> {
     let mut search = Search {
-        within,
+        wanted,
         names,
         found: Vec::new(),
-        range: (0, 0),
     };
     // SAFETY: the callback gets the search back, while it is borrowed by this call alone.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    (search.found, search.range)
+    search.found
+}
+
+/// # Safety
+/// With the path of an object, or null.
+unsafe fn is_called(path: *const c_char, called: &[&str]) -> bool {
+    if path.is_null() {
+        return false;
+    }
+    // SAFETY: the loader's, and ended by a 0.
+    let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
+    let file = path.rsplit('/').next().unwrap_or_default();
+    called.iter().any(|begin| file.starts_with(begin))
 }
 
 unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
@@ -123,17 +155,33 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: usize, data: *mut c_v
                     (begin, begin + h.p_memsz as usize)
                 })
         };
-        if !bounds(libc::PT_LOAD).any(|(begin, end)| (begin..end).contains(&search.within)) {
+        let (meant, only) = match search.wanted {
+            Wanted::Within(within) => {
+                let holds =
+                    bounds(libc::PT_LOAD).any(|(begin, end)| (begin..end).contains(&within));
+                (holds, true)
+            }
+            Wanted::Called(called) => (is_called(info.dlpi_name, called), false),
+        };
+        if !meant {
             return 0;
         }
-        search.range = bounds(libc::PT_LOAD).fold((usize::MAX, 0), |all, one| {
+        let range = bounds(libc::PT_LOAD).fold((usize::MAX, 0), |all, one| {
             (all.0.min(one.0), all.1.max(one.1))
         });
+        let mut found = Vec::new();
         if let Some((dynamic, _)) = bounds(libc::PT_DYNAMIC).next() {
             let sealed: Vec<_> = bounds(libc::PT_GNU_RELRO).collect();
-            look(base, dynamic as *const Dynamic, &sealed, search);
+            look(
+                base,
+                dynamic as *const Dynamic,
+                &sealed,
+                search.names,
+                &mut found,
+            );
         }
-        1
+        search.found.push((found, range));
+        c_int::from(only)
     }
 }
 
@@ -143,7 +191,8 @@ unsafe fn look(
     base: usize,
     dynamic: *const Dynamic,
     sealed: &[(usize, usize)],
-    to: &mut Search<'_>,
+    names: &[&CStr],
+    found: &mut Vec<Slot>,
 ) {
     // SAFETY: the section ends with DT_NULL, and its tables lie in the object.
     unsafe {
@@ -178,14 +227,14 @@ unsafe fn look(
                 }
                 let symbol = &*(symbols as *const Symbol).add((entry.info >> 32) as usize);
                 let name = CStr::from_ptr((texts + symbol.name as usize) as *const c_char);
-                if let Some(which) = to.names.iter().position(|wanted| *wanted == name) {
+                if let Some(which) = names.iter().position(|wanted| *wanted == name) {
                     let place = base + entry.offset as usize;
                     let sealed = sealed
                         .iter()
                         .any(|&(begin, end)| (begin..end).contains(&place));
                     // DT_RELA may run on over DT_JMPREL.
-                    if to.found.iter().all(|slot| slot.place != place) {
-                        to.found.push(Slot {
+                    if found.iter().all(|slot| slot.place != place) {
+                        found.push(Slot {
                             which,
                             place,
                             sealed,

@@ -21,6 +21,7 @@ mod greenlets;
 mod greens;
 mod handed;
 mod holders;
+mod io;
 mod lock;
 mod locks;
 mod marks;
@@ -145,6 +146,16 @@ fn trace_gil(_py: Python<'_>, follow: bool) -> Option<&'static str> {
 
 /// See `_native.pyi`.
 #[pyfunction]
+fn trace_io(_py: Python<'_>, follow: bool) {
+    if follow {
+        io::begin();
+    } else {
+        io::end();
+    }
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
 fn trace_thread(name: String, thread: u32) {
     gil::know(thread, name);
 }
@@ -170,6 +181,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_on, module)?)?;
     module.add_function(wrap_pyfunction!(trace_track, module)?)?;
     module.add_function(wrap_pyfunction!(trace_gil, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_io, module)?)?;
     module.add_function(wrap_pyfunction!(trace_thread, module)?)?;
     module.add_function(wrap_pyfunction!(blocked::trace_blocked, module)?)?;
     module.add_function(wrap_pyfunction!(digest::trace_digest, module)?)?;
