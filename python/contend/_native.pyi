@@ -135,14 +135,16 @@ def ctrace_summary(paths: Sequence[str], least: int = 5, lanes: int = 0, parts: 
     Raises BadInput, HostFailed, KeyboardInterrupt.
     """
 
-def ctrace_hunt(paths: Sequence[str], jobs: str | None = None) -> dict[str, Any]:
+def ctrace_hunt(paths: Sequence[str], jobs: str | None = None, least: int = 0) -> dict[str, Any]:
     """What traces say of contention: tables of jobs, of what their time went to, and of who waited for whom.
 
     `jobs` is a pattern for the names of spans and marks that are jobs (`*` any text, `?` a character); without it the
     trace is read once more before, to choose. Returns told (counts, as of ctrace_export, with more_jobs, which were too
     many to be told apart, and unfollowed, messages and items that were not followed), boot_ns, begin_ns, end_ns, how
     (mark, pattern, served or outermost), names (of the jobs), and tables: columns by name (docs/reference/hunt-tables.md),
-    each bytes of little-endian i64, or (texts, bytes of the place of each row's text).
+    each bytes of little-endian i64, or (texts, bytes of the place of each row's text). With `least`, beside: the tables
+    calls, held and longest as of ctrace_calls, and collections, blocked and system_calls as of ctrace_summary, from the
+    same reading.
 
     Raises BadInput where there is no trace, or no job of that pattern; HostFailed; KeyboardInterrupt.
     """

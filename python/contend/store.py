@@ -22,7 +22,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -208,8 +208,15 @@ def safe_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:60] or "run"
 
 
-def query(run: RunDirectory, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Column names and rows of a query over the run's views (see VIEWS). Raises BadInput for wrong SQL."""
+def query(
+    run: RunDirectory,
+    sql: str,
+    more: Mapping[str, Mapping[str, Any]] | None = None,
+    others: Sequence[str] = (),
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Column names and rows of a query over the run's views (see VIEWS), and over `more` tables of columns; `others`
+    are names that a query may ask for too. Raises BadInput for wrong SQL.
+    """
     import duckdb
 
     if not is_locked(run.ledger_path):  # else the last line is being written just now
@@ -219,11 +226,13 @@ def query(run: RunDirectory, sql: str) -> tuple[list[str], list[tuple[Any, ...]]
     try:
         for name, text in views(run).items():
             connection.execute(f"create view {name} as {text}")
+        for name, table in (more or {}).items():
+            connection.register(name, dict(table))
         result = connection.execute(sql)
         columns = [d[0] for d in result.description or []]
         return columns, result.fetchall()
     except duckdb.Error as error:
-        known = ", ".join(views(run))
+        known = ", ".join(dict.fromkeys([*views(run), *others]))
         raise BadInput(
             f"DuckDB refused the query: {str(error).splitlines()[0]}",
             hint=f"tables: {known}; `describe trials` shows columns",

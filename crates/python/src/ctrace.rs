@@ -9,6 +9,7 @@ use contend_core::ctrace::occupancy::Occupancy;
 use contend_core::ctrace::reader::{Trace, TraceFile};
 use contend_core::ctrace::spans::{Unbalanced, tell};
 use contend_core::ctrace::summary::{LockTotals, SpanTotals, Summary};
+use contend_core::ctrace::summary_interpreter::Interpreter;
 use contend_core::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -153,6 +154,7 @@ pub(crate) struct Summed {
     holders: Vec<[u64; 5]>,
     repeated: Vec<[u64; 7]>,
     collections: Vec<[u64; 5]>,
+    system_calls: Vec<[u64; 4]>,
     blocked: Vec<[u64; 7]>,
     crowded: u64,
     period: (u64, u64),
@@ -206,27 +208,21 @@ fn sum_up(
             [parent, child, r.parents, r.calls, r.most, r.ns, r.remote]
         })
         .collect();
-    let collections = summary.interpreter.collections.iter();
-    let collections = collections
-        .map(|(&generation, c)| [generation, c.count, c.ns, c.max_ns, c.collected])
-        .collect();
-    let blocked = summary.interpreter.blocked.iter();
-    let mut blocked: Vec<_> = blocked
-        .map(|(&(of, name, site), b)| {
-            let [of, name, site] = [of, name, site].map(u64::from);
-            [of, name, site, b.count, b.ns, b.max_ns, b.ready]
-        })
-        .collect();
+    let Pauses {
+        collections,
+        blocked,
+        system_calls,
+    } = pauses(&summary.interpreter);
     // Tables of hashes have no order; the same trace gives the same answer.
     holders.sort_unstable();
     repeated.sort_unstable();
-    blocked.sort_unstable();
     Ok(Summed {
         spans: spans.map(|(name, totals)| (name, *totals)).collect(),
         holders,
         repeated,
         collections,
         blocked,
+        system_calls,
         crowded: summary.crowded,
         period,
         lanes: chosen,
@@ -236,6 +232,59 @@ fn sum_up(
         unbalanced,
         untold,
     })
+}
+
+/// Rows of what stood still.
+pub(crate) struct Pauses {
+    pub collections: Vec<[u64; 5]>,
+    pub blocked: Vec<[u64; 7]>,
+    pub system_calls: Vec<[u64; 4]>,
+}
+
+/// The same trace gives the same rows.
+pub(crate) fn pauses(of: &Interpreter) -> Pauses {
+    let collections = of.collections.iter();
+    let collections =
+        collections.map(|(&generation, c)| [generation, c.count, c.ns, c.max_ns, c.collected]);
+    let mut blocked: Vec<_> = of
+        .blocked
+        .iter()
+        .map(|(&(of, name, site), b)| {
+            let [of, name, site] = [of, name, site].map(u64::from);
+            [of, name, site, b.count, b.ns, b.max_ns, b.ready]
+        })
+        .collect();
+    let calls = of.calls.iter();
+    let mut system_calls: Vec<_> = calls
+        .map(|(&name, c)| [name.into(), c.count, c.ns, c.max_ns])
+        .collect();
+    blocked.sort_unstable();
+    system_calls.sort_unstable();
+    Pauses {
+        collections: collections.collect(),
+        blocked,
+        system_calls,
+    }
+}
+
+/// Rows of [`Pauses`].
+type PauseRows<'a> = (&'a [[u64; 5]], &'a [[u64; 7]], &'a [[u64; 4]]);
+
+/// Tables of them.
+pub(crate) fn show_pauses<'t>(
+    py: Python<'_>,
+    dict: &Bound<'_, PyDict>,
+    (collections, blocked, system_calls): PauseRows<'_>,
+    text: impl Fn(u64) -> &'t str + Copy,
+) -> PyResult<()> {
+    let keys = ["generation", "count", "total_ns", "max_ns", "collected"];
+    dict.set_item("collections", table(py, &keys, &[], collections, text)?)?;
+    let keys = [
+        "loop", "name", "site", "count", "total_ns", "max_ns", "ready",
+    ];
+    dict.set_item("blocked", table(py, &keys, &[0, 1, 2], blocked, text)?)?;
+    let keys = ["name", "count", "total_ns", "max_ns"];
+    dict.set_item("system_calls", table(py, &keys, &[0], system_calls, text)?)
 }
 
 /// See `_native.pyi`.
@@ -316,16 +365,13 @@ pub fn ctrace_summary<'py>(
         "repeated",
         table(py, &keys, &[0, 1], &summed.repeated, text)?,
     )?;
-    let keys = ["generation", "count", "total_ns", "max_ns", "collected"];
-    let collections = table(py, &keys, &[], &summed.collections, text)?;
-    dict.set_item("collections", collections)?;
-    let keys = [
-        "loop", "name", "site", "count", "total_ns", "max_ns", "ready",
-    ];
-    dict.set_item(
-        "blocked",
-        table(py, &keys, &[0, 1, 2], &summed.blocked, text)?,
-    )?;
+    let Summed {
+        collections,
+        blocked,
+        system_calls,
+        ..
+    } = &summed;
+    show_pauses(py, &dict, (collections, blocked, system_calls), text)?;
     dict.set_item("files", files(py, &trace)?)?;
     dict.set_item("tracks", summed.tracks)?;
     if lanes > 0 {

@@ -4,15 +4,19 @@ use std::path::PathBuf;
 use contend_core::ctrace::merge::Untold;
 use contend_core::ctrace::reader::Trace;
 use contend_core::ctrace::spans::Unbalanced;
+use contend_core::ctrace::spans_both::Both;
+use contend_core::hunt::calls::Calls;
 use contend_core::hunt::choice::{How, choose};
-use contend_core::hunt::events::find;
+use contend_core::hunt::events::{find, find_beside};
+use contend_core::hunt::pauses as of_pauses;
 use contend_core::hunt::tables::{Column, Table, tables};
 use contend_core::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::columns::column;
-use crate::ctrace::{interruptible, told};
+use crate::ctrace::{self, Pauses, interruptible, told};
+use crate::hunt_calls::Rows;
 
 /// What is left when the events have been read.
 struct Hunted {
@@ -27,17 +31,25 @@ struct Hunted {
     period: (u64, u64),
     unbalanced: Unbalanced,
     untold: Untold,
+    beside: Option<(Rows, Pauses)>,
 }
 
-/// Reads the trace once, and before that once more where it must be found out what its jobs are.
+/// Reads the trace once, and before that once more where it must be found out what its jobs are. With `least`, what it
+/// says of calls and pauses comes from the same reading.
 fn hunt(
     paths: &[PathBuf],
     pattern: Option<&str>,
+    least: u64,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Hunted> {
     let trace = Trace::open(paths)?;
     let choice = choose(&trace, pattern, &mut *go_on)?;
-    let found = find(&trace, &choice, go_on)?;
+    let (mut calls, mut pauses) = (Calls::new(&trace, least), of_pauses::Pauses::new(&trace));
+    let found = match least {
+        0 => find(&trace, &choice, go_on)?,
+        _ => find_beside(&trace, &choice, &mut Both(&mut calls, &mut pauses), go_on)?,
+    };
+    let beside = (least > 0).then(|| (Rows::of(calls), ctrace::pauses(&pauses.interpreter)));
     if let Some(pattern) = pattern.filter(|_| found.jobs.is_empty()) {
         return Err(Error::invalid(
             format!("no span and no job of this trace is called '{pattern}'"),
@@ -67,19 +79,21 @@ fn hunt(
         period,
         unbalanced,
         untold,
+        beside,
         trace,
     })
 }
 
 /// See `_native.pyi`.
 #[pyfunction]
-#[pyo3(signature = (paths, jobs=None))]
+#[pyo3(signature = (paths, jobs=None, least=0))]
 pub fn ctrace_hunt<'py>(
     py: Python<'py>,
     paths: Vec<PathBuf>,
     jobs: Option<&str>,
+    least: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let hunted = interruptible(py, |go_on| hunt(&paths, jobs, go_on))?;
+    let hunted = interruptible(py, |go_on| hunt(&paths, jobs, least, go_on))?;
     let dict = PyDict::new(py);
     let told = told(py, &hunted.trace, hunted.unbalanced, hunted.untold)?;
     told.set_item("more_jobs", hunted.more_jobs)?;
@@ -92,6 +106,19 @@ pub fn ctrace_hunt<'py>(
     dict.set_item("end_ns", hunted.period.1)?;
     dict.set_item("how", hunted.how.word())?;
     dict.set_item("names", hunted.names)?;
+    if let Some((calls, pauses)) = &hunted.beside {
+        let beside = PyDict::new(py);
+        calls.show(py, &beside, &hunted.trace)?;
+        let rows = (
+            &pauses.collections[..],
+            &pauses.blocked[..],
+            &pauses.system_calls[..],
+        );
+        ctrace::show_pauses(py, &beside, rows, |place| {
+            hunted.trace.names.text(place as u32)
+        })?;
+        dict.set_item("beside", beside)?;
+    }
     let tables = PyDict::new(py);
     for table in &hunted.tables {
         let columns = PyDict::new(py);

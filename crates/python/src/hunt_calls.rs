@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use contend_core::ctrace::reader::Trace;
 use contend_core::ctrace::spans::tell;
-use contend_core::hunt::calls::{Called, Calls, Held, Longest};
+use contend_core::hunt::calls::{Called, Calls, Group, Held, Longest};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -81,6 +81,57 @@ fn held_row(((lock, site, _), name): ((u32, u32, u32), u32), of: &Held) -> [u64;
     [lock, site, name, of.calls, of.ns, of.holds, of.most]
 }
 
+/// What was found, in an order that does not change: tables of hashes have none.
+pub(crate) struct Rows {
+    calls: Vec<((u32, u32), Called)>,
+    held: Vec<((Group, u32), Held)>,
+    longest: Vec<((bool, u32), Longest)>,
+}
+
+impl Rows {
+    /// Of all that was told.
+    pub fn of(mut sink: Calls<'_>) -> Self {
+        let mut calls: Vec<_> = sink.called.drain().collect();
+        let mut held: Vec<_> = sink.held.drain().collect();
+        let mut longest: Vec<_> = sink.longest.drain().collect();
+        calls.sort_unstable_by_key(|one| one.0);
+        held.sort_unstable_by_key(|one| one.0);
+        longest.sort_unstable_by_key(|one| one.0);
+        Self {
+            calls,
+            held,
+            longest,
+        }
+    }
+
+    /// Tables of them.
+    pub fn show(&self, py: Python<'_>, dict: &Bound<'_, PyDict>, trace: &Trace) -> PyResult<()> {
+        let text = |place: u64| trace.names.text(place as u32);
+        let rows: Vec<_> = self.calls.iter().map(|(key, of)| row(*key, of)).collect();
+        let shown = table(py, &CALLS, &[0, 1], &rows, text)?;
+        let lines: Vec<_> = self
+            .calls
+            .iter()
+            .map(|(_, of)| of.cost.line().unwrap_or((f64::NAN, f64::NAN)))
+            .collect();
+        shown.set_item("fixed_ns", lines.iter().map(|l| l.0).collect::<Vec<_>>())?;
+        shown.set_item("each_ns", lines.iter().map(|l| l.1).collect::<Vec<_>>())?;
+        dict.set_item("calls", shown)?;
+        let rows: Vec<_> = self
+            .held
+            .iter()
+            .map(|(key, of)| held_row(*key, of))
+            .collect();
+        dict.set_item("held", table(py, &HELD, &[0, 1, 2], &rows, text)?)?;
+        let rows: Vec<_> = self
+            .longest
+            .iter()
+            .map(|of| longest_row(trace, of))
+            .collect();
+        dict.set_item("longest", table(py, &LONGEST, &[1, 2, 3], &rows, text)?)
+    }
+}
+
 /// See `_native.pyi`.
 #[pyfunction]
 #[pyo3(signature = (paths, least=5))]
@@ -89,33 +140,14 @@ pub fn ctrace_calls<'py>(
     paths: Vec<PathBuf>,
     least: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (trace, mut calls, mut held, mut longest) = interruptible(py, |go_on| {
+    let (trace, rows) = interruptible(py, |go_on| {
         let trace = Trace::open(&paths)?;
         let mut sink = Calls::new(&trace, least);
         tell(&trace, &mut sink, go_on)?;
-        let calls: Vec<_> = sink.called.drain().collect();
-        let held: Vec<_> = sink.held.drain().collect();
-        let longest: Vec<_> = sink.longest.drain().collect();
-        Ok((trace, calls, held, longest))
+        let rows = Rows::of(sink);
+        Ok((trace, rows))
     })?;
-    // Tables of hashes have no order; the same trace gives the same answer.
-    calls.sort_unstable_by_key(|one| one.0);
-    held.sort_unstable_by_key(|one| one.0);
-    longest.sort_unstable_by_key(|one| one.0);
-    let text = |place: u64| trace.names.text(place as u32);
-    let rows: Vec<_> = calls.iter().map(|(key, of)| row(*key, of)).collect();
-    let shown = table(py, &CALLS, &[0, 1], &rows, text)?;
-    let lines: Vec<_> = calls
-        .iter()
-        .map(|(_, of)| of.cost.line().unwrap_or((f64::NAN, f64::NAN)))
-        .collect();
-    shown.set_item("fixed_ns", lines.iter().map(|l| l.0).collect::<Vec<_>>())?;
-    shown.set_item("each_ns", lines.iter().map(|l| l.1).collect::<Vec<_>>())?;
-    let rows: Vec<_> = held.iter().map(|(key, of)| held_row(*key, of)).collect();
     let dict = PyDict::new(py);
-    dict.set_item("calls", shown)?;
-    dict.set_item("held", table(py, &HELD, &[0, 1, 2], &rows, text)?)?;
-    let rows: Vec<_> = longest.iter().map(|of| longest_row(&trace, of)).collect();
-    dict.set_item("longest", table(py, &LONGEST, &[1, 2, 3], &rows, text)?)?;
+    rows.show(py, &dict, &trace)?;
     Ok(dict)
 }

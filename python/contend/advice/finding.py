@@ -35,6 +35,7 @@ class Finding:
     evidence: tuple[Evidence, ...]
     advice: str
     verify: str  # a command line, or "" where nothing can verify it
+    edit: str = ""  # of a hunt: the edits of `contend whatif` that make the change
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -48,4 +49,5 @@ class Finding:
             "evidence": [e.to_json() for e in self.evidence],
             "advice": self.advice,
             "verify": self.verify,
+            **({"edit": self.edit} if self.edit else {}),
         }

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,6 +51,7 @@ def load_report(run: RunDirectory) -> ReportInput:
     from contend.errors import ScenarioError
     from contend.ledger import read_rows
     from contend.report.model import ReportInput
+    from contend.report.traced_cells import traced_cells
     from contend.scenario import parse
     from contend.yamlfile import read_yaml
 
@@ -74,6 +76,7 @@ def load_report(run: RunDirectory) -> ReportInput:
         series_dir=run.series,
         command=str(recorded.get("command", f"contend run {shown(run.path)}/scenario.yaml")),
         run_dir=str(shown(run.path)),
+        traced=partial(traced_cells, run.path),
     )
 
 

@@ -15,11 +15,11 @@ import click
 @click.argument("query")
 @click.option("--json", "as_json", is_flag=True, help="Rows as a JSON array of objects.")
 @click.option("--csv", "as_csv", is_flag=True, help="Rows as CSV.")
-@click.option("--job", metavar="PATTERN", help="Of a trace: its jobs are the spans and marks of that name.")
+@click.option("--job", metavar="PATTERN", help="Of traces: their jobs are the spans and marks of that name.")
 def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) -> int:
     """Run a SQL QUERY over RUN. Tables: trials, metrics, evidence, ledger, and what was recorded (docs/reference/series.md).
-    Over a trace (a directory or file of `contend trace`): jobs, parts, critical, locks, waits, blame, spans, pools
-    (docs/reference/hunt-tables.md).
+    Over a trace (a directory or file of `contend trace`): jobs, parts, along, critical, locks, waits, blame, spans, pools
+    (docs/reference/hunt-tables.md). A run whose trials were traced has these too, each row with its trial and cell.
 
     \b
     Examples:
@@ -27,6 +27,7 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
       contend sql RUN "describe trials"
       contend sql RUN "select name, sum(user_ns + system_ns) from process_use group by name"
       contend sql TRACE "select kind, part, resource, ns from critical where job = -1 order by ns desc"
+      contend sql RUN "select cell, kind, sum(ns) from parts group by all order by 3 desc"
       contend sql TRACE "select median(end_ns - begin_ns) from jobs" --job 'rpc serve *'
     """
     columns, rows = _ask(run, query, job)
@@ -56,19 +57,23 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
 
 
 def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tuple[Any, ...]]]:
+    from contend.contention.events import TABLES, read
     from contend.errors import BadInput
     from contend.report.trace_export import is_trace
 
     if is_trace(source):
-        from contend.contention.events import read
-
         return read(source, jobs=job).query(query)
-    if job is not None:
-        raise BadInput(f"'{source}' is no trace, which --job is about", hint="leave --job out")
-    from contend.store import RunDirectory
+    from contend.contention.run_events import tables, traced
+    from contend.store import RunDirectory, views
     from contend.store import query as ask
 
-    return ask(RunDirectory.open(source, samples=True), query)
+    run = RunDirectory.open(source, samples=True)
+    found = traced(run)
+    if job is not None and not found:
+        raise BadInput(f"'{source}' has no traces, which --job is about", hint="leave --job out")
+    known = views(run)
+    more = {name: table for name, table in tables(run, query, job).items() if name not in known}
+    return ask(run, query, more, TABLES if found else ())
 
 
 def _plain(value: Any) -> Any:

@@ -100,6 +100,8 @@ class Events:
     end_ns: int
     began_ns: int
     told: Mapping[str, Any] = field(repr=False)
+    beside: Mapping[str, Any] | None = field(default=None, repr=False)
+    """Tables of native columns, as of `_native.ctrace_calls` and `ctrace_summary`."""
 
     def __getattr__(self, name: str) -> Table:
         if name in TABLES:
@@ -133,8 +135,9 @@ class Events:
             connection.close()
 
 
-def read(paths: str | Path | Sequence[str | Path], jobs: str | None = None) -> Events:
-    """Read traces: files, and directories of them.
+def read(paths: str | Path | Sequence[str | Path], jobs: str | None = None, *, calls: int = 0) -> Events:
+    """Read traces: files, and directories of them. With `calls`, a number of calls that are a row, `Events.beside` has
+    what the same reading says of calls that leave the process, and of what stood still.
 
     `jobs` is a pattern for the names of spans and marks that are jobs: `*` stands for any text, `?` for a character; the
     outermost on a track counts. Without it they are what is marked as a job (`contend.trace.job`, a request that is
@@ -144,7 +147,7 @@ def read(paths: str | Path | Sequence[str | Path], jobs: str | None = None) -> E
     from contend import _native
 
     of = [paths] if isinstance(paths, str | Path) else paths
-    found = _native.ctrace_hunt([str(path) for path in of], jobs)
+    found = _native.ctrace_hunt([str(path) for path in of], jobs, calls)
     tables = {
         name: Table({column: _column(values) for column, values in columns.items()})
         for name, columns in found["tables"].items()
@@ -157,6 +160,7 @@ def read(paths: str | Path | Sequence[str | Path], jobs: str | None = None) -> E
         end_ns=found["end_ns"],
         began_ns=found["boot_ns"],
         told=found["told"],
+        beside=found.get("beside"),
     )
 
 

@@ -14,7 +14,7 @@ from contend.advice.finding import Finding
 from contend.contention.alibi.beside import NONE, beside
 from contend.contention.alibi.verdict import Alibi
 from contend.contention.growth import by_size
-from contend.contention.hunting import calls, interpreter, locks, pools
+from contend.contention.hunting import calls, interpreter, kernel, locks, pools
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Tables, read
 from contend.contention.hunting.rules import Candidate, Rule
@@ -30,7 +30,7 @@ LEAST_SHARE = 0.03
 """Of the jobs' time: less is not worth a finding. What two busy threads wait for each other by chance is below."""
 LEVEL = 0.95
 
-RULES: tuple[Rule, ...] = (locks.locks, pools.pools, calls.calls, interpreter.interpreter)
+RULES: tuple[Rule, ...] = (locks.locks, pools.pools, calls.calls, interpreter.interpreter, kernel.kernel)
 # Of equal rank first what is named by its cause.
 _ORDER = (
     "lock-across-call",
@@ -169,6 +169,7 @@ def _finding(
         evidence=candidate.evidence,
         advice=candidate.advice,
         verify=edits,
+        edit=candidate.edits,
     )
 
 
@@ -194,7 +195,7 @@ def _looked(charges: Charges) -> Iterator[str]:
     made = sum(call.calls for call in tables.calls)
     known = "" if not made or digests else ", no arguments to compare (--no-digests)"
     yield f"{_many(made, 'call')} that leave the process{known}"
-    yield "the interpreter's lock, garbage collections, event loops"
+    yield "the interpreter's lock, garbage collections, event loops, system calls"
 
 
 def _many(count: int, what: str) -> str:

@@ -57,6 +57,8 @@ _WORDS = {
     "cpu": "waiting for a CPU",
     "pool": "waiting for a worker of",
     "suspended": "suspended",
+    "sleep": "sleeping by",
+    "blocked": "blocked",
     "io": "waiting for I/O",
 }
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Heat map: lower ends of the steps, as ratios of the baseline.
 HEAT = ((2.0, "h5"), (1.5, "h4"), (1.2, "h3"), (1.05, "h2"), (1.0, "h1"))
-ROLES = ("answer", "points", "strip", "timeline", "storm-growth", "storm-phases", "storm-cpu")
+ROLES = ("answer", "points", "strip", "timeline", "storm-growth", "storm-phases", "storm-cpu", "traced")
 HEAT_LEGEND = (
     ("f2", "below 0.9"), ("f1", "0.9 – 1"), ("h0", "no detectable effect"), ("h1", "1 – 1.05"), ("h2", "1.05 – 1.2"),
     ("h3", "1.2 – 1.5"), ("h4", "1.5 – 2"), ("h5", "2 and more"),

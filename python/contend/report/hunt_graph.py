@@ -22,10 +22,10 @@ _COLOURS = {"jobs": "c1", "lock": "c2", "pool": "c4", "remote": "c5", "span": "c
 _WORDS = {
     "lock": "lock", "pool": "worker of", "remote": "", "span": "in", "waiting": "waits for", "track": "thread",
     "nobody": "handed over", "gil": "the GIL", "cpu": "a CPU", "reply": "answer of", "queue": "queue",
-    "condition": "condition", "suspended": "suspended",
+    "condition": "condition", "suspended": "suspended", "io": "I/O:", "blocked": "blocked in",
 }  # fmt: skip
 # Of a job's time that is no wait for somebody else.
-_NO_WAIT = ("running", "suspended")
+_NO_WAIT = ("running", "suspended", "sleep")
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from contend.contention.hunt import Batch, Hunt
 from contend.contention.hunting.rows import BATCH, Tables
@@ -17,7 +18,7 @@ _REST = "all else"
 _WORDS = {
     "lock": "waits for lock", "pool": "waits for a worker of", "reply": "waits for the answer of",
     "queue": "waits at queue", "condition": "waits for", "gil": "waits for the GIL", "cpu": "waits for a CPU",
-    "suspended": "suspended",
+    "suspended": "suspended", "io": "I/O:", "sleep": "sleeps",
 }  # fmt: skip
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
@@ -40,9 +41,11 @@ def part_name(kind: str, part: str, resource: str) -> str:
     """
     if kind == "running":
         return f"in {part or resource}" if part or resource else "in no span"
+    if kind == "blocked":
+        return f"blocked in {part}" if part else "blocked in no span"
     return (
         f"{_WORDS.get(kind, kind)} {resource}".strip()
-        if kind not in ("gil", "cpu", "suspended")
+        if kind not in ("gil", "cpu", "suspended", "sleep")
         else _WORDS[kind]
     )
 
@@ -209,6 +212,21 @@ def _critical(tables: Tables, names: Mapping[str, str]) -> Plot | None:
         "hunt-critical", "critical", "Critical path of the batch", caption, spec, own,
         ("what", "time", "of the path"), table,
     )  # fmt: skip
+
+
+def mean_jobs(batches: Sequence[Batch]) -> Plot | None:
+    """The mean job of each cell of a run."""
+    plot = _before_after(batches, _coloured(batches))
+    return plot and replace(
+        plot,
+        id="traced-cells",
+        role="traced",
+        title="Where the time went, per cell",
+        caption=(
+            "What the time of a mean job went to, by the traces of each cell: a wait that is shorter in one may be"
+            " longer elsewhere."
+        ),
+    )
 
 
 def _before_after(batches: Sequence[Batch], names: Mapping[str, str]) -> Plot | None:

@@ -44,9 +44,13 @@ def hunt_schema() -> Schema:
                     "Where the jobs' time went, in sum; the largest first.",
                     kind={
                         **TEXT,
-                        "description": "running, lock, pool, reply, queue, condition, gil, cpu, suspended",
+                        "description": "running, lock, pool, reply, queue, condition, gil, cpu, suspended, io, sleep,"
+                        " blocked",
                     },
-                    resource={**TEXT, "description": "name of lock, pool or call, or empty"},
+                    resource={
+                        **TEXT,
+                        "description": "name of lock, pool or call; of what is no wait for one the span; or empty",
+                    },
                     ns=_TIME,
                 )
             ),
@@ -55,7 +59,7 @@ def hunt_schema() -> Schema:
                     "Who waited for which lock, and what its holders did meanwhile; the largest first.",
                     lock=TEXT,
                     victim={**TEXT, "description": "the span that waited, or empty"},
-                    doing={"enum": ["span", "remote", "waiting", "track", "nobody"]},
+                    doing={"enum": ["span", "remote", "waiting", "track", "io", "nobody"]},
                     culprit={**TEXT, "description": "its name"},
                     ns=_TIME,
                 )

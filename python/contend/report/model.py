@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis
+
+if TYPE_CHECKING:
+    from contend.contention.hunt import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class ReportInput:
     series_dir: Path | None
     command: str
     run_dir: str
+    traced: Callable[[], Sequence[Batch]] = tuple
+    """Where the time of jobs went, of each cell whose trials were traced; read when it is asked for."""
 
     @property
     def counted(self) -> list[Mapping[str, Any]]:

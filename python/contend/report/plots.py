@@ -53,7 +53,9 @@ def all_plots(report: ReportInput) -> list[Plot]:
         for table, matrix in enumerate(matrices(report.analysis))
         for number, row in enumerate(matrix.rows)
     ]
-    return [p for p in plots if p is not None] + timeline_plots(report)
+    from contend.report.traced_cells import traced_plots
+
+    return [p for p in plots if p is not None] + traced_plots(report.traced()) + timeline_plots(report)
 
 
 # ---- the answer: every comparison with its interval, the largest first

@@ -104,6 +104,7 @@ DEFINITIONS: dict[str, Schema] = {
     "evidence": closed("One observed quantity.", what=TEXT, value=NUMBER, unit=TEXT, where=TEXT),
     "finding": closed(
         "What slowed whom.",
+        ("edit",),
         id=TEXT,
         kind=TEXT,
         subject=TEXT,
@@ -114,6 +115,7 @@ DEFINITIONS: dict[str, Schema] = {
         evidence=many(ref("evidence")),
         advice=TEXT,
         verify={**TEXT, "description": "a command line, or empty"},
+        edit={**TEXT, "description": "of a hunt: the change, as `contend whatif` takes it"},
     ),
     "phase_alibi": closed(
         "What the hardware did in a phase of the run, or in all of it, by the series recorded.",

@@ -14,6 +14,7 @@ from contend.report.trace_summary import (
     Process,
     Repeated,
     Span,
+    SystemCall,
 )
 
 _TIME: Schema = {**COUNT, "description": "ns"}
@@ -24,6 +25,8 @@ _RANKED_BY: dict[type[object], str] = {
     Process: "A file of the trace; a process that recorded again or executed another program has several.",
     Collections: "Pauses for garbage collection, by generation.",
     Blocked: "What kept an event loop or hub from all others for longer than the limit; ranked by its time.",
+    SystemCall: "System calls of 50 µs and more in which threads waited, by name; ranked by time. They are in the spans'"
+    " own times.",
     Repeated: "Calls of one name, `least` or more inside one span: those that leave the process first, then by time.",
 }
 _ABOUT = {
@@ -86,6 +89,7 @@ def trace_schema() -> Schema:
                 collections=many(_row(Collections)),
                 blocked=many(_row(Blocked)),
             ),
+            system_calls=many(_row(SystemCall)),
             repeated=closed(
                 "Calls that are made again and again inside one span.",
                 least={**COUNT, "description": "so many are a repetition"},
@@ -96,7 +100,7 @@ def trace_schema() -> Schema:
 
 
 def _row(
-    of: type[Span | Lock | Holder | Repeated | Process | Collections | Blocked], **own: Schema
+    of: type[Span | Lock | Holder | Repeated | Process | Collections | Blocked | SystemCall], **own: Schema
 ) -> Schema:
     """Of a dataclass of names and counts; `own` for its other fields."""
     found: dict[str, Schema] = {}

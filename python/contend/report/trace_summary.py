@@ -158,6 +158,16 @@ class Blocked:
 
 
 @dataclass(frozen=True)
+class SystemCall:
+    """Those of one name in which a thread of Python waited."""
+
+    name: str
+    count: int
+    total_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True)
 class TraceSummary:
     """Ranked: spans by self time, locks by time waited with conditions and queues after them, repeated calls remote ones
     first, then by time.
@@ -175,6 +185,7 @@ class TraceSummary:
     repeated: tuple[Repeated, ...]
     collections: tuple[Collections, ...]
     blocked: tuple[Blocked, ...]
+    system_calls: tuple[SystemCall, ...]
     least: int
     crowded: int
     processes: tuple[Process, ...]
@@ -224,6 +235,7 @@ class TraceSummary:
                 "collections": [asdict(row) for row in self.collections],
                 "blocked": [asdict(row) for row in self.blocked],
             },
+            "system_calls": [asdict(row) for row in self.system_calls],
             "repeated": {"least": self.least, "rows": [asdict(row) for row in self.repeated]},
         }
 
@@ -241,16 +253,17 @@ def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int
         )
     found = _native.ctrace_summary([str(source)], least, lanes, parts)
     holders: dict[int, list[Holder]] = {}
-    for row in _rows(found["holders"]):
+    for row in rows_of(found["holders"]):
         name = row["span"] or row["track"] or "unknown"
         holders.setdefault(row["lock"], []).append(Holder(name, row["waits"], row["wait_ns"]))
     locks = []
-    for at, row in enumerate(_rows(found["locks"])):
+    for at, row in enumerate(rows_of(found["locks"])):
         held_by = sorted(holders.get(at, []), key=lambda h: (-h.wait_ns, h.name))
         locks.append(Lock(**{**row, "kind": KINDS.get(row["kind"], "unknown")}, holders=tuple(held_by)))
-    spans = [Span(**row) for row in _rows(found["spans"])]
-    blocked = [Blocked(**row) for row in _rows(found["blocked"])]
-    repeated = [Repeated(**row) for row in _rows(found["repeated"])]
+    spans = [Span(**row) for row in rows_of(found["spans"])]
+    blocked = [Blocked(**row) for row in rows_of(found["blocked"])]
+    system_calls = [SystemCall(**row) for row in rows_of(found["system_calls"])]
+    repeated = [Repeated(**row) for row in rows_of(found["repeated"])]
     return TraceSummary(
         source=str(source),
         began_ns=found["boot_ns"] and found["boot_ns"] + found["begin_ns"],
@@ -258,8 +271,9 @@ def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int
         told=found["told"],
         spans=tuple(sorted(spans, key=lambda s: (-s.self_ns, s.name))),
         locks=tuple(sorted(locks, key=lambda k: (not k.is_held, -k.wait_ns, -k.hold_ns, k.name, k.site))),
-        collections=tuple(Collections(**row) for row in _rows(found["collections"])),
+        collections=tuple(Collections(**row) for row in rows_of(found["collections"])),
         blocked=tuple(sorted(blocked, key=lambda b: (-b.total_ns, b.name, b.site))),
+        system_calls=tuple(sorted(system_calls, key=lambda c: (-c.total_ns, c.name))),
         repeated=tuple(sorted(repeated, key=lambda r: (r.remote == 0, -r.ns, r.parent, r.child))),
         least=least,
         crowded=found["crowded"],
@@ -272,7 +286,7 @@ def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int
 
 def _processes(files: Mapping[str, Any]) -> Iterator[Process]:
     wanted = [field.name for field in fields(Process)]
-    for row in _rows(files):
+    for row in rows_of(files):
         yield Process(**{key: row[key] for key in wanted})
 
 
@@ -285,7 +299,7 @@ def _lanes(picture: Mapping[str, Any], parts: int) -> Iterator[Lane]:
         yield Lane(name, thread, file, kind, *own)
 
 
-def _rows(columns: Mapping[str, list[str] | bytes]) -> list[dict[str, Any]]:
+def rows_of(columns: Mapping[str, list[str] | bytes]) -> list[dict[str, Any]]:
     """Of native columns."""
     lists = columns_of(columns)
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]

@@ -102,7 +102,7 @@ def _locks(summary: TraceSummary) -> Table:
 
 
 def interpreter_lines(summary: TraceSummary) -> list[str]:
-    """A line each for the GIL, collections of garbage, and blocked loops."""
+    """A line each for the GIL, collections of garbage, blocked loops, and system calls that waited."""
     said = []
     if summary.gil:
         gil = summary.gil
@@ -132,6 +132,12 @@ def interpreter_lines(summary: TraceSummary) -> list[str]:
             f"blocked loops: {count:,} time{'s' if count != 1 else ''}, {_time(total)}, longest"
             f" {_time(worst.max_ns)} by {worst.name}"
         )
+    if summary.system_calls:
+        named = [
+            f"{call.name} {_time(call.total_ns)} in {call.count:,}" for call in summary.system_calls[:HOLDERS]
+        ]
+        left = len(summary.system_calls) - len(named)
+        said.append(f"system calls: {', '.join(named)}" + (f", {left} more" if left > 0 else ""))
     return said
 
 

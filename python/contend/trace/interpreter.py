@@ -1,4 +1,4 @@
-"""What the interpreter and the kernel keep a thread from: the GIL, collections of garbage, what blocks an event loop, I/O."""
+"""What keeps threads waiting beside locks: the GIL, collections of garbage, what blocks an event loop, system calls."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ mod room;
 pub mod session;
 pub mod span_kinds;
 pub mod spans;
+pub mod spans_both;
 mod spans_locks;
 pub mod summary;
 mod summary_frames;

@@ -74,7 +74,7 @@ impl<'t> Summary<'t> {
             holders: HashMap::new(),
             repeated: HashMap::new(),
             crowded: 0,
-            interpreter: Interpreter::default(),
+            interpreter: Interpreter::new(trace),
             period: None,
             least: least.max(2),
             messages: Messages::default(),

@@ -1,8 +1,10 @@
-//! Of the summary, what is the interpreter's: collections of garbage, and what kept event loops from all others.
+//! Of the summary, what is the interpreter's: collections of garbage, what kept event loops from all others, and system
+//! calls that waited.
 use std::collections::{BTreeMap, HashMap};
 
 use super::format::{Event, event, track};
 use super::reader::Trace;
+use super::span_kinds::SpanKinds;
 use super::spans::{At, Title};
 
 /// Of one generation.
@@ -31,6 +33,17 @@ pub struct Blocked {
     pub ready: u64,
 }
 
+/// Of system calls of one name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SystemCalls {
+    /// How many.
+    pub count: u64,
+    /// Their time.
+    pub ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
 struct Open {
     what: (u32, u32, u32),
     began: u64,
@@ -38,18 +51,33 @@ struct Open {
 }
 
 /// Adds up what it is told.
-#[derive(Default)]
 pub struct Interpreter {
     /// By generation.
     pub collections: BTreeMap<u64, Collections>,
     /// By the name of the lane, that of the callback, and its site.
     pub blocked: HashMap<(u32, u32, u32), Blocked>,
+    /// By name.
+    pub calls: HashMap<u32, SystemCalls>,
     open: HashMap<u32, Open>,
+    kinds: SpanKinds,
+    calling: HashMap<u32, (u32, u64)>,
 }
 
 impl Interpreter {
-    /// Whether the event is of a lane, which is no thread's time: then it is done with.
-    pub(super) fn begins(
+    /// Nothing yet.
+    pub fn new(trace: &Trace) -> Self {
+        Self {
+            collections: BTreeMap::new(),
+            blocked: HashMap::new(),
+            calls: HashMap::new(),
+            open: HashMap::new(),
+            kinds: SpanKinds::new(trace),
+            calling: HashMap::new(),
+        }
+    }
+
+    /// Whether the event is of a lane, which is no thread's time, or of a system call: then it is done with.
+    pub(crate) fn begins(
         &mut self,
         trace: &Trace,
         at: At,
@@ -59,7 +87,7 @@ impl Interpreter {
     ) -> bool {
         let here = &trace.tracks[track as usize];
         if here.kind != track::LOOP {
-            return false;
+            return self.calls(trace, at, track, what, details);
         }
         if let Title::Span(name) = what {
             let site = text(trace, at, details, "site").unwrap_or(0);
@@ -70,9 +98,9 @@ impl Interpreter {
     }
 
     /// As `begins`.
-    pub(super) fn ends(&mut self, trace: &Trace, at: At, track: u32) -> bool {
+    pub(crate) fn ends(&mut self, trace: &Trace, at: At, track: u32) -> bool {
         if trace.tracks[track as usize].kind != track::LOOP {
-            return false;
+            return self.called(at, track);
         }
         if let Some(open) = self.open.remove(&track) {
             let ns = at.ns.saturating_sub(open.began);
@@ -85,7 +113,29 @@ impl Interpreter {
         true
     }
 
-    pub(super) fn collected(&mut self, trace: &Trace, at: At, generation: u64, ns: u64, details: &[Event]) {
+    fn calls(&mut self, trace: &Trace, at: At, track: u32, what: Title, details: &[Event]) -> bool {
+        let Title::Span(name) = what else { return false };
+        let is = self.kinds.of(trace, at.file, details).is_system_call();
+        if is {
+            self.calling.insert(track, (name, at.ns));
+        }
+        is
+    }
+
+    fn called(&mut self, at: At, track: u32) -> bool {
+        if self.calling.is_empty() {
+            return false;
+        }
+        let Some((name, began)) = self.calling.remove(&track) else { return false };
+        let ns = at.ns.saturating_sub(began);
+        let all = self.calls.entry(name).or_default();
+        all.count += 1;
+        all.ns = all.ns.saturating_add(ns);
+        all.max_ns = all.max_ns.max(ns);
+        true
+    }
+
+    pub(crate) fn collected(&mut self, trace: &Trace, at: At, generation: u64, ns: u64, details: &[Event]) {
         let all = self.collections.entry(generation).or_default();
         all.count += 1;
         all.ns += ns;
@@ -95,7 +145,7 @@ impl Interpreter {
 }
 
 /// The generation, if those are the details of a collection.
-pub(super) fn generation(trace: &Trace, at: At, details: &[Event]) -> Option<u64> {
+pub(crate) fn generation(trace: &Trace, at: At, details: &[Event]) -> Option<u64> {
     let kind = text(trace, at, details, "kind")?;
     if trace.names.text(kind) != "gc" {
         return None;

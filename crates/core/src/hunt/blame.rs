@@ -243,6 +243,10 @@ impl<'t> Blame<'t> {
             Kind::Track => State::new(Kind::Track, self.trace.tracks[track as usize].name),
             Kind::Wait => State::new(Kind::Wait, self.group_of[state.id() as usize]),
             Kind::Off => State::new(Kind::Span, state.id()),
+            // What it is at says more than by which system call.
+            Kind::Io | Kind::Sleep => {
+                stacks.told(track).map_or(state, |around| State::new(Kind::Span, around))
+            }
             _ => state,
         }
     }

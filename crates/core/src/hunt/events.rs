@@ -16,6 +16,7 @@ use crate::ctrace::format::Event;
 use crate::ctrace::merge::Untold;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::{self, At, Ending, Sink, Title, Unbalanced, tell};
+use crate::ctrace::spans_both::{Both, Nobody};
 
 /// What was found.
 pub struct Found<'t> {
@@ -54,6 +55,19 @@ pub fn find<'t>(
     choice: &'t Choice,
     go_on: impl FnMut() -> Result<()>,
 ) -> Result<Found<'t>> {
+    find_beside(trace, choice, &mut Nobody, go_on)
+}
+
+/// Reads all events, and tells another one of them too.
+///
+/// # Errors
+/// Of [`tell`].
+pub fn find_beside<'t>(
+    trace: &'t Trace,
+    choice: &'t Choice,
+    other: &mut impl Sink,
+    go_on: impl FnMut() -> Result<()>,
+) -> Result<Found<'t>> {
     let mut sink = Hearing {
         stacks: Stacks::new(trace),
         blame: Blame::new(trace),
@@ -65,7 +79,7 @@ pub fn find<'t>(
         alive: vec![(u64::MAX, 0); trace.tracks.len()],
         takers: HashSet::new(),
     };
-    let (unbalanced, untold) = tell(trace, &mut sink, go_on)?;
+    let (unbalanced, untold) = tell(trace, &mut Both(&mut sink, other), go_on)?;
     let Hearing { blame, totals, jobs, mut links, intervals, holds, alive, takers, .. } = sink;
     let (jobs, more_jobs) = jobs.finish(&mut links, |track| alive[track as usize].1);
     let (links, unfollowed) = (links.all, links.unfollowed);

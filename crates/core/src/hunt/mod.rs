@@ -13,6 +13,7 @@ pub mod events;
 pub mod intervals;
 pub mod jobs;
 pub mod links;
+pub mod pauses;
 pub mod pieces;
 pub mod pools;
 pub mod stacks;

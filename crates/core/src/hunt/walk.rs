@@ -113,18 +113,23 @@ pub struct Walk<'a, 'g> {
     pub left: u64,
 }
 
+/// A wait: of which track, why, and in which span.
+type Waiter = (u32, Why, u32);
+
 /// How a walk came where it is.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     depth: u32,
     last: Resource,
     first: Resource,
+    /// Whose wait led here.
+    waiter: Option<Waiter>,
 }
 
 impl Way {
-    fn through(self, resource: Resource) -> Self {
+    fn through(self, resource: Resource, waiter: Waiter) -> Self {
         let first = if self.depth == 0 { resource } else { self.first };
-        Self { depth: self.depth + 1, last: resource, first }
+        Self { depth: self.depth + 1, last: resource, first, waiter: Some(waiter) }
     }
 }
 
@@ -136,7 +141,12 @@ impl<'a, 'g> Walk<'a, 'g> {
 
     /// Adds what the track did in the period.
     pub fn add(&mut self, track: u32, from: u64, to: u64) {
-        self.look(track, from, to, Way { depth: 0, last: Resource::None, first: Resource::None });
+        self.look(
+            track,
+            from,
+            to,
+            Way { depth: 0, last: Resource::None, first: Resource::None, waiter: None },
+        );
     }
 
     /// Adds the time from when something was sent to when it arrived.
@@ -163,14 +173,34 @@ impl<'a, 'g> Walk<'a, 'g> {
 
     /// A piece of what the track did itself.
     fn own(&mut self, track: u32, why: Why, part: u32, resource: Resource, way: Way, period: (u64, u64)) {
-        let own = resource != Resource::None;
-        let (last, first) = if own { (resource, way.through(resource).first) } else { (way.last, way.first) };
+        let (last, first) = match resource {
+            Resource::None => (way.last, way.first),
+            _ if way.depth == 0 => (resource, resource),
+            _ => (resource, way.first),
+        };
         let (resource, through) = match self.follow {
             Follow::Nothing => (resource, Resource::None),
             Follow::Messages | Follow::Everything => (last, first),
         };
         let file = self.ground.trace.tracks[track as usize].file;
         self.put(Piece { why, part, resource, through, file }, period.0, period.1);
+    }
+
+    /// A wait that nobody on record ends. A thread that waits so outside of all spans is idle: a service thread, which
+    /// does nothing for who waited for it. That wait goes on then.
+    fn idle(
+        &mut self,
+        track: u32,
+        why: Why,
+        (part, in_span): (u32, bool),
+        resource: Resource,
+        way: Way,
+        period: (u64, u64),
+    ) {
+        match way.waiter.filter(|_| !in_span) {
+            Some((waiter, why, part)) => self.own(waiter, why, part, way.last, way, period),
+            None => self.own(track, why, part, resource, way, period),
+        }
     }
 
     fn look(&mut self, track: u32, from: u64, to: u64, way: Way) {
@@ -184,7 +214,8 @@ impl<'a, 'g> Walk<'a, 'g> {
                 Kind::Blocked => self.own(track, Why::Blocked, id, Resource::None, way, period),
                 Kind::Io | Kind::Sleep => {
                     let why = if interval.state.kind() == Kind::Io { Why::Io } else { Why::Sleep };
-                    self.own(track, why, interval.around(), Resource::Name(id), way, period);
+                    let around = interval.around();
+                    self.idle(track, why, (around, around != 0), Resource::Name(id), way, period);
                 }
                 Kind::Off => self.suspended(track, &interval, period, way),
                 Kind::Remote => self.message(track, &interval, period, way, Why::Reply, Resource::Name(id)),
@@ -221,7 +252,9 @@ impl<'a, 'g> Walk<'a, 'g> {
             };
             let served = link.to_ns.clamp(sent, to);
             match self.follows(way) {
-                true => self.look(link.to, served, done, way.through(resource)),
+                true => {
+                    self.look(link.to, served, done, way.through(resource, (track, Why::Suspended, part)))
+                }
                 false => self.own(track, Why::Suspended, part, Resource::None, way, (served, done)),
             }
         }
@@ -251,7 +284,7 @@ impl<'a, 'g> Walk<'a, 'g> {
         if self.follow != Follow::Everything || !self.follows(way) {
             return self.own(track, why, part, resource, way, period);
         }
-        let inside = way.through(resource);
+        let inside = way.through(resource, (track, why, part));
         if let Some(told) = told.filter(|_| why == Why::Gil || !ground.holds.known(lock)) {
             return self.look(told, from, to, inside);
         }
@@ -284,7 +317,7 @@ impl<'a, 'g> Walk<'a, 'g> {
         };
         let queue = (is_wait && why == Why::Queue).then(|| interval.state.id());
         let answer = queue.and_then(|queue| ground.answered(track, queue, from, to));
-        let inside = way.through(resource);
+        let inside = way.through(resource, (track, why, part));
         let follows = self.follows(way);
         let Some(at) = ground.asked(track, from, to, told) else {
             // Nothing was asked: who is told, or who put the item, did something meanwhile.
@@ -297,7 +330,8 @@ impl<'a, 'g> Walk<'a, 'g> {
             if until > from {
                 self.look(other, from, until, inside);
             }
-            return self.own(track, why, part, resource, way, (until, to));
+            let in_span = !is_wait || part != 0;
+            return self.idle(track, why, (part, in_span), resource, way, (until, to));
         };
         let link = &ground.links[at as usize];
         let sent = link.from_ns.clamp(from, to);

@@ -104,7 +104,9 @@ fn outermost(trace: &Trace, record: &Record<'_>) -> Choice {
             match raw.what {
                 What::Begin { name, .. } => open.push((name, raw.ns)),
                 What::End => {
-                    if let (Some((name, began)), true) = (open.pop(), open.is_empty()) {
+                    if let (Some((name, began)), true) = (open.pop(), open.is_empty())
+                        && !record.system_calls.contains(&name)
+                    {
                         total[name as usize] += raw.ns - began;
                     }
                 }

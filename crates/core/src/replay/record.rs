@@ -1,8 +1,9 @@
 //! What happened on each track, in its order: what the extraction reads back and forth.
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ctrace::format::{Event, event, lock as kind, track};
 use crate::ctrace::reader::Trace;
+use crate::ctrace::span_kinds::SpanKinds;
 use crate::ctrace::spans::{At, Ending, Job, Sink, Title, Value};
 use crate::{Error, Result};
 
@@ -108,6 +109,9 @@ pub struct Record<'t> {
     gil_since: HashMap<u32, u64>,
     waited: Vec<bool>,
     items: Option<u32>,
+    kinds: SpanKinds,
+    /// Names of system calls: no work of their own.
+    pub system_calls: HashSet<u32>,
     count: usize,
 }
 
@@ -130,6 +134,8 @@ impl<'t> Record<'t> {
             gil_since: HashMap::new(),
             waited: vec![false; trace.tracks.len()],
             items: trace.names.find("items"),
+            kinds: SpanKinds::new(trace),
+            system_calls: HashSet::new(),
             count: 0,
         }
     }
@@ -179,6 +185,9 @@ impl Sink for Record<'_> {
         match what {
             Title::Span(name) => {
                 self.used(at.ns, track, details);
+                if self.kinds.of(self.trace, at.file, details).is_system_call() {
+                    self.system_calls.insert(name);
+                }
                 let items = self.said(at, details);
                 self.add(at.ns, track, What::Begin { name, items })?;
             }

@@ -5,7 +5,7 @@
 //! (`sleep` for clock_nanosleep), told when it has ended. As no Python runs meanwhile, its BEGIN and END are beside each
 //! other in the ring. Nothing here may call Python: the interpreter's lock is mostly not held.
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use contend_core::ctrace::clock::{self, ticks, ticks_after};
@@ -23,8 +23,8 @@ const LEAST_NS: u64 = 50_000;
 /// Objects beside the interpreter's own whose calls are followed, by the begin of their file's name.
 const OBJECTS: [&str; 5] = ["_socket.", "select.", "_ssl.", "fcntl.", "libcrypto.so"];
 
-/// The session that is asked for; 0 none.
-static ASKED: AtomicU32 = AtomicU32::new(0);
+/// A child of fork, whose session is another one, goes on with them.
+static ASKED: AtomicBool = AtomicBool::new(false);
 static LEAST: AtomicU64 = AtomicU64::new(0);
 
 /// What is remembered over a call: the session, and the event with what the thread had used up to then.
@@ -33,7 +33,7 @@ type Began = Option<(u32, [Event; 3], usize)>;
 #[inline]
 fn begins() -> Began {
     let session = current();
-    if session == 0 || session != ASKED.load(Ordering::Relaxed) {
+    if session == 0 || !ASKED.load(Ordering::Relaxed) {
         return None;
     }
     let began = Event::new(ticks(), event::BEGIN, 0, 0);
@@ -214,12 +214,12 @@ pub fn begin() {
         }
     }
     LEAST.store(clock::ticks_in(LEAST_NS), Ordering::Relaxed);
-    ASKED.store(current(), Ordering::Release);
+    ASKED.store(true, Ordering::Release);
 }
 
 /// No more. A thread may be inside of a hook: it goes on in what was called from there.
 pub fn end() {
-    ASKED.store(0, Ordering::Release);
+    ASKED.store(false, Ordering::Release);
     for (slot, hook, before) in patched().drain(..) {
         // Whoever has set it since then keeps it: our hooks hand everything on.
         slot.set(hook, before);

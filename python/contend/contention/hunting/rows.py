@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from contend.contention import events
 
+LEAST_RUN = 5  # calls of one name one after another
 BATCH = -1  # the job that stands for all of them in `critical`
 
 
@@ -70,7 +71,7 @@ class Lock(NamedTuple):
 
 
 class Blame(NamedTuple):
-    """What was waited for: `doing` is span, remote, waiting, track or nobody, `culprit` its name."""
+    """What was waited for: `doing` is span, remote, waiting, track, io or nobody, `culprit` its name."""
 
     lock: int
     victim: str
@@ -229,21 +230,20 @@ def read(source: Path, jobs: str | None) -> Tables:
 
     Raises BadInput where there is no trace, HostFailed where a file cannot be read.
     """
-    from contend import _native
     from contend.contention import events
-    from contend.report.trace_summary import summarise
+    from contend.report.trace_export import notes
+    from contend.report.trace_summary import Blocked, Collections, rows_of
 
-    found = events.read(source, jobs=jobs)
+    found = events.read(source, jobs=jobs, calls=LEAST_RUN)
+    beside = found.beside or {}
     processes = _processes([found.spans.to_pydict(), found.pools.to_pydict()])
-    calls = _native.ctrace_calls([str(source)])
-    summary = summarise(source)
     of_gc = [
         Interpreter("gc", f"generation {row.generation}", "", row.count, row.total_ns, row.max_ns)
-        for row in summary.collections
+        for row in (Collections(**row) for row in rows_of(beside["collections"]))
     ]
     blocked = [
         Interpreter("blocked", row.name, row.site, row.count, row.total_ns, row.max_ns)
-        for row in summary.blocked
+        for row in (Blocked(**row) for row in rows_of(beside["blocked"]))
     ]
     return Tables(
         source=str(source),
@@ -256,11 +256,11 @@ def read(source: Path, jobs: str | None) -> Tables:
         blame=_rows(Blame, found.blame),
         spans=_rows(Span, found.spans, processes),
         pools=_rows(Pool, found.pools, processes),
-        calls=_native_rows(Call, calls["calls"]),
-        held=_native_rows(Held, calls["held"]),
-        longest=_native_rows(Longest, calls["longest"]),
+        calls=_native_rows(Call, beside["calls"]),
+        held=_native_rows(Held, beside["held"]),
+        longest=_native_rows(Longest, beside["longest"]),
         interpreter=(*of_gc, *blocked),
-        notes=summary.notes,
+        notes=notes(found.told),
     )
 
 

@@ -1,0 +1,62 @@
+"""The tables of a hunt over all traced trials of a run, each row with its trial and cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contend.contention.events import TABLES, Events, read
+
+if TYPE_CHECKING:
+    from contend.contention.events import Column
+    from contend.store import RunDirectory
+
+Columns = Mapping[str, Any]
+
+
+def asked_for(sql: str) -> tuple[str, ...]:
+    """Which of the tables a query may be about: those whose names are words in it.
+
+    >>> asked_for("select cell, sum(ns) from parts join jobs using (trial, job) group by cell")
+    ('jobs', 'parts')
+    """
+    words = {word.lower() for word in re.findall(r"\w+", sql)}
+    return tuple(name for name in TABLES if name in words)
+
+
+def traced(run: RunDirectory) -> list[tuple[int, str, Path]]:
+    """Trial, cell and trace of those trials that have one, in the order they were run."""
+    from contend.report.trace_export import is_trace
+
+    rows = run.rows() if run.trials_path.exists() else []
+    places = [(row, run.path / str(row["trace"])) for row in rows if row.get("trace")]
+    return [(int(row["trial"]), str(row.get("cell", "")), place) for row, place in places if is_trace(place)]
+
+
+def tables(run: RunDirectory, sql: str, jobs: str | None = None) -> dict[str, Columns]:
+    """Columns of each table that the query names, with `trial` and `cell` first; nothing is read where it names none.
+
+    `jobs` is a pattern, as of `events.read`. Raises BadInput, HostFailed.
+    """
+    wanted = asked_for(sql)
+    if not wanted:
+        return {}
+    found = [(trial, cell, read(trace, jobs)) for trial, cell, trace in traced(run)]
+    return {name: _joined(name, found) for name in wanted} if found else {}
+
+
+def _joined(name: str, found: list[tuple[int, str, Events]]) -> Columns:
+    import numpy as np
+
+    of = [(trial, cell, events.tables[name]) for trial, cell, events in found]
+    lengths = [len(table) for _, _, table in of]
+    cells = np.array([cell for _, cell, _ in of], dtype=object)
+    columns: dict[str, Column] = {
+        "trial": np.repeat(np.array([trial for trial, _, _ in of], dtype=np.int64), lengths),
+        "cell": np.repeat(cells, lengths),
+    }
+    for column in of[0][2].column_names:
+        columns[column] = np.concatenate([table[column] for _, _, table in of])
+    return columns

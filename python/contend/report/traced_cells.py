@@ -1,0 +1,53 @@
+"""Where the time of the jobs in a run's traced trials went: the mean job of each cell, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contend.errors import ContendError
+
+if TYPE_CHECKING:
+    from contend.contention.hunt import Batch
+    from contend.report.plotkit import Plot
+
+MOST_TRACES = 5  # of a cell: to read all of a long run would take as long as its report
+
+
+def traced_cells(run: Path) -> tuple[Batch, ...]:
+    """Of each cell that has traces with jobs, in the order of the plan; none in a run without traces.
+
+    What cannot be read is left out: a report is made of what is there.
+    """
+    from contend.contention.hunting.sources import TRACES, groups
+
+    if not (run / TRACES).is_dir():
+        return ()
+    try:
+        found = groups([str(run)])
+    except ContendError:
+        return ()
+    batches = [_batch(group.name.partition(": ")[2], group.traces) for group in found]
+    return tuple(batch for batch in batches if batch is not None and batch.whole.jobs)
+
+
+def _batch(cell: str, traces: Sequence[Path]) -> Batch | None:
+    from contend.contention.hunt import Batch
+    from contend.contention.hunting.rows import read
+    from contend.contention.hunting.together import together
+
+    step = -(-len(traces) // MOST_TRACES)
+    try:
+        tables = tuple(read(trace, None) for trace in traces[::step])
+    except ContendError:
+        return None
+    return Batch(cell, tables, together(tables), None, "")
+
+
+def traced_plots(batches: Sequence[Batch]) -> list[Plot]:
+    """The mean job of each cell as a bar, if there are two cells to compare."""
+    from contend.report.hunt_plots import mean_jobs
+
+    plot = mean_jobs(batches) if len(batches) > 1 else None
+    return [plot] if plot is not None else []
