@@ -104,7 +104,7 @@ def test_the_command_line_asks_them_too(trace: Path) -> None:
     done = ask(str(trace), query, "--job", "serv*", "--csv")
     assert (done.returncode, done.stdout.split()) == (0, ["name,n", "serve,1"])
     refused = ask("/proc/self", query, "--job", "x")
-    assert refused.returncode == 2 and "is no trace" in refused.stderr
+    assert refused.returncode == 2 and "is not a run directory" in refused.stderr
 
 
 def test_every_column_is_in_the_reference(events: Events) -> None:

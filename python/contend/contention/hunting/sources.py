@@ -71,7 +71,10 @@ def _of_run(source: str) -> list[Group]:
             f"no trial of '{source}' was traced",
             hint="`trace: true` in its scenario, or contend trace -- COMMAND",
         )
-    return [Group(f"{source}: {cell}", tuple(places)) for cell, places in cells.items()]
+    planned = run.read_json("plan.json").get("cells", []) if (run.path / "plan.json").exists() else []
+    order = {str(cell.get("id", "")): at for at, cell in enumerate(planned)}
+    ordered = sorted(cells.items(), key=lambda item: order.get(item[0], len(order)))
+    return [Group(f"{source}: {cell}", tuple(places)) for cell, places in ordered]
 
 
 def ordered(found: Sequence[Group], cell: str | None) -> list[Group]:
