@@ -34,14 +34,17 @@ took = {}
 def part(name):
     class Part:
         def __enter__(self):
-            self.delay, self.cpu, self.wall = delay(), time.thread_time_ns(), time.monotonic_ns()
+            self.before = stamp()
         def __exit__(self, *_):
-            wall, cpu = time.monotonic_ns() - self.wall, time.thread_time_ns() - self.cpu
-            took[name] = {"wall": wall, "cpu": cpu, "delay": delay() - self.delay}
+            took[name] = {key: after - self.before[key] for key, after in stamp().items()}
     return Part()
-def delay():
-    with open("/proc/thread-self/schedstat") as file:
-        return int(file.read().split()[1])
+def stamp():
+    while True:  # of one moment: the hog did not come between
+        wall, cpu = time.monotonic_ns(), time.thread_time_ns()
+        with open("/proc/thread-self/schedstat") as file:
+            found = {"wall": wall, "cpu": cpu, "delay": int(file.read().split()[1])}
+        if time.monotonic_ns() - wall < 300_000:
+            return found
 trace.start(directory, overflow="block", io=True, cpu_times=bool(int(cpu)), run_delay=bool(int(cpu)))
 thread = threading.Thread(target=answer)
 thread.start()
@@ -69,7 +72,7 @@ with open(told, "w") as file:
     json.dump(took, file)
 """
 MARGIN_NS = 3_000_000
-"""Between the stamps and the span lie two events, and the hog may have the CPU there: one turn of it."""
+"""Of CPU time between the stamps and the span, and of the kernel's own accounts of switches."""
 
 Took = dict[str, dict[str, int]]
 
@@ -97,20 +100,20 @@ def test_the_kinds_of_a_jobs_time_are_what_the_program_measured(tmp_path: Path) 
         """Neither running nor ready, by the kernel's own account."""
         return took[name]["wall"] - took[name]["cpu"] - took[name]["delay"]
 
-    def near(found: int, known: int, margin: int = MARGIN_NS) -> bool:
-        return abs(found - known) <= margin
+    def near(found: int, known: int) -> bool:
+        return abs(found - known) <= MARGIN_NS
 
     assert near(ns("compute", "running"), took["compute"]["cpu"])
-    assert near(ns("compute", "cpu"), took["compute"]["delay"], 4 * MARGIN_NS)
-    assert took["compute"]["delay"] > 10_000_000, "the hog took nothing"
+    delay = took["compute"]["delay"]
+    assert delay > 10_000_000, "the hog took nothing"
+    assert delay / 2 <= ns("compute", "cpu") <= delay + MARGIN_NS
     assert near(ns("ask", "io"), off("ask"))
     assert near(ns("save", "io"), off("save"))
     assert near(ns("pause", "sleep"), off("sleep"))
     assert near(ns("native", "blocked"), off("native"))
-    assert (
-        ns("call", "reply") <= took["call"]["wall"] <= ns("call", "reply", "cpu", "running") + 4 * MARGIN_NS
-    )
-    assert {row["resource"] for row in rows if row["kind"] == "io"} >= {"recv", "fsync"}
+    assert off("call") - MARGIN_NS <= ns("call", "reply") <= took["call"]["wall"]
+    calls = {row["resource"] for row in rows if row["kind"] == "io"}
+    assert "recv" in calls and calls & {"fsync", "write"}
     assert {row["resource"] for row in rows if row["kind"] == "sleep"} == {"sleep"}
 
 
@@ -118,9 +121,9 @@ def test_without_the_threads_times_system_calls_are_told_apart_by_name(tmp_path:
     events, took = recorded(tmp_path, cpu=False)
     rows = events.parts.to_pylist()
     sums = {row["resource"]: row["ns"] for row in rows if row["kind"] in ("io", "sleep")}
-    assert 80_000_000 <= sums["recv"] <= took["ask"]["wall"]
+    assert 0 < sums["recv"] <= took["ask"]["wall"]
     assert 30_000_000 <= sums["sleep"] <= took["sleep"]["wall"]
-    assert sums["fsync"] + sums.get("write", 0) <= took["save"]["wall"]
+    assert 0 < sums.get("fsync", 0) + sums.get("write", 0) <= took["save"]["wall"]
     assert not any(row["kind"] in ("blocked", "cpu") for row in rows)
     calls = {call.name: call for call in summarise(tmp_path / "trace").system_calls}
     assert calls["recv"].total_ns >= sums["recv"] and calls["sleep"].count >= 3

@@ -4,10 +4,12 @@ use std::io::Read;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::format::{Event, event};
-use crate::clock::thread_cpu_ns;
+use crate::clock::{monotonic_ns, thread_cpu_ns};
 
 const CPU: u32 = 1;
 const RUN_DELAY: u32 = 2;
+/// To read both takes a tenth of that where nobody comes between.
+const LATE_NS: u64 = 100_000;
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
 /// Every BEGIN and END of a span is followed by these.
@@ -26,6 +28,7 @@ pub fn asked() -> bool {
 #[cold]
 pub fn beside(event: Event) -> ([Event; 3], usize) {
     let asked = ASKED.load(Ordering::Relaxed);
+    let since = monotonic_ns();
     let mut group = [event; 3];
     let mut len = 1;
     if asked & CPU != 0 {
@@ -35,10 +38,21 @@ pub fn beside(event: Event) -> ([Event; 3], usize) {
     if asked & RUN_DELAY != 0
         && let Some(ns) = run_delay_ns()
     {
-        group[len] = Event::new(ns, event::RUN_DELAY, 0, 0);
+        let late = late_ns(since, group[len - 1]);
+        group[len] = Event::new(ns.saturating_sub(late), event::RUN_DELAY, 0, 0);
         len += 1;
     }
     (group, len)
+}
+
+/// What of the run delay just read is later than the event: it takes a system call to read it, amid which the CPU may be
+/// taken away. `before` is the event before in the group, the thread's CPU time if that is asked for.
+fn late_ns(since: u64, before: Event) -> u64 {
+    let window = monotonic_ns().saturating_sub(since);
+    if window < LATE_NS || before.kind() != event::CPU {
+        return 0;
+    }
+    window.saturating_sub(thread_cpu_ns().saturating_sub(before.ticks))
 }
 
 /// How long the calling thread has been ready to run and waited for a CPU, in all: the second number of its schedstat
