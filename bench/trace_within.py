@@ -1,14 +1,14 @@
 """What recording adds to a request, part by part, inside of one process: for machines on which others are busy too.
 
     python bench/trace_within.py [--server gunicorn] [--modes off no-gil on] [--starts 4] [--rounds 120]
-                                                            (about 4 minutes; twice that on a busy machine)
+                                                            (about 5 minutes; twice that on a busy machine)
 
 The service of bench/trace_wsgi.py under `contend trace` and wrk. A thread of its own switches the recording from mode to
 mode, in random order, for a tenth of a second each: `off` (no recording; what is patched stays so), `no-gil` and `no-gc`
 (all but that), `on`. So layouts of memory and other programs are the same for all modes, and differences of a percent
 can be seen on a machine with a load of ten. What is not seen is what the patches cost while nothing is recorded: that
-is in bench/trace_wsgi.py alone; and a recording that has just begun still learns names, in each window anew. CPU time
-and switches are the process', a request; ratios to the first mode are of twentieths of a start, with 95 % intervals.
+is in bench/trace_wsgi.py alone. CPU time and switches are the process', a request; ratios to the first mode are of
+twentieths of a start, with 95 % intervals.
 """
 
 from __future__ import annotations
@@ -50,14 +50,16 @@ def switch(modes, rounds, length_s):
     for _ in range(rounds):
         row = {}
         for mode in random.sample(modes, len(modes)):
+            fresh = mode != "off" and not trace.status().recording
             if mode == "off":
                 trace.stop()
-            elif not trace.status().recording:
+            elif fresh:
                 trace.start(tempfile.mkdtemp(dir="."), gil=True, gc=True, blocked_after_ms=10)
             if mode != "off":
                 trace_gil(mode != "no-gil")
                 trace_collections(mode != "no-gc")
-            time.sleep(0.005)
+            # A recording that has just begun learns names and touches its memory for the first time.
+            time.sleep(0.2 if fresh else 0.01)
             before = look()
             time.sleep(length_s)
             row[mode] = [after - at for at, after in zip(before, look())]
