@@ -1,4 +1,4 @@
-"""The test bed: a real OpenStack comes up, boots a server, survives the loss of any part, and leaves nothing."""
+"""The test bed: a real OpenStack comes up, recorded, boots a server, survives the loss of a part, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from contend.contention.events import read
 from contend.testbed.lab import broker
 from contend.testbed.openstack.bed import CLOUD, Bed, answers
 from support.clouds import Looking, check_storms
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.system
 COMMAND = [sys.executable, "-P", "-m", "contend.testbed.openstack"]
 # What a boot with a network takes, as small as it can be.
 SMALL = ["--computes=1", "--web-workers=1", "--without=volume", "--without=orchestration"]
+BUILD = "nova.compute.manager:ComputeManager._do_build_and_run_instance"
 BOOT = """
 import json, openstack
 cloud = openstack.connect()
@@ -42,7 +44,7 @@ print(json.dumps(told | {"left": len(list(cloud.compute.servers())), "ports": le
 
 def openstack(root: Path, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [*COMMAND, "--root", str(root), *words], capture_output=True, text=True, timeout=400
+        [*COMMAND, "--root", str(root), *words], capture_output=True, text=True, timeout=900
     )
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
@@ -79,14 +81,16 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) -> None:
-    printed = openstack(root, "up", *SMALL).stdout
+    traces = root.parent / "traces"
+    traced = ("--traced", str(traces), "--include", BUILD)
+    printed = openstack(root, "up", *SMALL, *traced).stdout
     bed = Bed.load(root)
     assert bed is not None
     assert str(bed.clouds_yaml) in printed
 
     # Nothing is done twice.
     before = {name: row["pid"] for name, row in states(root).items()}
-    openstack(root, "up")
+    openstack(root, "up", *traced)
     rows = states(root)
     assert {name: row["pid"] for name, row in rows.items()} == before
     assert {row["state"] for row in rows.values()} == {"up"}
@@ -124,3 +128,28 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     assert [port for port in bed.ports.values() if answers(port)] == []
     assert not root.exists()
     assert openstack(root, "status", check=False).returncode == 3
+
+    _is_on_record(traces)
+
+
+def _is_on_record(traces: Path) -> None:
+    """The boots, from the API's request to the hypervisor's host, in Nova as it comes."""
+    told = read(traces, jobs="POST /v2.1/servers")
+    assert len(told.jobs) > 1
+    spans = {(row["name"], row["process"]) for row in told.spans.to_pylist()}
+    assert spans >= {
+        ("POST /v2.1/servers", "nova-api"),
+        ("rpc cast schedule_and_build_instances", "nova-api"),
+        ("rpc serve schedule_and_build_instances", "nova-conductor"),
+        ("rpc serve select_destinations", "nova-scheduler"),
+        ("rpc serve build_and_run_instance", "nova-compute"),
+        (BUILD, "nova-compute"),
+        ("POST /v2.0/ports", "neutron"),
+        ("COMMIT", "nova-conductor"),
+    }, sorted(spans)
+    locks = {row["name"]: row["holds"] for row in told.locks.to_pylist()}
+    assert locks["compute_resources"] > 0 and locks["refresh_cache-*"] > 0
+    pools = {(row["name"], row["process"]) for row in told.pools.to_pylist()}
+    # What nova does with its instances, and what its service serves: a pool each, of one class.
+    assert ("MainProcess.long_task", "nova-compute") in pools, pools
+    assert any(name.startswith("ThreadPoolExecutor (oslo_messaging/") for name, _ in pools), pools

@@ -71,8 +71,8 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     if schemas.make(bed, environment):
         say("schemas and identity made")
     wanted = services(bed, shape)
-    _end_others(bed, wanted)
     start = _Starter(bed, files, environment, traced)
+    start.end_others(wanted)
     # Nova's look into the catalogue when they start, and never again for what they do not find there.
     early = {name: service for name, service in wanted.items() if not name.startswith("nova-")}
     for service in early.values():
@@ -137,10 +137,22 @@ class _Starter:
 
     def __call__(self, service: Service) -> None:
         now = time.monotonic()
-        digest = service.digest(self._files, str(self._traced or ""))
         environment = {**self._environment, **service.environment}
-        made = daemons.start(self._bed, service.name, service.command, environment, digest)
+        made = daemons.start(self._bed, service.name, service.command, environment, self._digest(service))
         self.when[service.name] = now if made else None
+
+    def end_others(self, wanted: Mapping[str, Service]) -> None:
+        """All at once: what is not wanted, what is wanted otherwise, what somebody has left without its leader."""
+        kept = {"mariadb", "rabbitmq"}
+        for name, service in wanted.items():
+            leader = self._bed.leader(name)
+            if leader is not None and leader[1] == self._digest(service):
+                kept.add(name)
+        if set(self._bed.processes().values()) - kept:
+            daemons.end(self._bed, lambda name: name not in kept)
+
+    def _digest(self, service: Service) -> str:
+        return service.digest(self._files, str(self._traced or ""))
 
     @property
     def started(self) -> list[str]:
@@ -155,12 +167,6 @@ def _rabbit(bed: Bed) -> str:
         # What is still up talks to the one that was: its configuration is another one now, so it is started anew.
         url = broker.start(place)
     return url
-
-
-def _end_others(bed: Bed, wanted: Mapping[str, Service]) -> None:
-    kept = {*wanted, "mariadb", "rabbitmq"}
-    if set(bed.processes().values()) - kept:
-        daemons.end(bed, lambda name: name not in kept)
 
 
 def _wait_for_ports(bed: Bed, wanted: Mapping[str, Service], names: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import pwd
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from contend.errors import HostFailed
 from contend.testbed.openstack import daemons
 from contend.testbed.openstack.bed import REGION, Bed
 
@@ -63,7 +64,14 @@ def make(bed: Bed, environment: Mapping[str, str]) -> bool:
         left = [(command, stamps / hashlib.sha256(command.encode()).hexdigest()[:16]) for command in commands]
         left = [(command, stamp) for command, stamp in left if not stamp.exists()]
         for command, stamp in left:
-            daemons.run(bed, command.split()[0], command.split(), told)
+            try:
+                daemons.run(bed, command.split()[0], command.split(), told)
+            except HostFailed as error:
+                # MariaDB's changes of a schema are in no transaction: one that was killed may be half done.
+                raise HostFailed(
+                    error.message,
+                    hint=f"{error.hint}; if an earlier `up` was killed, `down --wipe` begins anew",
+                ) from error
             stamp.touch()
         return bool(left)
 

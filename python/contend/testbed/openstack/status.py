@@ -48,17 +48,17 @@ def status(bed: Bed) -> list[Stands]:
     expected = services(bed, shape)
     names = [*("mariadb", "rabbitmq"), *expected]
     names += sorted(set(pids) - set(names))
-    ages = _ages(bed)
+    ages, rabbit = _ages(bed), broker.url(bed.root / "rabbitmq")
     rows = []
     for name in names:
         port = bed.ports["mariadb"] if name == "mariadb" else None
         if name in expected:
             port = expected[name].port
         own = sorted(pids.get(name, []))
-        # The broker is not started as the others are.
+        # The broker is not started as the others are, and its port mapper outlives it.
         leader = (own or [0])[0] if name == "rabbitmq" else (bed.leader(name) or (0, ""))[0]
         state = "up" if leader else "ended"
-        if leader and port is not None and not answers(port):
+        if leader and not (rabbit if name == "rabbitmq" else port is None or answers(port)):
             state = "no answer"
         elif leader and ages.get(name, 0) > _SILENT_S:
             state = "silent"
