@@ -26,6 +26,8 @@ KINDS = {
     5: "queue",
     6: "interpreter",
     7: "external",
+    8: "queue",
+    9: "queue",
 }
 
 

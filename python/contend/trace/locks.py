@@ -16,7 +16,7 @@ from contend.trace import greens
 __all__ = ["BoundedSemaphore", "Condition", "Lock", "RLock", "Semaphore"]
 
 # As in the file, docs/reference/ctrace.md.
-SEMAPHORE, CONDITION, QUEUE = 3, 4, 5
+SEMAPHORE, CONDITION, QUEUE, LIFO_QUEUE, PRIORITY_QUEUE = 3, 4, 5, 8, 9
 
 # By name, and not by super(): that costs more than all the recording. threading's own go on by its names, too, which may
 # be these classes by now.

@@ -7,7 +7,7 @@ import queue
 from typing import Any, TypeVar
 
 from contend._native import Lock, Waits, trace_wrap
-from contend.trace.locks import QUEUE, Condition
+from contend.trace.locks import LIFO_QUEUE, PRIORITY_QUEUE, QUEUE, Condition
 
 __all__ = ["LifoQueue", "PriorityQueue", "Queue", "SimpleQueue"]
 
@@ -27,9 +27,11 @@ class Queue(queue.Queue[T]):
     1
     """
 
+    _kind = QUEUE
+
     def __init__(self, maxsize: int = 0, *, name: str | None = None) -> None:
         super().__init__(maxsize)
-        self._waits = Waits(QUEUE, name)
+        self._waits = Waits(self._kind, name)
         # The conditions share the queue's identity: who waits, waits for the queue.
         self.mutex = Lock(name=f"{name}.mutex" if name else None)  # type: ignore[assignment]
         self.not_empty = Condition(self.mutex, waits=self._waits)  # type: ignore[arg-type]
@@ -71,6 +73,8 @@ class Queue(queue.Queue[T]):
 class LifoQueue(Queue[T], queue.LifoQueue[T]):
     """queue.LifoQueue, as `Queue` here."""
 
+    _kind = LIFO_QUEUE
+
     def _put(self, item: Any) -> None:
         _LifoQueue._put(self, item)
         self._waits.put(self._qsize())
@@ -83,6 +87,8 @@ class LifoQueue(Queue[T], queue.LifoQueue[T]):
 
 class PriorityQueue(Queue[Any], queue.PriorityQueue[Any]):
     """queue.PriorityQueue, as `Queue` here."""
+
+    _kind = PRIORITY_QUEUE
 
     def _put(self, item: Any) -> None:
         _PriorityQueue._put(self, item)

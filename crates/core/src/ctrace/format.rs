@@ -70,6 +70,13 @@ pub mod lock {
     pub const QUEUE: u32 = 5;
     pub const INTERPRETER: u32 = 6;
     pub const EXTERNAL: u32 = 7;
+    pub const LIFO_QUEUE: u32 = 8;
+    pub const PRIORITY_QUEUE: u32 = 9;
+
+    /// Of any order.
+    pub fn is_queue(kind: u32) -> bool {
+        matches!(kind, QUEUE | LIFO_QUEUE | PRIORITY_QUEUE)
+    }
 }
 
 /// One event as it lies in a ring and in the file.

@@ -99,7 +99,7 @@ impl<W: Write> Perfetto<'_, W> {
             }
             Plot::Length(lock) => {
                 bytes(&mut about, 8, &[]);
-                let unit = if trace.locks[lock as usize].kind == lock::QUEUE { "length" } else { "value" };
+                let unit = if lock::is_queue(trace.locks[lock as usize].kind) { "length" } else { "value" };
                 (format!("{} {unit}", name_of(lock)), self.plot(Plot::Locks(trace.locks[lock as usize].file)))
             }
             Plot::Counter { file, name } => {

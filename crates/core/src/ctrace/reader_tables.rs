@@ -129,7 +129,7 @@ pub struct Lock {
 impl Lock {
     /// Whether who waits for it waits for a holder; at a condition or queue it is for others to do something.
     pub fn is_held(&self) -> bool {
-        !matches!(self.kind, lock::CONDITION | lock::QUEUE)
+        self.kind != lock::CONDITION && !lock::is_queue(self.kind)
     }
 }
 

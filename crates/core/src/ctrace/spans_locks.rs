@@ -79,7 +79,7 @@ impl Holds {
     pub fn acquire(&mut self, lock: u32, track: u32, ring: u32) -> Taken {
         let State { kind, holds, lanes, late } = &mut self.0[lock as usize];
         let nothing = Taken { overtaken: None, lane: None };
-        if *kind == lock::QUEUE || holds.len() >= MOST_HOLDS {
+        if lock::is_queue(*kind) || holds.len() >= MOST_HOLDS {
             return nothing;
         }
         if *kind == lock::SEMAPHORE {
@@ -117,7 +117,7 @@ impl Holds {
             // A plain lock or a semaphore may be released by another than took it.
             None if !holds.is_empty() && !matches!(*kind, lock::REENTRANT | lock::CONDITION) => 0,
             // A semaphore that begins at nought is raised by who never took it, and nobody holds a queue.
-            None if matches!(*kind, lock::SEMAPHORE | lock::QUEUE) => return Release::Inner,
+            None if *kind == lock::SEMAPHORE || lock::is_queue(*kind) => return Release::Inner,
             None => return Release::Unheld,
         };
         if holds[at].depth > 1 {

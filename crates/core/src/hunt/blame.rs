@@ -54,7 +54,7 @@ pub struct Group {
 
 impl Group {
     fn is_held(&self) -> bool {
-        !matches!(self.kind, lock::CONDITION | lock::QUEUE)
+        self.kind != lock::CONDITION && !lock::is_queue(self.kind)
     }
 }
 

@@ -106,7 +106,7 @@ pub fn lock_word(kind: u32) -> &'static str {
         2 => "re-entrant lock",
         3 => "semaphore",
         4 => "condition",
-        5 => "queue",
+        5 | 8 | 9 => "queue",
         6 => "interpreter",
         7 => "external",
         _ => "other",

@@ -272,7 +272,7 @@ impl<'a, 'g> Walk<'a, 'g> {
         let resource = self.lock(lock);
         let why = match ground.trace.locks[lock as usize].kind {
             lock::CONDITION => Why::Condition,
-            lock::QUEUE => Why::Queue,
+            kind if lock::is_queue(kind) => Why::Queue,
             lock::INTERPRETER => Why::Gil,
             _ => Why::Lock,
         };

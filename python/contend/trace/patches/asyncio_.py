@@ -8,7 +8,16 @@ from types import ModuleType
 from typing import Any
 
 from contend._native import Waits
-from contend.trace.patches.waiting import CONDITION, LOCK, QUEUE, SEMAPHORE, let_go, made, method, waits_of
+from contend.trace.patches.waiting import (
+    CONDITION,
+    LOCK,
+    SEMAPHORE,
+    let_go,
+    made,
+    method,
+    queue_waits,
+    waits_of,
+)
 
 
 def patch_locks(module: ModuleType) -> None:
@@ -24,7 +33,7 @@ def patch_locks(module: ModuleType) -> None:
 
 
 def patch_queues(module: ModuleType) -> None:
-    made(module.Queue, lambda _queue: Waits(QUEUE))
+    made(module.Queue, queue_waits)
     for name in ("put", "get"):
         _awaits(module.Queue, name, lambda waits: waits.passed)
     method(module.Queue, "put_nowait")(_counted("put"))

@@ -14,7 +14,6 @@ from contend.trace import flow
 from contend.trace.patches.waiting import (
     CONDITION,
     LOCK,
-    QUEUE,
     SEMAPHORE,
     held_by,
     let_go,
@@ -22,6 +21,7 @@ from contend.trace.patches.waiting import (
     method,
     name_of,
     passing,
+    queue_waits,
     waits_of,
 )
 
@@ -102,7 +102,7 @@ def _releases(owner: Any) -> None:
 
 def patch_queues(module: ModuleType) -> None:
     queue = module.LightQueue
-    made(queue, lambda _queue: Waits(QUEUE))
+    made(queue, queue_waits)
     passing(queue, "get", lambda self, block=True, timeout=None: block and not self.qsize())
     passing(queue, "put", lambda self, item, block=True, timeout=None: block and self.full())
     for name, event in (("get", "got"), ("put", "put")):

@@ -10,7 +10,7 @@ from typing import Any
 
 from contend._native import Waits
 from contend.trace.patches.eventlet_ import counted, is_part, record
-from contend.trace.patches.waiting import CONDITION, LOCK, QUEUE, SEMAPHORE, made, method, passing
+from contend.trace.patches.waiting import CONDITION, LOCK, SEMAPHORE, made, method, passing, queue_waits
 
 
 def _derive(module: ModuleType, name: str) -> Any:
@@ -57,7 +57,7 @@ def patch_events(module: ModuleType) -> None:
 def patch_queues(module: ModuleType) -> None:
     for name in ("SimpleQueue", "Queue", "PriorityQueue", "LifoQueue"):
         derived = _derive(module, name)
-        made(derived, lambda _queue: Waits(QUEUE))
+        made(derived, queue_waits)
         passing(derived, "get", lambda self, block=True, timeout=None: block and not self.qsize())
         passing(derived, "put", lambda self, item, block=True, timeout=None: block and self.full())
         for each, event in (("get", "got"), ("put", "put")):

@@ -9,9 +9,17 @@ from typing import Any
 from contend._native import Waits
 
 LOCK, REENTRANT, SEMAPHORE, CONDITION, QUEUE = range(1, 6)
+LIFO_QUEUE, PRIORITY_QUEUE = 8, 9
 """Kinds, as in docs/reference/ctrace.md."""
 
 ATTRIBUTE = "_contend_waits"
+
+
+def queue_waits(queue: Any) -> Waits:
+    """Of a queue of any library: its order is that of the class it derives from, which all of them call alike."""
+    classes = {of.__name__ for of in type(queue).__mro__}
+    kind = LIFO_QUEUE if "LifoQueue" in classes else PRIORITY_QUEUE if "PriorityQueue" in classes else QUEUE
+    return Waits(kind)
 
 
 def waits_of(thing: Any) -> Waits | None:
