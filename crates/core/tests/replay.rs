@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 use contend_core::replay::coalesce::Source;
 use contend_core::replay::edits::{Edit, Random, apply, reorder};
-use contend_core::replay::model::{Item, Lock, Model, Op, Order, Pool, Root, UNKNOWN};
+use contend_core::replay::model::{Discipline, Item, Lock, Model, Op, Order, Pool, Root, Server, UNKNOWN};
 use contend_core::replay::simulate::simulate;
 
 const ACQUIRE: Op = Op::Acquire { lock: 0, handover_ns: UNKNOWN };
@@ -19,8 +19,16 @@ fn item(queue: u32, program: Vec<Op>) -> Item {
 fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
     let names = ["job", "L", "pool", "call", "audit"].map(str::to_owned).to_vec();
     let lock = Lock { name: 1, site: 0, capacity: 1, order: Order::Handed, handover_ns: 0 };
-    let pool = Pool { name: 2, process: 0, queues, unlimited: false, idle_ns: 0, busy_ns: 0 };
-    Model { names, locks: vec![lock], pools: vec![pool], roots }
+    let pool = Pool {
+        name: 2,
+        process: 0,
+        queues,
+        discipline: Discipline::Fifo,
+        unlimited: false,
+        idle_ns: 0,
+        busy_ns: 0,
+    };
+    Model { names, locks: vec![lock], pools: vec![pool], servers: vec![], roots }
 }
 
 fn ends(model: &Model) -> Vec<u64> {
@@ -80,6 +88,32 @@ fn items_wait_for_the_workers_of_their_queue() {
     assert_eq!(ends(&global), [10, 10, 20, 20]);
     let (more, _) = apply(&global, &[Edit::Workers("p*".into(), 4)], 0);
     assert_eq!(ends(&more), [10; 4]);
+}
+
+#[test]
+fn what_came_in_last_is_taken_first_where_the_queue_does_so() {
+    let jobs = |at| root(at, call(0, 0).to_vec(), vec![served(0, 10, 0)]);
+    let mut model = model((0..4).map(jobs).collect(), vec![1]);
+    assert_eq!(ends(&model), [10, 20, 30, 40]);
+    model.pools[0].discipline = Discipline::Lifo;
+    assert_eq!(ends(&model), [10, 40, 30, 20]);
+}
+
+#[test]
+fn a_loop_runs_one_after_the_other_until_they_wait() {
+    let run = |ns| Op::Run { on: 0, ns };
+    let task = |begin| root(begin, vec![run(10), run(5), Op::Delay(100), run(10)], vec![]);
+    let mut model = model(vec![task(0), task(1), task(2)], vec![]);
+    model.servers = vec![Server { name: 0 }];
+    // It is not given away between two steps; while they sleep the others run.
+    let out = simulate(&model);
+    assert_eq!(ends(&model), [125, 140, 155]);
+    assert_eq!((out.ran_ns[0], out.ready_ns[0]), (75, 14 + 28));
+    // Who holds a lock of the loop's and sleeps lets the others run, up to that lock.
+    let holds = vec![ACQUIRE, run(1), Op::Delay(50), Op::Release(0), run(1)];
+    model.roots =
+        vec![root(0, holds.clone(), vec![]), root(0, holds, vec![]), root(0, vec![run(20)], vec![])];
+    assert_eq!(ends(&model), [52, 104, 21], "the second has the lock at 51, and the loop at 52");
 }
 
 #[test]
@@ -162,6 +196,8 @@ fn a_cost_that_cannot_be_learnt_is_said() {
     let (after, costs) = apply(&chatty(&[1; 8]), &[Edit::Coalesce("call".into(), 8)], 0);
     assert_eq!(costs[0].source, Source::Server);
     assert_eq!(ends(&after), [8 * 110], "all of the server's work is the items'");
+    let (after, _) = apply(&chatty(&[1; 8]), &[Edit::CoalesceOther("call".into(), 8)], 0);
+    assert_eq!(ends(&after), [110], "or all of it the call's");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use contend_core::ctrace::reader::Trace;
 use contend_core::replay::coalesce::Source;
 use contend_core::replay::edits::{Edit, apply, reorder};
 use contend_core::replay::extract::{self, extract};
-use contend_core::replay::model::{Model, Op, UNKNOWN};
+use contend_core::replay::model::{Discipline, Model, Op, Root, UNKNOWN};
 use contend_core::replay::simulate::{Outcome, simulate};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -94,6 +94,12 @@ impl Storm {
             row.set_item("process", model.text(pool.process))?;
             row.set_item("workers", (!pool.unlimited).then(|| pool.workers()))?;
             row.set_item("queues", pool.queues.len())?;
+            let discipline = match pool.discipline {
+                Discipline::Fifo => "fifo",
+                Discipline::Lifo => "lifo",
+                Discipline::Priority => "priority",
+            };
+            row.set_item("discipline", discipline)?;
             pools.append(row)?;
         }
         let spans = PyList::empty(py);
@@ -110,6 +116,11 @@ impl Storm {
         dict.set_item("locks", locks)?;
         dict.set_item("pools", pools)?;
         dict.set_item("spans", spans)?;
+        let servers = model
+            .servers
+            .iter()
+            .map(|server| model.text(server.name).to_owned());
+        dict.set_item("servers", servers.collect::<Vec<_>>())?;
         Ok(dict)
     }
 
@@ -140,12 +151,16 @@ impl Storm {
             .collect();
         let dict = spans(py, &jobs)?;
         dict.set_item("stuck", model.jobs().count() - jobs.len())?;
+        let steps = model.roots.iter().flat_map(Root::programs).flatten();
+        dict.set_item("work_ns", steps.map(Op::time_ns).sum::<u64>())?;
         let Outcome {
             lock_ns,
             pool_ns,
             held_ns,
             busy_ns,
             wasted_ns,
+            ran_ns,
+            ready_ns,
             ..
         } = out;
         for (key, of) in [
@@ -154,6 +169,8 @@ impl Storm {
             ("held_ns", held_ns),
             ("busy_ns", busy_ns),
             ("wasted_ns", wasted_ns),
+            ("ran_ns", ran_ns),
+            ("ready_ns", ready_ns),
         ] {
             dict.set_item(key, of)?;
         }
@@ -192,6 +209,7 @@ fn edit((kind, name, number): Asked) -> Result<Edit, Error> {
         "hold" => Edit::Hold(name, number),
         "remove" => Edit::Remove(name),
         "coalesce" => Edit::Coalesce(name, number as u32),
+        "coalesce_other" => Edit::CoalesceOther(name, number as u32),
         "global_queue" => Edit::GlobalQueue(name),
         "workers" => Edit::Workers(name, number as u32),
         "jobs" => Edit::Jobs(number as u32),
@@ -240,7 +258,7 @@ fn spans_of(model: &Model) -> Vec<(u32, Row)> {
                         last.1 = true;
                     }
                 }
-                Op::Delay(ns) => {
+                Op::Delay(ns) | Op::Run { ns, .. } => {
                     for (name, ..) in &open {
                         found.entry(*name).or_default().total_ns += ns;
                     }

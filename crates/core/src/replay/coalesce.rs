@@ -49,8 +49,9 @@ struct Call {
     sent: Vec<u32>,
 }
 
-/// Merges up to `size` of them that follow each other in one span, under the same locks.
-pub(super) fn coalesce(model: &mut Model, pattern: &str, size: usize) -> Option<Cost> {
+/// Merges up to `size` of them that follow each other in one span, under the same locks. `other`: where what an item costs
+/// cannot be learnt, take the other extreme of what it may be.
+pub(super) fn coalesce(model: &mut Model, pattern: &str, size: usize, other: bool) -> Option<Cost> {
     let names = named(model, pattern);
     let mut points: Vec<(f64, f64)> = Vec::new();
     let mut pools: Vec<u32> = Vec::new();
@@ -68,9 +69,10 @@ pub(super) fn coalesce(model: &mut Model, pattern: &str, size: usize) -> Option<
     let shortest = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
     let (source, (fixed_ns, item_ns)) = match (line(&points), pools.first()) {
         (Some(line), _) => (Source::Calls, line),
-        (None, None) => (Source::Shortest, (shortest, 0.0)),
+        (None, None) => (Source::Shortest, (if other { 0.0 } else { shortest }, 0.0)),
         (None, Some(&pool)) => match line(&served(model, pool)) {
             Some(line) => (Source::Pool, line),
+            None if other => (Source::Server, (mean(&points, |p| p.1), 0.0)),
             None => (Source::Server, (0.0, mean(&points, |p| p.1))),
         },
     };
@@ -114,7 +116,7 @@ fn calls(program: &[Op], names: &[bool]) -> Vec<Call> {
                 None => run += 1,
             },
             Op::Acquire { .. } | Op::Release(_) | Op::Await { .. } if open.is_none() => run += 1,
-            Op::Delay(ns) if open.is_none() => gap_ns += ns,
+            Op::Delay(ns) | Op::Run { ns, .. } if open.is_none() => gap_ns += ns,
             _ => {}
         }
     }
@@ -122,7 +124,7 @@ fn calls(program: &[Op], names: &[bool]) -> Vec<Call> {
 }
 
 fn delays(program: &[Op]) -> f64 {
-    program.iter().map(|op| if let Op::Delay(ns) = op { *ns as f64 } else { 0.0 }).sum()
+    program.iter().map(|op| op.time_ns() as f64).sum()
 }
 
 /// Of its server, or of the call where its server is not on record.
@@ -232,8 +234,6 @@ fn merge(root: &mut Root, names: &[bool], size: usize, fixed_ns: f64) -> usize {
 
 fn stretch(program: &mut [Op], factor: f64) {
     for op in program {
-        if let Op::Delay(ns) = op {
-            *ns = (*ns as f64 * factor) as u64;
-        }
+        op.stretch(factor);
     }
 }

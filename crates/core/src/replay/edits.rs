@@ -14,6 +14,8 @@ pub enum Edit {
     Remove(String),
     /// So many calls one after the other become one.
     Coalesce(String, u32),
+    /// The same at the other extreme, where what an item costs cannot be learnt.
+    CoalesceOther(String, u32),
     /// One queue for all workers of the pool.
     GlobalQueue(String),
     /// So many workers in the pool.
@@ -58,8 +60,9 @@ pub fn apply(model: &Model, edits: &[Edit], seed: u64) -> (Model, Vec<Cost>) {
         }
     }
     for edit in edits {
-        if let Edit::Coalesce(pattern, size) = edit {
-            costs.extend(coalesce(&mut model, pattern, (*size).max(1) as usize));
+        if let Edit::Coalesce(pattern, size) | Edit::CoalesceOther(pattern, size) = edit {
+            let other = matches!(edit, Edit::CoalesceOther(..));
+            costs.extend(coalesce(&mut model, pattern, (*size).max(1) as usize, other));
         }
     }
     let mut random = Random::new(seed);
@@ -170,7 +173,7 @@ fn hold(model: &mut Model, pattern: &str, factor: f64) {
             match op {
                 Op::Acquire { lock, .. } if locks[*lock as usize] => held += 1,
                 Op::Release(lock) if locks[*lock as usize] => held = held.saturating_sub(1),
-                Op::Delay(ns) if held > 0 => *ns = (*ns as f64 * factor) as u64,
+                op if held > 0 => op.stretch(factor),
                 _ => {}
             }
         }

@@ -2,13 +2,14 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::awaits::{self, Links};
-use super::model::{Item, Lock, Model, Op, Order, Root};
+use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
 use super::pattern::matches;
 use super::pieces::{Kind, Piece, Pieces, out_of, put_of};
-use super::pools::{self, Coming, median};
+use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
 use super::record::{Record, What};
 use super::regime::{Regime, regime};
+use super::running::Running;
 use crate::ctrace::format::lock as kind;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::tell;
@@ -17,6 +18,9 @@ use crate::{Error, Result};
 
 /// One in so many had the lock before its turn: its order is not that of the requests.
 const BARGING: u64 = 50;
+
+/// Fewest handovers of a lock from which its usual one is learnt.
+const LEAST_HANDOVERS: u64 = 10;
 
 /// What is known of a storm.
 pub struct Storm {
@@ -65,7 +69,8 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
     let mut names: Vec<String> =
         (0..trace.names.len() as u32).map(|name| trace.names.text(name).to_owned()).collect();
     let prefix = prefixes(trace, &mut names);
-    let found = pools::find(trace, &record, &pieces, &prefix);
+    let running = Running::find(trace, &record, &pieces);
+    let found = pools::find(trace, &record, &pieces, &prefix, &running);
     beside(trace, &record, &mut pieces);
     let mut extractor = Extractor {
         trace,
@@ -73,9 +78,10 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
         pieces: &pieces,
         links: &links,
         coming: &found.coming,
+        running: &running,
         locks: HashMap::new(),
         storm: Storm {
-            model: Model { pools: found.pools, ..Model::default() },
+            model: Model { pools: found.pools, servers: running.servers.clone(), ..Model::default() },
             lock_ns: Vec::new(),
             pool_ns: Vec::new(),
             jobs_ns: 0,
@@ -90,6 +96,25 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
     let mut storm = extractor.storm;
     storm.model.names = names;
     Ok(storm)
+}
+
+/// What it usually takes from a release until who waited goes on: the mean of those on record, for what an edit makes
+/// wait. Of locks that were hardly waited for it is that of all.
+fn learn_handovers(model: &mut Model) {
+    let mut of = vec![(0u64, 0u64); model.locks.len()];
+    for op in model.roots.iter().flat_map(Root::programs).flatten() {
+        if let Op::Acquire { lock, handover_ns } = *op
+            && handover_ns != UNKNOWN
+        {
+            let (count, sum) = &mut of[lock as usize];
+            (*count, *sum) = (*count + 1, *sum + handover_ns);
+        }
+    }
+    let all = of.iter().fold((0, 0), |(count, sum), of| (count + of.0, sum + of.1));
+    for (lock, own) in model.locks.iter_mut().zip(of) {
+        let (count, sum) = if own.0 >= LEAST_HANDOVERS { own } else { all };
+        lock.handover_ns = sum.checked_div(count).unwrap_or(0);
+    }
 }
 
 fn has_jobs(pieces: &Pieces) -> bool {
@@ -216,6 +241,7 @@ struct Extractor<'a> {
     pieces: &'a Pieces,
     links: &'a Links,
     coming: &'a HashMap<u32, Coming>,
+    running: &'a Running,
     /// From the trace's to the model's.
     locks: HashMap<u32, u32>,
     storm: Storm,
@@ -251,6 +277,7 @@ impl Extractor<'_> {
             let after = if is_item { None } else { last.insert(root.track, number) };
             self.storm.model.roots.push(Root { after, ..root });
         }
+        learn_handovers(&mut self.storm.model);
         // A job on the thread of another one follows it; what was open meanwhile on the same track is no job.
         let roots = &mut self.storm.model.roots;
         for at in 0..roots.len() {
@@ -315,14 +342,13 @@ impl Extractor<'_> {
                 _ => 1,
             };
             let barges = passing.overtook * BARGING > passing.waited;
-            let mut handovers: Vec<u64> = passing.handovers.iter().map(|&ns| ns.into()).collect();
             self.locks.insert(lock, self.storm.model.locks.len() as u32);
             self.storm.model.locks.push(Lock {
                 name: of.name,
                 site: of.site,
                 capacity,
                 order: if barges { Order::Barging } else { Order::Handed },
-                handover_ns: median(&mut handovers),
+                handover_ns: 0,
             });
         }
     }
@@ -376,6 +402,7 @@ impl Extractor<'_> {
                 sends: sends.remove(&number).unwrap_or_default(),
                 awaits: found.awaits.get(&number).map_or(&[], Vec::as_slice),
                 signals: found.signals.get(&number).map_or(&[], Vec::as_slice),
+                running: self.running,
             };
             let made = program(&parts);
             latency += made.latency_ns;

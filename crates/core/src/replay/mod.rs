@@ -14,4 +14,6 @@ pub mod pools;
 pub mod programs;
 pub mod record;
 pub mod regime;
+pub mod running;
+mod servers;
 pub mod simulate;

@@ -20,6 +20,13 @@ pub enum Op {
     Leave,
     /// So long, whatever else happens.
     Delay(u64),
+    /// Runs so long on a server, which does nothing else meanwhile. It keeps the server until it waits for something.
+    Run {
+        /// Place in [`Model::servers`].
+        on: u32,
+        /// Its own time.
+        ns: u64,
+    },
     /// Waits for a lock.
     Acquire {
         /// Place in [`Model::locks`].
@@ -42,6 +49,23 @@ pub enum Op {
     Signal(u32),
 }
 
+impl Op {
+    /// What it takes by itself.
+    pub fn time_ns(&self) -> u64 {
+        match *self {
+            Self::Delay(ns) | Self::Run { ns, .. } => ns,
+            _ => 0,
+        }
+    }
+
+    /// That takes this part of its time.
+    pub fn stretch(&mut self, factor: f64) {
+        if let Self::Delay(ns) | Self::Run { ns, .. } = self {
+            *ns = (*ns as f64 * factor) as u64;
+        }
+    }
+}
+
 /// The order in which a lock goes to those that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -62,8 +86,27 @@ pub struct Lock {
     pub capacity: u32,
     /// As learnt.
     pub order: Order,
-    /// Median from release to the next holder's going on.
+    /// Mean from release to the next holder's going on.
     pub handover_ns: u64,
+}
+
+/// What runs one at a time of those that are ready, in the order in which they became so, each until it waits for
+/// something: an event loop, or a hub of greenlets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Of its thread, a place in [`Model::names`].
+    pub name: u32,
+}
+
+/// In which order a queue gives out its items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discipline {
+    /// First in, first out.
+    Fifo,
+    /// Last in, first out.
+    Lifo,
+    /// The least first, by an order that is not on record.
+    Priority,
 }
 
 /// Workers that take items.
@@ -75,6 +118,8 @@ pub struct Pool {
     pub process: u32,
     /// Workers of each of its queues. One queue: shared. More: fixed, an item goes to the queue that it was recorded in.
     pub queues: Vec<u32>,
+    /// Of each of its queues.
+    pub discipline: Discipline,
     /// An item never waited for a worker: it has as many as are needed.
     pub unlimited: bool,
     /// Median from an item's arrival to its begin with a worker that was idle.
@@ -151,6 +196,8 @@ pub struct Model {
     pub locks: Vec<Lock>,
     /// Pools.
     pub pools: Vec<Pool>,
+    /// Loops and hubs.
+    pub servers: Vec<Server>,
     /// By their begin.
     pub roots: Vec<Root>,
 }

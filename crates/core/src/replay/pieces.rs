@@ -3,6 +3,7 @@
 //! An item begins with a message (a span that begins with its receipt) or with what a worker gets from a queue, and ends
 //! with that span or when the worker asks for the next one.
 use super::record::{Place, Record, What};
+use crate::ctrace::format::lock;
 use crate::hunt::choice::Choice;
 
 /// How much later a put may be on record than the get of what was put (both are told when they are done).
@@ -114,11 +115,15 @@ impl Pieces {
     }
 }
 
-/// From the event of each get to that of its put, first in first out.
+/// From the event of each get to that of its put: first in first out, unless the queue is known to do otherwise.
 pub fn put_of(record: &Record<'_>) -> std::collections::HashMap<Place, Place> {
     let mut found = std::collections::HashMap::new();
-    for (puts, gots) in record.queues.values() {
+    for (&queue, (puts, gots)) in &record.queues {
         let ns = |(track, event): Place| record.tracks[track as usize][event as usize].ns;
+        if record.kind(queue) == lock::LIFO_QUEUE {
+            last_in_first_out(puts, gots, ns, &mut found);
+            continue;
+        }
         let mut next = puts.iter().peekable();
         for &got in gots {
             match next.peek() {
@@ -131,6 +136,25 @@ pub fn put_of(record: &Record<'_>) -> std::collections::HashMap<Place, Place> {
         }
     }
     found
+}
+
+/// Such queues tell both under their own lock, and so in their order.
+fn last_in_first_out(
+    puts: &[Place],
+    gots: &[Place],
+    ns: impl Fn(Place) -> u64,
+    found: &mut std::collections::HashMap<Place, Place>,
+) {
+    let mut puts = puts.iter().peekable();
+    let mut inside = Vec::new();
+    for &got in gots {
+        while let Some(&put) = puts.next_if(|put| ns(**put) <= ns(got)) {
+            inside.push(put);
+        }
+        if let Some(put) = inside.pop() {
+            found.insert(got, put);
+        }
+    }
 }
 
 /// From the event of each receipt to that of its sending.

@@ -1,9 +1,11 @@
 //! Who works for whom: pools of workers, learnt from who took which item when.
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::model::Pool;
+use super::model::{Discipline, Pool};
 use super::pieces::{Kind, Piece, Pieces};
 use super::record::{Record, What};
+use super::running::Running;
+use crate::ctrace::format::lock as kind;
 use crate::ctrace::reader::Trace;
 
 /// File, name, and site of the queue: one pool.
@@ -41,7 +43,7 @@ struct Queue {
 }
 
 /// `prefix` gives the name of a pool of which no queue is on record, by track.
-pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32]) -> Found {
+pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32], running: &Running) -> Found {
     let mut queues: BTreeMap<(Key, u32), Queue> = BTreeMap::new();
     for (at, piece) in (0..).zip(&pieces.all) {
         let file = trace.tracks[piece.track as usize].file;
@@ -61,7 +63,7 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32])
     let mut found = Found { pools: Vec::new(), coming: HashMap::new() };
     let mut last: Option<Key> = None;
     let (mut idle, mut busy) = (Vec::new(), Vec::new());
-    for ((key, _), queue) in &queues {
+    for ((key, lock), queue) in &queues {
         if last != Some(*key) {
             settle(&mut found, &mut idle, &mut busy);
             let process = trace.tracks[trace.files[key.0 as usize].process as usize].name;
@@ -69,6 +71,12 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32])
                 name: key.1,
                 process,
                 queues: Vec::new(),
+                discipline: match (key.2, trace.locks.get(*lock as usize).map(|of| of.kind)) {
+                    (u32::MAX, _) => Discipline::Fifo,
+                    (_, Some(kind::LIFO_QUEUE)) => Discipline::Lifo,
+                    (_, Some(kind::PRIORITY_QUEUE)) => Discipline::Priority,
+                    _ => Discipline::Fifo,
+                },
                 unlimited: key.2 == u32::MAX,
                 idle_ns: 0,
                 busy_ns: 0,
@@ -79,7 +87,7 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32])
         let of = &mut found.pools[pool as usize];
         of.queues.push(queue.workers.len() as u32);
         let number = of.queues.len() as u32 - 1;
-        let coming = comings(record, pieces, queue);
+        let coming = comings(record, pieces, queue, running);
         for (piece, mut one) in coming {
             (one.pool, one.queue) = (pool, number);
             of.unlimited &= !one.waited;
@@ -127,7 +135,7 @@ fn settle(found: &mut Found, idle: &mut Vec<u64>, busy: &mut Vec<u64>) {
     busy.clear();
 }
 
-fn comings(record: &Record<'_>, pieces: &Pieces, queue: &Queue) -> Vec<(u32, Coming)> {
+fn comings(record: &Record<'_>, pieces: &Pieces, queue: &Queue, running: &Running) -> Vec<(u32, Coming)> {
     let of = |piece: u32| &pieces.all[piece as usize];
     let sent = |piece: &Piece| {
         let (parent, event) = piece.parent?;
@@ -162,6 +170,8 @@ fn comings(record: &Record<'_>, pieces: &Pieces, queue: &Queue) -> Vec<(u32, Com
                     coming.transit_ns = sent_ns.map_or(0, |sent| arrival.saturating_sub(sent));
                     let free = if waited { before.max(arrival) } else { arrival };
                     coming.pickup_ns = piece.begin_ns.saturating_sub(free);
+                    coming.pickup_ns -=
+                        running.ready_ns(piece.track, free, piece.begin_ns).min(coming.pickup_ns);
                     coming.waited_ns = free - arrival;
                 }
                 None if !waited => {

@@ -5,6 +5,7 @@ use super::awaits::Awaited;
 use super::model::{Op, UNKNOWN};
 use super::pieces::Piece;
 use super::record::{Raw, What};
+use super::running::Running;
 
 /// Holds that begin and end inside a piece: lock, and the two events.
 pub type Hold = (u32, u32, u32);
@@ -43,6 +44,8 @@ pub struct Parts<'a> {
     pub awaits: &'a [Awaited],
     /// In order.
     pub signals: &'a [(u64, u32)],
+    /// What ran on what.
+    pub running: &'a Running,
 }
 
 /// A program, and how long it waited for each lock in the recording.
@@ -60,6 +63,8 @@ pub struct Program {
 struct Builder<'a> {
     parts: &'a Parts<'a>,
     done: Program,
+    /// When each step began.
+    at: Vec<u64>,
     now: u64,
     signals: usize,
     depth: usize,
@@ -68,9 +73,11 @@ struct Builder<'a> {
 /// Of a piece.
 pub fn program(parts: &Parts<'_>) -> Program {
     let done = Program { ops: Vec::new(), waited: HashMap::new(), delay_ns: 0, latency_ns: 0 };
-    let mut builder = Builder { parts, done, now: parts.piece.begin_ns, signals: 0, depth: 0 };
+    let at = Vec::new();
+    let mut builder = Builder { parts, done, at, now: parts.piece.begin_ns, signals: 0, depth: 0 };
     builder.run();
-    builder.done
+    let Builder { done, at, .. } = builder;
+    Program { ops: parts.running.split(parts.piece.track, done.ops, &at), ..done }
 }
 
 impl Builder<'_> {
@@ -98,13 +105,13 @@ impl Builder<'_> {
                 What::Begin { name, items } => {
                     self.pass(ns);
                     self.depth += 1;
-                    self.done.ops.push(Op::Enter { name, items });
+                    self.push(ns, Op::Enter { name, items });
                 }
                 What::End => {
                     self.pass(ns);
                     if self.depth > 0 {
                         self.depth -= 1;
-                        self.done.ops.push(Op::Leave);
+                        self.push(ns, Op::Leave);
                     }
                 }
                 What::Wait(_) if simulated.contains(&at) => {
@@ -121,9 +128,13 @@ impl Builder<'_> {
                         self.pass(ns);
                         if handover != UNKNOWN {
                             *self.done.waited.entry(lock).or_default() += ns - asked - handover;
+                            handover -= self.ready_ns(ns - handover, ns);
+                            let resumed = self.parts.running.resumed_ns(piece.track, ns);
+                            handover += resumed;
+                            self.now += resumed;
                             self.done.latency_ns += handover;
                         }
-                        self.done.ops.push(Op::Acquire { lock, handover_ns: handover });
+                        self.push(ns, Op::Acquire { lock, handover_ns: handover });
                         handover = UNKNOWN;
                     }
                 }
@@ -133,40 +144,56 @@ impl Builder<'_> {
                     if until.is_some() && self.parts.begins.get(&at).is_some_and(|&begin| begin <= waits_at.0)
                     {
                         self.done.ops.insert(waits_at.1, Op::Release(lock));
+                        self.at.insert(waits_at.1, ns);
                         waits_at.1 += 1;
                     } else {
                         self.pass(ns);
-                        self.done.ops.push(Op::Release(lock));
+                        self.push(ns, Op::Release(lock));
                     }
                 }
                 _ => {}
             }
-            if let Some(items) = self.parts.sends.get(&at) {
+            let parts = self.parts;
+            if let Some(items) = parts.sends.get(&at) {
                 self.pass(ns);
-                self.done.ops.extend(items.iter().map(|&item| Op::Send(item)));
+                items.iter().for_each(|&item| self.push(ns, Op::Send(item)));
             }
             while let Some(next) = awaits.next_if(|next| next.from == at) {
                 self.pass(ns);
-                self.done.latency_ns += next.latency_ns;
+                let went_on = events[next.to as usize].ns;
+                let ready = self.ready_ns(went_on - next.latency_ns.min(went_on), went_on);
+                let latency_ns = next.latency_ns - ready.min(next.latency_ns);
+                self.done.latency_ns += latency_ns;
                 waits_at = (at, self.done.ops.len());
-                self.done.ops.push(Op::Await { signal: next.signal, latency_ns: next.latency_ns });
+                self.push(ns, Op::Await { signal: next.signal, latency_ns });
                 if next.to > at {
                     until = Some(next.to);
                 }
             }
         }
         self.pass(piece.end_ns);
-        for &(_, signal) in &self.parts.signals[self.signals..] {
-            self.done.ops.push(Op::Signal(signal));
+        let parts = self.parts;
+        for &(_, signal) in &parts.signals[self.signals..] {
+            self.push(piece.end_ns, Op::Signal(signal));
         }
-        self.done.ops.extend(std::iter::repeat_n(Op::Leave, self.depth));
+        (0..self.depth).for_each(|_| self.push(piece.end_ns, Op::Leave));
+    }
+
+    fn push(&mut self, ns: u64, op: Op) {
+        self.done.ops.push(op);
+        self.at.push(ns);
+    }
+
+    /// Of that time: its server ran something else.
+    fn ready_ns(&self, from: u64, to: u64) -> u64 {
+        self.parts.running.ready_ns(self.parts.piece.track, from, to).min(to - from)
     }
 
     /// Up to this moment, with the signals that were given meanwhile.
     fn pass(&mut self, ns: u64) {
         while let Some(&(at, signal)) = self.parts.signals.get(self.signals).filter(|s| s.0 <= ns) {
             self.delay(at);
-            self.done.ops.push(Op::Signal(signal));
+            self.push(at, Op::Signal(signal));
             self.signals += 1;
         }
         self.delay(ns);
@@ -175,7 +202,7 @@ impl Builder<'_> {
     fn delay(&mut self, ns: u64) {
         let more = ns.saturating_sub(self.now);
         if more > 0 {
-            self.done.ops.push(Op::Delay(more));
+            self.push(self.now, Op::Delay(more));
             self.done.delay_ns += more;
             self.now = ns;
         }

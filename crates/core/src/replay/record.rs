@@ -83,8 +83,6 @@ pub struct Passing {
     pub foreign: u64,
     /// Had at once though others waited.
     pub overtook: u64,
-    /// From release to going on, of those that waited.
-    pub handovers: Vec<u32>,
 }
 
 /// All of it.
@@ -104,6 +102,9 @@ pub struct Record<'t> {
     pub received: HashMap<Flow, Vec<Place>>,
     /// Waits for the interpreter's lock: track, begin, end.
     pub gil: Vec<(u32, u64, u64)>,
+    /// When a thread ran which greenlet or task: track, thread, begin, end; by their end.
+    pub stints: Vec<(u32, u32, u64, u64)>,
+    stint_since: HashMap<u32, u64>,
     /// Whether any of those could be on record.
     pub gil_known: bool,
     gil_since: HashMap<u32, u64>,
@@ -130,6 +131,8 @@ impl<'t> Record<'t> {
             sent: HashMap::new(),
             received: HashMap::new(),
             gil: Vec::new(),
+            stints: Vec::new(),
+            stint_since: HashMap::new(),
             gil_known: trace.locks.iter().any(|l| l.kind == kind::INTERPRETER && Some(l.name) == gil),
             gil_since: HashMap::new(),
             waited: vec![false; trace.tracks.len()],
@@ -153,8 +156,13 @@ impl<'t> Record<'t> {
         Ok((track, of.len() as u32 - 1))
     }
 
+    /// As in [`crate::ctrace::format::lock`].
+    pub fn kind(&self, lock: u32) -> u32 {
+        self.trace.locks[lock as usize].kind
+    }
+
     fn is_interpreter(&self, lock: u32) -> bool {
-        self.trace.locks[lock as usize].kind == kind::INTERPRETER
+        self.kind(lock) == kind::INTERPRETER
     }
 
     fn is_held(&self, lock: u32) -> bool {
@@ -222,11 +230,22 @@ impl Sink for Record<'_> {
                 let handover_ns = at.ns.saturating_sub(passing.released_ns).min(u64::from(u32::MAX)) as u32;
                 if got {
                     passing.waited += 1;
-                    passing.handovers.push(handover_ns);
                 }
                 self.waited[track as usize] = got;
                 self.add(at.ns, track, What::Waited { lock, got, handover_ns })?;
             }
+        }
+        Ok(())
+    }
+
+    fn stint_begin(&mut self, at: At, _: u32, track: u32) -> Result<()> {
+        self.stint_since.insert(track, at.ns);
+        Ok(())
+    }
+
+    fn stint_end(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
+        if let Some(since) = self.stint_since.remove(&track) {
+            self.stints.push((track, thread, since, at.ns));
         }
         Ok(())
     }

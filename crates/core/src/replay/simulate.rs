@@ -2,7 +2,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::model::{Model, Op, Order, UNKNOWN};
+use super::model::{Discipline, Model, Op, Order, UNKNOWN};
+use super::servers::ServerState;
 
 /// What came out. Times are ns since the first root's begin in the recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,13 +20,17 @@ pub struct Outcome {
     pub busy_ns: Vec<u64>,
     /// By pool: how long items waited although a worker of the same pool was idle.
     pub wasted_ns: Vec<u64>,
+    /// By server: how long it ran something.
+    pub ran_ns: Vec<u64>,
+    /// By server: how long jobs, and what is done for them, were ready and waited for it.
+    pub ready_ns: Vec<u64>,
 }
 
 /// Own program of a root, in the place of an item.
 const OWN: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Do {
+pub(super) enum Do {
     Begin(u32),
     Step(u32),
     Arrive(u32, u32),
@@ -33,13 +38,15 @@ enum Do {
 }
 
 /// Something that runs: a root or an item of it.
-struct Actor {
-    root: u32,
+pub(super) struct Actor {
+    pub root: u32,
     item: u32,
     at: usize,
     began: u64,
     /// When it began to wait for a lock.
     since: u64,
+    /// The server that it has.
+    pub server: Option<u32>,
 }
 
 #[derive(Default)]
@@ -65,22 +72,23 @@ enum Signal {
     Awaited(u32, u64),
 }
 
-struct Simulation<'m> {
-    model: &'m Model,
-    now: u64,
+pub(super) struct Simulation<'m> {
+    pub model: &'m Model,
+    pub now: u64,
     /// When the first root began in the recording.
     first: u64,
     counted: u64,
     events: BinaryHeap<Reverse<(u64, u64, Do)>>,
-    actors: Vec<Actor>,
+    pub actors: Vec<Actor>,
     free: Vec<u32>,
     locks: Vec<LockState>,
+    pub servers: Vec<ServerState>,
     queues: Vec<Vec<QueueState>>,
     /// By pool: idle workers and items that wait, over all queues.
     sums: Vec<(u32, u32, u64)>,
     signals: Vec<Vec<Signal>>,
     followers: Vec<Vec<u32>>,
-    out: Outcome,
+    pub out: Outcome,
 }
 
 /// The storm as the model has it.
@@ -106,6 +114,7 @@ pub fn simulate(model: &Model) -> Outcome {
         actors: Vec::new(),
         free: Vec::new(),
         locks: model.locks.iter().map(|_| LockState::default()).collect(),
+        servers: model.servers.iter().map(|_| ServerState::default()).collect(),
         queues,
         sums: model.pools.iter().map(|pool| (pool.workers(), 0, 0)).collect(),
         signals: model.roots.iter().map(|root| vec![Signal::Unset; root.signals as usize]).collect(),
@@ -117,6 +126,8 @@ pub fn simulate(model: &Model) -> Outcome {
             pool_ns: vec![0; model.pools.len()],
             busy_ns: vec![0; model.pools.len()],
             wasted_ns: vec![0; model.pools.len()],
+            ran_ns: vec![0; model.servers.len()],
+            ready_ns: vec![0; model.servers.len()],
         },
     };
     for (at, root) in model.roots.iter().enumerate().filter(|(_, root)| root.after.is_none()) {
@@ -127,7 +138,7 @@ pub fn simulate(model: &Model) -> Outcome {
 }
 
 impl Simulation<'_> {
-    fn plan(&mut self, at: u64, what: Do) {
+    pub fn plan(&mut self, at: u64, what: Do) {
         self.counted += 1;
         self.events.push(Reverse((at, self.counted, what)));
     }
@@ -149,7 +160,8 @@ impl Simulation<'_> {
     }
 
     fn actor(&mut self, root: u32, item: u32) -> u32 {
-        let actor = Actor { root, item, at: 0, began: self.now, since: self.now };
+        let (began, since) = (self.now, self.now);
+        let actor = Actor { root, item, at: 0, began, since, server: None };
         if let Some(place) = self.free.pop() {
             self.actors[place as usize] = actor;
             return place;
@@ -166,13 +178,17 @@ impl Simulation<'_> {
     }
 
     /// Until it waits for something, or has ended.
-    fn step(&mut self, actor: u32) {
+    pub fn step(&mut self, actor: u32) {
         while let Some(op) = self.op(actor) {
             self.actors[actor as usize].at += 1;
             let root = self.actors[actor as usize].root;
             match op {
-                Op::Enter { .. } | Op::Leave | Op::Delay(0) => {}
-                Op::Delay(ns) => return self.plan(self.now + ns, Do::Step(actor)),
+                Op::Enter { .. } | Op::Leave | Op::Delay(0) | Op::Run { ns: 0, .. } => {}
+                Op::Delay(ns) => {
+                    self.give_back(actor);
+                    return self.plan(self.now + ns, Do::Step(actor));
+                }
+                Op::Run { on, ns } => return self.ready(actor, on, ns),
                 Op::Acquire { lock, .. } => {
                     let state = &mut self.locks[lock as usize];
                     let Lookup { capacity, barging } = Lookup::of(self.model, lock);
@@ -181,7 +197,7 @@ impl Simulation<'_> {
                     } else {
                         state.waiting.push_back(actor);
                         self.actors[actor as usize].since = self.now;
-                        return;
+                        return self.give_back(actor);
                     }
                 }
                 Op::Release(lock) => self.release(lock),
@@ -196,7 +212,7 @@ impl Simulation<'_> {
                     let state = &mut self.signals[root as usize][signal as usize];
                     if *state != Signal::Set {
                         *state = Signal::Awaited(actor, latency_ns);
-                        return;
+                        return self.give_back(actor);
                     }
                 }
                 Op::Signal(signal) => {
@@ -212,6 +228,7 @@ impl Simulation<'_> {
 
     fn end(&mut self, actor: u32) {
         let Actor { root, item, began, .. } = self.actors[actor as usize];
+        self.give_back(actor);
         self.free.push(actor);
         if item != OWN {
             return self.worker_free(root, item, began);
@@ -334,7 +351,12 @@ impl Simulation<'_> {
         }
         self.account(of.pool);
         let queue = &mut self.queues[of.pool as usize][of.queue as usize];
-        let Some((root, item, since)) = queue.waiting.pop_front() else {
+        let next = match pool.discipline {
+            Discipline::Lifo => queue.waiting.pop_back(),
+            // Of priorities nothing is on record: the gate refuses them where items wait.
+            Discipline::Fifo | Discipline::Priority => queue.waiting.pop_front(),
+        };
+        let Some((root, item, since)) = next else {
             queue.idle += 1;
             self.sums[of.pool as usize].0 += 1;
             return;

@@ -1,0 +1,180 @@
+//! What ran on what: greenlets and tasks on the loop or hub of their thread. Of a delay it says what is running and what
+//! is not, and of both what was only waiting for the loop.
+use std::collections::HashMap;
+
+use super::model::{Op, Server};
+use super::pieces::Pieces;
+use super::record::Record;
+use crate::ctrace::reader::Trace;
+
+/// A loop that does nothing for less than this was busy: it looks for what is ready.
+const BETWEEN_NS: u64 = 30_000;
+/// Who has waited for a lock and has it asks for the interpreter at once.
+const AT_ONCE_NS: u64 = 50_000;
+
+/// Of the tracks of a storm.
+#[derive(Default)]
+pub struct Running {
+    /// Those of the model.
+    pub servers: Vec<Server>,
+    /// By greenlet or task: place of its server, and when it ran.
+    tracks: HashMap<u32, (u32, Periods)>,
+    /// By server: when it ran what is simulated.
+    busy: Vec<Periods>,
+    /// By thread: when it waited for the interpreter's lock.
+    waits: HashMap<u32, Periods>,
+}
+
+impl Running {
+    /// Of the tracks that have pieces.
+    pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces) -> Self {
+        let mut waits: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        for &(on, begin, end) in &record.gil {
+            waits.entry(on).or_default().push((begin, end));
+        }
+        let waits = waits.into_iter().map(|(on, of)| (on, Periods::new(of, 0))).collect();
+        let mut found = Self { waits, ..Self::default() };
+        found.loops(trace, record, pieces);
+        found
+    }
+
+    fn loops(&mut self, trace: &Trace, record: &Record<'_>, pieces: &Pieces) {
+        let mut servers: HashMap<u32, u32> = HashMap::new();
+        let mut busy: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        let mut own: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        for &(on, thread, begin, end) in &record.stints {
+            // A hub is a greenlet too, and waits for what is to come: it runs nothing.
+            if !pieces.on(on).is_empty() {
+                busy.entry(thread).or_default().push((begin, end));
+                own.entry(on).or_default().push((begin, end));
+                servers.entry(on).or_insert(thread);
+            }
+        }
+        let mut threads: Vec<u32> = servers.values().copied().collect();
+        threads.sort_unstable();
+        threads.dedup();
+        for &thread in &threads {
+            self.servers.push(Server { name: trace.tracks[thread as usize].name });
+            self.busy.push(Periods::new(busy.remove(&thread).unwrap_or_default(), BETWEEN_NS));
+        }
+        for (on, ran) in own {
+            let server = threads.partition_point(|thread| *thread < servers[&on]) as u32;
+            self.tracks.insert(on, (server, Periods::new(ran, 0)));
+        }
+    }
+
+    /// How long, in this time, the track was ready and its server ran something else: the simulation's to say.
+    pub fn ready_ns(&self, on: u32, from: u64, to: u64) -> u64 {
+        let of = self.tracks.get(&on).map(|(server, own)| {
+            self.busy[*server as usize].overlap(from, to).saturating_sub(own.overlap(from, to))
+        });
+        of.unwrap_or(0)
+    }
+
+    /// How much later who has got a lock at that moment, after it waited, could go on: the one who released it had the
+    /// interpreter still. Part of what a lock costs that is waited for, and of no other.
+    pub fn resumed_ns(&self, on: u32, ns: u64) -> u64 {
+        let wait = self.waits.get(&on).and_then(|waits| waits.within(ns, ns + AT_ONCE_NS).next());
+        wait.filter(|wait| wait.0 >= ns).map_or(0, |wait| wait.1 - ns)
+    }
+
+    /// A program with its delays told apart; `at` has when each step began.
+    pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64]) -> Vec<Op> {
+        let Some((server, own)) = self.tracks.get(&on) else { return ops };
+        let busy = &self.busy[*server as usize];
+        let mut made = Vec::with_capacity(ops.len() * 2);
+        for (op, &from) in ops.into_iter().zip(at) {
+            match op {
+                Op::Delay(ns) => by_stints(*server, own, busy, from, from + ns, &mut made),
+                other => made.push(other),
+            }
+        }
+        made
+    }
+}
+
+fn by_stints(on: u32, own: &Periods, busy: &Periods, from: u64, to: u64, made: &mut Vec<Op>) {
+    let mut now = from;
+    for (begin, end) in own.within(from, to) {
+        let (begin, end) = (begin.max(from), end.min(to));
+        suspended(busy, now, begin, from, made);
+        if end > begin {
+            made.push(Op::Run { on, ns: end - begin });
+        }
+        now = end;
+    }
+    suspended(busy, now, to, from, made);
+}
+
+/// Not running. Where the loop was busy when it went on, it was ready at some moment since that began.
+fn suspended(busy: &Periods, since: u64, until: u64, from: u64, made: &mut Vec<Op>) {
+    if until <= since {
+        return;
+    }
+    // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
+    let ready = match busy.began(until.saturating_sub(1)) {
+        Some(began) => (began.max(since) + until) / 2,
+        None => until,
+    };
+    // At least a moment: others may run.
+    let least = u64::from(since > from);
+    made.push(Op::Delay((ready - since).max(least)));
+}
+
+/// Periods that do not overlap, in order.
+#[derive(Default)]
+struct Periods {
+    all: Vec<(u64, u64)>,
+    /// How long those before each are together.
+    before: Vec<u64>,
+}
+
+impl Periods {
+    /// Those with less than that between them are one.
+    fn new(mut of: Vec<(u64, u64)>, between_ns: u64) -> Self {
+        of.sort_unstable();
+        let mut all: Vec<(u64, u64)> = Vec::with_capacity(of.len());
+        for (begin, end) in of {
+            match all.last_mut() {
+                Some(last) if begin <= last.1.saturating_add(between_ns) && between_ns > 0 => {
+                    last.1 = last.1.max(end);
+                }
+                Some(last) if begin < last.1 => last.1 = last.1.max(end),
+                _ => all.push((begin, end)),
+            }
+        }
+        let mut sum = 0;
+        let before = all
+            .iter()
+            .map(|&(begin, end)| {
+                sum += end - begin;
+                sum - (end - begin)
+            })
+            .collect();
+        Self { all, before }
+    }
+
+    /// Up to that moment, all of them together.
+    fn until(&self, ns: u64) -> u64 {
+        let after = self.all.partition_point(|period| period.0 < ns);
+        let Some(last) = after.checked_sub(1) else { return 0 };
+        let (begin, end) = self.all[last];
+        self.before[last] + (ns.min(end) - begin)
+    }
+
+    fn overlap(&self, from: u64, to: u64) -> u64 {
+        self.until(to).saturating_sub(self.until(from))
+    }
+
+    /// When the period that holds this moment began.
+    fn began(&self, ns: u64) -> Option<u64> {
+        let after = self.all.partition_point(|period| period.0 <= ns);
+        let (begin, end) = self.all[after.checked_sub(1)?];
+        (ns <= end).then_some(begin)
+    }
+
+    fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let first = self.all.partition_point(|period| period.1 <= from);
+        self.all[first..].iter().copied().take_while(move |period| period.0 < to)
+    }
+}
