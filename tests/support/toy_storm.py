@@ -7,7 +7,7 @@ in the job's own; the worker takes `call_ms + item_ms * items` for it. With `poo
 worker that its number is hashed to, with "shared" all workers take from one queue.
 
 All durations are sleeps (blocked regime) and drawn from the seed, by job and step: two storms with one seed differ in
-their edit only. With `busy` the same durations are CPU time, under the GIL. Edits: `hold` scales what a holder itself
+their edit only. With `busy=1` the same durations are CPU time, under the GIL. Edits: `hold` scales what a holder itself
 does (not what it waits for) while it has the lock; `without` leaves spans out; `coalesce` puts so many updates into
 one call; `pool`, `workers`, `jobs`. What a storm did is told by its own clocks (`Truth`), never from the trace.
 """
@@ -61,7 +61,10 @@ class Parameters:
     coalesce: int = 1
     scale: float = 1.0
     """Of all durations."""
-    busy: bool = False
+    busy: float = 0
+    """Part of each duration that is CPU time, under the GIL; the rest is slept."""
+    green: bool = False
+    """All its threads are eventlet's greenlets, on one thread."""
     realtime: bool = False
     """SCHED_FIFO for all its threads: sleeps end on time on a host that others use. Needs root or CAP_SYS_NICE."""
 
@@ -167,8 +170,19 @@ def storm(
 ) -> Truth:
     """Run it in a process of its own, which leaves its trace in `directory`; `changed` are fields of Parameters."""
     parameters = dataclasses.replace(parameters or Parameters(), **changed)
+    # What is green is recorded from outside: that reaches eventlet's own locks.
+    outside = [
+        sys.executable,
+        "-c",
+        "from contend.cli import main; main()",
+        "trace",
+        "-o",
+        str(directory),
+        "--",
+    ]
     done = subprocess.run(
         [
+            *(outside if parameters.green else []),
             sys.executable,
             "-m",
             "support.toy_storm",
@@ -181,7 +195,7 @@ def storm(
         timeout=timeout,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    told = json.loads(done.stdout.splitlines()[0])
     assert not told.pop("lost"), "events were dropped"
     told["served"] = [tuple(row) for row in told["served"]]
     return Truth(parameters, **{k: tuple(v) if isinstance(v, list) else v for k, v in told.items()})
@@ -194,24 +208,34 @@ class Storm:
         from contend import trace
 
         self.of, self.trace = of, trace
-        self.locks = {"resource": trace.Lock(name="resource"), "hypervisor": trace.Lock(name="hypervisor")}
+        self.locks: dict[str, Any] = {
+            "resource": trace.Lock(name="resource"),
+            "hypervisor": trace.Lock(name="hypervisor"),
+        }
+        if of.green:
+            resource, hypervisor = threading.Lock(), threading.Lock()
+            self.locks = {"resource": resource, "hypervisor": hypervisor}
         self.asked: dict[str, list[tuple[int, int, int, int]]] = {name: [] for name in self.locks}
         queues = 1 if of.pool == "shared" else of.workers
         self.queues: list[Any] = [trace.Queue(name="pool") for _ in range(queues)]
         self.served: list[tuple[str, int, int]] = []
         self.late: list[int] = []
+        self.usual_lateness_s = 0.0
         self.times: dict[int, tuple[int, int]] = {}
         self.begin = threading.Event()
 
-    def pause(self, ms: float) -> None:
-        began, length = time.monotonic_ns(), ms * self.of.scale
-        if not self.of.busy:
-            time.sleep(length / 1000)
+    def pause(self, ms: float, part: float = 1.0) -> None:
+        """So long, or a part of it: then also of what every sleep takes longer than it should, as it is a part of all that
+        a holder does."""
+        began, length = time.monotonic_ns(), ms * self.of.scale * part
+        if self.of.busy:
+            end = time.thread_time_ns() + self.of.busy * length * MS
+            while time.thread_time_ns() < end:
+                pass
+        if self.of.busy < 1:
+            sleeps = (1 - self.of.busy) * length / 1000 - (1 - part) * self.usual_lateness_s
+            time.sleep(max(0.0, sleeps))
             self.late.append(time.monotonic_ns() - began - int(length * MS))
-            return
-        end = time.thread_time_ns() + length * MS
-        while time.thread_time_ns() < end:
-            pass
 
     @contextmanager
     def have(self, name: str) -> Iterator[float]:
@@ -272,10 +296,10 @@ class Storm:
             with self.step("prepare"):
                 self.pause(draw("prepare", 0, of.prepare_ms))
             with self.step("claim"), self.have("resource") as scale:
-                self.pause(scale * draw("claim", 0, of.claim_ms))
+                self.pause(draw("claim", 0, of.claim_ms), scale)
                 with self.step("audit") as wanted:
                     if wanted and of.audit_ms:
-                        self.pause(scale * draw("audit", 0, of.audit_ms))
+                        self.pause(draw("audit", 0, of.audit_ms), scale)
                 for update in plan:
                     update()
             with self.step("plug"):
@@ -284,7 +308,7 @@ class Storm:
             with self.step("spawn"):
                 for at in range(of.spawns):
                     with self.have("hypervisor") as scale:
-                        self.pause(scale * draw("spawn", at, of.spawn_ms))
+                        self.pause(draw("spawn", at, of.spawn_ms), scale)
                     self.pause(draw("gap", at, of.spawn_ms))
             with self.step("report"):
                 for ms in reports:
@@ -292,6 +316,10 @@ class Storm:
         self.times[number] = (start, time.monotonic_ns())
 
     def run(self) -> dict[str, Any]:
+        for _ in range(20):
+            self.pause(0.2)
+        self.usual_lateness_s = statistics.median(self.late) / 1e9 if self.late else 0.0
+        self.late.clear()
         threads = [
             threading.Thread(
                 target=self.work, args=(self.queues[at % len(self.queues)],), name=f"worker {at}"
@@ -359,6 +387,13 @@ def main() -> None:
     parameters = Parameters(**json.loads(sys.argv[2]))
     if parameters.realtime:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+    if parameters.green:
+        import eventlet
+
+        eventlet.monkey_patch()
+        json.dump({**Storm(parameters).run(), "lost": 0}, sys.stdout)
+        print()
+        return
     trace.start(sys.argv[1], clock="monotonic", overflow="block", cpu_times=True, run_delay=True, gil=True)
     told = Storm(parameters).run()
     told["lost"] = trace.stop().lost

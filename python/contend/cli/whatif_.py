@@ -36,7 +36,11 @@ _REPEATED: dict[str, Any] = {"multiple": True}
     **_REPEATED,
     help="Spans that are jobs (* and ?). Default: jobs that are marked.",
 )
-@click.option("--cell", metavar="CELL", help="Of a RUN with several cells: the one whose trials are storms.")
+@click.option(
+    "--cell",
+    metavar="CELL",
+    help="Of a RUN with several cells: the one whose trials are storms. Default: a line for each.",
+)
 @click.option("--list", "listing", is_flag=True, help="The locks, pools and spans that edits can name.")
 @click.option(
     "--verify",
@@ -81,7 +85,7 @@ def command(
       contend whatif storm-* --coalesce 'rpc call update=8' --global-queue pool -o predicted.json
       contend whatif predicted.json --verify storm-after
     """
-    from contend.contention.whatif.storms import Edit, open_storms
+    from contend.contention.whatif.storms import Edit, cells_of, open_storms
 
     edits: list[Edit] = [_factor("hold", text) for text in hold]
     edits += [Edit("remove", name) for name in remove]
@@ -95,6 +99,10 @@ def command(
         raise BadInput(
             "no trace", hint="contend whatif TRACE…: what contend trace -o DIRECTORY -- COMMAND… recorded"
         )
+    if cell is None and not (listing or as_json or output):
+        cells = cells_of(sources[0]) if len(sources) == 1 else []
+        if len(cells) > 1:
+            return _each_cell(sources[0], cells, edits, job)
     storms = open_storms(sources, job, cell)
     if listing:
         return _list(storms, as_json)
@@ -118,6 +126,24 @@ def _advice(cpu_bound: bool) -> str:
     if cpu_bound:
         return "measure it instead: make the change, and compare with contend ab or contend compare"
     return "docs/concepts/replay.md says what a replay needs on record; --job PATTERN chooses other jobs"
+
+
+def _each_cell(run: str, cells: Sequence[str], edits: Sequence[Edit], job: Sequence[str]) -> int:
+    """A line for each: what differs between cells on purpose is no repetition of one storm."""
+    from contend.contention.whatif.prediction import Whatif, whatif
+    from contend.contention.whatif.storms import open_storms
+    from contend.report.whatif_terminal import print_cells
+
+    answers: dict[str, Whatif | str] = {}
+    for cell in cells:
+        try:
+            answers[cell] = whatif(open_storms([run], job, cell), edits, rank=False)
+        except BadInput as error:  # of this cell: another one may have what the edit names
+            answers[cell] = str(error)
+    print_cells(edits, answers)
+    if not any(isinstance(of, Whatif) and of.gate.passed for of in answers.values()):
+        raise NoVerdict("refused in every cell", hint="contend whatif RUN --cell CELL says why in full")
+    return 0
 
 
 def _list(storms: Sequence[Any], as_json: bool) -> int:

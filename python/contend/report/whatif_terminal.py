@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.contention.whatif.campaign import told_of_tests
 from contend.contention.whatif.prediction import Fix, Whatif
+from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted
 from contend.contention.whatif.verification import Verification
 from contend.units import format_duration
@@ -35,6 +36,35 @@ def print_answer(of: Whatif) -> None:
         console.print(_text(told_of_tests()))
     for note in of.notes:
         console.print(_text(f"note: {note}", style="yellow"))
+
+
+def print_cells(edits: Sequence[Edit], answers: Mapping[str, Whatif | str]) -> None:
+    """A line for each cell of a run; a text says why there is no answer."""
+    console = _console()
+    console.print(_text(" ".join(str(edit) for edit in edits) or "without edits", style="bold"))
+    table = _table("", "cell", "storms", "median", "makespan", "replay")
+    reasons = []
+    for cell, of in answers.items():
+        if isinstance(of, str):
+            table.add_row(_text(cell), *["–"] * 3, "no")
+            reasons.append(f"{cell}: {of}")
+            continue
+        row = [_changed(of, "median_ns"), _changed(of, "makespan_ns")]
+        table.add_row(_text(cell), str(len(of.sources)), *row, "trusted" if of.gate.passed else "refused")
+        if not of.gate.passed:
+            reasons.append(f"{cell}: {of.gate.reason}")
+    console.print(table)
+    for reason in reasons:
+        console.print(_text(f"note: {reason}", style="yellow"))
+    console.print(_text("--cell CELL for its intervals, notes and the fixes worth most"))
+
+
+def _changed(of: Whatif, key: str) -> str:
+    before = getattr(of.baseline, key)
+    if not of.gate.passed or not of.edits:
+        return format_duration(before)
+    value = of.predicted[key].value
+    return f"{format_duration(before)} → {format_duration(value)} {value / max(1, before) - 1:+.1%}"
 
 
 def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from contend.contention.alibi.verdict import Alibi, Saturation
+from contend.contention.whatif import doubts
 from contend.contention.whatif.gate import Replayed, gate
 from contend.contention.whatif.prediction import candidates
 from contend.contention.whatif.regime import regime
 from contend.contention.whatif.storms import Edit, open_storms
-from contend.contention.whatif.times import Times, predict
+from contend.contention.whatif.times import Predicted, Times, predict
 from contend.contention.whatif.verification import stored, verify
 from contend.errors import BadInput
 
@@ -63,10 +64,10 @@ def test_an_interval_needs_four_storms_and_holds_their_spread() -> None:
     [
         ({}, "not known"),
         ({"gil_ns": 0}, "blocked"),
-        ({"gil_ns": 400 * MS}, "mixed"),
+        ({"gil_ns": 300 * MS}, "mixed"),
         ({"gil_ns": 1000 * MS}, "CPU-bound"),
         ({"cpu": [("a", 100 * MS)], "seen_ns": 1000 * MS}, "blocked"),
-        ({"cpu": [("a", 600 * MS)], "seen_ns": 1000 * MS}, "mixed"),
+        ({"cpu": [("a", 400 * MS)], "seen_ns": 1000 * MS}, "mixed"),
         ({"cpu": [("a", 900 * MS)], "seen_ns": 1000 * MS}, "CPU-bound"),
         ({"cpu": [("a", 100 * MS)], "seen_ns": 1000 * MS, "run_delay_ns": 300 * MS}, "CPU-bound"),
         ({"cpu": [("a", 500 * MS), ("b", 500 * MS), ("c", 500 * MS)], "seen_ns": 9000 * MS}, "CPU-bound"),
@@ -82,7 +83,7 @@ def test_what_is_cpu_bound(of: dict[str, Any], kind: str) -> None:
     ("share", "gil_ns", "kind"),
     [
         (0.0, None, "blocked"),
-        (0.0, 400 * MS, "mixed"),
+        (0.0, 300 * MS, "mixed"),
         (0.1, 0, "mixed"),
         (0.6, 0, "CPU-bound"),
         (0.6, None, "CPU-bound"),
@@ -167,6 +168,9 @@ def test_fixes_that_suggest_themselves() -> None:
         "--workers hashed=8",
         "--coalesce call=8",
     ]
+    assert ("--remove call", "call says nothing new and can be left out") in [
+        (str(edit), assumes) for edit, assumes in candidates(storm, {"call"})
+    ]
 
 
 def test_a_stored_prediction_is_checked(tmp_path: Path) -> None:
@@ -213,3 +217,60 @@ def test_what_is_no_trace_is_said(tmp_path: Path) -> None:
 def test_an_edit_reads_as_it_is_typed() -> None:
     assert str(Edit("coalesce", "rpc call update", 8)) == "--coalesce 'rpc call update'=8"
     assert str(Edit("global_queue", "pool")) == "--global-queue pool"
+
+
+def test_an_edit_that_makes_the_storm_cpu_bound_is_no_answer() -> None:
+    found = regime([seen(cpu=[("a", 400 * MS)], seen_ns=1000 * MS)])
+    before = {**outcome((0, 1000)), "ran_ns": [], "work_ns": 900 * MS}
+    sooner = {**outcome((0, 700)), "ran_ns": [], "work_ns": 900 * MS}
+    assert doubts.computing_after(found, [before], [before]) == pytest.approx(0.4)
+    share = doubts.computing_after(found, [before], [sooner])
+    assert share == pytest.approx(0.4 / 0.7)
+    assert "57%" in str(doubts.computes_then(share)) and doubts.computes_then(0.4) is None
+    # What is not done any more does not compute either.
+    less = {**sooner, "work_ns": 450 * MS}
+    assert doubts.computing_after(found, [before], [less]) == pytest.approx(0.2 / 0.7)
+    looped = {**sooner, "ran_ns": [630 * MS]}
+    assert doubts.computing_after(regime([seen()]), [before], [looped]) == pytest.approx(0.9)
+
+
+def test_a_call_of_unknown_cost_widens_the_interval_and_is_refused_where_its_sign_is_unknown() -> None:
+    def of(value: float) -> dict[str, Predicted]:
+        return dict.fromkeys(
+            ("median_ns", "p90_ns", "max_ns", "makespan_ns"), Predicted(value, value - MS, value + MS)
+        )
+
+    before = Times(100 * MS, 100 * MS, 100 * MS, 100 * MS)
+    note, reason = doubts.unlearnt(["call", "call"], before, of(80 * MS), of(60 * MS))
+    assert reason is None and "what of call is paid" in note and "median 60 ms to 80 ms" in note
+    wide = doubts.between(of(80 * MS), of(60 * MS))["median_ns"]
+    assert (wide.value, wide.low, wide.high) == (80 * MS, 59 * MS, 81 * MS)
+    _, reason = doubts.unlearnt(["call"], before, of(97 * MS), of(110 * MS))
+    assert reason is not None and "better or worse" in reason
+
+
+def test_two_resources_that_are_busy_alike_are_named() -> None:
+    locks = [{"name": name, "capacity": capacity} for name, capacity in (("L", 1), ("M", 1), ("S", None))]
+    parts = {"locks": locks, "pools": [{"name": "P", "workers": 2}]}
+
+    def after(*held: int) -> dict[str, Any]:
+        return {**outcome((0, 100)), "held_ns": [ns * MS for ns in held], "busy_ns": [100 * MS]}
+
+    note = doubts.alike(parts, after(95, 90, 500))
+    assert note is not None and note.startswith("lock L and lock M") and "95% and 90%" in note
+    assert doubts.alike(parts, after(95, 80, 500)) is None, "one is clearly busier"
+    assert doubts.alike(parts, after(60, 60, 500)) is None, "nobody waits long for either"
+
+
+def test_waits_for_a_priority_queue_are_refused() -> None:
+    now = outcome((0, 10), (0, 20), (0, 30), lock_ns=[0], pool_ns=[20 * MS])
+    storm = replayed(now, pool_ns=[20 * MS])
+    storm.parts["pools"].append({"name": "urgent", "discipline": "priority"})
+    found = gate([storm], regime([seen(gil_ns=0)]))
+    assert found.reason is not None and "priority queue urgent" in found.reason
+
+
+def test_what_an_event_loop_ran_is_told() -> None:
+    found = regime([seen()], loops=0.2)
+    assert found.kind == "blocked" and "20% of the storm" in found.why
+    assert regime([seen()], loops=0.8).kind == "mixed"

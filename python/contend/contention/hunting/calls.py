@@ -13,6 +13,7 @@ from contend.contention.hunting.rules import Candidate, count, of_time, seconds,
 from contend.units import format_duration
 
 _LEAST_DIGESTS = 2
+_NEARLY_ALL = 0.9
 _READS = ("SELECT", "HTTP GET", "HTTP HEAD")
 _UNKNOWN = 0.5  # of a call's time is taken to be the call's own, where its size is not on record: the rest its items'
 _COALESCE = 8  # calls that what-if is asked to make one of
@@ -34,6 +35,15 @@ def calls(charges: Charges) -> list[Candidate]:
             both = _again(charges, name, rows, own + behind_locks), _chatty(charges, name, rows, once)
             found += [one for one in both if one is not None]
     return found
+
+
+def says_nothing_new(rows: Iterable[Call]) -> bool:
+    """Of the calls of one name: nearly all of their time is in calls that were made before with the same arguments, or
+    that changed no row, so that what leaving them all out would bring is what leaving these out would."""
+    rows = list(rows)
+    again_ns = max(_sum(rows, "seen_ns"), _sum(rows, "unchanged_ns"))
+    known = _sum(rows, "digests") >= _LEAST_DIGESTS and max(_sum(rows, "seen"), _sum(rows, "unchanged")) > 0
+    return known and again_ns >= _NEARLY_ALL * max(_sum(rows, "ns"), 1)
 
 
 def _on_paths(charges: Charges, name: str, made_ns: int) -> tuple[float, float]:
@@ -98,7 +108,7 @@ def _again(charges: Charges, name: str, rows: list[Call], cost: float) -> Candid
             seconds("in them", again_ns, where),
         ),
         advice=advice,
-        edits=f"--remove {shlex.quote(name)}" if again_ns >= 0.9 * ns else "",
+        edits=f"--remove {shlex.quote(name)}" if says_nothing_new(rows) else "",
     )
 
 

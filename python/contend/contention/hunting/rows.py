@@ -225,6 +225,11 @@ class Tables:
         return max(found, key=lambda row: row.ns, default=None)
 
 
+def calls_of(found: Mapping[str, Any]) -> list[Call]:
+    """Of what `_native.ctrace_calls` found."""
+    return _native_rows(Call, found["calls"])
+
+
 def read(source: Path, jobs: str | None) -> Tables:
     """Of a trace file or a directory of them. `jobs`: a pattern of what counts as a job, None: as the trace tells.
 
@@ -256,7 +261,7 @@ def read(source: Path, jobs: str | None) -> Tables:
         blame=_rows(Blame, found.blame),
         spans=_rows(Span, found.spans, processes),
         pools=_rows(Pool, found.pools, processes),
-        calls=_native_rows(Call, beside["calls"]),
+        calls=calls_of(beside),
         held=_native_rows(Held, beside["held"]),
         longest=_native_rows(Longest, beside["longest"]),
         interpreter=(*of_gc, *blocked),

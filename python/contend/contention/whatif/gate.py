@@ -12,6 +12,7 @@ from contend.contention.whatif.times import Times
 LIMIT = 0.03  # of the median and of the makespan
 LATENCIES = 0.25  # of the jobs' time: handovers and ways of messages, which are replayed as recorded
 UNEXPLAINED = 0.05  # of the jobs' time: waits of which it is not known what ended them
+PRIORITY = 0.01  # of the jobs' time: waits in a queue whose order is not known
 RESOURCE = 0.05  # of the jobs' time: waits for one lock or pool that come out differently
 
 
@@ -65,7 +66,7 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
     if lost:
         return f"{lost} events were lost while it was recorded"
     if regime.refused:
-        return f"the storm is CPU-bound and a replay has no processors: {regime.why}"
+        return f"the storm is CPU-bound, and a replay knows neither processors nor the interpreter's lock: {regime.why}"
     if unexplained > UNEXPLAINED:
         return f"{unexplained:.0%} of the jobs' time are waits of which it is not on record what ended them"
     if latency > LATENCIES:
@@ -74,6 +75,11 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
             " nothing is on record that could be replayed"
         )
     for storm in storms:
+        for row, ns in zip(storm.parts["pools"], storm.recorded["pool_ns"], strict=True):
+            if row["discipline"] == "priority" and ns > PRIORITY * storm.recorded["jobs_ns"]:
+                return (
+                    f"items wait in the priority queue {row['name']}, and their priorities are not on record"
+                )
         name, off = _resources(storm)
         if abs(off) > RESOURCE:
             return f"{storm.path}: the waits for {name} come out {abs(off):.0%} of the jobs' time off"

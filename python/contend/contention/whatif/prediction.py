@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.contention.alibi.beside import beside
+from contend.contention.whatif import doubts
 from contend.contention.whatif.campaign import typical_error
 from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import Regime, processors_of, regime
@@ -24,9 +25,12 @@ BEST = 3
 # A fix is tried where its resource makes jobs wait for so much of their time.
 WORTH = 0.01
 LEAST_GAIN = 0.005
-# A call that follows one of its own kind in so many of its cases may be coalesced. Whether one is without need is not
-# for a replay to say: contend hunt finds what repeats.
+# A call that follows one of its own kind in so many of its cases may be coalesced.
 CHATTY = 0.5
+UNLEARNT = (
+    "server",
+    "shortest",
+)  # from where the cost of a call is taken, where what an item costs is not known
 COALESCED = 8
 
 
@@ -93,11 +97,27 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
         for source, was in zip(sources, recorded, strict=True)
     ]
     processors = processors_of(max(row["boot_ns"] for row in recorded))
-    found = regime(recorded, processors, _alibis(sources, recorded))
+    found = regime(recorded, processors, _alibis(sources, recorded), _loops(replayed))
     passed = gate(replayed, found)
     notes = list(_notes(sources, recorded, edits))
-    predicted, costs = _run(sources, edits, DRAWS)
+    predicted, costs, outcomes = _run(sources, edits, DRAWS)
     notes.extend(_cost_note(cost) for cost in costs)
+    baseline = Times.mean([Times.of(row) for row in recorded])
+    if edits:
+        then = doubts.computing_after(found, [one.outcome for one in replayed], outcomes)
+        reasons = [doubts.computes_then(then)]
+        unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
+        if unknown:
+            other, _, _ = _run(sources, [edit.other for edit in edits], RANKING_DRAWS)
+            note, reason = doubts.unlearnt(unknown, baseline, predicted, other)
+            predicted = doubts.between(predicted, other)
+            notes.append(note)
+            reasons.append(reason)
+        alike = [doubts.alike(one.parts, now) for one, now in zip(replayed, outcomes, strict=True)]
+        notes.extend(note for note in alike[:1] if note)
+        reason = next((reason for reason in reasons if reason), None)
+        if passed.passed and reason:
+            passed = replace(passed, passed=False, reason=reason)
     fixes: tuple[Fix, ...] = ()
     if passed.passed and (rank if rank is not None else not edits):
         fixes = rank_fixes(sources, replayed)
@@ -105,7 +125,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
         tuple(source.path for source in sources),
         tuple(edits),
         round(sum(len(row["begin_ns"]) // 8 for row in recorded) / len(recorded)),
-        Times.mean([Times.of(row) for row in recorded]),
+        baseline,
         predicted,
         passed,
         found,
@@ -125,14 +145,23 @@ def _alibis(sources: Sequence[Source], recorded: Sequence[Mapping[str, Any]]) ->
     return [alibi for alibi in found if alibi is not None]
 
 
+def _loops(replayed: Sequence[Replayed]) -> float:
+    """Part of a storm in which its busiest loop or hub ran something."""
+    return max(
+        max(one.outcome["ran_ns"], default=0) / max(1.0, Times.of(one.outcome).makespan_ns)
+        for one in replayed
+    )
+
+
 def _run(
     sources: Sequence[Source], edits: Sequence[Edit], draws: int
-) -> tuple[dict[str, Predicted], list[dict[str, Any]]]:
+) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[dict[str, Any]]]:
+    """What is predicted, the costs of coalesced calls, and the first draw of each storm."""
     asked = [edit.asked for edit in edits]
     outcomes = [[source.storm.run(asked, seed) for seed in range(1, draws + 1)] for source in sources]
     costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
     times = [[Times.of(draw) for draw in storm] for storm in outcomes]
-    return predict(times, error=typical_error()), costs
+    return predict(times, error=typical_error()), costs, [storm[0] for storm in outcomes]
 
 
 def _notes(
@@ -184,9 +213,9 @@ def _cost_note(cost: Mapping[str, Any]) -> str:
 
 def rank_fixes(sources: Sequence[Source], replayed: Sequence[Replayed]) -> tuple[Fix, ...]:
     """The candidates that gain most, and the best three of them together."""
-    before, _ = _run(sources, (), RANKING_DRAWS)
+    before, _, _ = _run(sources, (), RANKING_DRAWS)
     tried = []
-    for edit, assumes in candidates(replayed[0]):
+    for edit, assumes in candidates(replayed[0], needless(replayed[0].path)):
         tried.append(_fix(sources, (edit,), before, assumes))
     tried.sort(key=lambda fix: -fix.gain)
     best = [fix for fix in tried if fix.gain > LEAST_GAIN][:BEST]
@@ -201,14 +230,27 @@ def rank_fixes(sources: Sequence[Source], replayed: Sequence[Replayed]) -> tuple
 def _fix(
     sources: Sequence[Source], edits: tuple[Edit, ...], before: Mapping[str, Predicted], assumes: str
 ) -> Fix:
-    predicted, costs = _run(sources, edits, RANKING_DRAWS)
-    said = dict.fromkeys(_cost_note(c) for c in costs if c["source"] in ("server", "shortest"))
+    predicted, costs, _ = _run(sources, edits, RANKING_DRAWS)
+    said = dict.fromkeys(_cost_note(c) for c in costs if c["source"] in UNLEARNT)
     gain = 1 - predicted["median_ns"].value / max(1.0, before["median_ns"].value)
     return Fix(edits, predicted, gain, "; ".join(filter(None, [assumes, *said])))
 
 
-def candidates(storm: Replayed) -> Iterator[tuple[Edit, str]]:
-    """Fixes that suggest themselves, from what one storm waited for, and what each takes for granted."""
+def needless(path: str) -> set[str]:
+    """Calls of a trace that a hunt finds to say nothing new."""
+    from contend import _native
+    from contend.contention.hunting.calls import says_nothing_new
+    from contend.contention.hunting.rows import calls_of
+
+    by_name: dict[str, list[Any]] = {}
+    for row in calls_of(_native.ctrace_calls([path])):
+        by_name.setdefault(row.name, []).append(row)
+    return {name for name, rows in by_name.items() if says_nothing_new(rows)}
+
+
+def candidates(storm: Replayed, unneeded: Collection[str] = ()) -> Iterator[tuple[Edit, str]]:
+    """Fixes that suggest themselves, from what one storm waited for, and what each takes for granted. `unneeded` are
+    calls that say nothing new."""
     least = WORTH * storm.recorded["jobs_ns"]
     waits: dict[str, int] = {}
     for row, ns in zip(storm.parts["locks"], storm.recorded["lock_ns"], strict=True):
@@ -226,5 +268,7 @@ def candidates(storm: Replayed) -> Iterator[tuple[Edit, str]]:
                 yield Edit("global_queue", name), "any worker can serve any item"
             yield Edit("workers", name, 2 * workers), ""
     for name, count, calls, _, repeated in storm.parts["spans"]:
-        if calls and repeated >= CHATTY * count:
+        if name in unneeded:
+            yield Edit("remove", name), f"{name} says nothing new and can be left out"
+        elif calls and repeated >= CHATTY * count:
             yield Edit("coalesce", name, COALESCED), f"{name} can carry several items"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,11 @@ class Edit:
         return f"{option} {name}={self.number:g}" if self.number else f"{option} {name}"
 
     @property
+    def other(self) -> Edit:
+        """At the other extreme of what a call may cost, where that is not known."""
+        return replace(self, kind="coalesce_other") if self.kind == "coalesce" else self
+
+    @property
     def asked(self) -> Asked:
         """As the native code has it."""
         return self.kind, self.name, self.number
@@ -60,6 +65,17 @@ def open_storms(
 
     found = [place for path in paths for place in _places(Path(path), cell)]
     return [Source(str(place), Storm([str(place)], list(jobs))) for place in found]
+
+
+def cells_of(path: str | Path) -> list[str]:
+    """The cells of a run whose trials have traces, in the order of their first trials; none of a trace."""
+    from contend.report.trace_export import is_trace
+
+    if is_trace(Path(path)):
+        return []
+    cells = _cells(Path(path))
+    traced = (place.name for place in sorted((Path(path) / "traces").glob("*")) if is_trace(place))
+    return list(dict.fromkeys(cells[name] for name in traced if name in cells))
 
 
 def _places(path: Path, cell: str | None) -> list[Path]:

@@ -1,0 +1,96 @@
+"""What an edit itself makes doubtful, though the unedited storm is reproduced: more computing, calls of unknown cost, two
+resources that are busy alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from contend.contention.whatif.regime import BUSY, Regime
+from contend.contention.whatif.times import Predicted, Times
+from contend.units import format_duration
+
+CLOSE = 0.1  # of the time of the busier one, by which the next one is less busy
+IN_USE = 0.7  # of the time: below, a resource holds nobody up for long
+SURE = 0.02  # of the median: a change that is smaller has no sign
+_NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
+
+
+def computing_after(
+    regime: Regime, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> float:
+    """CPU time of the busiest process, or of the busiest loop, per time of the edited storm; 0 where it is not known.
+
+    CPU time is taken to grow and shrink with the work that is done. `before` and `after` are replays of each storm,
+    without and with the edits.
+    """
+    shares = [0.0]
+    for was, now in zip(before, after, strict=True):
+        makespan = max(1.0, Times.of(now).makespan_ns)
+        shares.append(max(now["ran_ns"], default=0) / makespan)
+        if regime.busiest is not None:
+            work = now["work_ns"] / max(1, was["work_ns"])
+            shares.append(regime.busiest * work * Times.of(was).makespan_ns / makespan)
+    return max(shares)
+
+
+def computes_then(share: float) -> str | None:
+    """Why that is too much; None if it is not."""
+    if share < BUSY:
+        return None
+    return (
+        f"with the edit one process would compute for {share:.0%} of the storm, and what its threads do at a time would"
+        " take longer than recorded, by how much a replay does not know"
+    )
+
+
+def between(one: Mapping[str, Predicted], other: Mapping[str, Predicted]) -> dict[str, Predicted]:
+    """The first one's values, with intervals that hold both."""
+    found = {}
+    for key, of in one.items():
+        low, high = of.low, of.high
+        if low is not None and high is not None:
+            low = min(low, other[key].low or 0.0)
+            high = max(high, other[key].high or 0.0)
+        found[key] = Predicted(of.value, low, high)
+    return found
+
+
+def unlearnt(
+    calls: Sequence[str], baseline: Times, one: Mapping[str, Predicted], other: Mapping[str, Predicted]
+) -> tuple[str, str | None]:
+    """A note on calls whose cost an item is not on record, and why that is a refusal, or None.
+
+    `one` and `other` are the predictions for the least and the most that a call may cost besides its items.
+    """
+    names = " and ".join(dict.fromkeys(calls))
+    spans = ", ".join(
+        f"{word} {format_duration(min(one[key].value, other[key].value))} to"
+        f" {format_duration(max(one[key].value, other[key].value))}"
+        for key, word in _NAMES.items()
+    )
+    note = f"what of {names} is paid for each call, and what for each item, is not on record: between both {spans}"
+    changes = [of["median_ns"].value / max(1.0, baseline.median_ns) - 1 for of in (one, other)]
+    if min(changes) < -SURE and max(changes) > SURE:
+        return note, f"{note}; it may be better or worse"
+    return note, None
+
+
+def alike(parts: Mapping[str, Any], outcome: Mapping[str, Any]) -> str | None:
+    """The two busiest resources of an edited storm, where they are nearly as busy as each other."""
+    makespan = max(1.0, Times.of(outcome).makespan_ns)
+    busy: list[tuple[float, str]] = []
+    for row, ns in zip(parts["locks"], outcome["held_ns"], strict=True):
+        if row["capacity"]:
+            busy.append((ns / row["capacity"] / makespan, f"lock {row['name']}"))
+    for row, ns in zip(parts["pools"], outcome["busy_ns"], strict=True):
+        if row["workers"]:
+            busy.append((ns / row["workers"] / makespan, f"pool {row['name']}"))
+    busy.sort(reverse=True)
+    if len(busy) < 2 or busy[1][0] < IN_USE or busy[1][0] < (1 - CLOSE) * busy[0][0]:
+        return None
+    (most, first), (next_, second) = busy[:2]
+    return (
+        f"{first} and {second} are then nearly as busy as each other ({most:.0%} and {next_:.0%} of the time): which of them"
+        " holds the jobs up, and so the median, turns on small things"
+    )

@@ -1,0 +1,107 @@
+"""Storms of what takes turns on one thread, and of queues in other orders than that of arrival."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contend.contention.whatif.prediction import needless, whatif
+from contend.contention.whatif.storms import Edit, open_storms
+from support import toy_storm, toy_tasks
+from support.prerequisites import need
+from support.traced_program import PATH
+
+pytestmark = pytest.mark.system
+
+FEW = toy_storm.Parameters(jobs=12, plugs=1, plug_items=8, spawns=4, reports=1, realtime=toy_storm.realtime())
+
+
+def test_tasks_of_a_loop_are_replayed_with_their_turns(tmp_path: Path) -> None:
+    before = toy_tasks.storm(tmp_path / "before", FEW, busy=0.1, scale=2)
+    after = toy_tasks.storm(tmp_path / "after", FEW, busy=0.1, scale=2, without=("audit",))
+    answer = whatif(open_storms([tmp_path / "before"]), [Edit("remove", "audit")])
+    assert answer.gate.self_replay_error < 0.15, answer.gate
+    assert "event loop" in answer.regime.why
+    error = answer.predicted["makespan_ns"].value / after.makespan - 1
+    assert abs(error) < 0.3, (error, before.makespan, after.makespan)
+    storm = open_storms([tmp_path / "before"])[0].storm
+    ran = storm.run([], 0)["ran_ns"]
+    # A tenth of what is done is computed, and no two tasks compute at a time.
+    assert len(ran) == 1 and 0.05 * storm.run([], 0)["work_ns"] < ran[0] < before.makespan
+
+
+def test_greenlets_of_a_hub_take_turns(tmp_path: Path) -> None:
+    need(importlib.util.find_spec("eventlet"), "eventlet is not installed: pip install eventlet")
+    truth = toy_storm.storm(tmp_path / "green", FEW, green=True)
+    storm = open_storms([tmp_path / "green"])[0].storm
+    parts, alone = storm.parts(), storm.run([], 0)
+    assert len(parts["servers"]) == 1 and alone["stuck"] == 0
+    assert 0 < alone["ran_ns"][0] < truth.makespan
+
+
+def test_a_stack_of_items_is_replayed_as_one(tmp_path: Path) -> None:
+    """Ten jobs at once push an item each, of which the first that is taken takes longest: in which order they are taken
+    is told by who is done when."""
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import threading, time
+from contend import trace
+
+trace.start({str(tmp_path / "stack")!r})
+items, start = trace.LifoQueue(name="stack"), threading.Event()
+
+def work():
+    while (item := items.get()) is not None:
+        with trace.span("serve"):
+            time.sleep(0.02)
+            item.put(1)
+
+def job(number):
+    answer = trace.Queue(name="answer")
+    start.wait()
+    with trace.job("boot", number=number):
+        time.sleep(0.001 * number)
+        items.put(answer)
+        answer.get()
+
+worker = threading.Thread(target=work, name="worker 0")
+jobs = [threading.Thread(target=job, args=(n,), name=f"boot {{n}}") for n in range(10)]
+for thread in [worker, *jobs]:
+    thread.start()
+time.sleep(0.05)
+start.set()
+for thread in jobs:
+    thread.join()
+items.put(None)
+worker.join()
+trace.stop()
+""")
+    subprocess.run([sys.executable, str(program)], env={"PYTHONPATH": PATH}, check=True, timeout=60)
+    source = open_storms([tmp_path / "stack"])[0]
+    pools = {row["name"]: row for row in source.storm.parts()["pools"]}
+    assert pools["stack"]["discipline"] == "lifo"
+    answer = whatif([source], rank=False)
+    # First in, first out would have the median 80 ms later, and everything else as it was.
+    assert answer.gate.self_replay_error < 0.1, answer.gate
+
+
+def test_calls_that_say_nothing_new_are_proposed_to_be_left_out(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import time
+from contend import trace
+
+trace.start({str(tmp_path / "calls")!r})
+for number in range(40):
+    with trace.job("boot", number=number):
+        for name, said in (("call same", 1), ("call other", number)):
+            with trace.span(name, kind="remote", arguments=trace.digest(said)):
+                time.sleep(0.002)
+trace.stop()
+""")
+    subprocess.run([sys.executable, str(program)], env={"PYTHONPATH": PATH}, check=True, timeout=60)
+    assert needless(str(tmp_path / "calls")) == {"call same"}
