@@ -1,0 +1,204 @@
+"""How often `contend whatif` is wrong and trusted: storms of real threads drawn at random, edits made for real.
+
+Each storm is recorded three times as it is and with each edit, in turns: five or six edits, and two of them together. A
+trusted median that is more than 5 % off is wrong, unless the storms of that edit themselves differ by so much that three
+of them cannot tell (twice the standard error of the difference); so is a trusted sign where the change is more than 5 % and
+more than that doubt. A refusal is not wrong. Writes docs/results/what-if-draws.*; about 10 minutes, of which nearly all is
+sleeping (CONTEND_DRAWS=8 for a look: two minutes).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import random
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend import __version__
+from contend.contention.whatif.prediction import whatif
+from contend.contention.whatif.storms import Edit, open_storms
+from contend.environment import cpu_model
+from contend.stats.quantiles import clopper_pearson
+from support.toy_storm import Parameters, drawn, realtime, storm
+
+pytestmark = pytest.mark.accept
+
+RESULTS = Path(__file__).parents[2] / "docs/results"
+DRAWS = int(os.environ.get("CONTEND_DRAWS", "30"))
+TRACES = 3
+JOBS = 32
+LIMIT = 0.05
+
+EDITS: dict[str, tuple[dict[str, Any], Edit]] = {
+    "hold resource": ({"hold": {"resource": 0.5}}, Edit("hold", "resource", 0.5)),
+    "hold hypervisor": ({"hold": {"hypervisor": 0.5}}, Edit("hold", "hypervisor", 0.5)),
+    "remove": ({"without": ("audit",)}, Edit("remove", "audit")),
+    "coalesce": ({"coalesce": 8}, Edit("coalesce", "call update", 8)),
+    "global queue": ({"pool": "shared"}, Edit("global_queue", "pool")),
+    "workers": ({"workers": 8}, Edit("workers", "pool", 8)),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One edit of one storm. Times are ns, of the median."""
+
+    draw: int
+    edit: str
+    trusted: bool
+    reason: str | None
+    before: tuple[float, ...]
+    predicted: float
+    doubt: float
+    """Of the error, relative: what three storms before and three after leave open."""
+    measured: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        return self.predicted / statistics.mean(self.measured) - 1
+
+    @property
+    def change(self) -> float:
+        return statistics.mean(self.measured) / statistics.mean(self.before) - 1
+
+    @property
+    def wrong(self) -> bool:
+        return self.trusted and abs(self.error) > max(LIMIT, self.doubt)
+
+    @property
+    def wrong_sign(self) -> bool:
+        said = self.predicted / statistics.mean(self.before) - 1
+        return self.trusted and abs(self.change) > max(LIMIT, self.doubt) and said * self.change < 0
+
+
+def cases_of(draw: int, directory: Path, fifo: bool) -> Iterator[Case]:
+    of = dataclasses.replace(drawn(draw), jobs=JOBS, realtime=fifo)
+    edits = {name: ((change,), (edit,)) for name, (change, edit) in EDITS.items()}
+    if of.pool == "shared":
+        del edits["global queue"]
+    pair = random.Random(f"pair {draw}").sample(sorted(edits), 2)
+    together = tuple(EDITS[name][0] for name in pair), tuple(EDITS[name][1] for name in pair)
+    todo = {**edits, " + ".join(pair): together}
+    medians: dict[str, list[float]] = {name: [] for name in ("before", *todo)}
+    for seed in range(TRACES):
+        order = list(medians)
+        random.Random(f"order {draw} {seed}").shuffle(order)
+        for name in order:
+            changed = merged(todo[name][0]) if name in todo else {}
+            place = directory / f"{draw}-{name}-{seed}"
+            medians[name].append(float(storm(place, of, seed=100 * draw + seed, **changed).median))
+    sources = open_storms([directory / f"{draw}-before-{seed}" for seed in range(TRACES)])
+    for name, (_, told) in todo.items():
+        answer = whatif(sources, told, rank=False)
+        yield Case(
+            draw,
+            name,
+            answer.gate.passed,
+            answer.gate.reason,
+            tuple(medians["before"]),
+            answer.predicted["median_ns"].value,
+            doubt(medians["before"], medians[name]),
+            tuple(medians[name]),
+        )
+
+
+def merged(changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    holds: dict[str, float] = {}
+    for change in changes:
+        holds.update(change.get("hold", {}))
+    whole = {key: value for change in changes for key, value in change.items()}
+    return {**whole, **({"hold": holds} if holds else {})}
+
+
+def doubt(before: Sequence[float], after: Sequence[float]) -> float:
+    """Twice the standard error of the difference of both means, storm by storm, as a part of the second: the same seeds
+    before and after have the same durations."""
+    apart = [
+        a / statistics.mean(after) - b / statistics.mean(before) for b, a in zip(before, after, strict=True)
+    ]
+    return float(2 * statistics.stdev(apart) / len(apart) ** 0.5)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    fifo = realtime()
+    directory = tmp_path_factory.mktemp("draws")
+    found = [case for draw in range(1, DRAWS + 1) for case in cases_of(draw, directory, fifo)]
+    if DRAWS >= 30:
+        write(found, fifo)
+    return found
+
+
+def test_few_answers_are_wrong_and_trusted(cases: list[Case]) -> None:
+    trusted = [case for case in cases if case.trusted]
+    assert len(trusted) >= 0.75 * len(cases), "an answer that is never given is never wrong"
+    wrong = [case for case in trusted if case.wrong or case.wrong_sign]
+    assert len(wrong) <= 0.03 * len(trusted), wrong
+
+
+def test_the_usual_error_is_small(cases: list[Case]) -> None:
+    errors = [case.error for case in cases if case.trusted]
+    assert statistics.median(map(abs, errors)) < 0.02
+    assert abs(statistics.mean(errors)) < 0.02, "neither too fast nor too slow"
+
+
+def write(cases: Sequence[Case], fifo: bool) -> None:
+    """docs/results/what-if-draws.md and .json."""
+    trusted = [case for case in cases if case.trusted]
+    wrong = [case for case in trusted if case.wrong or case.wrong_sign]
+    over = [case for case in trusted if abs(case.error) > LIMIT]
+    refused_wrong = [case for case in cases if not case.trusted and abs(case.error) > LIMIT]
+    low, high = clopper_pearson(len(wrong), len(trusted), 0.95)
+    made = f"contend {__version__}, {cpu_model()}, {os.cpu_count()} processors, Python {platform.python_version()}"
+    errors = [case.error for case in trusted]
+    lines = [
+        "# What-if on storms drawn at random",
+        "",
+        f"{DRAWS} storms of real threads (`drawn` in `tests/support/toy_storm.py`), each recorded {TRACES} times as it is"
+        f" and {TRACES} times with each of {len(cases)} edits, in turns; medians of the jobs, mean over the storms. {made}"
+        f"{', SCHED_FIFO' if fifo else ''}. Made by `pytest tests/accept/test_whatif_draws.py`.",
+        "",
+        f"- **Trusted**: {len(trusted)} of {len(cases)}; {len(over)} of them more than 5 % off.",
+        f"- **Wrong and trusted**, beyond 5 % and beyond what so few storms leave open, or of the wrong sign:"
+        f" {len(wrong)} [{low:.1%}, {high:.1%}] (95 %, Clopper-Pearson).",
+        f"- **Error** of the trusted ones: root mean square {statistics.mean(e * e for e in errors) ** 0.5:.1%}, mean"
+        f" {statistics.mean(errors):+.1%}.",
+        f"- **Refused**: {len(cases) - len(trusted)}, of which {len(refused_wrong)} would have been more than 5 % off.",
+        "",
+        "| storm | edit | measured | predicted | error | doubt | |",
+        "|--:|---|--:|--:|--:|--:|---|",
+    ]
+    for case in cases:
+        if abs(case.error) <= LIMIT and case.trusted:
+            continue
+        told = "wrong" if case in wrong else "within the doubt" if case.trusted else f"refused: {case.reason}"
+        said = case.predicted / statistics.mean(case.before) - 1
+        lines.append(
+            f"| {case.draw} | {case.edit} | {case.change:+.1%} | {said:+.1%} | {case.error:+.1%} | {case.doubt:.1%} |"
+            f" {_without_paths(told)} |"
+        )
+    RESULTS.joinpath("what-if-draws.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = [
+        {**dataclasses.asdict(case), "error": case.error, "reason": _without_paths(case.reason or "")}
+        for case in cases
+    ]
+    document = {"made": made, "draws": DRAWS, "traces": TRACES, "jobs": JOBS, "rows": rows}
+    RESULTS.joinpath("what-if-draws.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _without_paths(text: str) -> str:
+    return " ".join(word for word in text.split(" ") if not word.startswith("/"))
+
+
+def test_a_change_is_put_together() -> None:
+    assert Parameters(**merged([{"hold": {"a": 0.5}}, {"hold": {"b": 0.5}, "workers": 8}])).hold == {
+        "a": 0.5,
+        "b": 0.5,
+    }
