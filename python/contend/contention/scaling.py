@@ -48,6 +48,7 @@ class Key(NamedTuple):
         return f"{told} {self.name}" if self.name and self.kind != "gil" else told
 
 
+_BY_SPAN = ("running", "sleep", "blocked")  # what these are is told by the span
 _WORDS = {
     "lock": "waiting for lock",
     "queue": "waiting at queue",
@@ -57,8 +58,8 @@ _WORDS = {
     "cpu": "waiting for a CPU",
     "pool": "waiting for a worker of",
     "suspended": "suspended",
-    "sleep": "sleeping by",
-    "blocked": "blocked",
+    "sleep": "sleeping in",
+    "blocked": "blocked in",
     "io": "waiting for I/O",
 }
 
@@ -113,7 +114,7 @@ def measure(tables: Tables, source: str) -> Storm:
     begins, ends = [row.begin_ns for row in jobs], [row.end_ns for row in jobs]
     n, times = len(jobs), StormTimes.of(begins, ends)
     parts = _per_job(
-        ((Key(r.kind, r.part if r.kind == "running" else r.resource), r.ns) for r in tables.parts), n
+        ((Key(r.kind, r.part if r.kind in _BY_SPAN else r.resource), r.ns) for r in tables.parts), n
     )
     locks = {
         Key("lock", row.name): row

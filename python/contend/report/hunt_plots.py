@@ -18,7 +18,7 @@ _REST = "all else"
 _WORDS = {
     "lock": "waits for lock", "pool": "waits for a worker of", "reply": "waits for the answer of",
     "queue": "waits at queue", "condition": "waits for", "gil": "waits for the GIL", "cpu": "waits for a CPU",
-    "suspended": "suspended", "io": "I/O:", "sleep": "sleeps",
+    "suspended": "suspended", "io": "I/O:", "sleep": "sleeps", "blocked": "blocked",
 }  # fmt: skip
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
@@ -38,14 +38,16 @@ def part_name(kind: str, part: str, resource: str) -> str:
     """
     >>> part_name("lock", "claim", "db"), part_name("running", "claim", ""), part_name("running", "", "")
     ('waits for lock db', 'in claim', 'in no span')
+    >>> part_name("io", "save", "fsync"), part_name("sleep", "fetch", "sleep"), part_name("blocked", "", "")
+    ('I/O: fsync', 'sleeps in fetch', 'blocked in no span')
     """
     if kind == "running":
         return f"in {part or resource}" if part or resource else "in no span"
-    if kind == "blocked":
-        return f"blocked in {part}" if part else "blocked in no span"
+    if kind in ("blocked", "sleep"):
+        return f"{_WORDS[kind]} in {part or 'no span'}"
     return (
         f"{_WORDS.get(kind, kind)} {resource}".strip()
-        if kind not in ("gil", "cpu", "suspended", "sleep")
+        if kind not in ("gil", "cpu", "suspended")
         else _WORDS[kind]
     )
 

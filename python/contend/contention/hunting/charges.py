@@ -18,7 +18,7 @@ from contend.contention.hunting.rows import BATCH, Lock, Pool, Tables
 Resource = tuple[str, str]
 """Kind and name: ("lock", "compute_resources")."""
 
-RUNS = ("running", "suspended", "cpu", "blocked")
+RUNS = ("running", "suspended", "cpu", "blocked", "sleep")
 NOT_HELD = ("condition", "queue", "interpreter")
 _DEEPEST = 8  # locks whose holders wait for locks
 _CALL, _SERVE = "rpc call ", "rpc serve "
