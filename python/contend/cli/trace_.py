@@ -126,9 +126,9 @@ def command(
     their modules are imported (the script itself, __main__, is none). The command keeps its input, output, terminal
     and exit code (128 + N after signal N). A Python started with -I, -E or -S is not reached.
 
-    With --pid a process that runs already is attached to (CPython 3.11 to 3.13 on x86-64; newer ones where contend runs
-    on the same version): functions that --include names, tasks, pools, subprocesses, and the locks that are made from
-    then on; afterwards it is as before. Locks that exist, and functions that were handed on before, are not reached.
+    With --pid a process that runs already is attached to (CPython 3.11 to 3.15 on x86-64): functions that --include
+    names, tasks, pools, subprocesses, and the locks that are made from then on; afterwards it is as before. Locks that
+    exist, and functions that were handed on before, are not reached.
 
     \b
     Examples:

@@ -10,7 +10,6 @@ import platform
 import select
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +25,11 @@ from contend.trace.launch import Asked
 _PATIENCE_S = 10.0
 _LOAD_S = 30.0
 _LONGEST_ORDER_S = 30.0
-NATIVE = ((3, 11), (3, 13))
-"""CPython from and to where the call is made by contend-probe; newer ones are asked by sys.remote_exec."""
+# How long a main thread that waits in a system call may take to come to the script that its interpreter has.
+_SOON_S = 1.0
+OLDEST = (3, 11)
+ASKED_FROM = (3, 14)
+"""CPython from where the interpreter itself is asked to run a script (PEP 768)."""
 
 # What is compiled in the process first: in its main thread, at a place of its own choosing, it does the least.
 _SCRIPT = """\
@@ -72,7 +74,7 @@ class Attached:
 
     python: str
     stopped_ns: int | None
-    """How long the main thread of the process stood still; None where the interpreter was asked itself."""
+    """How long the main thread of the process stood still; None where the interpreter alone did it."""
     functions: int
     """Traced at once, of those that are imported."""
 
@@ -187,31 +189,48 @@ class Session:
 
     def _enter(self, version: tuple[int, ...]) -> tuple[dict[str, Any], int | None]:
         stopped_ns: int | None = None
+        told = None
+        if version[:2] >= ASKED_FROM:
+            told = self._ask_interpreter()
         for main_only in (False, True):
-            if version[:2] <= NATIVE[1]:
+            if told is None:
                 done = _order({"pid": self.pid, "script": self._script(), "main_only": main_only})
                 stopped_ns = (stopped_ns or 0) + done["stopped_ns"]
-            else:
-                self._ask_interpreter()
-            told = self._answer()
+                told = self._answer()
             if told["state"] == "recording":
                 return told, stopped_ns
             if told["state"] == "failed":
                 raise BadInput(f"process {self.pid}: {told['error']}", hint=told["hint"])
             # Its main thread has to do it, at its next bytecode.
             (self._place / "status.json").unlink()
+            told = None
         raise HostFailed(f"process {self.pid} did not begin to record", hint="try again")
 
-    def _ask_interpreter(self) -> None:
-        """PEP 768, between two interpreters of one minor version from 3.14 on."""
+    def _ask_interpreter(self) -> dict[str, Any] | None:
+        """Have its main thread run the script at its next bytecode; what it says first.
+
+        None where it does not come to one: it waits in a system call, and no longer has the script.
+        """
         script = self._place / "script.py"
         script.write_text(self._script(), encoding="utf-8")
         reach.give(self.pid, self._place, (script,))
-        try:
-            sys.remote_exec(self.pid, str(script))  # type: ignore[attr-defined]
-        except (OSError, RuntimeError) as error:
-            hint = "PYTHON_DISABLE_REMOTE_DEBUG and -X disable-remote-debug forbid it; else: as root"
-            raise BadInput(f"process {self.pid} may not be asked: {error}", hint=hint) from error
+        order = {"pid": self.pid, "file": str(script)}
+        _order(order)
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            told = self._status(time.monotonic() + _SOON_S, lambda _told: True)
+            if told is not None or self._gone() or self._taken():
+                return self._answer()
+            waits = reach.system_call(self.pid) is not None
+            if waits or time.monotonic() >= deadline:
+                break
+        # Before the file goes: what it finds no more it would complain of.
+        if _order({**order, "withdraw": True})["way"] is not None:
+            return self._answer()
+        return None if waits else self._answer(0)
+
+    def _taken(self) -> bool:
+        return not self._ticket.exists()
 
     def _script(self) -> str:
         root = Path(contend.__file__).resolve().parent
@@ -222,9 +241,9 @@ class Session:
             hint=_UNREADABLE,
         )
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self, patience_s: float = _PATIENCE_S) -> dict[str, Any]:
         """What the process says first. Too late, it finds no ticket and does nothing."""
-        told = self._status(time.monotonic() + _PATIENCE_S, lambda _told: True)
+        told = self._status(time.monotonic() + patience_s, lambda _told: True)
         if told is None and not self._gone():
             with contextlib.suppress(FileNotFoundError):
                 self._ticket.unlink()
@@ -316,23 +335,26 @@ def _order(order: dict[str, Any]) -> dict[str, Any]:
 def _check(pid: int, known: dict[str, Any]) -> None:
     """Whether our native module can be loaded there, and how the process can be asked to."""
     major, minor, _ = known["python"]
-    if known["free_threaded"]:
-        raise BadInput(
-            f"process {pid} runs a free-threaded Python {major}.{minor}",
-            hint="contend's native module is made for builds with the GIL",
-        )
+    version = f"{major}.{minor}"
     if known["musl"] and platform.libc_ver()[0] == "glibc":
         raise BadInput(
             f"process {pid} uses musl, this contend glibc",
             hint="install contend where the program is, in its container, and run it there",
         )
-    if (major, minor) < NATIVE[0]:
+    if (major, minor) < OLDEST:
+        raise BadInput(f"process {pid} runs Python {version}", hint="contend traces CPython 3.11 and newer")
+    if known["free_threaded"] and (major, minor) < ASKED_FROM:
         raise BadInput(
-            f"process {pid} runs Python {major}.{minor}", hint="contend traces CPython 3.11 and newer"
+            f"process {pid} runs a free-threaded Python {version}",
+            hint="of those, contend attaches to 3.14 and newer",
         )
-    if (major, minor) > NATIVE[1] and (sys.version_info[:2] != (major, minor)):
-        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if known["free_threaded"] and not reach.has_native(f"{major}{minor}t"):
         raise BadInput(
-            f"process {pid} runs Python {major}.{minor}, this contend Python {here}",
-            hint=f"from 3.14 on the interpreters do it themselves: run contend with Python {major}.{minor}",
+            f"process {pid} runs a free-threaded Python {version}, for which this contend has no native module",
+            hint=f"install contend with a python{version}t, and run that one: docs/guides/tracing.md",
+        )
+    if (major, minor) >= ASKED_FROM and known["remote"] is None:
+        raise BadInput(
+            f"process {pid} runs Python {version}, whose remote execution this contend does not know",
+            hint="start the program with: contend trace -- COMMAND",
         )

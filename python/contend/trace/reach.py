@@ -64,16 +64,27 @@ def give(pid: int, directory: Path, files: Iterable[Path]) -> None:
     _may_reach(pid, directory, "would record there", "name another: -o /tmp/DIR")
 
 
-def where(pid: int) -> str:
-    """What keeps its main thread, for people."""
+def has_native(tag: str) -> bool:
+    """Whether our native module was built for the CPython of that tag, such as `314t`, too."""
+    package = Path(contend.__file__).resolve().parent
+    return any(package.glob(f"_native.cpython-{tag}-*.so"))
+
+
+def system_call(pid: int) -> int | None:
+    """The number of that which its main thread waits in; None in none."""
     try:
         word = Path(f"/proc/{pid}/syscall").read_text(encoding="ascii").split()[0]
     except (OSError, IndexError):
-        word = ""
-    if word.isdigit():
-        name = _SYSTEM_CALLS.get(int(word), f"number {word}")
-        return f"its main thread waits in the system call {name}"
-    return "its main thread is in native code"
+        return None
+    return int(word) if word.isdigit() else None
+
+
+def where(pid: int) -> str:
+    """What keeps its main thread, for people."""
+    number = system_call(pid)
+    if number is None:
+        return "its main thread is in native code"
+    return f"its main thread waits in the system call {_SYSTEM_CALLS.get(number, f'number {number}')}"
 
 
 def _ids(pid: int) -> tuple[int, int]:

@@ -32,6 +32,8 @@ pub enum Way {
     Thread,
     /// In the main thread, at its next bytecode.
     Pending,
+    /// The same, by the interpreter's own remote execution.
+    Remote,
 }
 
 /// Of one try.
@@ -139,7 +141,7 @@ impl<'a> Prepared<'a> {
         let starters = &self.target.starters;
         let (function, place) = match way {
             Way::Thread => (starters.thread, Place::Thread),
-            Way::Pending => (starters.pending, Place::Pending),
+            Way::Pending | Way::Remote => (starters.pending, Place::Pending),
         };
         let registers = user_regs_struct {
             rip: region.code + Place::Call.offset(),

@@ -19,10 +19,12 @@ mod code;
 mod elf;
 mod memory;
 mod region;
+mod remote;
 mod target;
 mod tracee;
 
 use call::Way;
+use remote::Remote;
 use target::{Known, Target};
 
 /// Tries where the interpreter has no room for a call, or the thread was in the wrong place.
@@ -41,6 +43,12 @@ pub struct Order {
     /// Only in the main thread, when it comes to its next bytecode.
     #[serde(default)]
     main_only: bool,
+    /// Path of a file of Python source that the interpreter is asked to run, from 3.14 on; nothing is injected then.
+    #[serde(default)]
+    file: Option<String>,
+    /// Ask for that file no more.
+    #[serde(default)]
+    withdraw: bool,
 }
 
 /// What was done.
@@ -48,7 +56,9 @@ pub struct Order {
 pub struct Done {
     #[serde(flatten)]
     known: Known,
-    /// How the script gets to run; null where there was none.
+    /// Whether the interpreter offers remote execution, as known here, and allows it; null where it does not offer it.
+    remote: Option<bool>,
+    /// How the script gets to run; null where there was none, or where it was withdrawn in time.
     way: Option<Way>,
     /// The system call that the main thread was in; null in none.
     system_call: Option<u64>,
@@ -62,11 +72,29 @@ pub fn inject(order: &str) -> Result<Done> {
     let order: Order = serde_json::from_str(order)
         .map_err(|e| Error::invalid(format!("the order to inject: {e}"), "give one JSON object"))?;
     let target = Target::look(order.pid)?;
-    let mut done =
-        Done { known: target.known.clone(), way: None, system_call: None, stopped_ns: 0, tries: 0 };
+    let remote = Remote::of(&target)?;
+    let mut done = Done {
+        known: target.known.clone(),
+        remote: remote.as_ref().map(Remote::is_allowed),
+        way: None,
+        system_call: None,
+        stopped_ns: 0,
+        tries: 0,
+    };
+    if let Some(file) = order.file {
+        let remote = remote.ok_or_else(|| no_remote(&target))?;
+        done.way = match order.withdraw {
+            true => (!remote.withdraw(&file)?).then_some(Way::Remote),
+            false => remote.ask(&file).map(|()| Some(Way::Remote))?,
+        };
+        return Ok(done);
+    }
     let Some(script) = order.script else {
         return Ok(done);
     };
+    if done.remote == Some(false) {
+        return Err(remote::forbids(order.pid));
+    }
     if script.len() > code::LONGEST || script.contains('\0') {
         return Err(Error::invalid(
             format!("a script of {} bytes is too long", script.len()),
@@ -93,6 +121,17 @@ pub fn inject(order: &str) -> Result<Done> {
             call::Outcome::NotNow(_) => std::thread::sleep(BETWEEN_TRIES),
         }
     }
+}
+
+fn no_remote(target: &Target) -> Error {
+    let [major, minor, micro] = target.known.python;
+    Error::invalid(
+        format!(
+            "process {} runs Python {major}.{minor}.{micro}, which is not asked as this contend does it",
+            target.pid
+        ),
+        "a contend that knows that version; or start the program with: contend trace -- COMMAND",
+    )
 }
 
 /// While a process stands still for this one, this one comes first, where it may.

@@ -25,6 +25,8 @@ pub struct Target {
     pub memory: Memory,
     pub called: [u64; CALLED.len()],
     pub starters: Starters,
+    /// `_PyRuntime`, where it is told.
+    pub runtime: Option<u64>,
     pub known: Known,
 }
 
@@ -119,7 +121,9 @@ impl Target {
                 free_threaded: find("_Py_DecRefShared")?.is_some(),
                 musl: maps.iter().any(|mapping| mapping.name().starts_with("ld-musl")),
             };
-            return Ok(Self { pid, memory, called, starters: Starters { pending, thread }, known });
+            let runtime = find("_PyRuntime")?;
+            let starters = Starters { pending, thread };
+            return Ok(Self { pid, memory, called, starters, runtime, known });
         }
         Err(no_python(pid, maps, &exe))
     }
