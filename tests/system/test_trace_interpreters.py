@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from support.ctrace_events import BEGIN, LOCK_ACQUIRED, LOCK_GIVEN_UP, LOCK_RELEASED, LOCK_WAIT, read_all
+from support.interpreters import PACKAGE, interpreters
+from support.trace_parallel import CALLS, ROUNDS, THREADS
 
 pytestmark = pytest.mark.system
 
-SMOKE = Path(__file__).parents[1] / "support" / "trace_smoke.py"
-PACKAGE = Path(__file__).parents[2] / "python"
-NEWEST = 20
-ABOUT = (
-    "import sys, sysconfig; print(*sys.version_info[:2], sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
-)
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
-def interpreters() -> dict[str, str]:
-    """Version → path: python3.X on PATH, and what CONTEND_TEST_PYTHONS names (paths, separated as in PATH)."""
-    named = filter(None, os.environ.get("CONTEND_TEST_PYTHONS", "").split(os.pathsep))
-    on_path = (shutil.which(f"python3.{minor}") for minor in range(11, NEWEST))
-    found = {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
-    for path in [*named, *on_path]:
-        told = path and subprocess.run([path, "-I", "-c", ABOUT], capture_output=True, text=True)
-        if told and told.returncode == 0:
-            major, minor, free_threaded = map(int, told.stdout.split())
-            if (major, minor) >= (3, 11) and not free_threaded:
-                found.setdefault(f"{major}.{minor}", str(path))
-    return found
-
-
-@pytest.mark.parametrize("version", interpreters())
-def test_the_recorder_works_under_every_python(version: str, tmp_path: Path) -> None:
+def recorded(version: str, program: str, directory: Path) -> None:
+    """Run it under that one, to its end and without a fault."""
     done = subprocess.run(
         [
             interpreters()[version],
@@ -45,8 +28,8 @@ def test_the_recorder_works_under_every_python(version: str, tmp_path: Path) -> 
             "faulthandler",
             "-W",
             "error::RuntimeWarning",
-            str(SMOKE),
-            str(tmp_path),
+            str(SUPPORT / program),
+            str(directory),
         ],
         env={**os.environ, "PYTHONPATH": str(PACKAGE)},
         capture_output=True,
@@ -54,6 +37,11 @@ def test_the_recorder_works_under_every_python(version: str, tmp_path: Path) -> 
         timeout=120,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+@pytest.mark.parametrize("version", interpreters())
+def test_the_recorder_works_under_every_python(version: str, tmp_path: Path) -> None:
+    recorded(version, "trace_smoke.py", tmp_path)
     for number in range(3):
         traces = read_all(tmp_path / str(number))
         assert len(traces) == 2 and all(told.ended and not told.torn and not told.lost for told in traces)
@@ -72,28 +60,41 @@ def test_the_recorder_works_under_every_python(version: str, tmp_path: Path) -> 
         assert ("run delay" in root.args) == (number == 2)
 
 
-@pytest.mark.parametrize(
-    ("build", "told"),
-    [
-        ("sys.abiflags = 't'; sys.meta_path.insert(0, Nothing())", "no native module for this free-threaded"),
-        ("sys._is_gil_enabled = lambda: False", "(GIL), which is off"),
-    ],
-)
-def test_a_free_threaded_python_is_told_what_is_missing(build: str, told: str) -> None:
-    """There is none here: what such a build answers is set in one that has the lock."""
-    code = (
-        "import sys\n"
-        "class Nothing:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        if name == 'contend._native': raise ModuleNotFoundError(f'No module named {name}', name=name)\n"
-        f"{build}\n"
-        "import contend.trace"
-    )
+@pytest.mark.parametrize("version", interpreters())
+def test_threads_that_record_at_once(version: str, tmp_path: Path) -> None:
+    """Without the GIL they do: every lock is one lock and has its name, every statement its own, no event is missing."""
+    recorded(version, "trace_parallel.py", tmp_path)
+    (told,) = read_all(tmp_path)
+    assert told.ended and not told.torn and not told.lost
+    spans = Counter(span[1] for span in told.spans())
+    assert spans.pop("trace_parallel:work", 0) + spans.pop("__main__:work", 0) == THREADS * ROUNDS * CALLS
+    assert spans == {
+        f"{kind}{number}": THREADS for kind in ("span ", "statement") for number in range(ROUNDS)
+    }
+    whole = {
+        str(event.args["statement"]): event.name
+        for event in told.of(BEGIN)
+        if event.name.startswith("statement")
+    }
+    assert whole == {f"statement{number} of many words": f"statement{number}" for number in range(ROUNDS)}
+    taken = Counter((event.id, event.name) for event in told.of(LOCK_ACQUIRED))
+    assert len(taken) == 2 * ROUNDS, "a lock has one number"
+    assert Counter(name for _, name in taken if not name.startswith("again")) == {"Shared.lock": ROUNDS}
+    for (_, name), times in taken.items():
+        assert times == (THREADS if name == "Shared.lock" else THREADS * CALLS), name
+    workers = {track for track, known in told.tracks.items() if known.name.startswith("worker")}
+    assert len(workers) == THREADS
+    assert {event.value for event in told.of(LOCK_WAIT)} <= workers, "who holds it is one of them"
+
+
+def test_a_free_threaded_python_is_told_what_is_missing() -> None:
+    """It finds the module of the others, and must not load it: here in one that only says that it is free-threaded."""
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", "import sys; sys.abiflags = 't'; import contend.trace"],
         env={**os.environ, "PYTHONPATH": str(PACKAGE)},
         capture_output=True,
         text=True,
     )
     [last] = done.stderr.splitlines()[-1:]
-    assert done.returncode == 1 and last.startswith("ImportError: ") and told in last
+    assert done.returncode == 1 and last.startswith("ImportError: ")
+    assert "no native module for this free-threaded" in last

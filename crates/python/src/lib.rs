@@ -31,8 +31,8 @@ fn only_interpreter(py: Python<'_>) -> PyResult<()> {
     }
 }
 
-// With the lock: the tracer keeps its own books under it. A free-threaded interpreter turns it on for us.
-#[pymodule(gil_used = true)]
+// In a free-threaded interpreter the lock stays off: docs/adr/0020 says what keeps each of the tracer's books whole.
+#[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     only_interpreter(module.py())?;
     module.add_function(wrap_pyfunction!(spawn::spawn, module)?)?;

@@ -17,8 +17,10 @@ from contend._native import (
 )
 from contend.trace import blocked
 from contend.trace.imports import when_imported
+from contend.trace.supported import has_gil
 
 OFF, ON = "off", "on"
+NO_GIL = "this Python runs without a global interpreter lock: nothing waits for it"
 
 
 _MAKE_CALLS = ("_socket", "select", "_ssl", "fcntl")
@@ -38,7 +40,7 @@ def follow(*, gil: bool, gc: bool, io: bool, blocked_after_ms: float) -> str:
         _follow_io()
     if not gil:
         return OFF
-    why = trace_gil(True)
+    why = trace_gil(True) if has_gil() else NO_GIL
     if why is not None:
         trace_instant("GIL waits are not recorded", why=why)
     return ON if why is None else why

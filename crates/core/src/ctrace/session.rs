@@ -280,6 +280,11 @@ pub fn define_lock(lock: Lock) {
     with(|state| state.definitions.lock(lock));
 }
 
+/// As [`define_lock`], by what holds at that moment: of two threads that define one lock, the last one tells the newest.
+pub fn define_lock_now(lock: impl FnOnce() -> Lock) {
+    with(|state| state.definitions.lock(lock()));
+}
+
 /// Id of a name of events.
 pub fn name(text: &str) -> u32 {
     with(|state| state.definitions.name(text))

@@ -125,6 +125,30 @@ pub fn of_statement(
     Some(hasher.finish())
 }
 
+/// What is in a dictionary. Without the interpreter's lock another thread may change it meanwhile: a copy then.
+#[cfg(Py_GIL_DISABLED)]
+fn pairs<'py>(
+    items: &Bound<'py, PyDict>,
+) -> impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let all = items.items();
+    (0..all.len()).filter_map(move |at| all.get_item(at).ok()?.extract().ok())
+}
+
+#[cfg(not(Py_GIL_DISABLED))]
+fn pairs<'a, 'py>(
+    items: &'a Bound<'py, PyDict>,
+) -> impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)> + use<'a, 'py> {
+    items.iter()
+}
+
+/// What is in a set; likewise.
+fn members<'py>(items: &Bound<'py, PySet>) -> Option<Bound<'py, PySet>> {
+    match cfg!(Py_GIL_DISABLED) {
+        true => items.call_method0("copy").ok()?.cast_into().ok(),
+        false => Some(items.clone()),
+    }
+}
+
 impl Left {
     /// Of one value; None where it is too much, or not certain to be told the same way again.
     fn of(&mut self, value: &Bound<'_, PyAny>, depth: usize) -> Option<u64> {
@@ -156,7 +180,7 @@ impl Left {
         } else if let Ok(items) = value.cast_exact::<PyDict>() {
             // In any order: a sum of what is pseudorandom.
             let mut sum = 0u64;
-            for (name, item) in items.iter() {
+            for (name, item) in pairs(items) {
                 let mut pair = SipHasher::new_with_keys(self.key.0, self.key.1);
                 pair.write_u64(self.of(&name, depth + 1)?);
                 pair.write_u64(self.of(&item, depth + 1)?);
@@ -165,6 +189,7 @@ impl Left {
             self.bytes(&mut hasher, 7, &sum.to_le_bytes())?;
             hasher.write_usize(items.len());
         } else if let Ok(items) = value.cast_exact::<PySet>() {
+            let items = members(items)?;
             self.unordered(&mut hasher, items.iter(), depth)?;
         } else if let Ok(items) = value.cast_exact::<PyFrozenSet>() {
             self.unordered(&mut hasher, items.iter(), depth)?;

@@ -111,7 +111,9 @@ unsafe extern "C-unwind" fn switched(
 #[inline(always)]
 unsafe fn track_of(greenlet: *mut PyObject, session: u32) -> u32 {
     let known = known(greenlet);
-    if known.greenlet.load(Ordering::Relaxed) == greenlet as usize
+    // Without that lock an entry could be read while it is written.
+    if !cfg!(Py_GIL_DISABLED)
+        && known.greenlet.load(Ordering::Relaxed) == greenlet as usize
         && known.session.load(Ordering::Relaxed) == session
     {
         return known.track.load(Ordering::Relaxed);

@@ -1,11 +1,11 @@
 //! Methods of a queue that has no other hook than its own `put` and `get`: called as they are, and told with the length
 //! after it. As functions of Python these cost more than the queue itself.
 use std::ptr;
-use std::sync::OnceLock;
 
 use contend_core::ctrace::ring::current;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use super::api::PyObject_Vectorcall;
 use super::callable::{PyVectorcall_NARGS, Traced};
@@ -16,8 +16,9 @@ struct Names([usize; 2]);
 
 /// "_waits" and "qsize"; None while there is no memory for them.
 unsafe fn names() -> Option<[*mut PyObject; 2]> {
-    static NAMES: OnceLock<Names> = OnceLock::new();
-    let made = NAMES.get_or_init(|| {
+    static NAMES: PyOnceLock<Names> = PyOnceLock::new();
+    // SAFETY: with the interpreter's lock held, as the caller says.
+    let made = NAMES.get_or_init(unsafe { Python::assume_attached() }, || {
         // SAFETY: with the interpreter's lock held, as the caller says.
         Names(
             [c"_waits", c"qsize"]

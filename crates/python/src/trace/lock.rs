@@ -84,7 +84,7 @@ impl Futex {
     #[inline(always)]
     pub unsafe fn session(&self) -> u32 {
         let session = current();
-        if session != 0 && self.defined.load(Ordering::Relaxed) != session {
+        if session != 0 && self.defined.load(Ordering::Acquire) != session {
             unsafe { naming::define(self, session) };
         }
         session

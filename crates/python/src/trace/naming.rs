@@ -173,7 +173,8 @@ impl Origin {
 }
 
 /// What is known of a place where locks are made, at its number in a table: of `PLACES`, without its lock. Used with the
-/// interpreter's lock held; the code is one that stays.
+/// interpreter's lock held, not where there is none: a place could be read while it is written. The code is one that
+/// stays.
 struct Place {
     code: AtomicUsize,
     at: AtomicIsize,
@@ -204,6 +205,9 @@ impl Place {
     }
 
     fn get(&self, code: *mut PyObject, at: isize) -> Option<(u32, u32)> {
+        if cfg!(Py_GIL_DISABLED) {
+            return of_places().get(&(code as usize, at)).copied();
+        }
         let same = !code.is_null()
             && self.code.load(Ordering::Relaxed) == code as usize
             && self.at.load(Ordering::Relaxed) == at;
@@ -292,9 +296,13 @@ unsafe fn text_of(code: *mut PyObject, name: &CStr, is: impl FnOnce(&[u8]) -> bo
 #[cold]
 #[inline(never)]
 pub unsafe fn define(futex: &Futex, session: u32) {
-    // Nothing here lets another thread in before it is defined: its events come after the definition.
+    // It is defined before any thread goes on to record it: events come after the definition. Without the interpreter's
+    // lock several may be here at once: the first one's number counts.
     if futex.id.load(Ordering::Relaxed) == 0 {
-        futex.id.store(session::new_lock(), Ordering::Relaxed);
+        let new = session::new_lock();
+        let _first = futex
+            .id
+            .compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
     }
     tell(futex);
     futex.defined.store(session, Ordering::Release);
@@ -315,7 +323,7 @@ pub unsafe fn define(futex: &Futex, session: u32) {
 }
 
 fn tell(futex: &Futex) {
-    session::define_lock(Lock {
+    session::define_lock_now(|| Lock {
         id: futex.id.load(Ordering::Relaxed),
         kind: futex.kind,
         name: futex.name.load(Ordering::Relaxed),

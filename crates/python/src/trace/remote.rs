@@ -1,8 +1,8 @@
 //! Calls that leave the process, as spans of kind remote: a driver's statement by its text, and what has one name.
-use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr;
-use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use contend_core::ctrace::clock::ticks;
 use contend_core::ctrace::format::{Event, event};
@@ -19,45 +19,46 @@ use super::digest::{self, Known};
 /// Statements that are remembered; beyond, all are learnt again.
 const MOST_STATEMENTS: usize = 4096;
 
-/// The text of an argument, and its id in one session's file.
+/// The text of an argument, and its id in one session's file: session << 32 | id.
 struct Text {
     text: Box<str>,
-    id: Cell<(u32, u32)>,
+    id: AtomicU64,
 }
 
 impl Text {
     fn new(text: &str) -> Self {
         Self {
             text: text.into(),
-            id: Cell::new((0, 0)),
+            id: AtomicU64::new(0),
         }
     }
 
     /// None while too much waits to be written.
     fn id(&self, session: u32) -> Option<u32> {
-        let (known, id) = self.id.get();
-        if known == session {
-            return Some(id);
+        let known = self.id.load(Ordering::Relaxed);
+        if (known >> 32) as u32 == session {
+            return Some(known as u32);
         }
         let id = session::value(&self.text)?;
-        self.id.set((session, id));
+        self.id
+            .store(u64::from(session) << 32 | u64::from(id), Ordering::Relaxed);
         Some(id)
     }
 }
 
-/// What a span of one statement is called, and what is said of it.
+/// What a span of one statement is called, and what is said of it. An object of Python's, so that a dict can hold it.
+#[pyclass(frozen, module = "contend._native")]
 struct Statement {
     name: u32,
     /// Where the name leaves something out.
     whole: Option<Text>,
-    digest: Cell<Known>,
+    digest: Mutex<Known>,
 }
 
-/// What is known of the statements of one driver. Used with the interpreter's lock held.
+/// What is known of the statements of one driver.
 pub struct Statements {
-    /// By the statement: a number in `all`.
+    /// By the statement, a `Statement`.
     known: Py<PyDict>,
-    all: Vec<Rc<Statement>>,
     learn: *mut PyObject,
 }
 
@@ -70,8 +71,6 @@ struct Words {
     remote: Text,
     rowcount: Py<PyString>,
 }
-// SAFETY: its cell is used with the interpreter's lock held only.
-unsafe impl Sync for Words {}
 
 fn words(py: Python<'_>) -> &'static Words {
     static WORDS: PyOnceLock<Words> = PyOnceLock::new();
@@ -92,7 +91,6 @@ impl Statements {
     pub fn new(py: Python<'_>, learn: Bound<'_, PyAny>) -> *mut Self {
         Box::into_raw(Box::new(Self {
             known: PyDict::new(py).unbind(),
-            all: Vec::new(),
             learn: learn.into_ptr(),
         }))
     }
@@ -119,31 +117,32 @@ impl Statements {
         }
     }
 
-    /// The number of a statement in `all`; None where it cannot be told what it is.
-    unsafe fn number(this: *mut Self, py: Python<'_>, statement: *mut PyObject) -> Option<usize> {
-        unsafe {
-            let found = ffi::PyDict_GetItemWithError((*this).known.as_ptr(), statement); // borrowed
-            if !found.is_null() {
-                return Some(ffi::PyLong_AsSize_t(found));
-            }
-            let learn = Bound::from_borrowed_ptr(py, (*this).learn);
-            let statement = Bound::from_borrowed_ptr(py, statement);
-            // Runs Python: others may learn meanwhile.
-            let (name, text): (String, String) = learn.call1((&statement,)).ok()?.extract().ok()?;
-            let known = (*this).known.bind(py);
-            if (*this).all.len() >= MOST_STATEMENTS {
-                known.clear();
-                (*this).all.clear();
-            }
-            (*this).all.push(Rc::new(Statement {
-                name: session::name(&name),
-                whole: (name != text).then(|| Text::new(&text)),
-                digest: Cell::new(None),
-            }));
-            let number = (*this).all.len() - 1;
-            known.set_item(statement, number).ok()?;
-            Some(number)
+    /// What is known of a statement; an error where it cannot be told what it is.
+    unsafe fn of<'py>(
+        this: *mut Self,
+        statement: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Statement>> {
+        let py = statement.py();
+        // SAFETY: it lives as long as the callable that is called.
+        let known = unsafe { (*this).known.bind(py) };
+        if let Some(found) = known.get_item(statement)? {
+            return Ok(found.cast_into()?);
         }
+        // SAFETY: as above.
+        let learn = unsafe { Bound::from_borrowed_ptr(py, (*this).learn) };
+        // Runs Python: others may learn meanwhile.
+        let (name, text): (String, String) = learn.call1((statement,))?.extract()?;
+        let learnt = Statement {
+            name: session::name(&name),
+            whole: (name != text).then(|| Text::new(&text)),
+            digest: Mutex::new(None),
+        };
+        let learnt = Bound::new(py, learnt)?;
+        if known.len() >= MOST_STATEMENTS {
+            known.clear();
+        }
+        known.set_item(statement, &learnt)?;
+        Ok(learnt)
     }
 }
 
@@ -214,16 +213,12 @@ pub unsafe extern "C-unwind" fn call_statement(
         if statement.is_null() || ffi::PyUnicode_Check(statement) == 0 {
             return run();
         }
-        let Some(number) = Statements::number((*this).statements, py, statement) else {
-            ffi::PyErr_Clear();
-            return run();
-        };
-        let words = words(py);
-        let statements = &*(*this).statements;
         // Kept over the call: all may be forgotten meanwhile.
-        let Some(known) = statements.all.get(number).cloned() else {
+        let statement_object = Bound::from_borrowed_ptr(py, statement);
+        let Ok(known) = Statements::of((*this).statements, &statement_object) else {
             return run();
         };
+        let (words, known) = (words(py), known.get());
         let (name, whole) = (
             known.name,
             known.whole.as_ref().and_then(|text| text.id(session)),
@@ -244,7 +239,7 @@ pub unsafe extern "C-unwind" fn call_statement(
             events[count] = Event::new(rows, event::INT, words.rows, 0);
             count += 1;
         }
-        if let Some(digest) = digest(py, &known, statement, given(3, c"parameters")) {
+        if let Some(digest) = digest(py, known, statement, given(3, c"parameters")) {
             events[count] = Event::new(digest, event::INT, words.arguments, 0);
             count += 1;
         }
@@ -271,9 +266,10 @@ unsafe fn digest(
         };
         let statement = Bound::from_borrowed_ptr(py, statement);
         let statement = statement.cast_exact::<PyString>().ok()?;
-        let mut alone = known.digest.get();
+        let held = || known.digest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut alone = *held();
         let digest = digest::of_statement(statement, &parameters, &mut alone);
-        known.digest.set(alone);
+        *held() = alone;
         digest
     }
 }

@@ -4,7 +4,7 @@
 //! may have a track of its own (`trace_task`), which its steps switch to instead of being spans.
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use contend_core::ctrace::format::track;
 use contend_core::ctrace::ring::{current, local};
@@ -24,7 +24,7 @@ struct Steps {
     /// Of a task; 0: this is no task.
     track: u32,
     /// The session that the track is defined in.
-    defined: u32,
+    defined: AtomicU32,
 }
 
 static COROUTINE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
@@ -59,7 +59,7 @@ unsafe fn make(
         (*made).inner = inner;
         (*made).name = name;
         (*made).track = track;
-        (*made).defined = 0;
+        (&raw mut (*made).defined).write(AtomicU32::new(0));
         ffi::PyObject_GC_Track(made.cast());
         made.cast()
     }
@@ -80,14 +80,14 @@ unsafe fn step<T>(
         }
         let local = local();
         if (*this).track != 0 {
-            if (*this).defined != session {
+            if (*this).defined.load(Ordering::Relaxed) != session {
                 session::define_named_track(
                     (*this).track,
                     track::TASK,
                     local.thread(),
                     (*this).name,
                 );
-                (*this).defined = session;
+                (*this).defined.store(session, Ordering::Relaxed);
             }
             let before = local.track();
             local.switch((*this).track);

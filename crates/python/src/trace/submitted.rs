@@ -52,9 +52,10 @@ impl TraceSubmitted {
     /// Whoever waits for the result waits for the thread that runs it: told by whichever comes later, that thread or
     /// the future.
     fn tell(&self) {
+        // Each side stores its own and then loads the other's: in one order for both, or neither might see it.
         let (track, waits) = (
-            self.track.load(Ordering::Relaxed),
-            self.waits.load(Ordering::Relaxed),
+            self.track.load(Ordering::SeqCst),
+            self.waits.load(Ordering::SeqCst),
         );
         if track != 0
             && !waits.is_null()
@@ -105,7 +106,7 @@ impl TraceSubmitted {
         events[count + 1] = Event::new(now, event::FLOW_IN, submit, self.number as u32);
         events[count + 2] = Event::new(self.number, event::INT, 0, 0);
         let recorded = local().group(session, &events[..count + 3]);
-        self.track.store(local().track(), Ordering::Relaxed);
+        self.track.store(local().track(), Ordering::SeqCst);
         self.tell();
         Ok(recorded.then_some(name))
     }
@@ -132,7 +133,7 @@ impl TraceSubmitted {
 
     /// By a future whose waits are these; once.
     fn stands_for(&self, waits: Bound<'_, PyAny>) {
-        let before = self.waits.swap(waits.into_ptr(), Ordering::Relaxed);
+        let before = self.waits.swap(waits.into_ptr(), Ordering::SeqCst);
         // SAFETY: it was kept by this very place.
         unsafe { ffi::Py_XDECREF(before) };
         self.tell();
