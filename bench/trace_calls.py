@@ -49,7 +49,7 @@ BESIDE = ("ns", "plain_ns", "added_ns")
 def interpreter(python: str, directory: Path, peers: Sequence[str]) -> tuple[str, str]:
     """Its version, and the Python of an environment with those peers, as far as pip can get them."""
     version = subprocess.run(
-        [python, "-c", "import platform; print(platform.python_version())"],
+        [python, "-c", "import platform, sys; print(platform.python_version() + sys.abiflags)"],
         check=True,
         capture_output=True,
         text=True,

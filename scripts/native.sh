@@ -10,7 +10,8 @@ for python in "$@"; do
         exit 1
     }
     target=${CARGO_TARGET_DIR:-target}/free-threaded
-    PYO3_PYTHON=$(command -v "$python") cargo build --quiet --release --package contend-python --target-dir "$target"
+    # As maturin has it: the interpreter brings its own symbols.
+    PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(command -v "$python") cargo build --quiet --release --package contend-python --target-dir "$target"
     # In place of the old one as a whole: a program may have it open.
     cp "$target/release/lib_native.so" python/contend/.native.new
     mv python/contend/.native.new "python/contend/_native$suffix"

@@ -27,6 +27,10 @@ def describe(name: str | None, code: CodeType | None, at: int) -> tuple[str, str
     return name or assigned, site
 
 
+# Of LOAD_SPECIAL (Include/internal/pycore_ceval.h): __exit__ and __aexit__.
+_EXITS = (1, 3)
+
+
 @functools.lru_cache(maxsize=4096)
 def _described(code: CodeType, at: int) -> tuple[str, str]:
     site = f"{code.co_filename}:{_line(code, at)}"
@@ -71,6 +75,9 @@ def _target(code: CodeType, at: int) -> tuple[str, str] | None:
             place = arg if place == 1 else 1 if place == arg else place
         elif name == "BEFORE_WITH" and place == 1:
             continue  # what it gives as it is entered is on top, and stands for it
+        elif name == "LOAD_SPECIAL" and place == 1:  # the same, from 3.14 on, in three steps
+            # Its `__exit__` is taken from a copy, and what is below goes on; what `__enter__` will give is called for next.
+            place = 3 if arg in _EXITS else 2
         elif name == "COPY":
             place += arg != place  # either of the two will do
         elif name == "UNPACK_SEQUENCE" and place == 1 and packed:

@@ -328,13 +328,18 @@ unsafe extern "C-unwind" fn repr(this: *mut PyObject) -> *mut PyObject {
         } else {
             c"unlocked"
         };
-        let format = c"<%s contend.trace.%s object at %p>";
-        let kind = if object(this).futex.kind == lock::LOCK {
-            c"Lock"
-        } else {
-            c"RLock"
-        };
-        ffi::PyUnicode_FromFormat(format.as_ptr(), state.as_ptr(), kind.as_ptr(), this)
+        if object(this).futex.kind == lock::LOCK {
+            let format = c"<%s contend.trace.Lock object at %p>";
+            return ffi::PyUnicode_FromFormat(format.as_ptr(), state.as_ptr(), this);
+        }
+        let (owner, count) = (&object(this).owner, &object(this).count);
+        ffi::PyUnicode_FromFormat(
+            c"<%s contend.trace.RLock object owner=%llu count=%llu at %p>".as_ptr(),
+            state.as_ptr(),
+            owner.load(Ordering::Relaxed),
+            count.load(Ordering::Relaxed),
+            this,
+        )
     }
 }
 
