@@ -275,7 +275,10 @@ def test_collections_of_garbage(tmp_path: Path) -> None:
     assert [event.args for event in spans] == [{"kind": "gc", "generation": n} for n in (0, 1, 2, 2)]
     found = {row.generation: (row.count, row.collected) for row in summarise(tmp_path).collections}
     assert {generation: count for generation, (count, _) in found.items()} == {0: 1, 1: 1, 2: 2}
-    assert all(collected >= 100 * count for count, collected in found.values())
+    # From 3.14 on a collection of the middle one looks at a part; the next full one finds the rest.
+    each = [collected >= 100 * count for count, collected in found.values()]
+    assert all(each) or sys.version_info >= (3, 14)
+    assert sum(collected for _, collected in found.values()) >= 400
     (lock,) = [lock for lock in summarise(tmp_path).locks if lock.name == "gc"]
     assert (lock.kind, lock.holds, lock.waits) == ("interpreter", 4, 0)
 
