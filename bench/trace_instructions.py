@@ -121,7 +121,7 @@ def instructions(case: str, python: Path | None) -> float:
         if python is not None:
             told = {
                 "directory": name, "include": [], "exclude": [], "buffer_bytes": 32 << 20, "overflow": "drop",
-                "cpu_times": False, "run_delay": False, "gil": True, "gc": True, "blocked_after_ms": 10,
+                "cpu_times": False, "run_delay": False, "gil": True, "gc": True, "io": True, "blocked_after_ms": 10,
                 "digests": True, "key": "00" * 16,
             }  # fmt: skip
             environ["PYTHONPATH"] = f"{python}/contend/trace/inject:{environ['PYTHONPATH']}"

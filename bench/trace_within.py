@@ -4,8 +4,8 @@
                                                             (about 5 minutes; twice that on a busy machine)
 
 The service of bench/trace_wsgi.py under `contend trace` and wrk. A thread of its own switches the recording from mode to
-mode, in random order, for a tenth of a second each: `off` (no recording; what is patched stays so), `no-gil` and `no-gc`
-(all but that), `on`. So layouts of memory and other programs are the same for all modes, and differences of a percent
+mode, in random order, for a tenth of a second each: `off` (no recording; what is patched stays so), `no-gil`, `no-gc`,
+`no-io` (all but that), `on`. So layouts of memory and other programs are the same for all modes: differences of a percent
 can be seen on a machine with a load of ten. What is not seen is what the patches cost while nothing is recorded: that
 is in bench/trace_wsgi.py alone. CPU time and switches are the process', a request; ratios to the first mode are of
 twentieths of a start, with 95 % intervals.
@@ -40,7 +40,7 @@ def count(response):
 def switch(modes, rounds, length_s):
     import json, os, random, resource, tempfile, time
     from contend import trace
-    from contend._native import trace_collections, trace_gil
+    from contend._native import trace_collections, trace_gil, trace_io
 
     def look():
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -54,10 +54,11 @@ def switch(modes, rounds, length_s):
             if mode == "off":
                 trace.stop()
             elif fresh:
-                trace.start(tempfile.mkdtemp(dir="."), gil=True, gc=True, blocked_after_ms=10)
+                trace.start(tempfile.mkdtemp(dir="."), gil=True, gc=True, io=True, blocked_after_ms=10)
             if mode != "off":
                 trace_gil(mode != "no-gil")
                 trace_collections(mode != "no-gc")
+                trace_io(mode != "no-io")
             # A recording that has just begun learns names and touches its memory for the first time.
             time.sleep(0.2 if fresh else 0.01)
             before = look()
@@ -75,7 +76,7 @@ def begin():
     threading.Thread(target=switch, args=given, daemon=True).start()
     return {}
 """
-MODES = ("off", "no-gil", "no-gc", "on")
+MODES = ("off", "no-gil", "no-gc", "no-io", "on")
 LENGTH_S = 0.1
 PARTS = 20
 Row = dict[str, list[float]]
