@@ -205,7 +205,7 @@ def test_children_record_and_let_go_too(tmp_path: Path) -> None:
     """
     with target(tmp_path, code) as child:
         contend = subprocess.Popen(
-            [*CONTEND, "--pid", str(child.pid), "-o", "t", "--include", "helper:*"],
+            [*CONTEND, "--pid", str(child.pid), "-o", "t", "--no-io", "--include", "helper:*"],
             cwd=tmp_path,
             env=ENVIRONMENT,
             stderr=subprocess.PIPE,
