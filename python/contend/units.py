@@ -81,8 +81,8 @@ def parse_size_bytes(text: str | int) -> int:
 def format_duration(ns: float) -> str:
     """Three significant digits in the unit a person would choose.
 
-    >>> format_duration(1_230_000_000), format_duration(64e9), format_duration(1500)
-    ('1.23 s', '1 min 04 s', '1.5 µs')
+    >>> format_duration(1_230_000_000), format_duration(64e9), format_duration(1500), format_duration(999.7e6)
+    ('1.23 s', '1 min 04 s', '1.5 µs', '1 s')
     """
     if not math.isfinite(ns):
         return "?"
@@ -92,7 +92,7 @@ def format_duration(ns: float) -> str:
         hours, minutes = divmod(minutes, 60)
         return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
+        if ns >= 0.9995 * size:  # what rounds to a thousand of the smaller unit is one of this
             return f"{ns / size:.3g} {unit}"
     return f"{ns:.3g} ns"
 

@@ -18,8 +18,6 @@ from contend.testbed.lab import broker
 from contend.testbed.openstack import configuration, daemons, install, reports, schemas, servers
 from contend.testbed.openstack.bed import CLOUD, REGION, Bed, answers
 from contend.testbed.openstack.shape import Service, Shape, services
-from contend.trace.launch import Asked
-from contend.trace.launch import environment as traced_environment
 
 # Service of the catalogue → the bed's own, its type, and what follows the port in its URL.
 _CATALOGUE = {
@@ -129,6 +127,10 @@ class _Starter:
         self._bed, self._files, self._traced = bed, files, traced
         if traced is not None:
             traced.directory.mkdir(parents=True, exist_ok=True)
+            # Only where it is asked for: it loads the recorder, and `down` must work whatever state that is in.
+            from contend.trace.launch import Asked
+            from contend.trace.launch import environment as traced_environment
+
             asked = Asked(traced.directory, include=traced.include)
             environment = traced_environment(asked, environment)
         self._environment = environment
