@@ -30,11 +30,17 @@ pub struct Pool {
     pub wasted_ns: u64,
     /// An item may be served by some of the workers only.
     pub fixed: bool,
+    /// What its items waited for was a worker. Where queues are not on record that is so if workers were hardly ever idle
+    /// meanwhile; else it was the way of a message, or something else that is not on record.
+    pub tells: bool,
 }
 
 /// Of items that waited although a worker was idle, so large a part tells a map that is fixed, where queues are not on
 /// record: hand-over takes time too.
 const FIXED_PART: u64 = 10;
+
+/// What serves messages as the only worker of its process is called as that.
+const MAIN: &str = "MainThread";
 
 /// File, kind of what brings items (a queue's name and site, or a flow's name), and what the workers are called.
 type Key = (u32, (u32, u32, bool), String);
@@ -84,7 +90,9 @@ pub fn pools(
         for &at in &items {
             pool_of[at as usize] = pools.len() as u32;
         }
-        let name = name(trace.names.text(by), by == site, queued, &called);
+        let process = trace.tracks[trace.files[file as usize].process as usize].name;
+        let called = if queued || called != MAIN { &called } else { trace.names.text(process) };
+        let name = name(trace.names.text(by), by == site, queued, called);
         pools.push(pool(links, &items, &takers, file, name, &alive));
     }
     (pools, pool_of)
@@ -166,8 +174,9 @@ fn pool(
         0 => tracks.len() > 1 && wasted_ns > queued_ns / FIXED_PART,
         queues => queues > 1 && most_getters < tracks.len(),
     };
+    let tells = !getters.is_empty() || !each_its_own && wasted_ns <= queued_ns / FIXED_PART;
     let (items, queues) = (items.len() as u64, getters.len() as u64);
-    Pool { file, name, workers, items, queues, busy_ns, queued_ns, wasted_ns, fixed }
+    Pool { file, name, workers, items, queues, busy_ns, queued_ns, wasted_ns, fixed, tells }
 }
 
 #[cfg(test)]
@@ -233,5 +242,21 @@ mod tests {
         let links = [item(0, 10, 1, 10, 50), item(0, 20, 1, 50, 90)];
         let found = pool(&links, &[0, 1], &[(0, 1), (1, 2)], 0, "p".into(), &|_| (0, 100));
         assert_eq!((found.workers, found.fixed, found.queued_ns, found.wasted_ns), (2, true, 30, 30));
+    }
+
+    #[test]
+    fn a_message_waited_for_a_worker_if_all_were_busy() {
+        let message = |sent, to, came, until| Link { by: By::Flow(7), ..item(0, sent, to, came, until) };
+        // The only worker serves one after the other; they were sent at once.
+        let busy = [message(10, 1, 10, 50), message(10, 1, 50, 90), message(10, 1, 90, 99)];
+        let found = pool(&busy, &[0, 1, 2], &[], 0, "p".into(), &|_| (0, 100));
+        assert_eq!((found.queues, found.queued_ns, found.wasted_ns, found.tells), (0, 120, 0, true));
+        // Messages that take long to arrive at an idle worker did not wait for it.
+        let idle = [message(0, 1, 10, 20), message(20, 1, 30, 40), message(50, 1, 60, 70)];
+        let found = pool(&idle, &[0, 1, 2], &[], 0, "p".into(), &|_| (0, 100));
+        assert_eq!((found.queued_ns, found.wasted_ns, found.tells), (30, 30, false));
+        // Nor did those that each got a track of their own.
+        let own = [message(0, 1, 10, 20), message(0, 2, 10, 20), message(0, 3, 10, 20)];
+        assert!(!pool(&own, &[0, 1, 2], &[], 0, "p".into(), &|_| (0, 100)).tells);
     }
 }

@@ -66,7 +66,7 @@ impl<'a> Ground<'a> {
     }
 
     fn pool(&self, link: u32) -> Option<u32> {
-        Some(self.pool_of[link as usize]).filter(|&pool| pool != NONE && self.pools[pool as usize].queues > 0)
+        Some(self.pool_of[link as usize]).filter(|&pool| pool != NONE && self.pools[pool as usize].tells)
     }
 
     /// The last message or item that the track sent before `to` and that was waiting or worked at after `from`; to that

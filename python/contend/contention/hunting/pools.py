@@ -38,11 +38,11 @@ def _pool(charges: Charges, pool: Pool, ns: int) -> Candidate:
             " workers was idle."
         )
         advice = "Let all its workers take from one queue: each item is tied to one worker now."
-        edits = f"--global-queue {shlex.quote(pool.name)}"
+        edits = f"--global-queue {shlex.quote(pool.name)}" if pool.queues else ""
     else:
         sentence += "; all of its workers were busy then."
         advice = f"Give it more workers than {pool.workers}, or less work: fewer or shorter items."
-        edits = f"--workers {shlex.quote(f'{pool.name}={2 * pool.workers}')}"
+        edits = f"--workers {shlex.quote(f'{pool.name}={2 * pool.workers}')}" if pool.queues else ""
     each = max(pool.items, 1)
     return Candidate(
         kind="pool-fixed" if fixed else "pool-small",

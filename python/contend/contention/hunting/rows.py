@@ -99,6 +99,7 @@ class Pool(NamedTuple):
     queued_ns: int
     wasted_ns: int
     policy: str
+    queues: int = 1
 
 
 class Call(NamedTuple):

@@ -41,7 +41,9 @@ def together(traces: Sequence[Tables]) -> Tables:
         pools=[
             pool._replace(pool=at)
             for at, pool in enumerate(
-                _added(traces, lambda t: t.pools, ("process", "name", "policy"), ("pool", "workers"))
+                _added(
+                    traces, lambda t: t.pools, ("process", "name", "policy"), ("pool", "workers", "queues")
+                )
             )
         ],
         calls=_calls(traces),
