@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,14 @@ from support.command_line import Home
 from support.prerequisites import need
 
 pytest_plugins = ["pytester", "support.repeats"]
+
+
+def pytest_configure() -> None:
+    """Ctrl-C is a signal again where the tests are run in the background: shells have such commands ignore it, and what
+    they start inherits that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
