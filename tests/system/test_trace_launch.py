@@ -31,13 +31,15 @@ PATH = os.pathsep.join(filter(None, sys.path))
 def launch(
     directory: Path, code: str, *options: str, files: dict[str, str] | None = None
 ) -> tuple[subprocess.CompletedProcess[str], list[Trace]]:
-    """A program of those files, run traced in `directory`; its outcome, and its traces."""
+    """A program of those files, run traced in `directory`; its outcome, and its traces. System calls are left out: which
+    of them take long enough to be told is the machine's affair.
+    """
     for name, text in {**(files or {}), "program.py": code}.items():
         place = directory / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(textwrap.dedent(text))
     done = subprocess.run(
-        [*CONTEND, "-o", "t", *options, "--", sys.executable, "program.py"],
+        [*CONTEND, "-o", "t", "--no-io", *options, "--", sys.executable, "program.py"],
         cwd=directory,
         env={**os.environ, "PYTHONPATH": PATH},
         capture_output=True,
