@@ -104,7 +104,7 @@ def test_the_kinds_of_a_jobs_time_are_what_the_program_measured(tmp_path: Path) 
         return abs(found - known) <= MARGIN_NS
 
     def of_call(found: int, name: str) -> bool:
-        """Beside the hog a call was once told 6.6 ms longer than the kernel's account, why is not known: the delay bounds it."""
+        """Beside the hog, 6.6 ms were once told more than the kernel's account, why is not known; a delay bounds it."""
         return off(name) - MARGIN_NS <= found <= off(name) + took[name]["delay"] + MARGIN_NS
 
     assert near(ns("compute", "running"), took["compute"]["cpu"])
