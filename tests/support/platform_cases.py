@@ -61,7 +61,7 @@ if __name__ == "__main__":
         host = platform_.prepare(spec("held", directory_))
         host.run(shell(STUBBORN, directory_))
         deadline = time.monotonic() + 10
-        while len(host.pids()) < 4 and time.monotonic() < deadline:
+        while len(pids := host.pids()) < 4 and time.monotonic() < deadline:
             time.sleep(0.02)
-        print("ready", *host.pids(), flush=True)
+        print("ready", *pids, flush=True)
         time.sleep(120)

@@ -16,6 +16,7 @@ from pathlib import Path
 PROC = Path("/proc")
 MARKER = "CONTEND_RUN"
 PARTY_MARKER = "CONTEND_PARTY"
+EXECUTING_S = 0.5  # far above what an execve takes, unless its processor is taken from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +87,38 @@ def boot_id() -> str:
     return (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
+def environment(pid: int) -> list[bytes]:
+    """NAME=value of the process's environment as it was started with; empty where it is gone or may not be read.
+
+    A process amid execve(2) shows an empty one and is waited for: else a clean-up would not see what is about to run.
+    """
+    place = PROC / str(pid) / "environ"
+    deadline = time.monotonic() + EXECUTING_S
+    try:
+        while not (found := place.read_bytes()):
+            # An execve that ended between two looks is looked at again.
+            if not executing(pid) and ((found := place.read_bytes()) or not executing(pid)):
+                break
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.0005)
+    except OSError:  # gone, or another user's
+        return []
+    return found.split(b"\0")
+
+
 def marks(pid: int) -> tuple[str, str] | None:
     """(run id, party) from the process's environment; None without a mark, or when it may not be read."""
-    try:
-        environ = (PROC / str(pid) / "environ").read_bytes()
-    except OSError:  # gone, or another user's
-        return None
-    values = dict(entry.partition("=")[::2] for entry in environ.decode(errors="replace").split("\0"))
+    values = dict(entry.decode(errors="replace").partition("=")[::2] for entry in environment(pid))
     return (values[MARKER], values.get(PARTY_MARKER, "")) if MARKER in values else None
+
+
+def executing(pid: int) -> bool:
+    """Amid execve: a program is mapped, its arguments are not yet. Kernel threads map none; others have argv[0].
+
+    Source: begin_new_exec and create_elf_tables of Linux (fs/exec.c, fs/binfmt_elf.c).
+    """
+    return executable(pid) is not None and not (PROC / str(pid) / "cmdline").read_bytes()
 
 
 def executable(pid: int) -> str | None:

@@ -100,6 +100,29 @@ def test_started_is_just_before_the_program() -> None:
     os.waitpid(pid, 0)
 
 
+def test_the_mark_is_seen_while_the_process_executes_another_program(tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    again.write_text('#!/bin/sh\nexec "$0"\n')
+    again.chmod(0o700)
+    process = start(tmp_path, f'exec "{again}"')
+    try:
+        seen = [procfs.marks(process.pid) for _ in range(2000)]
+    finally:
+        process.stop("KILL")
+    assert set(seen) == {("unit", "")}
+
+
+def test_a_process_with_neither_environment_nor_mark_is_not_waited_for() -> None:
+    held = subprocess.Popen(["sleep", "60"], env={})
+    try:
+        assert until(lambda: procfs.executable(held.pid) not in (None, procfs.executable(os.getpid())))
+        assert procfs.marks(held.pid) is None
+        assert not procfs.executing(held.pid)
+    finally:
+        held.kill()
+        held.wait()
+
+
 def test_a_missing_program_is_a_failed_trial_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(TrialFailed, match="no-such-program") as failed:
         launch(Command(("no-such-program",), tmp_path, tmp_path / "o", tmp_path / "e"), Place(), {})

@@ -122,15 +122,8 @@ def stop(lab: Path) -> list[int]:
 def pids(lab: Path) -> set[int]:
     """Every process that carries the laboratory's mark: broker, port mapper, services; not this one and those above."""
     wanted = f"{MARK}={lab.resolve()}".encode()
-    found = {process.pid for process in procfs.processes() if wanted in _environment(process.pid)}
+    found = {process.pid for process in procfs.processes() if wanted in procfs.environment(process.pid)}
     return found - procfs.ancestors(os.getpid())
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        return (procfs.PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
 
 
 def _answers(port: int) -> bool:

@@ -8,7 +8,7 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -157,7 +157,7 @@ class Bed:
         for process in procfs.processes():
             if process.pid in spare:
                 continue
-            entries = _environment(process.pid)
+            entries = procfs.environment(process.pid)
             if wanted in entries:
                 named = next((entry for entry in entries if entry.startswith(role)), role)
                 found[process.pid] = named.removeprefix(role).decode(errors="replace")
@@ -198,13 +198,6 @@ def answers(port: int) -> bool:
             return True
     except OSError:
         return False
-
-
-def _environment(pid: int) -> Iterable[bytes]:
-    try:
-        return (procfs.PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:  # gone, or another user's
-        return []
 
 
 def _free_ports(count: int) -> list[int]:
