@@ -147,6 +147,9 @@ class Truth:
     """Call, items, ns from an item's receipt to its worker's being free again."""
     lateness: int
     """ns by which the median sleep was late."""
+    own: Mapping[str, int]
+    """By lock: what its holders did themselves, of all together, ns. Of a storm with `hold`, as a part of that of the same
+    storm without, it is what the edit came to: the more threads run the later sleeps end, and that is not halved."""
 
     @property
     def durations(self) -> list[int]:
@@ -220,13 +223,14 @@ class Storm:
         self.queues: list[Any] = [trace.Queue(name="pool") for _ in range(queues)]
         self.served: list[tuple[str, int, int]] = []
         self.late: list[int] = []
+        self.own: dict[str, list[int]] = {name: [] for name in self.locks}
         self.usual_lateness_s = 0.0
         self.times: dict[int, tuple[int, int]] = {}
         self.begin = threading.Event()
 
-    def pause(self, ms: float, part: float = 1.0) -> None:
+    def pause(self, ms: float, part: float = 1.0, holding: str = "") -> None:
         """So long, or a part of it: then also of what every sleep takes longer than it should, as it is a part of all that
-        a holder does."""
+        a holder does. holding: the lock that is held meanwhile."""
         began, length = time.monotonic_ns(), ms * self.of.scale * part
         if self.of.busy:
             end = time.thread_time_ns() + self.of.busy * length * MS
@@ -236,6 +240,8 @@ class Storm:
             sleeps = (1 - self.of.busy) * length / 1000 - (1 - part) * self.usual_lateness_s
             time.sleep(max(0.0, sleeps))
             self.late.append(time.monotonic_ns() - began - int(length * MS))
+        if holding:
+            self.own[holding].append(time.monotonic_ns() - began)
 
     @contextmanager
     def have(self, name: str) -> Iterator[float]:
@@ -296,10 +302,10 @@ class Storm:
             with self.step("prepare"):
                 self.pause(draw("prepare", 0, of.prepare_ms))
             with self.step("claim"), self.have("resource") as scale:
-                self.pause(draw("claim", 0, of.claim_ms), scale)
+                self.pause(draw("claim", 0, of.claim_ms), scale, "resource")
                 with self.step("audit") as wanted:
                     if wanted and of.audit_ms:
-                        self.pause(draw("audit", 0, of.audit_ms), scale)
+                        self.pause(draw("audit", 0, of.audit_ms), scale, "resource")
                 for update in plan:
                     update()
             with self.step("plug"):
@@ -308,7 +314,7 @@ class Storm:
             with self.step("spawn"):
                 for at in range(of.spawns):
                     with self.have("hypervisor") as scale:
-                        self.pause(draw("spawn", at, of.spawn_ms), scale)
+                        self.pause(draw("spawn", at, of.spawn_ms), scale, "hypervisor")
                     self.pause(draw("gap", at, of.spawn_ms))
             with self.step("report"):
                 for ms in reports:
@@ -345,6 +351,7 @@ class Storm:
             **self.bounds(),
             "served": self.served,
             "lateness": int(statistics.median(self.late)) if self.late else 0,
+            "own": {name: sum(lasted) for name, lasted in self.own.items()},
         }
 
     def bounds(self) -> dict[str, dict[str, int]]:

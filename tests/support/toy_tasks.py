@@ -44,7 +44,7 @@ def storm(
     told = json.loads(done.stdout.splitlines()[0])
     nothing: dict[str, int] = {}
     started, ended = tuple(told["started"]), tuple(told["ended"])
-    return Truth(of, started, ended, nothing, nothing, nothing, nothing, (), told["lateness"])
+    return Truth(of, started, ended, nothing, nothing, nothing, nothing, (), told["lateness"], nothing)
 
 
 class Tasks:
