@@ -14,7 +14,7 @@ import pytest
 from support.command_line import Home
 from support.prerequisites import need
 
-pytest_plugins = ["pytester", "support.repeats"]
+pytest_plugins = ["pytester", "support.repeats", "support.left_behind"]
 
 
 def pytest_configure() -> None:
