@@ -14,7 +14,7 @@ import pytest
 from support.command_line import Home
 from support.prerequisites import need
 
-pytest_plugins = ["pytester", "support.repeats", "support.left_behind"]
+pytest_plugins = ["pytester", "support.repeats", "support.turns", "support.left_behind"]
 
 
 def pytest_configure() -> None:

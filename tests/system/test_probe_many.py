@@ -16,7 +16,7 @@ from contend.probes.client import ProbeProcess
 from support.prerequisites import need
 from support.processes import Crowd, Recording
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 SEEN, ENDED = 0, 2
 MANY = 10_000
