@@ -132,7 +132,7 @@ def write(d: dict[str, Any], results: Path) -> None:
         "",
         f"**{d['right']} of {d['trials']}** verdicts were right (95 % bounds, Clopper–Pearson: {low:.1%} – {high:.1%}).",
         f"{d['drawn_again']} trials in which processes that were not part of it used more than"
-        f" {d['disturbed_beyond_cpus']} CPUs were drawn again: then the injected",
+        f" {d['disturbed_beyond_cpus']} CPUs, or kept a busy thread from its own, were drawn again: then the injected",
         "resource is not the truth, or not all of it. That was decided by the accounting of the loads' cgroup, without"
         " the verdict,",
         f"which named the injected resource in {d['drawn_again_right']} of them too. Steal was not injected: a guest cannot"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -131,6 +132,10 @@ class Ground:
 
     def alive(self) -> bool:
         return all(process.poll() is None for process in self._processes)
+
+    def pids(self) -> set[int]:
+        """Of all processes of the loads."""
+        return set(map(int, (self._groups[0] / "cgroup.procs").read_text(encoding="ascii").split()))
 
     def said(self) -> str:
         return (self.directory / "load.err").read_text(encoding="utf-8", errors="replace")[-300:]
@@ -320,6 +325,8 @@ class Trial:
     """What was injected, what the verdict was, and what others did to the CPUs meanwhile.
 
     told: the resources that were said to be at their limit for a part of the phase that matters, of themselves.
+    own_cpus, foreign_cpus: CPUs' worth of time that the loads used in the phase, and that others did.
+    of_stranger: the verdict names a process, and none of the loads'.
     """
 
     kind: str
@@ -329,7 +336,9 @@ class Trial:
     subject: str
     told: tuple[str, ...]
     interval_ms: float
+    own_cpus: float
     foreign_cpus: float
+    of_stranger: bool
     text: str
 
     @property
@@ -344,7 +353,19 @@ class Trial:
     @property
     def disturbed(self) -> bool:
         # Who else waits for CPUs that are full does not change that they are.
-        return self.truth != "cpu" and self.foreign_cpus > DISTURBED_CPUS
+        return self.truth != "cpu" and (self.foreign_cpus > DISTURBED_CPUS or self._kept_from_its_limit)
+
+    @property
+    def true_all_the_same(self) -> bool:
+        """What may be said of a trial that others disturbed: what was injected; that they keep the CPUs at their limit,
+        or a thread of theirs is at its own; that nothing was full, where the load itself was not."""
+        of_others = self.verdict == "cpu" or (self.verdict == "thread" and self.of_stranger)
+        return self.right or of_others or (self.verdict == "idle" and self._kept_from_its_limit)
+
+    @property
+    def _kept_from_its_limit(self) -> bool:
+        """A thread, or threads that take turns, that did not get the one CPU they could use."""
+        return self.truth == "thread" and self.own_cpus < limits.TURNS_LEAST
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "right": self.right, "disturbed": self.disturbed}
@@ -363,18 +384,24 @@ def run_trial(draw: Draw, directory: Path, interval_ms: float, patience_s: float
         began, used = time.monotonic_ns(), ground.cpu_ns()
         time.sleep(PHASE_S)
         ended, used = time.monotonic_ns(), ground.cpu_ns() - used
-        alive, said = ground.alive(), ground.said()
+        alive, said, pids = ground.alive(), ground.said(), ground.pids()
         tables = probe.stop().tables
     if not alive:
         raise HostFailed(f"the load ended early: {draw.what}", hint=said)
     recording = Recording.of_tables(tables)
     alibi = judge(recording, began, ended)
-    foreign = busy_cpus(alibi, tables) - used / (ended - began)
+    own = used / (ended - began)
     told = {s.resource: 1 for s in alibi.saturated if not s.cause and s.share >= limits.MAIN_SHARE}
     return Trial(
-        draw.kind, draw.what, draw.truth, alibi.verdict, alibi.subject, tuple(told), interval_ms, round(foreign, 3),
-        alibi.text,
+        draw.kind, draw.what, draw.truth, alibi.verdict, alibi.subject, tuple(told), interval_ms, round(own, 3),
+        round(busy_cpus(alibi, tables) - own, 3), of_stranger(alibi.subject, pids), alibi.text,
     )  # fmt: skip
+
+
+def of_stranger(subject: str, ours: set[int]) -> bool:
+    """Whether it names a process by its pid, and that is none of ours."""
+    found = re.search(r"\(pid (\d+)\)", subject)
+    return found is not None and int(found[1]) not in ours
 
 
 def undisturbed(
