@@ -21,9 +21,10 @@ from contend.errors import CannotHonour
 from contend.platforms.limits import whole_disk
 from contend.probes.client import ProbeProcess
 from support.alibi_loads import Ground, scratch
+from support.command_line import wait_for
 from support.prerequisites import need
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
 
 IOPS = 400
 STEP_S = 4.0
@@ -35,14 +36,20 @@ class Device:
 
     ground: Ground
     path: str
+    depth: int = 0
 
     def add(self, depth: int) -> None:
-        """Random reads, so many more in flight."""
+        """Random reads, so many more in flight: returns when they are."""
+        self.depth += depth
         self.ground.run(
             "fio", "--name=load", f"--filename={self.path}", "--direct=1", "--rw=randread", "--bs=16k",
             "--ioengine=libaio", f"--iodepth={depth}", "--time_based", "--runtime=60",
         )  # fmt: skip
-        time.sleep(1)
+        wait_for(lambda: self.in_flight() >= self.depth, f"{self.depth} requests in flight")
+
+    def in_flight(self) -> int:
+        told = Path("/sys/block", Path(self.path).name, "inflight").read_text(encoding="ascii")
+        return sum(map(int, told.split()))
 
     def phase(self) -> tuple[int, int]:
         began = time.monotonic_ns()
