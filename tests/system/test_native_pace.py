@@ -174,10 +174,14 @@ def test_an_interrupt_ends_it_at_once() -> None:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         process = subprocess.Popen((*PACE, url, "--rate", "50", "--for", "600s", "--connections", "1"))
         listener.settimeout(60)
-        with listener.accept()[0] as connection:
-            assert connection.recv(4096)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
+        try:
+            with listener.accept()[0] as connection:
+                assert connection.recv(4096)
+                process.send_signal(signal.SIGINT)
+                assert process.wait(60) == 130
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_it_imports_nothing_heavy() -> None:

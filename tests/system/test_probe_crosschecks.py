@@ -162,11 +162,14 @@ def test_pidstat_tells_the_same(source: str) -> None:
         pidstat = subprocess.Popen(
             words, stdout=subprocess.PIPE, text=True, env={**os.environ, "LC_ALL": "C"}
         )
-        wait_for(lambda: looked_and_waits(pidstat.pid), "first look of pidstat")
-        worker.do("burn 1.2")
-        worker.do(f"sleep {SLEEPS}")
-        pidstat.send_signal(signal.SIGALRM)
-        out, _ = pidstat.communicate(timeout=60)
+        try:
+            wait_for(lambda: looked_and_waits(pidstat.pid), "first look of pidstat")
+            worker.do("burn 1.2")
+            worker.do(f"sleep {SLEEPS}")
+            pidstat.send_signal(signal.SIGALRM)
+            out, _ = pidstat.communicate(timeout=60)
+        finally:
+            pidstat.kill()
         rows = recording.finish()
     told = pidstat_tables(out, worker.pid)
     did = rows.did(worker.pid)

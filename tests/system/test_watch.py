@@ -153,10 +153,12 @@ def test_waits_and_service_of_disk_requests_sum_to_the_time_they_took(tmp_path: 
     probe = ProbeProcess({"interval_ms": 200, "blame": {"by": "process", "disk": True}})
     before = in_queue_ms()
     readers = [subprocess.Popen([sys.executable, "-c", READER, data]) for _ in range(3)]
-    time.sleep(2)
-    for reader in readers:
-        reader.kill()
-        reader.wait()
+    try:
+        time.sleep(2)
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.wait()
     took_ms = in_queue_ms() - before
     tables = probe.stop().tables
     around_ms = (
@@ -216,7 +218,10 @@ def test_ctrl_c_ends_with_the_summary(tmp_path: Path) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 0, err
     assert "the probe itself used" in out
     assert "Traceback" not in err
