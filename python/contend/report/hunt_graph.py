@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from contend.contention.hunting.charges import Charges
+from contend.report.hunt_plots import short_place
 from contend.report.theme import var
 from contend.units import format_duration
 
@@ -24,6 +25,7 @@ _WORDS = {
     "nobody": "handed over", "gil": "the GIL", "cpu": "a CPU", "reply": "answer of", "queue": "queue",
     "condition": "condition", "suspended": "suspended", "io": "I/O:", "blocked": "blocked in",
 }  # fmt: skip
+_ONLY = ("gil", "cpu")
 # Of a job's time that is no wait for somebody else.
 _NO_WAIT = ("running", "suspended", "sleep")
 
@@ -41,7 +43,9 @@ class Node:
     @property
     def label(self) -> str:
         kind, name = self.key
-        return f"{_WORDS.get(kind, kind)} {name}".strip()
+        if kind in _ONLY:  # the only one of its kind
+            return _WORDS[kind]
+        return f"{_WORDS.get(kind, kind)} {short_place(name)}".strip()
 
 
 @dataclass(frozen=True, slots=True)
