@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contend.clouds.storm.stamps import NS, PHASES, Interval, Track, phases
+from contend.clouds.storm.stamps import NS, Interval, Track, phases
 from contend.clouds.storm.storm import Happened
 
 SCHEMA_VERSION = 1
 
 
 def document(happened: Happened) -> dict[str, Any]:
-    """Seconds, since the storm's begin where it is a moment. Raises ValueError where no server became ACTIVE."""
+    """Seconds, since the storm's begin where it is a moment. Raises ValueError where none came to what is awaited."""
     served = [t for t in happened.tracks if t.name in happened.active]
     if not served:
-        raise ValueError("no server became ACTIVE")
+        raise ValueError(f"no machine became {happened.awaited}")
     times = sorted(_since(t.due_ns, happened.active[t.name]) for t in served)
     widths = sorted(happened.active[t.name].width / NS for t in served)
-    parts = {t.name: phases(t, happened.active[t.name]) for t in served}
+    parts = {t.name: phases(t, happened.active[t.name], happened.order) for t in served}
     first = min(t.due_ns for t in served)
     makespan = max(happened.active[t.name].estimate for t in served) - first
     gone = [(t.delete_ns, t.gone) for t in happened.tracks if t.gone is not None]
@@ -28,6 +28,7 @@ def document(happened: Happened) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "n": happened.asked.n,
         "rate": happened.asked.rate,
+        "awaited": happened.awaited,
         "served": len(served),
         "failed": happened.asked.n - len(served),
         "problems": dict(Counter(t.problem for t in happened.tracks if t.problem)),
@@ -41,7 +42,7 @@ def document(happened: Happened) -> dict[str, Any]:
         "late_s": max((t.sent_ns - t.due_ns) / NS for t in served),
         "delete_median_s": quantile(sorted(_since(at, seen) for at, seen in gone), 0.5) if gone else 0.0,
         "delete_makespan_s": _makespan(gone),
-        "phases_s": _mean(list(parts.values())),
+        "phases_s": _mean(list(parts.values()), happened.order),
         "client_cpu_s": client_s,
         "polls": happened.polls,
         "asking_share": happened.asking_ns / max(1, happened.watched_ns),
@@ -76,9 +77,9 @@ def _makespan(gone: Sequence[tuple[int, Interval]]) -> float:
     return (max(seen.estimate for _, seen in gone) - min(at for at, _ in gone)) / NS
 
 
-def _mean(parts: Sequence[Mapping[str, int]]) -> dict[str, float]:
+def _mean(parts: Sequence[Mapping[str, int]], order: Sequence[str]) -> dict[str, float]:
     """Of each phase over the servers, the known ones first and in their order; they add up to the mean time."""
-    names = [*PHASES, *sorted({name for part in parts for name in part} - set(PHASES))]
+    names = [*order, *sorted({name for part in parts for name in part} - set(order))]
     return {name: sum(part.get(name, 0) for part in parts) / len(parts) / NS for name in names}
 
 

@@ -93,20 +93,22 @@ class Track:
         return next((interval for state, interval in self.entries if state == ACTIVE), None)
 
 
-def phases(track: Track, active: Interval) -> dict[str, int]:
+def phases(track: Track, active: Interval, order: Sequence[str] = PHASES) -> dict[str, int]:
     """How long a server was in each phase, ns; they add up to the time from due to ACTIVE.
 
-    Moments are the middles of their intervals; a state that no poll showed took no time as far as this can tell.
+    order: of the phases; the first ends when the request is accepted, the second when a state is seen. Moments are the
+    middles of their intervals; a state that no poll showed took no time as far as this can tell.
     """
     # What the server's stamps say of ACTIVE may be earlier than the middle of a wide interval before it.
     on_the_way = [entry for entry in track.entries if entry[0] not in (ACTIVE, ERROR)]
     moments = [(state, min(interval.estimate, active.estimate)) for state, interval in on_the_way]
-    beyond = [at for state, at in moments if state != "scheduling"]
+    first, second = order[0], order[1]
+    beyond = [at for state, at in moments if state != second]
     # The answer may come back later than the work it answers has gone on to the next service.
     accepted = min([track.accepted_ns, active.estimate, *beyond])
-    found = {"api": accepted - track.due_ns}
+    found = {first: accepted - track.due_ns}
     # A server that was never seen before it was ACTIVE may have been anywhere.
-    state, since = "scheduling" if moments else "all the rest", accepted
+    state, since = second if moments else "all the rest", accepted
     for following, at in [*moments, (ACTIVE, active.estimate)]:
         at = max(at, since)
         found[state] = found.get(state, 0) + at - since

@@ -13,7 +13,8 @@ from contend.clouds.access import Access, login
 from contend.clouds.http import Api
 from contend.clouds.openstack import Record, need_id, unique_name
 from contend.clouds.storm.document import document
-from contend.clouds.storm.storm import Asked, storm
+from contend.clouds.storm.servers import Servers
+from contend.clouds.storm.storm import Asked, Happened, storm
 from contend.errors import ContendError, TrialFailed
 
 
@@ -81,35 +82,41 @@ def _storm(given: argparse.Namespace) -> None:
 
     run: Path = given.run.resolve()
     wanted = json.loads(given.server.read_text(encoding="utf-8"))
-    states = given.states == "true"
-    asked = Asked(
-        given.n,
-        wanted,
-        given.rate,
-        given.poll_ms / 1e3,
-        given.poll_share,
-        states=states,
-        within_s=given.within,
-    )
+    asked = Asked(given.n, given.rate, given.within)
     # Of no other storm, nor of this trial's when it was tried before.
     prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
     api = Api(access, renew, connections=min(given.n, 64) + 1)
     with Record(run / "ledger.ndjson", run=run.name, cloud=access.cloud, config=access.config) as record:
         try:
-            happened = storm(api, record, prefix, asked)
+            servers = Servers(
+                api,
+                record,
+                prefix,
+                wanted,
+                poll_s=given.poll_ms / 1e3,
+                poll_share=given.poll_share,
+                states=given.states == "true",
+            )
+            happened = storm(servers, prefix, asked)
         finally:
             api.close()
+    write(happened, given.out, given.tolerate)
+
+
+def write(happened: Happened, out: Path, tolerate: float) -> None:
+    """The storm's document. Raises TrialFailed where more than that share failed, or where one cannot be deleted."""
+    n = happened.asked.n
     problems = {t.problem for t in happened.tracks if t.problem}
     failed = sum(bool(t.problem) for t in happened.tracks)
-    if failed > given.tolerate * given.n:
+    if failed > tolerate * n:
         raise TrialFailed(
-            f"{failed} of {given.n} servers did not become ACTIVE: {'; '.join(sorted(problems))[:300]}"
+            f"{failed} of {n} machines did not become {happened.awaited}: {'; '.join(sorted(problems))[:300]}"
         )
     if happened.left:
         name, why = next(iter(happened.left.items()))
-        raise TrialFailed(f"{len(happened.left)} servers cannot be deleted: {name}: {why}")
+        raise TrialFailed(f"{len(happened.left)} machines cannot be deleted: {name}: {why}")
     told = document(happened)
-    given.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,0 +1,105 @@
+"""A storm's servers on an OpenStack cloud: asked for by its API, watched by one poller, narrowed by its own stamps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from contend.clouds.http import Api, RequestFailed
+from contend.clouds.openstack import Cloud, Record
+from contend.clouds.storm import roles
+from contend.clouds.storm.actions import creation, seconds
+from contend.clouds.storm.stamps import PHASES, Interval, Track, clocks, merge, of_server
+from contend.clouds.storm.watch import SERVER, Poller
+
+if TYPE_CHECKING:
+    from contend.clouds.storm.storm import Happened
+
+
+class Servers:
+    """See `clouds.base.Machines`. `wanted`: what every request wants besides the name: image, flavour, networks.
+
+    prefix: how the names of its servers begin, unlike any other's. poll_share: part of one API worker's time, at most.
+    states: those on the way to ACTIVE are watched too; without them there are no phases but the API's.
+    """
+
+    awaited = "ACTIVE"
+    phases = PHASES
+
+    def __init__(
+        self,
+        api: Api,
+        record: Record,
+        prefix: str,
+        wanted: Mapping[str, Any],
+        *,
+        poll_s: float = 0.1,
+        poll_share: float = 0.5,
+        states: bool = True,
+    ) -> None:
+        self._api, self._record, self._prefix, self._wanted = api, record, prefix, wanted
+        self._poll_s, self._poll_share = poll_s, poll_share
+        self._cloud = Cloud(api, record.run)
+        self._poller = Poller(api, prefix, poll_s, poll_share, states=states)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return self._api.counts
+
+    def announce(self, tracks: Sequence[Track]) -> None:
+        self._record.intend(SERVER, (track.name for track in tracks))
+
+    def count_cpu(self) -> Callable[[], dict[str, float]]:
+        known = roles.ports(self._api.access.catalogue)
+        before = roles.read(known)
+        strangers = roles.pids() - {pid for pid, _ in before}  # need not be looked at again
+        return lambda: roles.between(before, roles.read(known, but=strangers))
+
+    def create(self, track: Track) -> None:
+        try:
+            made = self._cloud.post(SERVER, track.name, self._wanted)
+        except RequestFailed as error:
+            track.problem = f"refused: {error.message.partition(': ')[2]}"
+            return
+        track.accepted_ns = time.monotonic_ns()
+        track.id = track.id or str(made["id"])
+
+    def watch(self, tracks: Sequence[Track], until_ns: int, sending: Callable[[], bool]) -> None:
+        self._poller.until_settled(tracks, until_ns, sending)
+
+    def ask(self, happened: Happened) -> None:
+        """A server is launched before any listing can show it ACTIVE; the compute's build ends after it is."""
+        self._record.created(SERVER, {track.name: track.id for track in happened.tracks if track.id})
+        happened.polls, happened.asking_ns = self._poller.polls, self._poller.asking_ns
+        clock = happened.clock = clocks(self._poller.dates)
+        offset = time.time_ns() - time.monotonic_ns()
+        for track in happened.tracks:
+            if track.name not in happened.active:
+                continue
+            stamp = self._poller.launched.get(track.id, "")
+            if stamp and clock is not None:
+                _narrow(happened, track.name, after=(of_server(seconds(stamp), clock, offset),), before=())
+            events = happened.events[track.name] = creation(self._api, track.id)
+            ends = [e.finish for e in events if e.finish is not None and "build_and_run" in e.name]
+            if ends and clock is not None:
+                _narrow(happened, track.name, after=(), before=(of_server(max(ends), clock, offset),))
+
+    def delete(self, track: Track) -> None:
+        self._cloud.delete(SERVER, track.id)
+
+    def watch_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
+        Poller(self._api, self._prefix, self._poll_s, self._poll_share).until_gone(tracks, until_ns)
+
+    def clear(self, tracks: Sequence[Track], within_s: float) -> dict[str, str]:
+        names = [track.name for track in tracks]
+        _, left = self._cloud.remove(SERVER, names, within_s=within_s)
+        # What was never answered for may yet come: that is for the end of the run to wait for.
+        unsure = {t.name for t in tracks if not t.id and not t.problem.startswith("refused: 4")}
+        self._record.removed(SERVER, [n for n in names if n not in left and n not in unsure])
+        return left
+
+
+def _narrow(happened: Happened, name: str, *, after: Sequence[Interval], before: Sequence[Interval]) -> None:
+    happened.active[name], agree = merge(happened.active[name], after, before)
+    happened.disagree += not agree
