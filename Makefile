@@ -28,6 +28,7 @@ check: setup
 ## test: everything that can run here; installs what it needs
 test:
 	@scripts/packages.sh test
+	@scripts/kernel.sh
 	@scripts/setup.sh
 	$(MAKE) --no-print-directory check
 	cargo test --workspace --exclude contend-python --quiet $(FEATURES)
@@ -36,6 +37,7 @@ test:
 ## accept: the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results
 accept:
 	@scripts/packages.sh test
+	@scripts/kernel.sh
 	@scripts/setup.sh
 	$(VENV)/pytest -q -m accept --override-ini addopts='--strict-markers -ra' tests/accept
 

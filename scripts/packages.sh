@@ -39,6 +39,8 @@ sysstat:pidstat:cross-checks with pidstat
 linux-perf:perf:cross-checks with perf, and what histograms cost a pipe
 rabbitmq-server:/usr/lib/rabbitmq/bin/rabbitmq-server:tests of traced messages
 mariadb-server:mariadbd:tests of the OpenStack test bed
+qemu-system-x86:qemu-system-x86_64:micro-VMs of this host
+busybox-static:busybox:micro-VMs of this host
 python3-libvirt:/usr/lib/python3/dist-packages/libvirt.py:tests of traced libvirt calls
 '
 # atop brings a service that records from the next boot on: not for those who only run tests.

@@ -30,11 +30,25 @@ def check(scenario: Scenario) -> None:
                 )
             if party.instance.workload.network == "pair":
                 check_rights()
-    if isinstance(scenario, Storm):
+    if isinstance(scenario, Storm) and scenario.local:
+        from contend.clouds.local.settle import check as check_local
+
+        check_local(scenario.parameters, scenario.network)
+    elif isinstance(scenario, Storm):
         from contend.clouds.access import find
 
         find(scenario.cloud)
     place(scenario)
+
+
+def settled(scenario: Scenario) -> Scenario:
+    """The scenario with what only trying can tell: which engine works here, whether KVM boots a guest. Checks it too."""
+    if isinstance(scenario, Storm) and scenario.local:
+        from contend.clouds.local.settle import settle
+
+        scenario = scenario.model_copy(update={"parameters": settle(scenario.parameters, scenario.network)})
+    check(scenario)
+    return scenario
 
 
 def _check_programs(scenario: Compare) -> None:

@@ -36,6 +36,7 @@ def checks(*, containers: bool) -> Iterator[Check]:
         yield check()
     yield from _probe()
     yield from _engines(try_them=containers)
+    yield from _machines()
     for name in names():
         workload = load(name)
         absent = missing(workload)
@@ -200,6 +201,29 @@ def _engines(*, try_them: bool) -> Iterator[Check]:
                 problem or "ran a container",
                 "" if not problem else "see its message",
             )
+
+
+def _machines() -> Iterator[Check]:
+    """Which kinds of machines `contend run boot-storm --cloud local` can make here; no guest is booted for that."""
+    from contend.clouds.local.settle import remembered_kvm, vm_lacks
+
+    found = [name for name in ("docker", "podman", "runc", "crun") if shutil.which(name)]
+    yield Check(
+        "local machines: containers",
+        None if found else False,
+        f"by {', '.join(found)}; tried by a run, or by contend doctor --containers" if found else "no engine",
+        "" if found else "apt-get install podman",
+    )
+    lacks = vm_lacks()
+    if lacks:
+        said = "; ".join(error.message for error in lacks)
+        yield Check("local machines: micro-VMs", False, said, "; ".join(error.hint for error in lacks))
+        return
+    problem = remembered_kvm()
+    accel = {None: "KVM is tried by the first run, else emulated", "": "KVM boots guests"}.get(
+        problem, f"emulated (KVM: {problem})"
+    )
+    yield Check("local machines: micro-VMs", True, f"by QEMU; {accel}")
 
 
 def reporting() -> list[str]:

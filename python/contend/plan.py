@@ -165,14 +165,19 @@ def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
 
 
 def _storm_cells(scenario: Storm) -> tuple[Cell, ...]:
-    workload = load_workload(scenario.workload)
+    workload = load_workload(scenario.storm_workload)
+    made_as: str = scenario.platform.kind
+    if scenario.local:
+        from contend.clouds.local.settle import platform_of
+
+        made_as = platform_of(scenario.parameters)
     cells: list[Cell] = []
     for network in dict.fromkeys(scenario.network):
         for n in sorted(set(scenario.n)):
             asked = {**scenario.parameters, "n": n, "network": network, "cloud": scenario.cloud}
             label = f"n={n}" + (f", network {network}" if len(set(scenario.network)) > 1 else "")
             party = Party(label, resolve(workload, asked))
-            factors = {"variant": label, "n": str(n), "network": network, "platform": scenario.platform.kind}
+            factors = {"variant": label, "n": str(n), "network": network, "platform": made_as}
             first = cells[0].id if cells else label
             cells.append(Cell(label, party, (), factors, "" if label == first else first))
             if label == first:

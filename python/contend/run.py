@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from contend.analysis import Analysis
-from contend.checks import check, place, tools_of
+from contend.checks import check, place, settled, tools_of
 from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed, ProbeEnded, TrialFailed
@@ -84,7 +84,7 @@ def execute(
     keep_output: bool = False,
 ) -> Outcome:
     """Run a scenario from the start. Raises BadInput before anything is made, TrialFailed when the pilot fails."""
-    check(scenario)
+    scenario = settled(scenario)
     seed = (
         scenario.measure.seed if scenario.measure.seed is not None else random.SystemRandom().randrange(10**6)
     )

@@ -254,11 +254,15 @@ Names = Annotated[
 ]
 
 
+LOCAL = "local"
+
+
 class Storm(_Scenario):
     """Batches of several sizes: how long each takes, and by how much another job stretches it.
 
     n: sizes; network: of the servers, none, auto (the cloud's choice), or a network's name; both make cells. The
-    smallest, on the first network, is the baseline and the control.
+    smallest, on the first network, is the baseline and the control. cloud: a name in clouds.yaml, or `local`: containers
+    or micro-VMs of this host.
     """
 
     study: Literal["storm"]
@@ -278,6 +282,16 @@ class Storm(_Scenario):
         if taken:
             raise ValueError(f"`{min(taken)}` is a key of its own here, not one of `parameters`")
         return self
+
+    @property
+    def local(self) -> bool:
+        """Whether its machines are made on this host."""
+        return self.cloud == LOCAL
+
+    @property
+    def storm_workload(self) -> str:
+        """The workload that makes one storm."""
+        return "boot-storm-local" if self.local and self.workload == "boot-storm" else self.workload
 
 
 Scenario = Interference | Compare | Storm

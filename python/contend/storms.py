@@ -33,6 +33,7 @@ FIGURES = {
     "max": "max_s",
     "makespan": "makespan_s",
     "accepted": "accepted_s",
+    "running": "running_s",  # only where their maker has an exact stamp of it
     "deletion": "delete_median_s",
     "all deleted": "delete_makespan_s",
     "width": "width_s",
@@ -84,6 +85,20 @@ class Storms:
     requests: Mapping[str, int]
     disagree: int
     """Servers whose own stamps contradict what the client saw."""
+    awaited: str = "ACTIVE"
+    """What a storm waits for."""
+    platform: str = "bare"
+    """What machines of this host were: `container (podman)`, `micro-VM (emulated)`; `bare` for a cloud's servers."""
+
+    @property
+    def local(self) -> bool:
+        """Whether they were machines of this host."""
+        return self.platform != "bare"
+
+    @property
+    def noun(self) -> str:
+        """What one of them is called."""
+        return self.platform.partition(" ")[0] if self.local else "server"
 
     @cached_property
     def has_cpu(self) -> bool:
@@ -107,6 +122,8 @@ class Storms:
             "problems": dict(self.problems),
             "requests": dict(self.requests),
             "disagree": self.disagree,
+            "awaited": self.awaited,
+            "platform": self.platform,
         }
 
 
@@ -132,6 +149,8 @@ def read(run: Path, rows: Iterable[Mapping[str, Any]], at: float = 0.95) -> Stor
         _sum(document["problems"] for document in told),
         _sum(document["counts"] for document in told),
         sum(int(document["disagree"]) for document in told),
+        told[0].get("awaited", "ACTIVE"),
+        next(iter(cells.values()))[0][0]["factors"].get("platform", "bare"),
     )
 
 
@@ -147,6 +166,7 @@ def _size(cell: str, found: Sequence[tuple[Mapping[str, Any], Document]], at: fl
         {
             name: level([d[key] for d in documents], "ratio" if key == "asking_share" else "s", at)
             for name, key in FIGURES.items()
+            if all(d.get(key) is not None for d in documents)
         },
         _means(d["phases_s"] for d in documents),
         {role: s / boots for role, s in _sums(d["cpu_s"] for d in documents).items()} if boots else {},
@@ -237,12 +257,13 @@ def answer(storms: Storms) -> str:
         slope = of.law.median.slope
         each = f"{slope.value / 1e9:.2g} s [{slope.low / 1e9:.2g}, {slope.high / 1e9:.2g}]"
         if slope.verdict == "higher":
-            said.append(f"Each extra server adds {each} to the median{where}.")
+            said.append(f"Each extra {storms.noun} adds {each} to the median{where}.")
         else:
             said.append(
-                f"The median does not detectably grow with the number of servers{where}: {each} each."
+                f"The median does not detectably grow with the number of {storms.noun}s{where}: {each} each."
             )
     largest = max(storms.sizes, key=lambda size: size.n)
     median, most = largest.levels["median"], largest.levels["max"]
     words = f"{largest.n} at once take {median.value:.2f} s (median), {most.value:.2f} s (the slowest)"
+    words += f", {storms.platform}" if storms.local else ""
     return " ".join([*said, words + (f" with network {largest.network}." if len(storms.growth) > 1 else ".")])

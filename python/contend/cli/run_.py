@@ -29,7 +29,9 @@ from contend.errors import BadInput
     help="Wall time the run may take, like 5m. The report says how precise that was.",
 )
 @click.option(
-    "--cloud", metavar="NAME", help="The cloud of a storm: a name in clouds.yaml (default: OS_CLOUD)."
+    "--cloud",
+    metavar="NAME",
+    help="The cloud of a storm: a name in clouds.yaml (default: OS_CLOUD), or local.",
 )
 @click.option(
     "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
@@ -69,6 +71,7 @@ def command(
       contend run noisy-neighbour --set placement=own-cores --budget 10m
       contend run mine.yaml --dry-run
       contend run boot-storm --cloud mycloud --set n=[1,5,10,20]
+      contend run boot-storm --cloud local --set parameters.engine=podman
       contend run --resume runs/noisy-neighbour-20261120-184210-7f3a
     """
     from contend import checks

@@ -184,11 +184,13 @@ def containers() -> list[tuple[str, str, str]]:
     return found
 
 
-def remove_container(engine: str, name: str, run_id: str) -> bool:
-    """End and remove a container of contend's. False when it was not there."""
+def remove_container(
+    engine: str, name: str, run_id: str, standing: Sequence[tuple[str, str, str]] | None = None
+) -> bool:
+    """End and remove a container of contend's. False when it was not there. standing: what `containers` has told."""
     if not name.startswith(f"{names.PREFIX}-"):
         raise HostFailed(f"'{name}' is not one of contend's containers", hint="the ledger names a stranger")
-    known = {(found, by): run for found, by, run in containers()}
+    known = {(found, by): run for found, by, run in (containers() if standing is None else standing)}
     if (name, engine) not in known:
         return False
     if run_id and known[name, engine] not in ("", run_id):

@@ -23,7 +23,8 @@ from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked, lefto
 from contend.platforms import bundles, cgroups, engines, groups, names, network, procfs, scope, state
 
 Row = Mapping[str, Any]
-ON_CLOUDS = "openstack-"  # how the kinds of things on clouds begin: contend.clouds.openstack
+# How the kinds of things begin that programs of a run make: contend.clouds.openstack, contend.clouds.local.record.
+ON_CLOUDS, OF_STORMS = "openstack-", "local-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,17 @@ def remove_leftovers(
     with _appender(ledger_path, ledger) as removed:
         for row in leftovers(ledger_path):
             kind, name = str(row["kind"]), str(row["name"])
-            if kind.startswith(ON_CLOUDS):
+            if kind.startswith((ON_CLOUDS, OF_STORMS)):
                 continue
             result = _remove(kind, name, row, ledger_path.parent)
             done.append(result)
             if not result.why:
                 removed(kind, name)
         # After the processes that make them, and from the ledger as those have left it.
-        remote = [row for row in leftovers(ledger_path) if str(row["kind"]).startswith(ON_CLOUDS)]
-        for result in _remove_remote(remote):
+        left = leftovers(ledger_path)
+        remote = [row for row in left if str(row["kind"]).startswith(ON_CLOUDS)]
+        local = [row for row in left if str(row["kind"]).startswith(OF_STORMS)]
+        for result in (*_remove_local(local), *_remove_remote(remote)):
             done.append(result)
             if not result.why:
                 removed(result.kind, result.name)
@@ -79,6 +82,14 @@ def _remove_remote(rows: list[dict[str, Any]]) -> list[Removed]:
     from contend.clouds.removal import remove
 
     return [Removed(gone.kind, gone.name, gone.was_there, gone.why) for gone in remove(rows)]
+
+
+def _remove_local(rows: list[dict[str, Any]]) -> list[Removed]:
+    if not rows:
+        return []
+    from contend.clouds.local.record import remove
+
+    return [Removed(*gone) for gone in remove(rows)]
 
 
 def _remove(kind: str, name: str, row: Row, run_directory: Path) -> Removed:

@@ -234,9 +234,17 @@ def _storms() -> Schema:
         sizes=many(size),
         growth=many(growth),
         networks=many(networks),
-        problems={**counts, "description": "servers that did not become ACTIVE, by what the cloud said"},
+        problems={
+            **counts,
+            "description": "machines that did not come to what was awaited, by what their maker said",
+        },
         requests={**counts, "description": "requests, and what went wrong with them"},
         disagree={**COUNT, "description": "servers whose own stamps contradict what the client saw"},
+        awaited={**TEXT, "description": "what a storm waits for: ACTIVE, served"},
+        platform={
+            **TEXT,
+            "description": "what machines of this host were, emulated or not; `bare` for a cloud's servers",
+        },
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from contend.report.plotkit import ROW, Plot, axis_format, chart, row_axis, row_labels
 from contend.report.scaling_plots import scaling_plots
+from contend.report.storm_words import maker
 from contend.report.theme import series_colours
 from contend.storms import Size, Storms
 
@@ -23,7 +24,7 @@ def storm_plots(storms: Storms) -> list[Plot]:
             Plot(
                 f"storm-growth-{number}",
                 "storm-growth",
-                f"The storm by its number of servers{where}",
+                f"The storm by its number of {storms.noun}s{where}",
                 law.caption,
                 law.spec,
                 law.legend,
@@ -35,17 +36,18 @@ def storm_plots(storms: Storms) -> list[Plot]:
         _bars(
             "storm-phases",
             "Where a boot's time goes",
-            "A mean server, from when it was due to ACTIVE; the parts add up. Their borders are seen by polling.",
+            f"A mean {storms.noun}, from when it was due to {storms.awaited}; the parts add up. Their borders are"
+            + (" stamps of this host." if storms.local else " seen by polling."),
             [(_name(size, storms), size.phases) for size in storms.sizes],
-            "s of a mean server",
+            f"s of a mean {storms.noun}",
         )
     )
     if storms.has_cpu:
         made.append(
             _bars(
                 "storm-cpu",
-                "The cloud's CPU time for a boot, by role",
-                "CPU time of all processes of a role while the storm's servers booted, over their number.",
+                f"The {maker(storms)}'s CPU time for a boot, by role",
+                f"CPU time of all processes of a role while the storm's {storms.noun}s booted, over their number.",
                 [(_name(size, storms), _largest(size.cpu)) for size in storms.sizes],
                 "CPU s a boot",
             )

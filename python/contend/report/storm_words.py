@@ -30,9 +30,19 @@ def seconds(of: Estimate) -> str:
 
 def headers(storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
     """Of the table of sizes, in seconds; `whole` has a few columns more than a terminal is wide."""
-    costs = ("cloud CPU",) if storms.has_cpu else ()
+    costs = (f"{maker(storms)} CPU",) if storms.has_cpu else ()
     more = ("min", "accepted", "storms") if whole else ()
-    return ("n", "median", "p90", "max", "makespan", "deletion", *costs, "client CPU", *more)
+    running = ("running",) if _has_running(storms) else ()
+    return ("n", *running, "median", "p90", "max", "makespan", "deletion", *costs, "client CPU", *more)
+
+
+def maker(storms: Storms) -> str:
+    """Who makes the machines, before `CPU`."""
+    return "engine" if storms.local else "cloud"
+
+
+def _has_running(storms: Storms) -> bool:
+    return all("running" in size.levels for size in storms.sizes)
 
 
 def about(storms: Storms) -> str:
@@ -40,10 +50,9 @@ def about(storms: Storms) -> str:
     level = next(iter(storms.sizes[0].levels.values())).level
     counts = sorted({size.storms for size in storms.sizes})
     many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
-    cloud = (
-        "; cloud CPU of one boot, client CPU of one storm" if storms.has_cpu else "; client CPU of one storm"
-    )
-    return f"Request → ACTIVE, s: medians over {many} storms a size [{level:.0%}]{cloud}"
+    cpu = f"; {maker(storms)} CPU of one boot" if storms.has_cpu else ""
+    what = f"{storms.platform}: request → {storms.awaited}" if storms.local else f"Request → {storms.awaited}"
+    return f"{what}, s: medians over {many} storms a size [{level:.0%}]{cpu}{',' if cpu else ';'} client CPU of one storm"
 
 
 def row(size: Size, storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
@@ -60,6 +69,7 @@ def row(size: Size, storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
     more = (*plain("min", "accepted"), str(size.storms)) if whole else ()
     return (
         name,
+        *(plain("running") if _has_running(storms) else ()),
         seconds(levels["median"]),
         *plain("p90", "max", "makespan", "deletion"),
         *costs,
@@ -83,7 +93,7 @@ def growth(storms: Storms) -> list[str]:
     for network, of in storms.growth.items():
         where = f"network {network}: " if len(storms.growth) > 1 else ""
         median, makespan = of.law.median.slope, of.law.makespan.slope
-        line = f"{where}each extra server adds {_each(median)} s to the median, {_each(makespan)} s to the makespan"
+        line = f"{where}each extra {storms.noun} adds {_each(median)} s to the median, {_each(makespan)} s to the makespan"
         check = of.law.makespan.check
         if check is not None:
             line += (
@@ -106,9 +116,10 @@ def limit(analysis: Analysis) -> str:
         return ""
     if alibi.verdict == "idle":
         demand = next(iter(storms.growth.values())).law.makespan.slope
+        traces = "" if storms.local else " Traces of the services name the section: contend hunt."
         return (
             f"The hardware was idle (n = {largest.n}), so it is the software that boots wait in: {_each(demand)} s for each"
-            " by the batch law. Traces of the services name the section: contend hunt."
+            f" by the batch law.{traces}"
         )
     what = short(alibi)
     return (
@@ -129,6 +140,11 @@ def precision(storms: Storms) -> str:
     """How finely a moment is known, and at what cost to the cloud."""
     largest = max(storms.sizes, key=lambda size: size.n)
     width, share = largest.levels["width"].value, largest.levels["polling"].value
+    if storms.local:
+        return (
+            f"When a {storms.noun} served is known to {format_duration(width * 1e9)} (n = {largest.n}, median width; from"
+            " its own word, where it has this host's clock, to when that was heard); all stamps are of this host."
+        )
     line = (
         f"A server's ACTIVE is known to {format_duration(width * 1e9)} (n = {largest.n}, median width; times are of the"
         f" middle); the poller kept one worker of the API busy {share:.0%} of the time."
@@ -140,7 +156,7 @@ def precision(storms: Storms) -> str:
 
 def troubles(storms: Storms) -> list[str]:
     """What went wrong: servers that failed, and requests."""
-    told = [f"{count} servers: {what}" for what, count in storms.problems.items()]
+    told = [f"{count} {storms.noun}s: {what}" for what, count in storms.problems.items()]
     wrong = {what: count for what, count in storms.requests.items() if what not in QUIET}
     total = storms.requests.get("requests", 0)
     return told + [f"{count} of {total} requests: {what}" for what, count in wrong.items()]

@@ -177,12 +177,14 @@ class _Printer:
         parts = told.parts(largest)
         if parts:
             whole = sum(largest.phases.values())
-            self.line(f"Where a boot's {whole:.2f} s go (n = {largest.n}, a mean server)", "bold", 0, 2)
+            self.line(
+                f"Where a boot's {whole:.2f} s go (n = {largest.n}, a mean {storms.noun})", "bold", 0, 2
+            )
             bars = [f"{'▇' * max(1, round(BAR * s / whole))} {name} {s:.2f}" for name, s in parts]
             self.line("  ".join(bar.replace(" ", "\N{NO-BREAK SPACE}") for bar in bars), "", 2, 0)
         if largest.cpu:
             roles = ", ".join(f"{role} {s:.3f}" for role, s in largest.cpu.items() if s >= 0.0005)
-            self.line(f"cloud CPU-s a boot by role: {roles}", "", 2, 2)
+            self.line(f"{told.maker(storms)} CPU-s a boot by role: {roles}", "", 2, 2)
         self.line(told.precision(storms), "dim", 2, 2)
         for trouble in told.troubles(storms):
             self.line(trouble, "yellow", 2, 2)

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from contend.clouds.storm.stamps import NS, Interval, Track, phases
 from contend.clouds.storm.storm import Happened
+from contend.errors import TrialFailed
 
 SCHEMA_VERSION = 1
+
+
+def write(happened: Happened, out: Path, tolerate: float) -> None:
+    """The storm's document. Raises TrialFailed where more than that share failed, or where one cannot be deleted."""
+    n = happened.asked.n
+    problems = {t.problem for t in happened.tracks if t.problem}
+    failed = sum(bool(t.problem) for t in happened.tracks)
+    if failed > tolerate * n:
+        raise TrialFailed(
+            f"{failed} of {n} machines did not become {happened.awaited}: {'; '.join(sorted(problems))[:300]}"
+        )
+    if happened.left:
+        name, why = next(iter(happened.left.items()))
+        raise TrialFailed(f"{len(happened.left)} machines cannot be deleted: {name}: {why}")
+    told = document(happened)
+    out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 def document(happened: Happened) -> dict[str, Any]:
@@ -22,6 +41,7 @@ def document(happened: Happened) -> dict[str, Any]:
     parts = {t.name: phases(t, happened.active[t.name], happened.order) for t in served}
     first = min(t.due_ns for t in served)
     makespan = max(happened.active[t.name].estimate for t in served) - first
+    running = sorted((t.running_ns - t.due_ns) / NS for t in served if t.running_ns)
     gone = [(t.delete_ns, t.gone) for t in happened.tracks if t.gone is not None]
     client_s = happened.client_cpu_ns / NS
     return {
@@ -38,6 +58,7 @@ def document(happened: Happened) -> dict[str, Any]:
         "max_s": times[-1],
         "makespan_s": makespan / NS,
         "accepted_s": quantile(sorted((t.accepted_ns - t.due_ns) / NS for t in served), 0.5),
+        "running_s": quantile(running, 0.5) if running else None,
         "width_s": quantile(widths, 0.5),
         "late_s": max((t.sent_ns - t.due_ns) / NS for t in served),
         "delete_median_s": quantile(sorted(_since(at, seen) for at, seen in gone), 0.5) if gone else 0.0,
@@ -96,6 +117,7 @@ def _server(happened: Happened, track: Track, parts: Mapping[str, int]) -> dict[
         "due_s": since(track.due_ns),
         "sent_s": since(track.sent_ns),
         "accepted_s": since(track.accepted_ns),
+        "running_s": since(track.running_ns),
         "states": [{"state": state, "seen_s": both(interval)} for state, interval in track.entries],
         "active_s": both(happened.active.get(track.name)),
         "phases_s": {name: ns / NS for name, ns in parts.items()},

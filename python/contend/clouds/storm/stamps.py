@@ -62,6 +62,7 @@ class Track:
     due_ns: int = 0
     sent_ns: int = 0
     accepted_ns: int = 0
+    running_ns: int = 0  # as its maker's own exact stamp says
     id: str = ""
     problem: str = ""  # why it will never be ACTIVE
     entries: list[tuple[str, Interval]] = field(

@@ -8,6 +8,7 @@ import sys
 GENERATORS = {
     "pace": "contend.workloads.generators.pace",
     "boot-storm": "contend.workloads.generators.boot",
+    "boot-storm-local": "contend.workloads.generators.boot_local",
     "storm-lab": "contend.testbed.lab.__main__",
 }
 

@@ -12,10 +12,10 @@ from typing import Any
 from contend.clouds.access import Access, login
 from contend.clouds.http import Api
 from contend.clouds.openstack import Record, need_id, unique_name
-from contend.clouds.storm.document import document
+from contend.clouds.storm.document import write
 from contend.clouds.storm.servers import Servers
-from contend.clouds.storm.storm import Asked, Happened, storm
-from contend.errors import ContendError, TrialFailed
+from contend.clouds.storm.storm import Asked, storm
+from contend.errors import ContendError
 
 
 def main(arguments: list[str]) -> int:
@@ -101,22 +101,6 @@ def _storm(given: argparse.Namespace) -> None:
         finally:
             api.close()
     write(happened, given.out, given.tolerate)
-
-
-def write(happened: Happened, out: Path, tolerate: float) -> None:
-    """The storm's document. Raises TrialFailed where more than that share failed, or where one cannot be deleted."""
-    n = happened.asked.n
-    problems = {t.problem for t in happened.tracks if t.problem}
-    failed = sum(bool(t.problem) for t in happened.tracks)
-    if failed > tolerate * n:
-        raise TrialFailed(
-            f"{failed} of {n} machines did not become {happened.awaited}: {'; '.join(sorted(problems))[:300]}"
-        )
-    if happened.left:
-        name, why = next(iter(happened.left.items()))
-        raise TrialFailed(f"{len(happened.left)} machines cannot be deleted: {name}: {why}")
-    told = document(happened)
-    out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:

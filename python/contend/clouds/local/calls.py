@@ -1,0 +1,95 @@
+"""Programs of an engine, started and waited for: when they began and ended, what they said, and their CPU time."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_SPARE = 16  # descriptors below it are given to children: none of ours may stand in the way
+_LONGEST = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a call ended. Moments are CLOCK_MONOTONIC ns; `cpu_ns` is of the program and the children it waited for."""
+
+    code: int
+    out: str
+    said: str
+    began_ns: int
+    ended_ns: int
+    cpu_ns: int
+
+    @property
+    def why(self) -> str:
+        """Its last words, in one line."""
+        lines = self.said.strip().splitlines()
+        return lines[-1].strip()[:300] if lines else f"exit status {self.code}"
+
+
+def spawn(argv: Sequence[str], given: Mapping[int, int], environment: Mapping[str, str] | None = None) -> int:
+    """Start a program with no input and those of our descriptors as `given` numbers them; nothing else is passed on.
+
+    By posix_spawn: a fork would copy this process's page tables first, in the measured path. Raises OSError.
+    """
+    kept = {number: _above(fd) for number, fd in given.items()}
+    actions = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
+    try:
+        duplicates = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in kept.items()]
+        return os.posix_spawnp(
+            argv[0],
+            list(argv),
+            dict(os.environ if environment is None else environment),
+            file_actions=[*actions, *duplicates],
+            setsigdef=(signal.SIGINT, signal.SIGTERM, signal.SIGPIPE),
+        )
+    finally:
+        for fd in kept.values():
+            os.close(fd)
+
+
+def _above(fd: int) -> int:
+    """A copy that is closed on exec and that no number given to a child can overwrite before its turn."""
+    import fcntl
+
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SPARE)
+
+
+def call(argv: Sequence[str], within_s: float) -> Ended:
+    """Run a program to its end; after `within_s` it is killed. Its output goes to memory files, not pipes: what it
+    leaves running would keep a pipe open. Raises OSError where it cannot be started."""
+    out, err = os.memfd_create("out", os.MFD_CLOEXEC), os.memfd_create("err", os.MFD_CLOEXEC)
+    try:
+        began_ns = time.monotonic_ns()
+        pid = spawn(argv, {1: out, 2: err})
+        late = not _ended(pid, within_s)
+        if late:
+            os.kill(pid, signal.SIGKILL)
+        _, status, used = os.wait4(pid, 0)
+        ended_ns = time.monotonic_ns()
+        said = _read(err) + (f"\nnot done within {within_s:g} s" if late else "")
+        cpu_ns = round((used.ru_utime + used.ru_stime) * 1e9)
+        return Ended(os.waitstatus_to_exitcode(status), _read(out), said, began_ns, ended_ns, cpu_ns)
+    finally:
+        os.close(out)
+        os.close(err)
+
+
+def _ended(pid: int, within_s: float) -> bool:
+    """Wait until the child has ended, or so long."""
+    fd = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(within_s * 1e3))
+    finally:
+        os.close(fd)
+
+
+def _read(fd: int) -> str:
+    size = os.fstat(fd).st_size
+    return os.pread(fd, min(size, _LONGEST), max(0, size - _LONGEST)).decode(errors="replace")

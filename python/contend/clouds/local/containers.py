@@ -1,0 +1,288 @@
+"""A storm's containers: one call of the engine each; the program inside writes into a FIFO that all of them share.
+
+When each stage was passed is told by what the engine and its helpers leave on this host, all by its own clock: the
+engine's record (Created, StartedAt), the network namespace, the runtime's specification, the pid file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contend.clouds.local import cpu
+from contend.clouds.local.calls import Ended, call
+from contend.clouds.local.record import CONTAINER, Record
+from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
+from contend.errors import CannotHonour, ContendError
+from contend.platforms import bundles, engines
+
+if TYPE_CHECKING:
+    from contend.clouds.storm.storm import Happened
+
+_LOOK_S = 0.1
+_WITHIN_S = 120.0
+REST = "all the rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What every container of a run is: by which engine, of which image, or of the root directory with the host's own
+    programs where `image` is empty."""
+
+    engine: str
+    command: tuple[str, ...]
+    rlimits: tuple[str, ...]
+    version: str
+    rootfs: str
+    image: str = ""
+
+    @property
+    def low_level(self) -> bool:
+        return self.engine in ("runc", "crun")
+
+
+def check_network(engine: str, network: str) -> None:
+    """Raises CannotHonour for one that the engine cannot give."""
+    if engine in ("runc", "crun") and network not in ("none", "host"):
+        raise CannotHonour(
+            f"{engine} makes no networks: '{network}' is not one of none, host",
+            hint="parameters.engine=podman",
+        )
+
+
+class Containers:
+    """See `clouds.base.Machines`. door: a directory for the FIFO, seen inside under the same path. network: none, host,
+    auto (the engine's default), or the name of one of the engine's."""
+
+    awaited = "served"
+
+    def __init__(self, made: Made, record: Record, door: Path, network: str) -> None:
+        self._made, self._record, self._network = made, record, network
+        self._door = door
+        stages = (
+            ("runtime start",)
+            if made.low_level
+            else ("root filesystem", "network", "runtime create", "runtime start")
+        )
+        self.phases = ("runtime create" if made.low_level else "engine", REST, *stages, "program")
+        self.counts: dict[str, int] = {"requests": 0}
+        self._numbers: dict[str, int] = {}
+        self._cpu_ns = 0
+        self._lock = threading.Lock()
+        self._fifo = -1
+
+    def announce(self, tracks: Sequence[Track]) -> None:
+        self._numbers = {track.name: number for number, track in enumerate(tracks)}
+        self._record.intend(CONTAINER, self._numbers, engine=self._made.engine)
+        os.mkfifo(self._door / "door")
+        (self._door / "door").chmod(0o666)
+        # Open for both: containers never find it without a reader, and its end never comes.
+        self._fifo = os.open(self._door / "door", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._made.low_level:
+            for track in tracks:
+                self._write_bundle(track.name)
+
+    def _program(self, name: str) -> tuple[str, ...]:
+        """Says that it is there, and when by this host's clock where its shell can tell (bash can)."""
+        says = f"echo \"{self._numbers[name]} ${{EPOCHREALTIME:-}}\" > '{self._door}/door'"
+        shell = "sh" if self._made.image or not Path("/bin/bash").exists() else "bash"
+        return shell, "-c", f"{says}; exec sleep 1000000"
+
+    def _write_bundle(self, name: str) -> None:
+        bundle = bundles.Bundle(self._door / name)
+        bundle.path.mkdir()
+        config = bundles.oci_config(
+            Path(self._made.rootfs),
+            self._program(name),
+            bundles.host_mounts((self._door,)),
+            {},
+            run_id=self._record.run,
+        )
+        if self._network == "none":
+            config["linux"]["namespaces"].append({"type": "network"})
+        bundle.write_config(config)
+
+    def _create_words(self, name: str) -> list[str]:
+        if self._made.low_level:
+            folder = self._door / name
+            return ["run", "--detach", "--pid-file", str(folder / "pid"), "--bundle", str(folder), name]
+        words = ["run", "--detach", "--name", name, "--label", f"{engines.LABEL_RUN}={self._record.run}"]
+        words += self._made.rlimits
+        if self._network != "auto":
+            words += ["--network", self._network]
+        mounts = [bundles.Mount(self._door, writable=True)]
+        if not self._made.image or self._made.image.startswith("contend-"):
+            mounts = bundles.host_mounts((self._door,))
+        words += engines.mount_arguments(mounts)
+        root = [self._made.image] if self._made.image else ["--rootfs", self._made.rootfs]
+        return [*words, *root, *self._program(name)]
+
+    def _call(self, words: Sequence[str]) -> Ended:
+        done = call([*self._made.command, *words], _WITHIN_S)
+        with self._lock:
+            self._cpu_ns += done.cpu_ns
+            self.counts["requests"] += 1
+        return done
+
+    def count_cpu(self) -> Callable[[], dict[str, float]]:
+        before, already_ns = cpu.read(), self._cpu_ns
+
+        def used() -> dict[str, float]:
+            own = {self._made.engine: (self._cpu_ns - already_ns) / NS}
+            found = own | cpu.between(before, cpu.read())
+            return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+        return used
+
+    def create(self, track: Track) -> None:
+        """A request is accepted when the engine's client has returned."""
+        try:
+            done = self._call(self._create_words(track.name))
+        except OSError as error:
+            track.problem = f"refused: {error}"
+            return
+        if done.code != 0:
+            track.problem = f"refused: {done.why}"
+            return
+        track.accepted_ns = done.ended_ns
+        track.id = done.out.strip()[:64] or track.name
+
+    def watch(self, tracks: Sequence[Track], until_ns: int, sending: Callable[[], bool]) -> None:
+        poll, heard = select.poll(), bytearray()
+        poll.register(self._fifo, select.POLLIN)
+        while (now_ns := time.monotonic_ns()) < until_ns:
+            if all(track.problem or track.active for track in tracks):
+                return
+            if not poll.poll(min(_LOOK_S * 1e3, (until_ns - now_ns) / 1e6)):
+                continue
+            heard += os.read(self._fifo, 65536)
+            now_ns = time.monotonic_ns()
+            offset = time.time_ns() - now_ns
+            while (end := heard.find(b"\n")) >= 0:
+                number, _, stamp = heard[:end].decode().partition(" ")
+                del heard[: end + 1]
+                track = tracks[int(number)]
+                told_ns = _epoch(stamp) - offset if stamp else now_ns
+                low = told_ns if track.sent_ns <= told_ns <= now_ns else now_ns
+                track.entries.append((ACTIVE, Interval(low, now_ns)))
+
+    def ask(self, happened: Happened) -> None:
+        """When each stage was passed; a stamp that is not there leaves its time with the stage before."""
+        offset = time.time_ns() - time.monotonic_ns()
+        stamps = self._low_level_stamps() if self._made.low_level else self._stamps()
+        for track in happened.tracks:
+            found = {state: at - offset for state, at in stamps.get(track.name, {}).items() if at}
+            # A low-level runtime returns when the program runs, and keeps no other moment of it.
+            track.running_ns = found.pop("running", 0) or (track.accepted_ns if self._made.low_level else 0)
+            moments = sorted((at, state) for state, at in found.items() if at >= track.sent_ns)
+            on_the_way = [(state, Interval(at, at)) for at, state in moments]
+            track.entries = on_the_way + [entry for entry in track.entries if entry[0] == ACTIVE]
+
+    def _low_level_stamps(self) -> dict[str, dict[str, int]]:
+        return {name: {"runtime start": _written(self._door / name / "pid")} for name in self._numbers}
+
+    def _stamps(self) -> dict[str, dict[str, int]]:
+        """By name, ns since the epoch."""
+        told = self._inspect()
+        found = {}
+        for item in told:
+            state = item.get("State") or {}
+            sandbox = (item.get("NetworkSettings") or {}).get("SandboxKey") or ""
+            found[str(item.get("Name", "")).lstrip("/")] = {
+                "root filesystem": _iso(item.get("Created")),
+                "network": _written(Path(sandbox)) if sandbox and self._network != "none" else 0,
+                "runtime create": _written(Path(item.get("OCIConfigPath") or "/nonexistent")),
+                "runtime start": _written(Path(item.get("PidFile") or "/nonexistent")),
+                "running": _iso(state.get("StartedAt")),
+            }
+        return found
+
+    def _inspect(self) -> list[Mapping[str, Any]]:
+        done = call([*self._made.command, "inspect", *self._numbers], _WITHIN_S)
+        try:
+            found: list[Mapping[str, Any]] = json.loads(done.out)
+        except ValueError:
+            return []
+        return found
+
+    def delete(self, track: Track) -> None:
+        """Gone when the engine says so."""
+        done = self._call(self._delete_words(track.name))
+        if done.code == 0:
+            track.gone = Interval(done.ended_ns, done.ended_ns)
+
+    def _delete_words(self, name: str) -> list[str]:
+        if self._made.low_level:
+            return ["delete", "--force", name]
+        return [
+            "rm",
+            "--force",
+            "--volumes",
+            *(("--time", "0") if self._made.engine == "podman" else ()),
+            name,
+        ]
+
+    def watch_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
+        """`delete` has waited."""
+
+    def clear(self, tracks: Sequence[Track], within_s: float) -> dict[str, str]:
+        try:
+            left = self._clear({track.name for track in tracks})
+            self._record.removed(CONTAINER, (name for name in self._numbers if name not in left))
+        finally:
+            with contextlib.suppress(OSError):
+                os.close(self._fifo)
+        return left
+
+    def _clear(self, ours: set[str]) -> dict[str, str]:
+        left, standing = {}, engines.containers()
+        for name, by, _ in standing:
+            if name in ours and by == self._made.engine:
+                try:
+                    engines.remove_container(by, name, self._record.run, standing)
+                except ContendError as error:
+                    left[name] = error.message
+        return left
+
+
+def _written(path: Path) -> int:
+    """When a file was written last, ns since the epoch, in steps of the kernel's tick; 0 where it is not."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _iso(stamp: object) -> int:
+    """ns since the epoch of an engine's time, 0 for none.
+
+    >>> _iso("1970-01-01T00:00:01.5Z"), _iso("1970-01-01T01:00:00.000000123+01:00"), _iso("0001-01-01T00:00:00Z")
+    (1500000000, 123, 0)
+    """
+    text = str(stamp or "").replace("Z", "+00:00")
+    if not text or text.startswith("0001"):
+        return 0
+    head, dot, rest = text.partition(".")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))] if dot else ""
+    zone = rest[len(digits) :] if dot else ""
+    whole = datetime.datetime.fromisoformat(head + zone)
+    return round(whole.timestamp()) * NS + int(digits.ljust(9, "0")[:9] or 0)
+
+
+def _epoch(stamp: str) -> int:
+    """ns of bash's EPOCHREALTIME, whose decimal point is the locale's.
+
+    >>> _epoch("12.000001"), _epoch("12,5")
+    (12000001000, 12500000000)
+    """
+    whole, _, fraction = stamp.replace(",", ".").partition(".")
+    return int(whole) * NS + int(fraction.ljust(9, "0")[:9] or 0)

@@ -1,0 +1,151 @@
+"""What a micro-VM boots: a kernel of this host, and an initramfs made here whose only program says that it serves.
+
+The guest's init prints `contend served NAME UPTIME` on the console and sleeps. NAME comes by the kernel's command line
+(the kernel hands `contend=NAME` to init's environment), UPTIME is of the guest's own clock, which its kernel starts.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from contend.errors import CannotHonour
+
+SAYS = b"contend served "
+_BUSYBOX_INIT = """\
+#!/bin/busybox sh
+/bin/busybox mount -t proc proc /proc
+read -r up rest < /proc/uptime
+echo "contend served $contend $up"
+exec /bin/busybox sleep 1000000
+"""
+_C_INIT = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int main(void) {
+    struct timespec up;
+    const char *name = getenv("contend");
+    clock_gettime(CLOCK_BOOTTIME, &up);
+    dprintf(1, "contend served %s %ld.%06ld\\n", name ? name : "", (long)up.tv_sec, up.tv_nsec / 1000);
+    for (;;) pause();
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An entry of the archive. `rdev`: major and minor of a device."""
+
+    name: str
+    mode: int
+    data: bytes = b""
+    rdev: tuple[int, int] = (0, 0)
+
+
+def archive(nodes: Iterable[Node]) -> bytes:
+    """A cpio archive in the `newc` format that the kernel unpacks (Documentation/driver-api/early-userspace).
+
+    >>> archive([]).startswith(b"070701"), b"TRAILER!!!" in archive([])
+    (True, True)
+    """
+    packed = bytearray()
+    for number, node in enumerate([*nodes, Node("TRAILER!!!", 0)], start=1):
+        name = node.name.encode() + b"\0"
+        fields = (number, node.mode, 0, 0, 1, 0, len(node.data), 0, 0, *node.rdev, len(name), 0)
+        packed += b"070701" + b"".join(b"%08X" % field for field in fields) + name
+        packed += bytes(-len(packed) % 4) + node.data
+        packed += bytes(-len(packed) % 4)
+    return bytes(packed)
+
+
+def make_initramfs(target: Path, scratch: Path) -> str:
+    """Write it; says what its init is. Raises CannotHonour where this host has nothing to make one of."""
+    console = Node("dev/console", 0o020600, rdev=(5, 1))  # the kernel opens it as init's standard streams
+    nodes = [*(Node(name, 0o040755) for name in ("dev", "bin", "proc")), console]
+    busybox = _static_busybox()
+    if busybox is not None:
+        nodes += [Node("bin/busybox", 0o100755, busybox.read_bytes())]
+        nodes += [Node("init", 0o100755, _BUSYBOX_INIT.encode())]
+        made_of = str(busybox)
+    else:
+        nodes += [Node("init", 0o100755, _compiled(scratch))]
+        made_of = "a static program compiled here"
+    target.write_bytes(archive(nodes))
+    return made_of
+
+
+def need_init() -> None:
+    """Raises CannotHonour where there is nothing to make a guest's init of."""
+    if _static_busybox() is None and shutil.which("cc") is None:
+        raise CannotHonour(
+            "a micro-VM needs a program to boot into: there is neither a static busybox nor a C compiler",
+            hint="apt-get install busybox-static",
+        )
+
+
+def _static_busybox() -> Path | None:
+    found = shutil.which("busybox", path=f"{os.environ.get('PATH', os.defpath)}:/bin:/usr/bin:/sbin")
+    # A dynamic one names its loader (PT_INTERP) in the first page; the initramfs has no libraries.
+    if found and b"/ld-" not in Path(found).read_bytes()[:4096]:
+        return Path(found)
+    return None
+
+
+def _compiled(scratch: Path) -> bytes:
+    need_init()
+    source, program = scratch / "init.c", scratch / "init"
+    source.write_text(_C_INIT, encoding="ascii")
+    done = subprocess.run(
+        ["cc", "-static", "-Os", "-s", "-o", str(program), str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise CannotHonour(
+            f"no static program can be compiled for a micro-VM: {done.stderr.strip()[-200:]}",
+            hint="apt-get install busybox-static",
+        )
+    return program.read_bytes()
+
+
+def cache() -> Path:
+    """Where kernels that scripts unpacked, and what was found out about KVM, are kept between runs."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "contend"
+
+
+def find_kernel(asked: str = "") -> Path:
+    """The kernel that guests boot: as asked, else this host's own, else one from the cache. Raises CannotHonour."""
+    if asked:
+        path = Path(asked).expanduser()
+        if not os.access(path, os.R_OK) or path.is_dir():
+            raise CannotHonour(f"there is no kernel to be read at {path}", hint="a vmlinuz (bzImage)")
+        return path.resolve()
+    own = Path("/boot") / f"vmlinuz-{platform.release()}"
+    places = [own, *_newest(Path("/boot")), *_newest(cache() / "kernel")]
+    found = next((path for path in places if path.is_file() and os.access(path, os.R_OK)), None)
+    if found is None:
+        unreadable = any(path.is_file() for path in places)
+        raise CannotHonour(
+            "a micro-VM needs a kernel, and "
+            + (
+                "those in /boot are not readable for this user"
+                if unreadable
+                else "there is no /boot/vmlinuz*"
+            ),
+            hint="apt-get install linux-image-cloud-amd64, or --set parameters.kernel=VMLINUZ",
+        )
+    return found
+
+
+def _newest(directory: Path) -> list[Path]:
+    found = directory.glob("vmlinuz*")
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)

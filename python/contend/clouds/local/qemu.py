@@ -1,0 +1,228 @@
+"""One micro-VM: a QEMU process with a serial console and a QMP monitor, each a socket pair that ends when it does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from contend.clouds.local.calls import spawn
+from contend.clouds.local.guest import SAYS
+from contend.errors import CannotHonour
+from contend.platforms import procfs
+
+PROGRAM = "qemu-system-x86_64"
+_NIC = {"microvm": "virtio-net-device", "q35": "virtio-net-pci"}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What every guest of a run is. `accel`: kvm or tcg (emulated); `model`: QEMU's machine type."""
+
+    kernel: str
+    initramfs: str
+    accel: str
+    model: str
+    memory_mib: int
+    init: str = ""
+
+    @property
+    def emulated(self) -> bool:
+        return self.accel != "kvm"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def command(self, number: int, network: str, tap: str) -> list[str]:
+        """QEMU's, with descriptor 3 for the console and 4 for QMP. network: none, user, or auto with its `tap`."""
+        # No timer check: under emulation it finds the timer late now and then, and the kernel panics.
+        line = f"console=ttyS0 quiet panic=-1 no_timer_check contend={number}"
+        accel = "tcg,thread=multi" if self.emulated else "kvm"
+        argv = [PROGRAM, "-M", self.model, "-accel", accel, "-cpu", "max" if self.emulated else "host"]
+        argv += ["-m", str(self.memory_mib), "-smp", "1", "-nodefaults", "-no-user-config"]
+        argv += ["-display", "none", "-no-reboot", "-kernel", self.kernel, "-initrd", self.initramfs]
+        argv += ["-append", line, "-chardev", "socket,id=console,fd=3", "-serial", "chardev:console"]
+        argv += ["-chardev", "socket,id=qmp,fd=4", "-mon", "chardev=qmp,mode=control"]
+        if network != "none":
+            backend = "user" if network == "user" else f"tap,ifname={tap},script=no,downscript=no"
+            argv += ["-netdev", f"{backend},id=net", "-device", f"{_NIC[self.model]},netdev=net"]
+        return argv
+
+
+def need_program() -> None:
+    """Raises CannotHonour without QEMU, or on a processor that its guests here are not made for."""
+    if os.uname().machine != "x86_64":
+        raise CannotHonour(
+            f"no micro-VMs on {os.uname().machine} yet", hint="containers: parameters.engine=podman"
+        )
+    if shutil.which(PROGRAM) is None:
+        raise CannotHonour(
+            f"micro-VMs need {PROGRAM}, not found on PATH", hint="apt-get install qemu-system-x86"
+        )
+
+
+class Guest:
+    """One running QEMU. `hear` reads what it has said; moments are CLOCK_MONOTONIC ns, 0 for not yet."""
+
+    def __init__(self, number: int, name: str) -> None:
+        self.number, self.name = number, name
+        self.pid = 0
+        self.greeted_ns = self.running_ns = self.served_ns = 0
+        self.uptime_ns = 0  # by the guest's clock, when it served
+        self.ended = ""  # why it is no more
+        self._last = ""  # line of its console that told of something else
+        self.sockets: tuple[socket.socket, ...] = ()
+        self._heard = {"console": bytearray(), "qmp": bytearray()}
+        self._err = -1
+        self._lock = threading.Lock()
+
+    def start(self, argv: list[str], marks: Mapping[str, str]) -> None:
+        """Raises OSError. The process carries the run's mark and its own name, by which it is found again."""
+        pairs = [socket.socketpair() for _ in range(2)]
+        self._err = os.memfd_create("err", os.MFD_CLOEXEC)
+        try:
+            theirs = {3 + number: pair[1].fileno() for number, pair in enumerate(pairs)}
+            environment = {**os.environ, **marks, procfs.PARTY_MARKER: self.name}
+            self.pid = spawn(argv, {**theirs, 1: self._err, 2: self._err}, environment)
+        finally:
+            for _, other in pairs:
+                other.close()
+            self.sockets = tuple(mine for mine, _ in pairs)
+            for mine in self.sockets:
+                mine.setblocking(False)
+
+    def hear(self, which: socket.socket, now_ns: int) -> None:
+        """Read what has come on one of its sockets at that moment."""
+        try:
+            data = which.recv(65536)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data = b""
+        if not data:
+            self.ended = self.ended or "QEMU ended"
+            return
+        console = which is self.sockets[0]
+        heard = self._heard["console" if console else "qmp"]
+        heard += data
+        while (end := heard.find(b"\n")) >= 0:
+            line = bytes(heard[:end]).strip()
+            if console and not self.served_ns and SAYS in line:
+                self.served_ns = now_ns
+                self.uptime_ns = round(float(line.split()[-1]) * 1e9)
+            elif not console:
+                self._answer(json.loads(line), now_ns)
+            elif line:
+                self._last = line.decode(errors="replace")
+            del heard[: end + 1]
+
+    def _answer(self, told: Mapping[str, Any], now_ns: int) -> None:
+        """QMP: a greeting, the status that was asked for, and RESUME where the guest did not run yet by then."""
+        if "QMP" in told:
+            self.greeted_ns = now_ns
+            self.say("qmp_capabilities", "query-status")
+        status = told.get("return")
+        state = status.get("status") if isinstance(status, dict) else ""
+        if not self.running_ns and (state == "running" or told.get("event") == "RESUME"):
+            self.running_ns = now_ns
+        if state == "internal-error" or told.get("event") == "GUEST_PANICKED":
+            self.ended = "the guest cannot go on: internal error of the virtual processor"
+
+    def say(self, *commands: str) -> bool:
+        """Commands to the monitor; False where it is gone."""
+        words = b"".join(json.dumps({"execute": command}).encode() + b"\n" for command in commands)
+        with contextlib.suppress(OSError):
+            self.sockets[1].send(words)
+            return True
+        return False
+
+    @property
+    def cpu_ns(self) -> int:
+        return sum(procfs.cpu_times_ns(self.pid)) if self.pid else 0
+
+    def stop(self, within_s: float) -> int:
+        """End it, by its monitor, or after so long by force; when that was."""
+        if not self.pid:
+            return time.monotonic_ns()
+        with self._lock:
+            fd = os.pidfd_open(self.pid)
+            try:
+                if not (self.say("quit") and _gone(fd, within_s)):
+                    os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+            finally:
+                os.close(fd)
+            self.pid = 0
+        return time.monotonic_ns()
+
+    def close(self) -> None:
+        """Idempotent, after `stop`."""
+        for mine in self.sockets:
+            mine.close()
+        if self._err >= 0:
+            os.close(self._err)
+            self._err = -1
+
+    @property
+    def last_words(self) -> str:
+        """Of QEMU, or else of the guest's kernel."""
+        said = os.pread(self._err, 4096, 0).decode(errors="replace").strip() if self._err >= 0 else ""
+        return said.splitlines()[-1] if said else self._last
+
+
+def _gone(pidfd: int, within_s: float) -> bool:
+    import select
+
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(within_s * 1e3))
+
+
+def boots(machine: Machine, within_s: float = 15.0) -> str:
+    """Why a guest does not come to serve; "" where one did. That KVM opens proves nothing of it."""
+    import select
+
+    guest = Guest(0, f"contend-trial-{os.getpid()}")
+    poll = select.poll()
+    began = time.monotonic()
+    try:
+        guest.start(machine.command(0, "none", ""), {})
+        for mine in guest.sockets:
+            poll.register(mine, select.POLLIN)
+        while not guest.served_ns and not guest.ended:
+            left = within_s - (time.monotonic() - began)
+            if left <= 0:
+                return f"a guest said nothing within {within_s:g} s"
+            for fd, _ in poll.poll(left * 1e3):
+                which = next(mine for mine in guest.sockets if mine.fileno() == fd)
+                guest.hear(which, time.monotonic_ns())
+        return f"{guest.ended}: {guest.last_words}" if guest.ended else ""
+    except OSError as error:
+        return str(error)
+    finally:
+        guest.stop(1.0)
+        guest.close()
+
+
+def machine(accel: str, kernel: Path, initramfs: Path, memory_mib: int, init: str = "") -> Machine:
+    """Under emulation QEMU's microvm hangs now and then; q35 does not."""
+    model = "microvm" if accel == "kvm" else "q35"
+    return Machine(str(kernel), str(initramfs), accel, model, memory_mib, init)
+
+
+def kvm_problem(kernel: Path, initramfs: Path, memory_mib: int) -> str:
+    """Why KVM does not boot a guest here; "" where it does. Tries it, which takes up to 15 s."""
+    if not Path("/dev/kvm").exists():
+        return "no /dev/kvm"
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "/dev/kvm is not this user's to open (group kvm)"
+    return boots(machine("kvm", kernel, initramfs, memory_mib))

@@ -1,0 +1,90 @@
+"""Rows about machines of this host in a run's ledger, and how what they tell of is removed again.
+
+A storm's process writes them while the run holds the lock. `contend destroy` removes them after the run's processes:
+an engine's client that still goes on would make what was not there yet a moment ago.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from contend.clock import Clock, SystemClock
+from contend.errors import ContendError, HostFailed
+from contend.ledger import SCHEMA_VERSION, append_lines
+from contend.platforms import engines, names, network, procfs
+
+PREFIX = "local-"  # how their kinds begin
+CONTAINER, VM, TAP, IMAGE = "local-container", "local-vm", "local-tap", "local-image"
+
+
+class Record:
+    """Several names cost one fsync."""
+
+    def __init__(self, path: Path, run: str, clock: Clock | None = None) -> None:
+        self.path, self.run = path, run
+        self._clock = clock or SystemClock()
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def intend(self, kind: str, wanted: Iterable[str], **detail: str) -> None:
+        """On the disk when this returns: only then may they be made."""
+        self._write("intend", kind, wanted, detail)
+
+    def removed(self, kind: str, gone: Iterable[str]) -> None:
+        self._write("removed", kind, gone, {})
+
+    def _write(self, event: str, kind: str, wanted: Iterable[str], detail: Mapping[str, str]) -> None:
+        row = {
+            "schema_version": SCHEMA_VERSION,
+            "at_ns": self._clock.monotonic_ns(),
+            "utc": self._clock.utc(),
+            "event": event,
+            "kind": kind,
+            "run": self.run,
+            **detail,
+        }
+        append_lines(self._fd, ({**row, "name": name} for name in wanted), self.path)
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        os.close(self._fd)
+
+
+def remove(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, bool, str]]:
+    """Remove what the rows announce: (kind, name, whether it was there, why it still is) each."""
+    done = []
+    # Listed once: after the run's processes have gone nobody makes any more.
+    standing = engines.containers() if any(row["kind"] == CONTAINER for row in rows) else []
+    for row in rows:
+        kind, name, run = str(row["kind"]), str(row["name"]), str(row.get("run", ""))
+        there, why = True, ""
+        try:
+            there = _remove(kind, name, run, row, standing)
+        except (ContendError, OSError) as error:
+            why = error.message if isinstance(error, ContendError) else str(error)
+        done.append((kind, name, there, why))
+    return done
+
+
+def _remove(
+    kind: str, name: str, run: str, row: Mapping[str, Any], standing: Sequence[tuple[str, str, str]]
+) -> bool:
+    if kind == CONTAINER:
+        return engines.remove_container(str(row.get("engine", "")), name, run, standing)
+    if kind == IMAGE:
+        return engines.remove_image(str(row.get("engine", "")), name)
+    if kind == TAP:
+        return network.remove_link(name)
+    if kind == VM:
+        if not name.startswith(f"{names.PREFIX}-{run}-"):
+            raise HostFailed(f"'{name}' is not one of contend's machines", hint="the ledger names a stranger")
+        there = bool(procfs.marked(run, party=name))
+        if left := procfs.kill_until_gone(lambda: procfs.marked(run, party=name)):
+            raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+        return there
+    raise HostFailed(f"contend does not know how to remove a {kind}", hint="a newer contend made it")

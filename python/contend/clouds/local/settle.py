@@ -1,0 +1,119 @@
+"""What the machines of this host are to be: decided once, before a run's first trial, and the same in all of them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from contend.clouds.local import guest, qemu
+from contend.clouds.local.containers import check_network
+from contend.errors import BadInput, CannotHonour
+from contend.platforms import engines, procfs
+
+VM_ENGINES = ("qemu",)
+ENGINES = (*engines.NAMES, *VM_ENGINES)
+MEMORY_MIB = 128
+
+
+def check(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> None:
+    """Everything that can be known without starting anything. Raises BadInput, CannotHonour."""
+    engine = str(parameters.get("engine") or "")
+    if engine and engine not in ENGINES:
+        raise BadInput(f"'{engine}' makes no machines on this host", hint=f"known: {', '.join(ENGINES)}")
+    if engine not in VM_ENGINES:
+        for network in networks:
+            check_network(engine, network)
+        return
+    if lacks := vm_lacks(str(parameters.get("kernel") or "")):
+        message, hint = ("; ".join(getattr(error, k) for error in lacks) for k in ("message", "hint"))
+        raise CannotHonour(message, hint=hint)
+    for network in networks:
+        if network not in ("none", "user", "auto"):
+            raise BadInput(
+                f"micro-VMs know no network '{network}'", hint="none, user, auto (a tap device each)"
+            )
+
+
+def vm_lacks(kernel: str = "") -> list[CannotHonour]:
+    """What is missing for a micro-VM here, each with the package that has it."""
+    found = []
+    for need in (qemu.need_program, lambda: guest.find_kernel(kernel), guest.need_init):
+        try:
+            need()
+        except CannotHonour as error:
+            found.append(error)
+    return found
+
+
+def remembered_kvm() -> str | None:
+    """Why KVM boots no guest here, "" where it does, None where nobody has tried since this host's boot."""
+    known = _read(guest.cache() / "kvm.json")
+    return str(known["why"]) if known.get("key", [""])[0] == procfs.boot_id() else None
+
+
+def settle(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> dict[str, Any]:
+    """`parameters` with the engine that works, and for micro-VMs whether KVM boots a guest: by trying.
+
+    Raises CannotHonour with what is missing.
+    """
+    check(parameters, networks)
+    engine = str(parameters.get("engine") or "")
+    if engine not in VM_ENGINES:
+        found = engines.detect(engine)
+        for network in networks:
+            check_network(found.name, network)
+        return {**parameters, "engine": found.name}
+    accel, _ = accelerator(parameters)
+    return {**parameters, "accel": accel}
+
+
+def accelerator(parameters: Mapping[str, Any]) -> tuple[str, str]:
+    """kvm, or tcg and why: as asked, else by booting a guest. What KVM did is remembered until the next boot.
+
+    Raises CannotHonour where KVM was asked for and boots none.
+    """
+    asked = str(parameters.get("accel") or "auto")
+    if asked == "tcg":
+        return "tcg", "as asked"
+    kernel = guest.find_kernel(str(parameters.get("kernel") or ""))
+    memory = int(parameters.get("memory_mib") or MEMORY_MIB)
+    remembered = guest.cache() / "kvm.json"
+    key = [procfs.boot_id(), str(kernel), kernel.stat().st_mtime_ns, memory]
+    known = _read(remembered)
+    if known.get("key") == key:
+        why = str(known["why"])
+    else:
+        with tempfile.TemporaryDirectory(prefix="contend-guest-") as folder:
+            initramfs = Path(folder) / "initramfs"
+            guest.make_initramfs(initramfs, Path(folder))
+            why = qemu.kvm_problem(kernel, initramfs, memory)
+        remembered.parent.mkdir(parents=True, exist_ok=True)
+        remembered.write_text(json.dumps({"key": key, "why": why}) + "\n", encoding="utf-8")
+    if why and asked == "kvm":
+        raise CannotHonour(f"KVM boots no guest here: {why}", hint="--set parameters.accel=tcg emulates it")
+    return ("tcg", why) if why else ("kvm", "")
+
+
+def platform_of(parameters: Mapping[str, Any]) -> str:
+    """In a word, as it stands with every row: what is emulated says so.
+
+    >>> platform_of({"engine": "qemu", "accel": "tcg"}), platform_of({"engine": "podman"})
+    ('micro-VM (emulated)', 'container (podman)')
+    """
+    engine = str(parameters.get("engine") or "")
+    if engine not in VM_ENGINES:
+        return f"container ({engine})" if engine else "container"
+    return {"kvm": "micro-VM (KVM)", "tcg": "micro-VM (emulated)"}.get(
+        str(parameters.get("accel")), "micro-VM"
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found

@@ -1,0 +1,160 @@
+"""Kills at random moments of storms of this host's own machines: `contend destroy` has to leave nothing.
+
+Ten of containers on their engine's network, and five of emulated micro-VMs with a tap each. About four minutes;
+CONTEND_TEST_KILLS says how many of containers, and half of it of micro-VMs. Writes docs/results/local-kills.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend import __version__
+from contend.clouds.local.settle import vm_lacks
+from contend.environment import cpu_model
+from contend.errors import CannotHonour
+from contend.ledger import leftovers, read_rows
+from contend.platforms import engines, procfs
+from contend.stats.quantiles import clopper_pearson
+from support.command_line import Home
+from support.kills import fresh_seed
+from support.prerequisites import need
+
+pytestmark = pytest.mark.accept
+
+RESULTS = Path(__file__).parents[2] / "docs/results"
+STORM = ("run", "boot-storm", "--cloud", "local", "--set", "measure.blocks=1", "--set", "measure.target=null")
+# By kind: its settings, and how long after the first announcement a kill may come.
+KINDS = {
+    "containers": (("parameters.engine=podman", "n=[6]", "network=auto"), 6.0),
+    "micro-VMs": (("parameters.engine=qemu", "parameters.accel=tcg", "n=[3]", "network=auto"), 10.0),
+}
+
+
+def test_kills(tmp_path: Path) -> None:
+    need(not (lacks := vm_lacks()), "; ".join(f"{error.message} ({error.hint})" for error in lacks))
+    try:
+        engines.detect("podman")
+    except CannotHonour as error:
+        need(False, error.message)
+    seed = fresh_seed()
+    chance = random.Random(seed)
+    many = int(os.environ.get("CONTEND_TEST_KILLS", "10"))
+    lives = []
+    for kind in ["containers"] * many + ["micro-VMs"] * (many // 2):
+        home = Home(tmp_path / str(len(lives)))
+        lives.append(kill_and_destroy(home, kind, chance))
+        print(len(lives), lives[-1], flush=True)
+        shutil.rmtree(home.path)
+    write(lives, seed)
+    assert [life for life in lives if life["left"] or life["code"]] == []
+    for kind in KINDS:
+        assert any(life["pending"] for life in lives if life["kind"] == kind), (
+            f"no kill hit a storm of {kind}"
+        )
+
+
+def kill_and_destroy(home: Home, kind: str, chance: random.Random) -> dict[str, Any]:
+    """One run killed with all that it started, or only contend itself; then what destroy left."""
+    settings, last_s = KINDS[kind]
+    alone = chance.random() < 0.5
+    before = standing()
+    words = [word for setting in settings for word in ("--set", setting)]
+    process = home.start(*STORM, *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    moment = wait_for_storm(home, process, chance.uniform(0.0, last_s))
+    if not alone:  # else the client goes on for a while, and makes machines that nobody waits for
+        for pid, _ in home._processes():
+            os.kill(pid, signal.SIGKILL)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    runs = home.run_directories()
+    pending = leftovers(runs[0] / "ledger.ndjson") if runs else []
+    machines = [row for row in pending if row["kind"] in ("local-container", "local-vm")]
+    began = time.monotonic()
+    said = home("destroy", "--all", timeout=300)
+    took_s = time.monotonic() - began
+    time.sleep(1.0)
+    return {
+        "kind": kind,
+        "after_s": round(moment, 2),
+        "alone": alone,
+        "pending": len(machines),
+        "removed": said.out.count("removed local-container") + said.out.count("removed local-vm"),
+        "code": said.code,
+        "said": said.err[:300],
+        "took_s": round(took_s, 1),
+        "left": sorted(standing() - before) + home.left() if runs else [],
+    }
+
+
+def standing() -> set[str]:
+    """Everything of this host that such storms make, whoever made it: containers, processes, links, namespaces."""
+    found = {f"container {name}" for name, _, _ in engines.containers()}
+    found |= {f"process {pid}" for pid in procfs.marked()}
+    found |= {f"link {path.name}" for path in Path("/sys/class/net").iterdir() if path.name != "cni-podman0"}
+    namespaces = Path("/run/netns")
+    return found | {f"netns {path.name}" for path in namespaces.glob("*")}
+
+
+def wait_for_storm(home: Home, process: subprocess.Popen[str], beyond_s: float) -> float:
+    """Until so long after the first machine was announced, or until the run's end. How long after its start that is."""
+    began = time.monotonic()
+    announced = 0.0
+    while process.poll() is None and time.monotonic() - began < 120:
+        if not announced:
+            rows = [r for run in home.run_directories() for r in read_rows(run / "ledger.ndjson")]
+            if any(str(row.get("kind", "")).startswith("local-") for row in rows):
+                announced = time.monotonic()
+        elif time.monotonic() - announced > beyond_s:
+            break
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+def write(lives: list[dict[str, Any]], seed: int) -> None:
+    clean = sum(not life["left"] and not life["code"] for life in lives)
+    low, high = clopper_pearson(clean, len(lives))
+    document = {
+        "schema_version": 1,
+        "what": "a storm of this host's machines killed by SIGKILL, then `contend destroy --all`; what was left",
+        "contend": __version__,
+        "processor": cpu_model(),
+        "kernel": platform.release(),
+        "seed": seed,
+        "kills": len(lives),
+        "clean": clean,
+        "bounds_95": [low, high],
+        "machines_removed": sum(life["removed"] for life in lives),
+        "lives": lives,
+    }
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "local-kills.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    kinds = ", ".join(f"{sum(life['kind'] == kind for life in lives)} of {kind}" for kind in KINDS)
+    lines = [
+        "# Kills of storms of this host's machines",
+        "",
+        "`contend run boot-storm --cloud local` is killed with SIGKILL at a random moment of its storms, alone or with all"
+        " that it",
+        "started; then `contend destroy --all` has to leave no container, process, link or network namespace.",
+        "",
+        f"**{clean} of {len(lives)}** left nothing ({kinds}; 95 % bounds for the share of moments, Clopper–Pearson:"
+        f" {low:.1%} – {high:.1%}).",
+        f"Machines found and removed by `destroy`: {document['machines_removed']}; it took up to"
+        f" {max(life['took_s'] for life in lives):.0f} s.",
+        "",
+        *(f"- {key}: {document[key]}" for key in ("seed", "processor", "kernel")),
+        f"- contend alone was killed {sum(life['alone'] for life in lives)} times: its client went on making machines",
+        f"- the ledger held machines in {sum(life['pending'] > 0 for life in lives)} cases",
+        "",
+    ]
+    (RESULTS / "local-kills.md").write_text("\n".join(lines), encoding="utf-8")

@@ -1,0 +1,195 @@
+"""Machines of this host: what is asked of them, what their words mean, and what is found again after a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend.clouds.local import cpu, qemu
+from contend.clouds.local.calls import call
+from contend.clouds.local.guest import Node, archive, find_kernel
+from contend.clouds.local.record import CONTAINER, TAP, VM, Record
+from contend.clouds.local.settle import accelerator, check
+from contend.errors import BadInput, CannotHonour, ScenarioError
+from contend.ledger import leftovers
+from contend.plan import make_plan
+from contend.platforms import procfs
+from contend.platforms.resources import remove_leftovers
+from contend.scenario import Storm, parse
+from contend.yamlfile import read_yaml
+
+RUN = "boot-storm-20260102-101500-7f3a"
+
+
+def scenario(text: str) -> Storm:
+    found = parse(read_yaml(f"study: storm\ncloud: local\n{text}", "mine.yaml", ScenarioError))
+    assert isinstance(found, Storm)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("parameters: {engine: podman}", "container (podman)"),
+        ("parameters: {engine: qemu, accel: tcg}", "micro-VM (emulated)"),
+        ("parameters: {engine: qemu, accel: kvm}", "micro-VM (KVM)"),
+    ],
+)
+def test_every_row_says_what_the_machines_are(text: str, said: str) -> None:
+    cells = make_plan(scenario(text), 1).cells
+    assert {cell.factors["platform"] for cell in cells} == {said}
+    assert {cell.victim.instance.workload.name for cell in cells} == {"boot-storm-local"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "network", "said"),
+    [
+        ({"engine": "lxd"}, "none", "makes no machines"),
+        ({"engine": "runc"}, "auto", "makes no networks"),
+    ],
+)
+def test_what_no_engine_gives_is_refused(parameters: dict[str, Any], network: str, said: str) -> None:
+    with pytest.raises((BadInput, CannotHonour), match=said):
+        check(parameters, (network,))
+
+
+def test_a_kernel_that_is_not_there_is_said() -> None:
+    with pytest.raises(CannotHonour, match="no kernel to be read at /nonexistent"):
+        find_kernel("/nonexistent")
+
+
+def test_emulation_that_was_asked_for_tries_nothing() -> None:
+    assert accelerator({"accel": "tcg", "kernel": "/nonexistent"}) == ("tcg", "as asked")
+
+
+def test_an_archive_is_what_the_kernel_unpacks() -> None:
+    packed = archive([Node("dev/console", 0o020600, rdev=(5, 1)), Node("init", 0o100755, b"#!/x\n")])
+    found, at = {}, 0
+    while True:
+        assert packed[at : at + 6] == b"070701"
+        fields = [int(packed[at + 6 + 8 * k : at + 14 + 8 * k], 16) for k in range(13)]
+        length, size = fields[11], fields[6]
+        name = packed[at + 110 : at + 110 + length - 1].decode()
+        start = (at + 110 + length + 3) // 4 * 4
+        found[name] = (fields[1], packed[start : start + size], (fields[9], fields[10]))
+        at = (start + size + 3) // 4 * 4
+        if name == "TRAILER!!!":
+            break
+    assert at == len(packed)
+    assert found["dev/console"] == (0o020600, b"", (5, 1))
+    assert found["init"] == (0o100755, b"#!/x\n", (0, 0))
+
+
+def test_a_guest_tells_when_it_runs_and_when_it_serves() -> None:
+    guest = qemu.Guest(3, "contend-x-3")
+    (console, theirs), (monitor, qmp) = socket.socketpair(), socket.socketpair()
+    guest.sockets = console, monitor
+
+    def said(end: socket.socket, mine: socket.socket, line: bytes, at: int) -> None:
+        end.send(line)
+        guest.hear(mine, at)
+
+    with console, theirs, monitor, qmp:
+        said(qmp, monitor, b'{"QMP": {"version": {}}}\r\n', 10)
+        assert [json.loads(line)["execute"] for line in qmp.recv(4096).splitlines()] == [
+            "qmp_capabilities",
+            "query-status",
+        ]
+        said(qmp, monitor, b'{"return": {}}\r\n{"return": {"status": "prelaunch"}}\r\n', 20)
+        assert (guest.greeted_ns, guest.running_ns) == (10, 0)
+        said(qmp, monitor, b'{"timestamp": {}, "event": "RESUME"}\r\n', 30)
+        said(theirs, console, b"[0.1] odd words\r\ncontend ser", 40)
+        assert (guest.running_ns, guest.served_ns) == (30, 0)
+        said(theirs, console, b"ved 3 1.25\r\n", 50)
+        assert (guest.served_ns, guest.uptime_ns) == (50, 1_250_000_000)
+        qmp.close()
+        guest.hear(monitor, 60)
+        assert guest.ended == "QEMU ended"
+        assert guest.last_words == "[0.1] odd words"
+
+
+def test_a_command_line_says_emulated_or_not() -> None:
+    words = {
+        accel: qemu.machine(accel, Path("k"), Path("i"), 128).command(0, "none", "")
+        for accel in ("kvm", "tcg")
+    }
+    assert words["kvm"][words["kvm"].index("-accel") + 1] == "kvm"
+    assert words["tcg"][words["tcg"].index("-accel") + 1].startswith("tcg")
+    tap = qemu.machine("tcg", Path("k"), Path("i"), 128).command(0, "auto", "ctd01234567.0")
+    assert "tap,ifname=ctd01234567.0,script=no,downscript=no,id=net" in tap
+
+
+def test_a_call_tells_its_time_its_words_and_its_cpu() -> None:
+    done = call(
+        ("sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo out; echo no >&2; exit 3"), 20
+    )
+    assert (done.code, done.out, done.why) == (3, "out\n", "no")
+    assert 0 < done.cpu_ns <= 1.5 * (done.ended_ns - done.began_ns)
+
+
+def test_a_call_that_hangs_is_ended() -> None:
+    done = call(("sh", "-c", "sleep 60"), 0.1)
+    assert done.code == -9
+    assert "not done within 0.1 s" in done.why
+
+
+def test_a_runtime_that_ended_is_in_its_monitors_children() -> None:
+    before: cpu.Used = {(1, 5): ("conmon", 10_000_000, 20_000_000)}
+    after: cpu.Used = {
+        (1, 5): ("conmon", 30_000_000, 20_000_000),
+        (2, 9): ("conmon", 10_000_000, 70_000_000),
+        (3, 9): ("containerd-shim", 10_000_000, 5_000_000),
+    }
+    assert cpu.between(before, after) == {"conmon": 0.03, "runtime": 0.075, "shim": 0.01}
+
+
+def test_a_machine_that_outlives_its_storm_is_found_by_its_name(tmp_path: Path) -> None:
+    """What a kill leaves: a row, and a process with the run's mark and the machine's name."""
+    name, other = f"contend-{RUN}-1-aa-0", f"contend-{RUN}-1-aa-1"
+    environment = {**os.environ, procfs.MARKER: RUN}
+    started = [
+        subprocess.Popen(("sleep", "60"), env={**environment, procfs.PARTY_MARKER: party})
+        for party in (name, other)
+    ]
+    try:
+        ledger = tmp_path / "ledger.ndjson"
+        with Record(ledger, RUN) as record:
+            record.intend(VM, (name,))
+            record.intend(CONTAINER, (f"contend-{RUN}-1-aa-9",), engine="podman")
+            record.intend(TAP, ("ctd01234567.0",))
+        assert {row["kind"] for row in leftovers(ledger)} == {VM, CONTAINER, TAP}
+        while procfs.marked(RUN, party=name) != {started[0].pid}:  # until it has become sleep
+            time.sleep(0.001)
+        removed = {item.name: (item.was_there, item.why) for item in remove_leftovers(ledger)}
+        assert removed == {
+            name: (True, ""),
+            f"contend-{RUN}-1-aa-9": (False, ""),
+            "ctd01234567.0": (False, ""),
+        }
+        assert started[0].wait(10) == -9
+        assert started[1].poll() is None, "another machine's process was not in the ledger"
+        assert leftovers(ledger) == []
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_a_stranger_in_the_ledger_is_left_alone(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.ndjson"
+    with Record(ledger, RUN) as record:
+        record.intend(VM, ("sshd",))
+        record.intend(TAP, ("eth0",))
+        record.intend("local-strange", ("x",))
+    why = {item.name: item.why for item in remove_leftovers(ledger)}
+    assert "not one of contend's" in why["sshd"]
+    assert "not one of contend's" in why["eth0"]
+    assert "does not know" in why["x"]
+    assert len(leftovers(ledger)) == 3
