@@ -18,7 +18,6 @@ Each carries a message that names the offending value and a `hint` that names th
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -93,6 +92,8 @@ def suggest(name: str, known: Iterable[str], command: str = "") -> str:
     >>> suggest("zzz", ["a", "b"])
     'known: a, b'
     """
+    import difflib  # only where something is misspelt
+
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if near:

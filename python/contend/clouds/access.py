@@ -31,8 +31,8 @@ class Access:
     """What requests need. Holds a token: it is written only to files that nobody else can read.
 
     `expires` is the token's end in seconds since the epoch; `endpoints` are versioned URLs by service type, `catalogue`
-    all URLs as the cloud lists them; `verify` and `certificate` are TLS's, as requests knows them; `config` is the
-    clouds.yaml it came from, "" for OS_* variables.
+    all URLs as the cloud lists them; `verify` (a file or directory of authorities; True: the system's) and `certificate`
+    (with its key) are TLS's; `config` is the clouds.yaml it came from, "" for OS_* variables.
     """
 
     cloud: str
@@ -155,10 +155,20 @@ def login(
         expires=access.expires.timestamp() if access.expires else time.time() + 3600,
         project=access.project_id or "",
         endpoints={service: url.rstrip("/") for service, url in endpoints.items() if url},
-        verify=session.verify,
+        verify=_trusted(session.verify),
         certificate=(certificate, None) if isinstance(certificate, str) else certificate,
         catalogue=_catalogue(access),
     )
+
+
+def _trusted(verify: bool | str) -> bool | str:
+    """Whom the login trusted, in a form that needs no requests: where nothing was said, its own list of authorities."""
+    if verify is not True:
+        return verify
+    from certifi import where  # what requests goes by
+
+    named = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+    return named or str(where())
 
 
 def _catalogue(access: Any) -> dict[str, str]:
@@ -176,11 +186,16 @@ def _endpoint(region: Any, session: Any, service: str) -> str | None:
     given = region.get_endpoint(service)
     if given:
         return str(given)
-    found: str | None = session.get_endpoint(
-        service_type=service,
-        interface=region.get_interface(service),
-        region_name=region.get_region_name(service),
-        min_version=(low, 0),
-        max_version=(high, "latest"),
-    )
+    from keystoneauth1.exceptions import EndpointNotFound
+
+    try:
+        found: str | None = session.get_endpoint(
+            service_type=service,
+            interface=region.get_interface(service),
+            region_name=region.get_region_name(service),
+            min_version=(low, 0),
+            max_version=(high, "latest"),
+        )
+    except EndpointNotFound:  # a cloud without that service
+        return None
     return found

@@ -3,28 +3,34 @@
 Sent again is only what changes nothing a second time: reads and deletions, and any request that was certainly not
 acted upon, because it never left, or was turned away by a rate limit (429) or for an old token (401). A creation whose
 answer was lost, or was an error of the server, is the caller's to look for by name.
+
+Redirects are followed on the same host only: the token is for no other.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.clouds.access import Access
-from contend.errors import HostFailed
+from contend.clouds.wire import Headers, Lost, NotSent, Untrusted, Wire, split_url
+from contend.errors import BadInput, HostFailed
 
 if TYPE_CHECKING:
-    import urllib3
+    import ssl
 
 ATTEMPTS = 5
 BACKOFF_S = 0.25  # doubled with every attempt
 MOST_WAIT_S = 60.0  # a Retry-After beyond it is a refusal
 CONNECT_S, READ_S = 10.0, 120.0
+REDIRECTS = 5
 _AGAIN = frozenset({"GET", "HEAD", "DELETE"})
 _MICROVERSION = {"compute": "compute", "block-storage": "volume"}
 
@@ -44,10 +50,11 @@ class RequestFailed(HostFailed):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer, with CLOCK_MONOTONIC and wall-clock stamps, ns, of the attempt that it answers."""
+    """A whole answer, with CLOCK_MONOTONIC stamps, ns, of the attempt that it answers: its request was written to a
+    connection, and all of it was there."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Headers
     body: bytes
     sent_ns: int
     received_ns: int
@@ -107,7 +114,14 @@ class Api:
         self.counts: Counter[str] = Counter()
         self._renew, self._sleep = renew, sleep
         self._lock = threading.Lock()
-        self._pool = _pool(access, connections)
+        self._wire = Wire(
+            keep=connections,
+            connect_s=CONNECT_S,
+            read_s=READ_S,
+            context=lambda: tls_context(access),
+            proxy=proxy_for,
+            now_ns=time.monotonic_ns,
+        )
 
     def request(
         self,
@@ -126,7 +140,7 @@ class Api:
         """
         url = path if path.startswith("http") else self.access.endpoint(service) + path
         content = data if data is not None else None if body is None else json.dumps(body).encode()
-        attempt = 0
+        attempt = redirects = 0
         while True:
             attempt += 1
             token = self.access.token
@@ -134,6 +148,9 @@ class Api:
             answer, outcome, why = self._once(method, url, content, headers)
             if answer is not None and (answer.status < 300 or (absent and answer.status == 404)):
                 return answer
+            if answer is not None and redirects < REDIRECTS and (other := redirected(method, url, answer)):
+                url, redirects, attempt = other, redirects + 1, attempt - 1
+                continue
             if outcome.status == 401 and attempt == 1 and self._renewed(token):
                 continue
             wait = wait_before_again(method, outcome, attempt)
@@ -146,25 +163,22 @@ class Api:
     def _once(
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
     ) -> tuple[Answer | None, Outcome, str]:
-        import urllib3.exceptions as failures
-
         self._count("requests")
-        sent_ns = time.monotonic_ns()
         try:
-            got = self._pool.request(
-                method, url, body=content, headers=headers, retries=False, redirect=False
-            )
-        except (failures.NewConnectionError, failures.ConnectTimeoutError, failures.ProxyError) as error:
+            got = self._wire.exchange(method, url, headers, content)
+        except NotSent as error:
             self._count("no connection")
             return None, Outcome(0, left=False), f"no connection: {error}"
-        except failures.SSLError as error:
+        except Untrusted as error:
             raise RequestFailed(
-                f"TLS: {error}", status=0, hint="see cacert and verify in clouds.yaml"
+                f"TLS: {error}", status=0, hint="see cacert, cert and verify in clouds.yaml"
             ) from error
-        except (failures.HTTPError, OSError) as error:
+        except Lost as error:
             self._count("no answer")
             return None, Outcome(0), f"no answer: {error}"
-        answer = Answer(got.status, got.headers, got.data, sent_ns, time.monotonic_ns())
+        answer = Answer(got.status, got.headers, got.body, got.sent_ns, time.monotonic_ns())
+        if got.status < 300:
+            return answer, Outcome(got.status), ""
         if got.status == 429:
             self._count("rate limited (429)")
         elif got.status >= 500:
@@ -200,35 +214,69 @@ class Api:
         return headers
 
     def close(self) -> None:
-        self._pool.clear()
+        self._wire.close()
 
 
-def _pool(access: Access, connections: int) -> urllib3.PoolManager | urllib3.ProxyManager:
-    import urllib3
-    from urllib3.util import Timeout
+def redirected(method: str, url: str, answer: Answer) -> str:
+    """Where an answer sends its request, "" where it does not. Raises RequestFailed for a place that the token is not for.
 
-    options: dict[str, Any] = {"maxsize": connections, "timeout": Timeout(connect=CONNECT_S, read=READ_S)}
-    if access.verify is False:
-        urllib3.disable_warnings(
-            urllib3.exceptions.InsecureRequestWarning
-        )  # the user's own choice in clouds.yaml
-        options["cert_reqs"] = "CERT_NONE"
-    elif isinstance(access.verify, str):
-        options["ca_certs"] = access.verify
-    if access.certificate is not None:
-        options["cert_file"], options["key_file"] = access.certificate
-    proxy = _proxy(next(iter(access.endpoints.values()), ""))
-    return urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+    Only what changes nothing is sent elsewhere after 301 and 302: others are then not meant to be sent as they are.
+    """
+    where: str | None = answer.headers.get("Location")
+    if where is None or answer.status not in (301, 302, 307, 308):
+        return ""
+    if method not in ("GET", "HEAD") and answer.status not in (307, 308):
+        return ""
+    from urllib.parse import urljoin
+
+    other = urljoin(url, where)
+    old, _ = split_url(url)
+    try:
+        new, _ = split_url(other)
+        same = new.host == old.host and (new.scheme == "https" or old.scheme == "http")
+    except NotSent:
+        same = False
+    if not same:
+        raise RequestFailed(
+            f"{method} {old.authority} is redirected to {other.partition('?')[0][:80]}",
+            status=answer.status,
+            hint="the token goes to no other host, and not from https to http: is the catalogue's endpoint right?",
+        )
+    return other
 
 
-def _proxy(url: str) -> str:
-    """The proxy that the environment names for it, "" for none."""
-    from urllib.parse import urlsplit
-    from urllib.request import getproxies, proxy_bypass
+def tls_context(access: Access) -> ssl.SSLContext:
+    """As clouds.yaml wants it. Raises BadInput for certificates that cannot be read."""
+    import ssl
 
-    parts = urlsplit(url)
-    found = getproxies().get(parts.scheme, "")
-    return "" if not found or proxy_bypass(parts.hostname or "") else found
+    try:
+        if access.verify is False:  # the user's own choice in clouds.yaml
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        elif isinstance(access.verify, str):
+            directory = Path(access.verify).is_dir()
+            context = ssl.create_default_context(
+                cafile=None if directory else access.verify, capath=access.verify if directory else None
+            )
+        else:
+            context = ssl.create_default_context()
+        if access.certificate is not None:
+            context.load_cert_chain(*access.certificate)
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"the certificates of cloud '{access.cloud}' cannot be read: {error}",
+            hint="see cacert, cert and key in clouds.yaml",
+        ) from error
+    return context
+
+
+def proxy_for(url: str) -> str:
+    """The proxy that the environment names for it, "" for none. By the rules of requests, which logins go through."""
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return ""
+    from requests.utils import get_environ_proxies, select_proxy
+
+    return str(select_proxy(url, get_environ_proxies(url)) or "")
 
 
 def said(answer: Answer) -> str:

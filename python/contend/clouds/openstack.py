@@ -25,7 +25,7 @@ from contend.platforms import names
 LEDGER_PREFIX = "openstack-"
 MARK = "contend_run"
 SERVERS_VERSION = "2.37"  # the first in which a server can be made without a network
-PAGE = 500
+PAGE = 1000  # what APIs give at once at most, unless they are told otherwise: then they give less, and a link
 Mark = Literal["metadata", "description", "property"]
 
 
@@ -167,6 +167,12 @@ class Cloud:
 
         Should the lost request still be worked on, there are two of that name: removal takes every one.
         """
+        return self.ask(kind, name, wanted, retries=retries)[0]
+
+    def ask(
+        self, kind: Kind, name: str, wanted: Mapping[str, Any], *, retries: int = 2
+    ) -> tuple[dict[str, Any], str]:
+        """As `post`; with the service's own id of the request, "" where no answer was seen."""
         body = body_of(kind, name, self.run, wanted)
         while True:
             try:
@@ -176,14 +182,14 @@ class Cloud:
                     raise
                 self._sleep(1.0)
                 if found := self.find(kind, (name,)):
-                    return found[0]
+                    return found[0], ""
                 if retries <= 0:
                     raise
                 retries -= 1
                 continue
             data = answer.json()
             made: dict[str, Any] = data[kind.one] if kind.wrapped else data
-            return made
+            return made, answer.headers.get("X-OpenStack-Request-Id", "").partition(",")[0]
 
     def find(self, kind: Kind, wanted: Iterable[str]) -> list[dict[str, Any]]:
         """What of the names in `wanted` there is and is ours, by name and mark; several of one name are all told."""

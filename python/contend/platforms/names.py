@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 from contend.errors import BadInput
@@ -31,6 +30,8 @@ def short_hash(run_id: str) -> str:
     >>> len(short_hash("x"))
     8
     """
+    import hashlib  # brings OpenSSL's library
+
     return hashlib.sha256(run_id.encode()).hexdigest()[:8]
 
 

@@ -26,21 +26,29 @@ class Event:
         return {"name": self.name, "start_s": self.start, "finish_s": self.finish, "result": self.result}
 
 
-def creation(api: Api, server: str) -> tuple[Event, ...]:
-    """Events of the server's `create` action, in order; the action itself first. Empty where the cloud does not tell."""
+def creation(api: Api, server: str, request: str = "") -> tuple[Event, ...]:
+    """Events of the server's `create` action, in order; the action itself first. Empty where the cloud does not tell.
+
+    request: id of the request that asked for it, by which the action goes; without it actions are listed first.
+    """
+    path = f"/servers/{server}/os-instance-actions"
     try:
-        path = f"/servers/{server}/os-instance-actions"
-        listed = api.request("GET", "compute", path, version=_VERSION).json()["instanceActions"]
-        action = next((a for a in listed if a["action"] == "create"), None)
-        if action is None:
-            return ()
-        whole = api.request("GET", "compute", f"{path}/{action['request_id']}", version=_VERSION).json()
+        answer = None
+        if request:
+            answer = api.request("GET", "compute", f"{path}/{request}", version=_VERSION, absent=True)
+        if answer is None or answer.status == 404:  # a proxy in front of the API may have ids of its own
+            listed = api.request("GET", "compute", path, version=_VERSION).json()["instanceActions"]
+            made = next((a for a in listed if a["action"] == "create"), None)
+            if made is None:
+                return ()
+            answer = api.request("GET", "compute", f"{path}/{made['request_id']}", version=_VERSION)
+        action = answer.json()["instanceAction"]
     except RequestFailed as error:
         if error.status in (403, 404, 406):  # not this user's to see, or an API without it
             return ()
         raise
     begun = Event("create", seconds(action["start_time"]), None, "")
-    told = [_event(e) for e in whole["instanceAction"].get("events") or ()]
+    told = [_event(e) for e in action.get("events") or ()]
     return (begun, *sorted(told, key=lambda event: event.start))
 
 

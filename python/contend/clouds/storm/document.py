@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -64,7 +65,9 @@ def document(happened: Happened) -> dict[str, Any]:
         "delete_median_s": quantile(sorted(_since(at, seen) for at, seen in gone), 0.5) if gone else 0.0,
         "delete_makespan_s": _makespan(gone),
         "phases_s": _mean(list(parts.values()), happened.order),
+        "began_unix_s": (happened.begin_ns + happened.wall_minus_monotonic_ns) / NS,
         "client_cpu_s": client_s,
+        "process_cpu_s": time.process_time(),  # the whole of it: start, storm, deletion, questions to the server
         "polls": happened.polls,
         "asking_share": happened.asking_ns / max(1, happened.watched_ns),
         "cpu_s": happened.roles,

@@ -58,7 +58,7 @@ class Servers:
 
     def create(self, track: Track) -> None:
         try:
-            made = self._cloud.post(SERVER, track.name, self._wanted)
+            made, track.request = self._cloud.ask(SERVER, track.name, self._wanted)
         except RequestFailed as error:
             track.problem = f"refused: {error.message.partition(': ')[2]}"
             return
@@ -80,7 +80,7 @@ class Servers:
             stamp = self._poller.launched.get(track.id, "")
             if stamp and clock is not None:
                 _narrow(happened, track.name, after=(of_server(seconds(stamp), clock, offset),), before=())
-            events = happened.events[track.name] = creation(self._api, track.id)
+            events = happened.events[track.name] = creation(self._api, track.id, track.request)
             ends = [e.finish for e in events if e.finish is not None and "build_and_run" in e.name]
             if ends and clock is not None:
                 _narrow(happened, track.name, after=(), before=(of_server(max(ends), clock, offset),))

@@ -64,6 +64,7 @@ class Track:
     accepted_ns: int = 0
     running_ns: int = 0  # as its maker's own exact stamp says
     id: str = ""
+    request: str = ""  # the API's own id of the request that asked for it
     problem: str = ""  # why it will never be ACTIVE
     entries: list[tuple[str, Interval]] = field(
         default_factory=list

@@ -35,6 +35,7 @@ class Happened:
     awaited: str = "ACTIVE"
     order: tuple[str, ...] = PHASES  # of the phases on the way there
     begin_ns: int = 0
+    wall_minus_monotonic_ns: int = 0  # of this host's clocks, at the beginning
     active: dict[str, Interval] = field(default_factory=dict)
     disagree: int = 0  # servers whose own stamps contradict what was seen
     events: dict[str, tuple[Event, ...]] = field(default_factory=dict)  # by name
@@ -68,6 +69,7 @@ def storm(machines: Machines, prefix: str, asked: Asked) -> Happened:
 def _boot(machines: Machines, asked: Asked, happened: Happened) -> None:
     cpu = machines.count_cpu()
     happened.begin_ns = begin = time.monotonic_ns() + round(_LEAD_S * NS)
+    happened.wall_minus_monotonic_ns = time.time_ns() - time.monotonic_ns()
     step = NS / asked.rate if asked.rate else 0.0
     due = [begin + round(number * step) for number in range(asked.n)]
     for track, at in zip(happened.tracks, due, strict=True):

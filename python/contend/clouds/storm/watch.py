@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from urllib.parse import quote, urlsplit
 
 from contend.clouds.http import Answer, Api
@@ -99,13 +99,34 @@ class Poller:
     def _count(self, answer: Answer) -> None:
         self.polls += 1
         self.asking_ns += answer.received_ns - answer.sent_ns
-        date = answer.headers.get("Date")
-        if date is not None:
+        second = date_s(answer.headers.get("Date", ""))
+        if second is not None:
             offset = time.time_ns() - time.monotonic_ns()
-            second = int(parsedate_to_datetime(date).timestamp())
             self.dates.append((second, answer.sent_ns + offset, answer.received_ns + offset))
 
     def _pause(self) -> None:
         """Until the next poll is due: so long after the last began, not after it was answered."""
         due_ns = self._began_ns + max(round(self._interval_s * 1e9), round(self._took_ns / self._share))
         time.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def date_s(text: str) -> int | None:
+    """A Date header as seconds since the epoch; None for other forms than that which servers must send (RFC 9110, 5.6.7).
+
+    >>> date_s("Fri, 02 Jan 2026 10:15:00 GMT"), date_s("yesterday")
+    (1767348900, None)
+    """
+    words = text.split()
+    try:
+        _, day, month, year, clock, zone = words
+        hour, minute, second = clock.split(":")
+        if zone != "GMT":
+            return None
+        number = 1 + _MONTHS.index(month)
+        at = datetime.datetime(int(year), number, int(day), int(hour), int(minute), tzinfo=datetime.UTC)
+        return int(at.timestamp()) + int(second)  # 60 in a leap second
+    except ValueError:
+        return None

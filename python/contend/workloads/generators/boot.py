@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import secrets
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ def _storm(given: argparse.Namespace) -> None:
     wanted = json.loads(given.server.read_text(encoding="utf-8"))
     asked = Asked(given.n, given.rate, given.within)
     # Of no other storm, nor of this trial's when it was tried before.
-    prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
+    prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{os.urandom(2).hex()}")
     api = Api(access, renew, connections=min(given.n, 64) + 1)
     with Record(run / "ledger.ndjson", run=run.name, cloud=access.cloud, config=access.config) as record:
         try:
