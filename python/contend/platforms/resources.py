@@ -56,6 +56,7 @@ def remove_leftovers(
             hint="stop it with Ctrl-C; or --force to end it from outside",
         )
     done: list[Removed] = []
+    _let_calls_end([row for row in leftovers(ledger_path) if str(row["kind"]).startswith(OF_STORMS)])
     with _appender(ledger_path, ledger) as removed:
         for row in leftovers(ledger_path):
             kind, name = str(row["kind"]), str(row["name"])
@@ -82,6 +83,13 @@ def _remove_remote(rows: list[dict[str, Any]]) -> list[Removed]:
     from contend.clouds.removal import remove
 
     return [Removed(gone.kind, gone.name, gone.was_there, gone.why) for gone in remove(rows)]
+
+
+def _let_calls_end(rows: list[dict[str, Any]]) -> None:
+    if rows:
+        from contend.clouds.local.record import let_calls_end
+
+        let_calls_end(rows)
 
 
 def _remove_local(rows: list[dict[str, Any]]) -> list[Removed]:

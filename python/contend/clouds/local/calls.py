@@ -9,6 +9,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from contend.platforms import procfs
+
+# The party that calls of an engine are marked as: one that is killed while it makes a network leaves parts of it that
+# nobody knows, so a clean-up waits for them to end.
+PARTY = "engine-call"
 _SPARE = 16  # descriptors below it are given to children: none of ours may stand in the way
 _LONGEST = 1 << 16
 
@@ -65,7 +70,7 @@ def call(argv: Sequence[str], within_s: float) -> Ended:
     out, err = os.memfd_create("out", os.MFD_CLOEXEC), os.memfd_create("err", os.MFD_CLOEXEC)
     try:
         began_ns = time.monotonic_ns()
-        pid = spawn(argv, {1: out, 2: err})
+        pid = spawn(argv, {1: out, 2: err}, {**os.environ, procfs.PARTY_MARKER: PARTY})
         late = not _ended(pid, within_s)
         if late:
             os.kill(pid, signal.SIGKILL)

@@ -6,13 +6,17 @@ an engine's client that still goes on would make what was not there yet a moment
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from contend.clock import Clock, SystemClock
+from contend.clouds.local import calls
 from contend.errors import ContendError, HostFailed
 from contend.ledger import SCHEMA_VERSION, append_lines
 from contend.platforms import engines, names, network, procfs
@@ -53,6 +57,30 @@ class Record:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         os.close(self._fd)
+
+
+def let_calls_end(rows: Sequence[Mapping[str, Any]], within_s: float = 20.0) -> None:
+    """End the storms that the rows are of, and wait for the calls of an engine that they have left going on.
+
+    An engine that is killed while it attaches a container to its network leaves a namespace, a link and an address
+    that it does not know any more, and that carry no name of ours.
+    """
+    runs = {str(row.get("run", "")) for row in rows if row["kind"] == CONTAINER}
+    for run in runs - {""}:
+        procfs.kill_until_gone(functools.partial(_storms, run))
+        until = time.monotonic() + within_s
+        while procfs.marked(run, party=calls.PARTY) and time.monotonic() < until:
+            time.sleep(0.05)
+
+
+def _storms(run: str) -> set[int]:
+    """Processes that make machines of a run: this module's callers, by their command line."""
+    found = set()
+    for pid in procfs.marked(run) - procfs.marked(run, party=calls.PARTY):
+        with contextlib.suppress(OSError):  # it has ended
+            if b"boot-storm-local" in (procfs.PROC / str(pid) / "cmdline").read_bytes():
+                found.add(pid)
+    return found
 
 
 def remove(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, bool, str]]:
