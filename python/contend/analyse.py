@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from contend import storms
+from contend import growths, storms
+from contend.advice.growth_findings import findings as growth_findings
 from contend.advice.rules import advise
 from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo, ProbeCost
 from contend.errors import NoVerdict
 from contend.ledger import read_rows
 from contend.plan import REPEATS
-from contend.scenario import Scenario, Storm
+from contend.scenario import Growth, Scenario, Storm
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
@@ -71,6 +72,8 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
     primary = [r for r in results if r.metric.primary]
     complete = _complete_blocks(counted, len(cells) * REPEATS[plan["design"]])
     found = _storms(run, scenario, counted)
+    grown = _growth(run, scenario, counted)
+    repeat = str(plan.get("command", "contend run SCENARIO"))
     design = Design(
         seed=int(plan["seed"]),
         blocks=complete,
@@ -88,21 +91,37 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
         run=run.id,
         study=scenario.study,
         title=scenario.title or scenario.origin,
-        answer=answer(scenario.study, primary, complete) if found is None else storms.answer(found),
+        answer=_said(found, grown) or answer(scenario.study, primary, complete),
         design=design,
         cells=tuple(results),
         controls=tuple(controls),
-        findings=advise(scenario, results, controls, str(plan.get("command", "contend run SCENARIO"))),
+        findings=advise(scenario, results, controls, repeat)
+        if grown is None
+        else growth_findings(grown, repeat),
         skipped=tuple(environment.get("skipped", ())),
         failed=tuple(f"trial {r['trial']}, {r['cell']}: {r['error']}" for r in rows if r["status"] != "ok"),
         flags=dict(Counter(_flag_kind(flag) for r in counted for flag in r["flags"]).most_common()),
         trials=len(counted),
         storms=found,
+        growth=grown,
     )
 
 
 def _storms(run: RunDirectory, scenario: Scenario, counted: Sequence[Row]) -> storms.Storms | None:
     return storms.read(run.path, counted, scenario.measure.level) if isinstance(scenario, Storm) else None
+
+
+def _growth(run: RunDirectory, scenario: Scenario, counted: Sequence[Row]) -> growths.Growths | None:
+    if not isinstance(scenario, Growth):
+        return None
+    return growths.read(run.path, counted, scenario.kinds, scenario.slo / 1e9, scenario.measure.level)
+
+
+def _said(found: storms.Storms | None, grown: growths.Growths | None) -> str:
+    """The answer of a study that has one of its own, "" of the others."""
+    if grown is not None:
+        return growths.answer(grown)
+    return "" if found is None else storms.answer(found)
 
 
 def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCost | None:

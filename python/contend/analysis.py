@@ -14,6 +14,7 @@ from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
 from contend.stats.estimate import Estimate
 
 if TYPE_CHECKING:
+    from contend.growths import Growths
     from contend.storms import Storms
 
 SCHEMA_VERSION = 1
@@ -191,6 +192,7 @@ class Analysis:
     phase_alibis: tuple[PhaseAlibi, ...] = ()  # of the whole run, and of its phases
     probe: ProbeCost | None = None  # None where nothing was recorded, or the run was killed
     storms: Storms | None = None  # of a storm study, where storms were counted
+    growth: Growths | None = None  # of a growth study, where passes were counted
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -211,4 +213,5 @@ class Analysis:
             "phase_alibis": [a.to_json() for a in self.phase_alibis],
             "probe": None if self.probe is None else self.probe.to_json(),
             **({} if self.storms is None else {"storms": self.storms.to_json()}),
+            **({} if self.growth is None else {"growth": self.growth.to_json()}),
         }

@@ -10,7 +10,7 @@ from contend.errors import CannotHonour, ScenarioError
 from contend.plan import Plan, cells_of
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Placement, Topology, placement
-from contend.scenario import Compare, Interference, Scenario, Storm
+from contend.scenario import Compare, Growth, Interference, Scenario, Storm
 from contend.workloads import install
 
 
@@ -34,7 +34,7 @@ def check(scenario: Scenario) -> None:
         from contend.clouds.local.settle import check as check_local
 
         check_local(scenario.parameters, scenario.network)
-    elif isinstance(scenario, Storm):
+    elif isinstance(scenario, Storm | Growth):
         from contend.clouds.access import find
 
         find(scenario.cloud)

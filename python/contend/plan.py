@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from contend.platforms.base import Limit
-from contend.scenario import Compare, Interference, Scenario, Storm, Variant, WorkloadRef
+from contend.scenario import Compare, Growth, Interference, Scenario, Storm, Variant, WorkloadRef
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Metric, Workload
@@ -141,7 +141,8 @@ def make_plan(scenario: Scenario, seed: int, design: Literal["pairs", "blocks of
         number = random.Random(f"{seed}/{phase}/{block}/{cell.id}/{len(trials)}").getrandbits(31)
         trials.append(Trial(len(trials), block, phase, cell.id, number))
 
-    baselines = [c for c in cells if not c.baseline]
+    # A pass over a growing population warms up by itself, and is too long to be thrown away.
+    baselines = [c for c in cells if not c.baseline] if not isinstance(scenario, Growth) else []
     for block in range(measure.pilot * MOST_PILOT_ROUNDS):
         for cell in shuffled(baselines, f"{seed}/pilot/{block}"):
             add(block, "pilot", cell)
@@ -161,7 +162,26 @@ def shuffled(items: list[Cell], key: str) -> list[Cell]:
 def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
     if isinstance(scenario, Interference):
         return _interference_cells(scenario)
+    if isinstance(scenario, Growth):
+        return _growth_cells(scenario)
     return _storm_cells(scenario) if isinstance(scenario, Storm) else _compare_cells(scenario)
+
+
+def _growth_cells(scenario: Growth) -> tuple[Cell, ...]:
+    """One a kind. They are compared with nothing: each holds its own control, in every visit."""
+    workload = load_workload(scenario.workload)
+    kinds = tuple(dict.fromkeys(scenario.kinds))
+    own: dict[str, Any] = {}
+    budget = scenario.measure.budget
+    if budget is not None and "within" not in scenario.parameters:
+        own["within"] = round(0.9 * budget / 1e9 / len(kinds) / scenario.measure.blocks, 1)
+    cells = []
+    for kind in kinds:
+        own |= {"kind": kind, "modes": ",".join(dict.fromkeys(scenario.modes)), "cloud": scenario.cloud}
+        party = Party(kind, resolve(workload, {**scenario.parameters, **own}))
+        factors = {"variant": kind, "kind": kind, "platform": scenario.platform.kind}
+        cells.append(Cell(kind, party, (), factors, ""))
+    return tuple(cells)
 
 
 def _storm_cells(scenario: Storm) -> tuple[Cell, ...]:

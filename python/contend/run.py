@@ -35,7 +35,7 @@ from contend.probes.client import record_all
 from contend.probes.recorder import Recorder
 from contend.probes.series import SeriesWriter
 from contend.report.progress import PlanSummary, Progress
-from contend.scenario import Compare, Measure, Scenario, Storm, to_yaml
+from contend.scenario import Compare, Growth, Measure, Scenario, Storm, to_yaml
 from contend.scenario import load as load_scenario
 from contend.store import Row, RunDirectory
 from contend.traces import TrialTraces
@@ -255,7 +255,7 @@ class _Execution:
             self._progress.note("preparing inputs")
             for cell in self._plan.cells:
                 parties.seats(cell)
-            timeout = scenario.timeout / 1e9 if isinstance(scenario, Compare | Storm) else None
+            timeout = scenario.timeout / 1e9 if isinstance(scenario, Compare | Storm | Growth) else None
             runner = TrialRunner(
                 parties,
                 self._run.work,
@@ -323,6 +323,8 @@ class _Execution:
 
         if any(t.phase == "counted" and t.index in self._state.done for t in self._plan.trials):
             return  # a resumed run has had its pilot
+        if all(t.phase == "counted" for t in self._plan.trials):
+            return  # none is planned
         values: dict[str, list[float]] = {}
         for number, block in enumerate(self._plan.rounds("pilot"), start=1):
             began = time.monotonic()

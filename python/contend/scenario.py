@@ -294,11 +294,49 @@ class Storm(_Scenario):
         return "boot-storm-local" if self.local and self.workload == "boot-storm" else self.workload
 
 
-Scenario = Interference | Compare | Storm
-STUDIES: Mapping[str, type[Interference] | type[Compare] | type[Storm]] = {
+class Growth(_Scenario):
+    """Entities of each kind, more and more: what that does to the calls about them.
+
+    kinds: a cell each; modes: what goes on beside the calls; slo: of a typical call; measure.blocks: passes over each
+    kind; measure.budget: shared by them, where no `within` of one is among the parameters.
+    """
+
+    study: Literal["growth"]
+    workload: str = "control-plane-growth"
+    cloud: str = ""
+    kinds: Names = ("network", "subnet", "port", "router", "volume", "server", "image", "user")
+    modes: Annotated[
+        tuple[Literal["quiet", "mixed", "neighbour"], ...],
+        Field(min_length=1),
+        BeforeValidator(_list, json_schema_input_type=str | list[str]),
+    ] = ("quiet",)
+    slo: Duration = 10**9
+    parameters: dict[str, Scalar] = {}
+    platform: PlatformSpec = PlatformSpec()
+    timeout: Duration = 7200 * 10**9
+
+    @model_validator(mode="after")
+    def _of_clouds(self) -> Growth:
+        if self.platform.kind != "bare":
+            raise ValueError("calls are sent from this host as it is: platform is bare")
+        taken = {"kind", "modes", "cloud"} & set(self.parameters)
+        if taken:
+            raise ValueError(f"`{min(taken)}` is a key of its own here, not one of `parameters`")
+        if "quiet" not in self.modes:
+            raise ValueError("`modes` needs quiet: the others are compared with it")
+        if self.measure.target is not None:
+            raise ValueError(
+                "growth has no target: `measure.target` is null, `measure.blocks` says how many passes"
+            )
+        return self
+
+
+Scenario = Interference | Compare | Storm | Growth
+STUDIES: Mapping[str, type[Interference] | type[Compare] | type[Storm] | type[Growth]] = {
     "interference": Interference,
     "compare": Compare,
     "storm": Storm,
+    "growth": Growth,
 }
 
 
@@ -370,8 +408,8 @@ def dump(scenario: Scenario) -> dict[str, Any]:
     for key in ("budget", "trial", "washout"):
         if key in measure:
             measure[key] = f"{measure[key] / 1e9:.9g}s"
-    if "timeout" in data:
-        data["timeout"] = f"{data['timeout'] / 1e9:.9g}s"
+    for key in {"timeout", "slo"} & data.keys():
+        data[key] = f"{data[key] / 1e9:.9g}s"
     for key in ("victims", "neighbours"):
         if key in data:
             data[key] = [_short(ref) for ref in data[key]]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from contend.clouds.access import find, login
+from contend.clouds.growth.kinds import SERVICES
 from contend.clouds.http import Api
-from contend.clouds.openstack import KINDS, PAGE, Cloud
+from contend.clouds.openstack import KINDS, PAGE, Cloud, Kind
 from contend.errors import ContendError
 from contend.ledger import leftovers, read_rows
 from support.command_line import Home, check_files, rows
@@ -30,15 +32,21 @@ class Looking:
     """What is on the cloud, whoever made it, with a login of its own."""
 
     def __init__(self, name: str, config: str = "") -> None:
-        self.api = Api(login(name, config), lambda: login(name, config))
+        self.api = Api(login(name, config, SERVICES), lambda: login(name, config, SERVICES))
 
     def names(self, prefix: str) -> list[str]:
-        """Of servers, networks and ports that begin so."""
-        cloud = Cloud(self.api, "")
+        """Of whatever begins so, in all projects, of every kind whose service there is."""
+        cloud = Cloud(self.api, "", everywhere=True)
         found: list[str] = []
-        for kind in (KINDS["server"], KINDS["network"], KINDS["port"]):
-            found += [str(item["name"]) for item in cloud.list(kind, prefix)]
+        for kind in KINDS.values():
+            if kind.service in self.api.access.endpoints:
+                found += [str(item["name"]) for item in cloud.list(kind, prefix)]
         return sorted(found)
+
+    def make(self, kind: Kind, body: dict[str, Any]) -> str:
+        """Of some stranger. Its id."""
+        answer = self.api.request("POST", kind.service, kind.path, body=body, version=kind.version).json()
+        return str((answer[kind.one] if kind.wrapped else answer)["id"])
 
     def server(self, name: str, metadata: dict[str, str]) -> str:
         """One that some stranger made, in the place of a test that cares for it. Its id."""
@@ -106,3 +114,64 @@ def _check_storm(storm: dict[str, Any]) -> None:
         middle = (low + high) / 2 - server["due_s"]
         assert abs(sum(server["phases_s"].values()) - middle) < 1e-6
         assert server["deleted_s"] < server["gone_s"][0] <= server["gone_s"][1]
+
+
+GROWTH = ("run", "control-plane-growth")
+
+
+def check_growth(
+    contend: Home,
+    looking: Looking,
+    *,
+    kinds: dict[str, int],
+    step: int,
+    modes: str = "[quiet]",
+    rounds: int = 2,
+    env: dict[str, str | None] | None = None,
+    timeout: float = 500,
+) -> dict[str, Any]:
+    """`contend run control-plane-growth` to so many of each kind: what it made and timed, and that nothing is left.
+
+    kinds: how many there have to be, 0 where the cloud cannot have any. Its analysis.
+    """
+    known = set(contend.run_directories())
+    asked = {
+        "kinds": f"[{','.join(kinds)}]",
+        "modes": modes,
+        "parameters.step": step,
+        "parameters.upto": max(kinds.values()),
+        "parameters.rounds": rounds,
+        "parameters.within": timeout,
+    }
+    settings = [word for key, value in asked.items() for word in ("--set", f"{key}={value}")]
+    analysis: dict[str, Any] = contend(*GROWTH, *settings, "--json", timeout=timeout, env=env).fine().json()
+    (run,) = set(contend.run_directories()) - known
+    assert looking.names(f"contend-{run.name}") == []
+    assert leftovers(run / "ledger.ndjson") == []
+    check_files(run)
+    told = {grown["kind"]: grown for grown in analysis["growth"]["kinds"]}
+    assert {kind: grown["reached"] for kind, grown in told.items()} == kinds, told
+    announced = [r for r in read_rows(run / "ledger.ndjson") if r["event"] == "intend"]
+    for kind, many in kinds.items():
+        if not many:
+            assert told[kind]["left_out"]
+            continue
+        assert sum(row["kind"] == f"openstack-{kind}" for row in announced) >= many
+        _check_pass(run, kind, many, step, rounds)
+    return analysis
+
+
+def _check_pass(run: Path, kind: str, many: int, step: int, rounds: int) -> None:
+    documents = [json.loads(file.read_text()) for file in sorted(run.glob("outputs/*/growth.json"))]
+    (told,) = [document for document in documents if document["kind"] == kind]
+    assert told["problems"] == {}, told["problems"]
+    quiet = [visit for visit in told["visits"] if visit["mode"] == "quiet"]
+    up = [visit["made"] for visit in quiet if visit["way"] == "up"]
+    first = min(20, step)
+    assert up == [*range(first, many, step), many]
+    assert [visit["made"] for visit in quiet if visit["way"] == "down"] == up[::-1]
+    for visit in quiet:
+        assert visit["calls"].keys() >= {"list", "show", "create", "delete"}
+        assert all(len(call["took_s"]) == rounds for call in visit["calls"].values())
+        assert visit["population"] >= visit["made"], "all of ours are listed"
+        assert visit["control_s"] > 0

@@ -17,7 +17,7 @@ import pytest
 from contend.contention.events import read
 from contend.testbed.lab import broker
 from contend.testbed.openstack.bed import CLOUD, Bed, answers
-from support.clouds import Looking, check_storms
+from support.clouds import Looking, check_growth, check_storms
 from support.command_line import Home
 from support.prerequisites import need
 
@@ -110,6 +110,16 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     variables: dict[str, str | None] = {"OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": CLOUD}
     looking = Looking(CLOUD, str(bed.clouds_yaml))
     check_storms(contend, looking, small=1, large=3, blocks=1, env=variables)
+
+    # Its control plane as it fills, a few of several kinds; there is no cinder here.
+    check_growth(
+        contend,
+        looking,
+        kinds={"subnet": 4, "user": 4, "volume": 0},
+        step=1,
+        modes="[quiet,mixed]",
+        env=variables,
+    )
 
     # A part that is lost is told, and what it leaves behind is ended too.
     stranger = subprocess.Popen(["sleep", "300"], cwd="/", start_new_session=True)

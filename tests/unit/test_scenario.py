@@ -36,7 +36,7 @@ def test_every_built_in_reads_back_from_what_a_run_keeps(name: str) -> None:
         ("study: interference\nvictims: [a]\nneighbours: [b]\nplacment: same-cpu\n", "mine.yaml, line 4: unknown key 'placment'", "did you mean 'placement'?"),
         ("study: interference\nvictims: [a]\nneighbours: [b]\nmeasure: {orderr: AAABBB}\n", "mine.yaml, line 4: unknown key 'orderr'", ""),
         ("study: interfernce\n", "mine.yaml: unknown study 'interfernce'", "did you mean 'interference'?"),
-        ("victims: [a]\n", "mine.yaml: the key 'study' is missing", "known: compare, interference"),
+        ("victims: [a]\n", "mine.yaml: the key 'study' is missing", "known: compare, growth, interference"),
         ("", "mine.yaml: the key 'study' is missing", ""),
         (MINIMAL + "measure: {target: 2x}\n", "mine.yaml, line 4: '2x' is not a percentage", "write it like 2% or 0.02"),
         (MINIMAL + "measure: {budget: soon}\n", "mine.yaml, line 4: 'soon' is not a duration", "write it like 500ms, 2s or 5m"),

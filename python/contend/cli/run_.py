@@ -31,7 +31,7 @@ from contend.errors import BadInput
 @click.option(
     "--cloud",
     metavar="NAME",
-    help="The cloud of a storm: a name in clouds.yaml (default: OS_CLOUD), or local.",
+    help="The cloud of a storm or a growing population: a name in clouds.yaml (default: OS_CLOUD), or local.",
 )
 @click.option(
     "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
@@ -72,6 +72,7 @@ def command(
       contend run mine.yaml --dry-run
       contend run boot-storm --cloud mycloud --set n=[1,5,10,20]
       contend run boot-storm --cloud local --set parameters.engine=podman
+      contend run control-plane-growth --cloud mycloud --budget 10m
       contend run --resume runs/noisy-neighbour-20261120-184210-7f3a
     """
     from contend import checks

@@ -1,13 +1,15 @@
 """What contend makes on an OpenStack cloud: each announced in the run's ledger before its request leaves.
 
 A thing is ours if it has a name from the ledger and carries the run's mark: metadata of a server or volume, a property
-of an image, the description of a port, subnet or network. Both are looked at before anything is deleted, so a stranger
-that took the name is left alone.
+of an image, the description of what networks are made of, of a user, a group or a project. Both are looked at before
+anything is deleted, so a stranger that took the name is left alone.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +51,7 @@ class Kind:
         return LEDGER_PREFIX + self.name
 
 
-# In the order in which they are removed: a server holds its ports and volumes, a port its subnet.
+# In the order in which they are removed: a server holds its ports and volumes, a port its subnet, a project all of it.
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
@@ -59,10 +61,17 @@ KINDS: Mapping[str, Kind] = {
         Kind("port", "network", "/ports", "port", "ports", "description"),
         Kind("subnet", "network", "/subnets", "subnet", "subnets", "description"),
         Kind("network", "network", "/networks", "network", "networks", "description"),
+        Kind("router", "network", "/routers", "router", "routers", "description"),
+        Kind(
+            "security-group", "network", "/security-groups", "security_group", "security_groups", "description"
+        ),
         Kind(
             "volume", "block-storage", "/volumes", "volume", "volumes", "metadata", "3.0", "/volumes/detail"
         ),
         Kind("image", "image", "/images", "image", "images", "property", wrapped=False),
+        Kind("user", "identity", "/users", "user", "users", "description"),
+        Kind("group", "identity", "/groups", "group", "groups", "description"),
+        Kind("project", "identity", "/projects", "project", "projects", "description"),
     )
 }  # fmt: skip
 
@@ -105,10 +114,23 @@ class Record:
     Many names at once cost one fsync, so that announcing a storm's servers does not stretch the storm.
     """
 
-    def __init__(self, path: Path, *, run: str, cloud: str, config: str, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        run: str,
+        cloud: str,
+        config: str,
+        clock: Clock | None = None,
+        everywhere: bool = False,
+    ) -> None:
+        """everywhere: they are another project's, made and seen by an administrator's rights."""
         self.path, self.run = path, run
         self._about = {"run": run, "cloud": cloud, "config": config}
+        if everywhere:
+            self._about["everywhere"] = "yes"
         self._clock = clock or SystemClock()
+        self._lock = threading.Lock()  # rows of one write stay together
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
     def intend(self, kind: Kind, wanted: Iterable[str]) -> None:
@@ -130,7 +152,8 @@ class Record:
             "event": event,
             "kind": kind.ledger,
         }
-        append_lines(self._fd, ({**head, **self._about, **row} for row in rows), self.path)
+        with self._lock:
+            append_lines(self._fd, ({**head, **self._about, **row} for row in rows), self.path)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -145,10 +168,13 @@ class Record:
 
 
 class Cloud:
-    """Things of one run on one cloud."""
+    """Things of one run on one cloud. everywhere: in all of its projects, which takes an administrator."""
 
-    def __init__(self, api: Api, run: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, api: Api, run: str, *, everywhere: bool = False, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
         self.api, self.run, self._sleep = api, run, sleep
+        self._everywhere = everywhere
 
     def create(self, record: Record, kind: Kind, name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Announce and make one thing. Raises RequestFailed; a refusal leaves nothing in the ledger."""
@@ -206,35 +232,51 @@ class Cloud:
         query = f"limit={PAGE}"
         if kind.service == "compute":  # a pattern to nova, anywhere in the name; others know only whole names
             query += f"&name={quote(prefix)}"
+        if self._everywhere and kind.service in (
+            "compute",
+            "block-storage",
+        ):  # the others show an administrator all
+            query += "&all_tenants=1"
         found: list[dict[str, Any]] = []
         following = f"{path}?{query}"
         while following:
             page = self.api.request("GET", kind.service, following, version=kind.version).json()
             found += [i for i in page[kind.many] if str(i.get("name") or "").startswith(prefix)]
-            following = _next(page, kind, path)
+            following = next_page(page, kind, path)
         return found
 
     def delete(self, kind: Kind, id_: str) -> None:
         """Ask for its removal; one that has gone already is fine. Raises RequestFailed."""
+        if kind.name == "project" and "network" in self.api.access.endpoints:
+            self._without_its_own(id_)
         self.api.request("DELETE", kind.service, f"{kind.path}/{id_}", version=kind.version, absent=True)
+
+    def _without_its_own(self, project: str) -> None:
+        """neutron gives each project a security group `default` once it has anything, and keeps it when that has gone."""
+        groups = KINDS["security-group"]
+        path = f"{groups.path}?name=default&project_id={quote(project)}"
+        for group in self.api.request("GET", groups.service, path).json()[groups.many]:
+            self.api.request("DELETE", groups.service, f"{groups.path}/{group['id']}", absent=True)
 
     def remove(
         self, kind: Kind, wanted: Sequence[str], *, within_s: float = 180.0
     ) -> tuple[set[str], dict[str, str]]:
-        """Delete those of `wanted` that are there, and wait until they are gone.
+        """Delete those of `wanted` that are there, and wait until they are gone: `within_s` from when the last one went.
 
         Gives the names that were there, and those that could not be removed with the reason.
         """
         there: set[str] = set()
         why: dict[str, str] = {}
         asked: dict[str, float] = {}  # by id, when its deletion was last asked for
-        deadline = time.monotonic() + within_s
+        fewest, deadline = math.inf, 0.0
         while True:
             left = self.find(kind, wanted)
             there |= {str(item["name"]) for item in left}
             if not left:
                 return there, {}
             now = time.monotonic()
+            if len(left) < fewest:
+                fewest, deadline = len(left), now + within_s
             if now > deadline:
                 late = {
                     str(i["name"]): why.get(i["id"], f"still there {within_s:.0f} s after its deletion")
@@ -242,6 +284,7 @@ class Cloud:
                 }
                 return there, late
             for item in left:
+                now = time.monotonic()  # many take their time, and so does each
                 if now - asked.get(item["id"], -1e9) < 30.0:
                     continue
                 asked[item["id"]] = now
@@ -269,11 +312,14 @@ def _common(wanted: set[str]) -> str:
     return first[:same]
 
 
-def _next(page: Mapping[str, Any], kind: Kind, path: str) -> str:
-    """Path and query of the following page, "" after the last. glance names it by `next`, the others by links."""
+def next_page(page: Mapping[str, Any], kind: Kind, path: str) -> str:
+    """Path and query of the following page, "" after the last. glance and keystone name it by `next`, others by links."""
     if kind.name == "image":
         following = str(page.get("next") or "")
         return kind.path + "?" + urlsplit(following).query if following else ""
+    if kind.service == "identity":
+        following = str((page.get("links") or {}).get("next") or "")
+        return f"{path}?{urlsplit(following).query}" if following else ""
     links = page.get(f"{kind.many}_links") or ()
     href = next((str(link["href"]) for link in links if link.get("rel") == "next"), "")
     return f"{path}?{urlsplit(href).query}" if href else ""

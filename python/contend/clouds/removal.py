@@ -43,33 +43,40 @@ def remove(
 ) -> list[Gone]:
     """Remove what the rows announce, one login a cloud. `connect` makes an Api of a cloud's name and its clouds.yaml."""
     done: list[Gone] = []
-    for cloud, config, run in sorted(
-        {(_text(r, "cloud"), _text(r, "config"), _text(r, "run")) for r in rows}
-    ):
-        mine = [
-            r
-            for r in rows
-            if (_text(r, "cloud"), _text(r, "config"), _text(r, "run")) == (cloud, config, run)
-        ]
+    # Those of other projects first: the projects themselves are among the rest.
+    for where in sorted({_where(r) for r in rows}, reverse=True):
+        everywhere, cloud, config, run = where
+        mine = [r for r in rows if _where(r) == where]
+        services = tuple(dict.fromkeys(k.service for k in KINDS.values() if k.ledger in _kinds(mine)))
+        if "identity" in services:
+            services += ("network",)  # what it keeps for a project goes with it
         try:
-            api = (connect or _connect)(cloud, config)
+            api = connect(cloud, config) if connect else _connect(cloud, config, services)
         except ContendError as error:
             done += [
                 Gone(str(r["kind"]), str(r["name"]), True, f"{error.message} ({error.hint})") for r in mine
             ]
             continue
         try:
-            done += _of_cloud(Cloud(api, run, sleep=sleep), mine, now, sleep)
+            things = Cloud(api, run, everywhere=bool(everywhere), sleep=sleep)
+            done += _of_cloud(things, mine, now, sleep)
         finally:
             api.close()
     return done
 
 
-def _connect(cloud: str, config: str) -> Any:
+def _where(row: Row) -> tuple[str, str, str, str]:
+    return _text(row, "everywhere"), _text(row, "cloud"), _text(row, "config"), _text(row, "run")
+
+
+def _kinds(rows: Sequence[Row]) -> set[str]:
+    return {str(row["kind"]) for row in rows}
+
+
+def _connect(cloud: str, config: str, services: tuple[str, ...]) -> Any:
     from contend.clouds.access import login
     from contend.clouds.http import Api
 
-    services = ("compute", "network", "image")
     return Api(login(cloud, config, services), lambda: login(cloud, config, services))
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
-from contend.report import storm_words, words
+from contend.report import growth_words, storm_words, words
 from contend.report.matrix import condition, is_compare, matrices, secondary, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import VEGA_LITE, Plot
@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
 # Heat map: lower ends of the steps, as ratios of the baseline.
 HEAT = ((2.0, "h5"), (1.5, "h4"), (1.2, "h3"), (1.05, "h2"), (1.0, "h1"))
-ROLES = ("answer", "points", "strip", "timeline", "storm-growth", "storm-phases", "storm-cpu", "traced")
+ROLES = (
+    "answer",
+    "points",
+    "strip",
+    "timeline",
+    "storm-growth",
+    "storm-phases",
+    "storm-cpu",
+    "growth",
+    "traced",
+)
 HEAT_LEGEND = (
     ("f2", "below 0.9"), ("f1", "0.9 – 1"), ("h0", "no detectable effect"), ("h1", "1 – 1.05"), ("h2", "1.05 – 1.2"),
     ("h3", "1.2 – 1.5"), ("h4", "1.5 – 2"), ("h5", "2 and more"),
@@ -76,6 +86,7 @@ def environment() -> Environment:
     made.globals.update(
         words=words,
         storm_words=storm_words,
+        growth_words=growth_words,
         short=short,
         party_line=party_line,
         phase_name=phase_name,

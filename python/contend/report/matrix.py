@@ -38,7 +38,7 @@ class Matrix:
 
 def is_compare(analysis: Analysis) -> bool:
     """`contend ab`, storms: the ratio is treatment / baseline as measured, so its direction says nothing of worse."""
-    return analysis.study in ("compare", "storm")
+    return analysis.study in ("compare", "storm", "growth")
 
 
 def subject(factors: Mapping[str, str]) -> str:

@@ -48,6 +48,10 @@ def all_plots(report: ReportInput) -> list[Plot]:
         from contend.report.storm_plots import storm_plots
 
         plots += storm_plots(report.analysis.storms)
+    if report.analysis.growth is not None:
+        from contend.report.growth_plots import growth_plots
+
+        plots += growth_plots(report.analysis.growth)
     plots += [
         points(report, matrix, row, f"{table}-{number}")
         for table, matrix in enumerate(matrices(report.analysis))

@@ -161,12 +161,14 @@ DEFINITIONS: dict[str, Schema] = {
 
 def analysis_schema() -> Schema:
     """The schema as a document of draft 2020-12."""
+    from contend.report.growth_schema import growth
+
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend analysis",
         **closed(
             "What a run says: findings.json, and what --json prints.",
-            ("storms",),
+            ("storms", "growth"),
             schema_version={"const": SCHEMA_VERSION},
             run=TEXT,
             study=TEXT,
@@ -193,6 +195,7 @@ def analysis_schema() -> Schema:
                 )
             ),
             storms=_storms(),
+            growth=growth(),
         ),
         "$defs": DEFINITIONS,
     }

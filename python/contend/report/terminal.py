@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from contend.analysis import Analysis, CellResult
@@ -73,14 +74,19 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     printer.line(report.analysis.answer, "bold")
     if report.analysis.storms is not None:
         printer.storms(report.analysis.storms)
+    if report.analysis.growth is not None:
+        from contend.report.growth_terminal import show_growth
+
+        show_growth(report.analysis.growth, printer.line, printer.columns)
     if report.analysis.storms is None or verbose:
         for matrix in matrices(report.analysis):
             printer.matrix(matrix)
-    printer.certainty()
+    if report.analysis.growth is None:  # which has a control of its own in every visit
+        printer.certainty()
     printer.alibis(verbose)
     if verbose:
         printer.secondary()
-    if not is_compare(report.analysis):
+    if not is_compare(report.analysis) or report.analysis.growth is not None:
         printer.findings(verbose)
     printer.lost()
     printer.where(verbose)
@@ -188,6 +194,16 @@ class _Printer:
         self.line(told.precision(storms), "dim", 2, 2)
         for trouble in told.troubles(storms):
             self.line(trouble, "yellow", 2, 2)
+
+    def columns(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table of words: the first column to the left, figures to the right."""
+        table = self.table()
+        table.add_column(headers[0], overflow="fold")
+        for header in headers[1:]:
+            table.add_column(self.text(header), justify="right", overflow="fold")
+        for row in rows:
+            table.add_row(*(self.text(item) for item in row))
+        self._print(table)
 
     def _width(self, table: Table) -> int:
         return table.__rich_measure__(self.console, self.console.options.update(max_width=10_000)).maximum

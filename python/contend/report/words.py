@@ -16,6 +16,8 @@ NONE_MARK = "·"  # no detectable effect
 
 def no_findings(analysis: Analysis) -> str:
     """Why there is none, after `Findings:`."""
+    if analysis.growth is not None:
+        return "none: no call is shown to do more work as the cloud fills."
     headline = [cell.estimate.verdict for cell in analysis.cells if cell.metric.primary]
     if not headline or any(verdict in ("too few", "refused") for verdict in headline):
         return "none yet: too few blocks for a verdict."

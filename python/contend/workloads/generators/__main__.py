@@ -9,6 +9,7 @@ GENERATORS = {
     "pace": "contend.workloads.generators.pace",
     "boot-storm": "contend.workloads.generators.boot",
     "boot-storm-local": "contend.workloads.generators.boot_local",
+    "control-plane-growth": "contend.workloads.generators.growth",
     "storm-lab": "contend.testbed.lab.__main__",
 }
 

@@ -1,0 +1,58 @@
+"""A pass as a document: every visit with all that was timed in it."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from contend.clouds.growth.calls import CONTROL, Sampled
+from contend.clouds.growth.grow import Happened, Visited
+
+SCHEMA_VERSION = 1
+
+
+def document(happened: Happened) -> dict[str, Any]:
+    """Seconds; `at_s` since the pass began, the middle of a visit."""
+    asked = happened.asked
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": asked.kind,
+        "step": asked.step,
+        "upto": asked.upto,
+        "rounds": asked.rounds,
+        "modes": [mode for mode in asked.modes if mode not in happened.modes_left_out],
+        "left_out": happened.left_out,
+        "modes_left_out": happened.modes_left_out,
+        "stopped": happened.stopped,
+        "reached": happened.reached,
+        "visits": [_visit(visited) for visited in happened.visits],
+        "fill": [{"population": population, "each_s": each} for population, each in happened.fill_s],
+        "problems": dict(happened.problems),
+        "requests": happened.counts,
+        "left": happened.left,
+    }
+
+
+def _visit(visited: Visited) -> dict[str, Any]:
+    control = visited.calls.get(CONTROL)
+    return {
+        "mode": visited.mode,
+        "way": "up" if visited.up else "down",
+        "made": visited.made,
+        "population": visited.population,
+        "at_s": (visited.began_s + visited.ended_s) / 2,
+        "flooded_per_s": visited.flooded,
+        "control_s": statistics.median(control.took_s) if control is not None and control.took_s else None,
+        "calls": {name: _call(sampled) for name, sampled in visited.calls.items() if name != CONTROL},
+    }
+
+
+def _call(sampled: Sampled) -> dict[str, Any]:
+    """Counts are the median of a call: what others asked the counted service meanwhile falls out."""
+    return {
+        "median_s": statistics.median(sampled.took_s) if sampled.took_s else None,
+        "took_s": sampled.took_s,
+        "counted": {what: statistics.median(counts) for what, counts in sampled.counted.items()},
+        "entities": sampled.entities,
+        "bytes": sampled.size_bytes,
+    }

@@ -1,0 +1,366 @@
+"""What the passes of a run say together: of every call how it grows with the population, and when it breaks the SLO.
+
+Made from the documents that the workload left in RUN/outputs/TRIAL/growth.json.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from contend.errors import BadInput
+from contend.stats.compare import compare
+from contend.stats.estimate import Estimate
+from contend.stats.trend import PER, Trend, Visit, trend
+from contend.units import format_duration
+
+Document = Mapping[str, Any]
+FILE = "growth.json"
+QUIET = "quiet"
+MODES: Mapping[str, str] = {"mixed": "while it creates", "neighbour": "while a neighbour creates"}
+CALLS = ("list", "page", "show", "create", "delete")
+LEAST_GROWTH = 1.1
+"""A call that is not a tenth slower at the largest population is no finding, however sure its slope is."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of one kind. latency: seconds; breaks: the population from which on it misses the SLO; counted: what the
+    cloud's counters gained with each call, by what they count; size: bytes of the answer; level: of the interval that
+    makes it a finding, of all calls together; beside: by mode the ratio to quiet, within visits."""
+
+    kind: str
+    name: str
+    latency: Trend
+    breaks: Estimate
+    counted: Mapping[str, Trend]
+    size: Trend | None
+    level: float
+    beside: Mapping[str, Estimate]
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.kind}"
+
+    @cached_property
+    def together(self) -> Estimate:
+        """The slope, with an interval that holds for all calls of the run together."""
+        return self.latency.slope_at(self.level)
+
+    @property
+    def growing_counts(self) -> dict[str, Trend]:
+        return {what: of for what, of in self.counted.items() if of.slope_at(self.level).low > 0}
+
+    @property
+    def flagged(self) -> bool:
+        """Its work grows: a slope above 0 beyond the joint interval, and, where the work is counted, that too."""
+        slower = self.together.low > 0 and self.latency.growth >= LEAST_GROWTH
+        return slower and (not self.counted or bool(self.growing_counts))
+
+    def to_json(self) -> dict[str, Any]:
+        latency = self.latency
+        return {
+            "call": self.name,
+            "start": latency.at(0).to_json(),
+            "at_largest": latency.at(latency.largest).to_json(),
+            "largest": latency.largest,
+            "slope": latency.slope.to_json(),
+            "slope_together": self.together.to_json(),
+            "bend": None if latency.bend is None else latency.bend.to_json(),
+            "shape": latency.shape,
+            "breaks": self.breaks.to_json(),
+            "counted": {what: _counted(of) for what, of in self.counted.items()},
+            "bytes": None if self.size is None else _counted(self.size),
+            "beside": {mode: estimate.to_json() for mode, estimate in self.beside.items()},
+            "flagged": self.flagged,
+            "visits": [[v.population, v.value, v.control, v.at_s] for v in latency.visits],
+        }
+
+
+def _counted(of: Trend) -> dict[str, Any]:
+    return {"start": of.at(0).to_json(), "slope": of.slope.to_json(), "shape": of.shape}
+
+
+@dataclass(frozen=True)
+class Grown:
+    """All passes over one kind. control: how the call that looks at no entities changed meanwhile; it should not."""
+
+    kind: str
+    passes: int
+    reached: int
+    left_out: str
+    modes_left_out: Mapping[str, str]
+    stopped: str
+    calls: tuple[Call, ...]
+    control: Trend | None
+    flooded_per_s: Mapping[str, float]
+    level: float
+
+    @property
+    def alarm(self) -> bool:
+        """The control changed with the population, beyond what one of the run's controls would by chance."""
+        return self.control is not None and self.control.slope_at(self.level).excludes(0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "passes": self.passes,
+            "reached": self.reached,
+            "left_out": self.left_out,
+            "modes_left_out": dict(self.modes_left_out),
+            "stopped": self.stopped,
+            "calls": [call.to_json() for call in self.calls],
+            "control": None if self.control is None else self.control.slope.to_json(),
+            "control_alarm": self.alarm,
+            "flooded_per_s": dict(self.flooded_per_s),
+        }
+
+
+@dataclass(frozen=True)
+class Growths:
+    """Every kind in the order of the plan. slo_s: of a typical call."""
+
+    kinds: tuple[Grown, ...]
+    slo_s: float
+    problems: Mapping[str, int]
+    requests: Mapping[str, int]
+
+    @property
+    def calls(self) -> list[Call]:
+        return [call for grown in self.kinds for call in grown.calls]
+
+    @property
+    def flagged(self) -> list[Call]:
+        """Calls whose work grows, the one that grew by most seconds first."""
+        return sorted(
+            (c for c in self.calls if c.flagged), key=lambda c: -c.together.value * c.latency.largest
+        )
+
+    @property
+    def modes(self) -> list[str]:
+        """Those beside quiet of which there are figures."""
+        return [mode for mode in MODES if any(mode in call.beside for call in self.calls)]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "slo_s": self.slo_s,
+            "kinds": [grown.to_json() for grown in self.kinds],
+            "problems": dict(self.problems),
+            "requests": dict(self.requests),
+        }
+
+
+def read(
+    run: Path, rows: Iterable[Mapping[str, Any]], kinds: Sequence[str], slo_s: float, level: float = 0.95
+) -> Growths | None:
+    """The passes of a run's counted trials; None where none is on record. rows: of trials.ndjson."""
+    found: dict[str, list[tuple[str, Document]]] = {}
+    for row in sorted(rows, key=lambda row: (row["block"], row["trial"])):
+        place = run / "outputs" / f"{int(row['trial']):06d}" / FILE
+        if row["status"] == "ok" and row["phase"] == "counted" and place.is_file():
+            document = json.loads(place.read_text(encoding="utf-8"))
+            found.setdefault(str(document["kind"]), []).append((str(row["trial"]), document))
+    if not found:
+        return None
+    ordered = [(kind, found[kind]) for kind in dict.fromkeys((*kinds, *found)) if kind in found]
+    together = sum(len(_names(passes)) for _, passes in ordered)
+    controls = sum(1 for _, passes in ordered if _names(passes))
+    told = [document for _, passes in ordered for _, document in passes]
+    return Growths(
+        tuple(
+            _grown(
+                kind,
+                passes,
+                slo_s,
+                level,
+                1 - (1 - level) / max(1, together),
+                1 - (1 - level) / max(1, controls),
+            )
+            for kind, passes in ordered
+        ),
+        slo_s,
+        _sum(document["problems"] for document in told),
+        _sum(document["requests"] for document in told),
+    )
+
+
+Passes = Sequence[tuple[str, Document]]
+
+
+def _grown(kind: str, passes: Passes, slo_s: float, level: float, joint: float, of_controls: float) -> Grown:
+    documents = [document for _, document in passes]
+    calls = []
+    for name in _names(passes):
+        latency = _trend(_visits(passes, name), "s", level)
+        if latency is None:
+            continue
+        counts = dict.fromkeys(w for _, _, call in _calls(passes, name) for w in call["counted"])
+        counted = {
+            what: of
+            for what in counts
+            if (of := _trend(_work(passes, name, lambda c, w=what: c["counted"].get(w, 0)), what, level))
+        }
+        size = _trend(_work(passes, name, lambda call: call["bytes"]), "B", level)
+        beside = _beside(passes, name, level)
+        calls.append(Call(kind, name, latency, latency.breaks(slo_s), counted, size, joint, beside))
+    control = _trend(
+        [
+            Visit(v["population"], v["control_s"], 0.0, v["at_s"], series)
+            for series, v in _quiet(passes)
+            if v["control_s"]
+        ],
+        "s",
+        level,
+    )
+    return Grown(
+        kind,
+        len(passes),
+        max(int(d["reached"]) for d in documents),
+        "; ".join(dict.fromkeys(d["left_out"] for d in documents if d["left_out"])),
+        {mode: why for d in documents for mode, why in d["modes_left_out"].items()},
+        "; ".join(dict.fromkeys(d["stopped"] for d in documents if d["stopped"])),
+        tuple(calls),
+        control,
+        _flooded(passes),
+        of_controls,
+    )
+
+
+def _names(passes: Passes) -> list[str]:
+    there = {name for _, visit in _quiet(passes) for name in visit["calls"]}
+    return [name for name in CALLS if name in there]
+
+
+def _quiet(passes: Passes) -> list[tuple[str, Document]]:
+    """Visits without a flood, with the pass they are of, in the order of time."""
+    return [(series, v) for series, d in passes for v in d["visits"] if v["mode"] == QUIET]
+
+
+def _calls(passes: Passes, name: str) -> list[tuple[str, Document, Document]]:
+    return [
+        (series, visit, visit["calls"][name])
+        for series, visit in _quiet(passes)
+        if visit["calls"].get(name, {}).get("median_s")
+    ]
+
+
+def _visits(passes: Passes, name: str) -> list[Visit]:
+    return [
+        Visit(visit["population"], call["median_s"], visit["control_s"] or 0.0, visit["at_s"], series)
+        for series, visit, call in _calls(passes, name)
+    ]
+
+
+def _work(passes: Passes, name: str, value: Any) -> list[Visit]:
+    """What does not hang on how fast the host is: neither control nor time beside it."""
+    return [
+        Visit(visit["population"], value(call), series=series) for series, visit, call in _calls(passes, name)
+    ]
+
+
+def _trend(visits: Sequence[Visit], unit: str, level: float) -> Trend | None:
+    """None where the visits are too few, or the call does none of it at times."""
+    if not visits or min(visit.value for visit in visits) <= 0:
+        return None
+    try:
+        return trend(visits, unit, level)
+    except BadInput:
+        return None
+
+
+def _beside(passes: Passes, name: str, level: float) -> dict[str, Estimate]:
+    """Latency under each flood over that in quiet, visit by visit."""
+    found = {}
+    for mode in MODES:
+        quiet, flooded = [], []
+        for _, document in passes:
+            stops: dict[tuple[str, int], dict[str, float]] = {}
+            for visit in document["visits"]:
+                took = visit["calls"].get(name, {}).get("median_s")
+                if took:
+                    stops.setdefault((visit["way"], visit["made"]), {})[visit["mode"]] = took
+            both = [stop for stop in stops.values() if QUIET in stop and mode in stop]
+            quiet += [stop[QUIET] for stop in both]
+            flooded += [stop[mode] for stop in both]
+        if quiet:
+            found[mode] = compare(quiet, flooded, level=level)
+    return found
+
+
+def _flooded(passes: Passes) -> dict[str, float]:
+    """Creations a second, by mode."""
+    rates: dict[str, list[float]] = {}
+    for _, document in passes:
+        for visit in document["visits"]:
+            if visit["mode"] != QUIET:
+                rates.setdefault(visit["mode"], []).append(float(visit["flooded_per_s"]))
+    return {mode: math.fsum(values) / len(values) for mode, values in rates.items()}
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total)
+
+
+def answer(growths: Growths) -> str:
+    """The run's answer in one sentence or two."""
+    if not growths.calls:
+        return "No call could be followed over a growing population."
+    flagged = growths.flagged
+    kinds = sum(bool(grown.calls) for grown in growths.kinds)
+    many = f"{len(growths.calls)} calls about {kinds} kind{'s' if kinds != 1 else ''} of entities"
+    if not flagged:
+        return f"None of {many} is shown to do more work as the cloud fills."
+    worst = flagged[0]
+    said = (
+        f"{len(flagged)} of {many} do more work as the cloud fills; {worst.title} most:"
+        f" {milliseconds(worst.latency.slope)} ms for every {PER:g} more."
+    )
+    reached = [call for call in growths.calls if call.breaks.verdict != "refused"]
+    if reached:
+        first = min(reached, key=lambda call: call.breaks.value)
+        slo = format_duration(1e9 * growths.slo_s)
+        at = "from the first entity on" if first.breaks.value == 0 else f"at {broken(first.breaks)}"
+        said += f" {first.title[0].upper()}{first.title[1:]} is the first to miss the SLO of {slo}, {at}."
+    return said
+
+
+def milliseconds(of: Estimate) -> str:
+    """Of seconds, `24.5 [23.9, 25.1]` in ms.
+
+    >>> milliseconds(Estimate(0.02451, 0.0239, 0.0251, "s per 100", 20, 0.95, "", "higher"))
+    '24.5 [23.9, 25.1]'
+    """
+    ends = [1e3 * value for value in (of.value, of.low, of.high)]
+    digits = _digits(ends)
+    value, low, high = (f"{end:.{digits}f}" for end in ends)
+    return f"{value} [{low}, {high}]"
+
+
+def _digits(values: list[float]) -> int:
+    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
+    return 0 if largest >= 100 else 1 if largest >= 10 else 2
+
+
+def broken(at: Estimate) -> str:
+    """The population that breaks the SLO.
+
+    >>> broken(Estimate(1240.4, 1190.2, 1302.0, "entities", 20, 0.95, "", "level"))
+    '1240 [1190, 1302]'
+    >>> broken(Estimate(math.inf, 0, math.inf, "entities", 20, 0.95, "", "refused", ("not below 1200 entities",)))
+    'not within reach'
+    """
+    if at.verdict == "refused":
+        return "not within reach"
+    if at.value == 0:
+        return "the first on"
+    high = f"{at.high:.0f}" if math.isfinite(at.high) else "?"
+    return f"{at.value:.0f} [{at.low:.0f}, {high}]"
