@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import importlib.resources
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BeforeValidator, Field, model_validator
 
+from contend.clouds.secrets import has_password
 from contend.errors import ScenarioError, UnknownName, suggest
 from contend.platforms.base import Limit
 from contend.settings import apply_setting, workload_list
@@ -376,7 +377,11 @@ def parse(file: YamlFile, settings: tuple[str, ...] = ()) -> Scenario:
     name = file.name
     data = file.data if isinstance(file.data, dict) else {}
     for setting in settings:
+        if has_password(setting):
+            raise _password(f"--set {setting.partition('=')[0]}")
         data = apply_setting(data, setting)
+    for key in _with_password(data):
+        raise _password(f"{name}: {key}")
     if settings:  # lines of the file no longer say where a value stands
         file = read_yaml(yaml.safe_dump(data), f"{name} with --set {' '.join(settings)}", ScenarioError)
     study = str(data.get("study") or "")
@@ -391,6 +396,23 @@ def parse(file: YamlFile, settings: tuple[str, ...] = ()) -> Scenario:
         hint = error.hint or "`contend validate --schema scenario` prints every key and what it may be"
         raise ScenarioError(message, hint=hint) from error
     return scenario.model_copy(update={"origin": name})
+
+
+def _password(where: str) -> ScenarioError:
+    """The value itself is shown to nobody."""
+    hint = "the run would record it: put it into a file (file:PATH), or into the environment"
+    return ScenarioError(f"{where}: a URL with a password", hint=hint)
+
+
+def _with_password(data: Any, at: str = "") -> Iterator[str]:
+    """Keys below which a text holds one."""
+    if isinstance(data, str):
+        if has_password(data):
+            yield at
+    elif isinstance(data, Mapping | list):
+        items = data.items() if isinstance(data, Mapping) else enumerate(data)
+        for key, value in items:
+            yield from _with_password(value, f"{at}.{key}" if at else str(key))
 
 
 def to_yaml(scenario: Scenario) -> str:

@@ -41,6 +41,16 @@ class Interval(NamedTuple):
         return self.high - self.low
 
 
+class Stamped(Interval):
+    """One whose end is a fine stamp of just after the moment."""
+
+    __slots__ = ()
+
+    @property
+    def estimate(self) -> int:
+        return self.high
+
+
 def state_of(server: Mapping[str, Any]) -> str:
     """The state that a listing shows a server in: one of PHASES but `api`, ACTIVE or ERROR.
 

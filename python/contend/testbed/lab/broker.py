@@ -38,16 +38,27 @@ def server() -> Path | None:
 
 def url(lab: Path) -> str | None:
     """Where that laboratory's broker answers; None if it does not."""
+    port = _told(lab, "port")
+    return f"rabbit://guest:guest@127.0.0.1:{port}/" if port and _answers(port) else None
+
+
+def metrics_url(lab: Path) -> str | None:
+    """Where it tells what it has counted; None if it was not started so."""
+    port = _told(lab, "metrics")
+    return f"http://127.0.0.1:{port}/" if port else None
+
+
+def _told(lab: Path, what: str) -> int:
     try:
-        told = json.loads((lab / _STATE).read_text(encoding="utf-8"))
-        port = int(told["port"])
+        return int(json.loads((lab / _STATE).read_text(encoding="utf-8"))[what])
     except (OSError, ValueError, KeyError):
-        return None
-    return f"rabbit://guest:guest@127.0.0.1:{port}/" if _answers(port) else None
+        return 0
 
 
-def start(lab: Path) -> str:
-    """Its URL, once it answers. Raises CannotHonour without the program, HostFailed if it does not come up."""
+def start(lab: Path, *, metrics: bool = False) -> str:
+    """Its URL, once it answers; with `metrics` it tells what it counts. Raises CannotHonour without the program,
+    HostFailed if it does not come up.
+    """
     program = server()
     if program is None:
         raise CannotHonour(
@@ -55,7 +66,7 @@ def start(lab: Path) -> str:
             hint="apt-get install rabbitmq-server (it need not run as a service)",
         )
     lab.mkdir(parents=True, exist_ok=True)
-    port, mapper, distribution = _free_ports(3)
+    port, mapper, distribution, counting = _free_ports(4)
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         **{name: value for name, value in os.environ.items() if name.startswith("CONTEND_RUN")},
@@ -74,6 +85,8 @@ def start(lab: Path) -> str:
         "RABBITMQ_ENABLED_PLUGINS_FILE": "/dev/null",
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
     }
+    if metrics:
+        environment |= _counting(lab, counting)
     log = lab / "broker.log"
     with log.open("wb") as output:
         process = _started[lab.resolve()] = subprocess.Popen(
@@ -93,8 +106,22 @@ def start(lab: Path) -> str:
             stop(lab)
             raise HostFailed(f"the broker {how}", hint=f"it said: {said[-1] if said else 'nothing'}")
         time.sleep(0.1)
-    (lab / _STATE).write_text(json.dumps({"port": port, "pid": process.pid}), encoding="utf-8")
+    told = {"port": port, "pid": process.pid, **({"metrics": counting} if metrics else {})}
+    (lab / _STATE).write_text(json.dumps(told), encoding="utf-8")
     return f"rabbit://guest:guest@127.0.0.1:{port}/"
+
+
+def _counting(lab: Path, port: int) -> dict[str, str]:
+    """What to add to its environment for its plugin that tells its global counters, and nothing of each connection: to
+    keep those would cost every message something."""
+    plugins, settings = lab / "enabled_plugins", lab / "advanced.config"
+    plugins.write_text("[rabbitmq_prometheus].\n", encoding="ascii")
+    settings.write_text(
+        f'[{{rabbitmq_prometheus, [{{tcp_config, [{{ip, "127.0.0.1"}}, {{port, {port}}}]}}]}},\n'
+        " {rabbitmq_management_agent, [{disable_metrics_collector, true}]}].\n",
+        encoding="ascii",
+    )
+    return {"RABBITMQ_ENABLED_PLUGINS_FILE": str(plugins), "RABBITMQ_ADVANCED_CONFIG_FILE": str(settings)}
 
 
 def stop(lab: Path) -> list[int]:
@@ -114,7 +141,13 @@ def stop(lab: Path) -> list[int]:
         process.wait()
     for name in ("db", "log"):
         shutil.rmtree(lab / name, ignore_errors=True)
-    for path in (*lab.glob(_STATE), *lab.glob("broker.log"), *lab.glob(".erlang.cookie")):
+    for path in (
+        *lab.glob(_STATE),
+        *lab.glob("broker.log"),
+        *lab.glob(".erlang.cookie"),
+        *lab.glob("enabled_plugins"),
+        *lab.glob("advanced.config"),
+    ):
         path.unlink(missing_ok=True)
     return found
 

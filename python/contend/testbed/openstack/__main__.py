@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contend.errors import ContendError
 from contend.testbed.openstack import cloud, status
-from contend.testbed.openstack.bed import CLOUD, Bed
+from contend.testbed.openstack.bed import Bed
 from contend.testbed.openstack.shape import OPTIONAL, Shape
 
 
@@ -46,10 +46,12 @@ def _up(given: argparse.Namespace) -> int:
     told = {name: getattr(given, name) for name in _KNOBS if getattr(given, name) is not None}
     if "without" in told:
         told["without"] = tuple(sorted(set(told["without"]) - {"nothing"}))
-    traced = cloud.Traced(given.traced.resolve(), tuple(given.include)) if given.traced else None
+    include = (cloud.BUILD, *given.include)
+    traced = cloud.Traced(given.traced.resolve(), include) if given.traced else None
     with bed.alone():
         cloud.up(bed, dataclasses.replace(cloud.shape_of(bed), **told), say, traced)
-    print(f"export OS_CLIENT_CONFIG_FILE={shlex.quote(str(bed.clouds_yaml))} OS_CLOUD={CLOUD}")
+    found = cloud.variables(bed).items()
+    print("export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in found))
     return 0
 
 
@@ -104,6 +106,8 @@ def _parser() -> argparse.ArgumentParser:
         if name == "without":
             choices = (*OPTIONAL, "nothing")
             up.add_argument(option, action="append", choices=choices, help=about)
+        elif name == "notifications":
+            up.add_argument(option, action=argparse.BooleanOptionalAction, help=about)
         elif name == "threads":
             up.add_argument(option, choices=("native", "eventlet"), help=f"{about}: {Shape().threads}")
         else:
@@ -114,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="with --traced: functions to record too, such as 'nova.compute.manager:*'",
+        help="with --traced: functions to record too, beside a boot's on its host; such as 'nova.compute.manager:*'",
     )
     up.set_defaults(run=_up)
     shown = verbs.add_parser("status", help="each service's state, pid, port, memory and log")
@@ -132,6 +136,7 @@ _KNOBS = {
     "schedulers": "nova-scheduler's workers",
     "web_workers": "processes of each API",
     "threads": "what nova's services run on",
+    "notifications": "nova tells on the bus what happens to its servers",
     "without": "leave it out; may be given more than once",
 }
 

@@ -110,8 +110,18 @@ class Bed:
         return f"http://127.0.0.1:{self.ports[service]}"
 
     def database(self, name: str) -> str:
-        """What SQLAlchemy is told."""
-        return f"mysql+pymysql://contend:{self.password}@127.0.0.1:{self.ports['mariadb']}/{name}"
+        """What SQLAlchemy is told. Each database has a user of its own, by which its statements are counted."""
+        return f"mysql+pymysql://{name}:{self.password}@127.0.0.1:{self.ports['mariadb']}/{name}"
+
+    @property
+    def counted(self) -> Path:
+        """The file that holds the URL by which the database's counts are read."""
+        return self.root / "database.url"
+
+    @property
+    def notified(self) -> Path:
+        """The file that holds the URL of the bus on which nova's notifications are."""
+        return self.root / "notifications.url"
 
     def mark(self, service: str) -> dict[str, str]:
         """The environment by which a process is known as the bed's, and as that service's."""

@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 
+from contend.clouds.counters import BROKER, DATABASE
+from contend.clouds.secrets import FILE
+from contend.clouds.storm.notices import NOTIFICATIONS
 from contend.errors import HostFailed
 from contend.testbed.lab import broker
 from contend.testbed.openstack import configuration, daemons, install, reports, schemas, servers
@@ -28,6 +31,8 @@ _CATALOGUE = {
     "cinder-api": ("block-storage", "cinder", "/v3"),
     "heat-api": ("orchestration", "heat", "/v1/$(project_id)s"),
 }
+BUILD = "nova.compute.manager:ComputeManager._do_build_and_run_instance"
+"""What a boot is on its host: always recorded, since no library tells it."""
 # All of it imports half of Python's packages; on a busy host that has taken a minute.
 _START_S = 300.0
 
@@ -96,6 +101,18 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     say(f"ready: {shape.computes} computes, {len(start.started)} services started")
 
 
+def variables(bed: Bed) -> dict[str, str]:
+    """What clients need to find the bed, and what reads its counters; no secrets."""
+    counting = broker.metrics_url(bed.root / "rabbitmq")
+    return {
+        "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml),
+        "OS_CLOUD": CLOUD,
+        DATABASE: f"{FILE}{bed.counted}",
+        **({BROKER: counting} if counting else {}),
+        **({NOTIFICATIONS: f"{FILE}{bed.notified}"} if shape_of(bed).notifications else {}),
+    }
+
+
 def down(bed: Bed, *, wipe: bool = False) -> list[str]:
     """End what is up, with `wipe` remove its directory too; the services that were found. Idempotent."""
     if not bed.root.exists():
@@ -111,7 +128,7 @@ def _down(bed: Bed, wipe: bool) -> list[str]:
     if wipe:
         for name in ("data", "etc", "log", "rabbitmq"):
             shutil.rmtree(bed.root / name, ignore_errors=True)
-        for name in ("running.json", "clouds.yaml", "bed.json", "lock"):
+        for name in ("running.json", "clouds.yaml", "bed.json", "database.url", "notifications.url", "lock"):
             (bed.root / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # it is not there, or somebody keeps something in it
             bed.root.rmdir()
@@ -167,7 +184,8 @@ def _rabbit(bed: Bed) -> str:
     if url is None:
         broker.stop(place)
         # What is still up talks to the one that was: its configuration is another one now, so it is started anew.
-        url = broker.start(place)
+        url = broker.start(place, metrics=True)
+    bed.write(bed.notified.name, url + "\n")
     return url
 
 

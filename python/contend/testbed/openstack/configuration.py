@@ -47,6 +47,7 @@ def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
         "venv": str(bed.venv),
         "conductors": str(shape.conductors),
         "schedulers": str(shape.schedulers),
+        "notifier": "messagingv2" if shape.notifications else "noop",
         # Heat wants 32 characters, the same ones after a restart.
         "heat_key": hashlib.sha256(bed.password.encode()).hexdigest()[:32],
         **{f"db_{name}": bed.database(name) for name in DATABASES},

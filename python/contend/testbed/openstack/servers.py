@@ -12,11 +12,13 @@ from contend.errors import CannotHonour, HostFailed
 from contend.testbed.openstack import daemons
 from contend.testbed.openstack.bed import Bed, answers
 
+COUNTING = "counting"
+"""The user that may see what the others' statements count, and no data."""
 DATABASES = ("keystone", "glance", "placement", "nova_api", "nova", "nova_cell0", "neutron", "cinder", "heat")
 
 
 def start_database(bed: Bed, environment: Mapping[str, str]) -> None:
-    """Bring MariaDB up, with an empty database for each service and a user that owns them.
+    """Bring MariaDB up, with an empty database for each service and a user that owns it.
 
     Raises HostFailed, CannotHonour.
     """
@@ -52,6 +54,8 @@ def start_database(bed: Bed, environment: Mapping[str, str]) -> None:
             "--bind-address=127.0.0.1",
             f"--port={port}",
             "--max-connections=1000",
+            # Statements are counted by user.
+            "--userstat=1",
             # Once a second to the disk: the bed's data are worth no more, and the disk is not what it studies.
             "--innodb-flush-log-at-trx-commit=2",
         ],
@@ -59,12 +63,18 @@ def start_database(bed: Bed, environment: Mapping[str, str]) -> None:
     )
     daemons.wait(bed, ["mariadb"], lambda: answers(port), "mariadb does not answer", 60)
     grants = "".join(
-        f"CREATE DATABASE IF NOT EXISTS {name};"
-        f" GRANT ALL ON {name}.* TO contend@'127.0.0.1' IDENTIFIED BY '{bed.password}';"
-        f" GRANT ALL ON {name}.* TO contend@localhost IDENTIFIED BY '{bed.password}';"
-        for name in DATABASES
+        f"CREATE DATABASE IF NOT EXISTS {name};" + _grant(bed, name, f"ALL ON {name}.*") for name in DATABASES
     )
+    # Nova's cells are reached as its first database is.
+    grants += _grant(bed, "nova", "ALL ON nova_cell0.*") + _grant(bed, COUNTING, "PROCESS ON *.*")
     sql(bed, grants, environment)
+    url = f"mysql://{COUNTING}:{bed.password}@127.0.0.1:{port}/"
+    bed.write(bed.counted.name, url + "\n")
+
+
+def _grant(bed: Bed, user: str, what: str) -> str:
+    hosts = ("127.0.0.1", "localhost")
+    return "".join(f" GRANT {what} TO {user}@'{host}' IDENTIFIED BY '{bed.password}';" for host in hosts)
 
 
 def sql(bed: Bed, statements: str, environment: Mapping[str, str]) -> str:

@@ -71,6 +71,8 @@ class Shape:
     web_workers: int = 2
     threads: str = "native"
     """What nova's services run on: "native" threads, or "eventlet"."""
+    notifications: bool = False
+    """Whether nova sends its versioned notifications, with changes of state among them."""
     without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

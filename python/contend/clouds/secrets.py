@@ -1,0 +1,62 @@
+"""URLs with passwords: given by the environment or a file, and shown to nobody."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from contend.errors import BadInput
+
+FILE = "file:"
+_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*:[^/?#\s]*@", re.IGNORECASE)
+
+
+def has_password(text: str) -> bool:
+    """Whether a text holds a URL with one: such a text may not be an option, which others see and runs record.
+
+    >>> has_password("mysql://nova:s3@db/"), has_password("mysql://nova@db:3306/"), has_password("file:/etc/url")
+    (True, False, False)
+    """
+    return _PASSWORD.search(text) is not None
+
+
+def find_url(given: str, variable: str, environ: Mapping[str, str] = os.environ) -> SplitResult | None:
+    """The URL that an option gives, or the environment's `variable`; None where neither does.
+
+    An option is a URL without a password, or `file:PATH`; the variable may be either, or a URL with a password. Raises
+    BadInput, whose message holds no URL.
+    """
+    if has_password(given):
+        raise BadInput(
+            "a URL with a password is no option: others see it, and the run records it",
+            hint=f"put it into the environment variable {variable}, or into a file: file:PATH",
+        )
+    text, where = (given, "the option") if given else (environ.get(variable, ""), variable)
+    if text.startswith(FILE):
+        where = text.removeprefix(FILE)
+        try:
+            text = Path(where).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise BadInput(f"{where} cannot be read: {error.strerror}", hint="file:PATH of a URL") from error
+    if not text:
+        return None
+    try:
+        found = urlsplit(text)
+        port = found.port
+    except ValueError:
+        port = -1
+    if port == -1 or "://" not in text:
+        raise BadInput(f"what {where} holds is no URL", hint="scheme://user:password@host:port/")
+    return found
+
+
+def login_of(url: SplitResult) -> tuple[str, str]:
+    """User and password, decoded; "" for what it has not.
+
+    >>> login_of(urlsplit("amqp://a:b%2Fc@h/"))
+    ('a', 'b/c')
+    """
+    return unquote(url.username or ""), unquote(url.password or "")
