@@ -255,6 +255,13 @@ def ctrace_calls(paths: Sequence[str], least: int = 5) -> dict[str, Any]:
     Raises BadInput where there is no trace, HostFailed where a file cannot be read, KeyboardInterrupt.
     """
 
+def ctrace_windows(paths: Sequence[str], windows: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """How many spans began in each window of time: a table as those of ctrace_summary, of window (its place), name,
+    process, pid (as shown) and count. Windows are from and to, ns of CLOCK_MONOTONIC, in order, without overlap.
+
+    Raises BadInput where there is no trace, HostFailed where a file cannot be read, KeyboardInterrupt.
+    """
+
 class Storm:
     """A storm, read from a trace, that can be run again as a simulation.
 

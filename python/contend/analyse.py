@@ -108,7 +108,10 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
 
 
 def _storms(run: RunDirectory, scenario: Scenario, counted: Sequence[Row]) -> storms.Storms | None:
-    return storms.read(run.path, counted, scenario.measure.level) if isinstance(scenario, Storm) else None
+    if not isinstance(scenario, Storm):
+        return None
+    traces = str(scenario.parameters.get("traces", ""))
+    return storms.read(run.path, counted, scenario.measure.level, traces)
 
 
 def _growth(run: RunDirectory, scenario: Scenario, counted: Sequence[Row]) -> growths.Growths | None:

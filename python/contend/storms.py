@@ -14,6 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from contend.clouds.storm.beside import (
+    Serving,
+    Stamps,
+    Traced,
+    anyway_of,
+    counts_of,
+    serving_of,
+    stamps_of,
+    traced,
+)
 from contend.contention.scaling import Key, Scaling, scale
 from contend.contention.scaling import Storm as Batch
 from contend.errors import BadInput
@@ -54,6 +64,10 @@ class Size:
     phases: Mapping[str, float]
     cpu: Mapping[str, float]
     failed: int
+    counts: Mapping[str, Estimate]
+    """Statements and messages a boot, by `contend.clouds.counters`; empty where nobody counts them."""
+    serving: Serving | None
+    """Of the guests, where they were asked."""
 
     @property
     def cpu_per_boot(self) -> float | None:
@@ -70,6 +84,8 @@ class Size:
             "phases_s": dict(self.phases),
             "cpu_s_per_boot": dict(self.cpu),
             "failed": self.failed,
+            "counts_per_boot": {name: estimate.to_json() for name, estimate in self.counts.items()},
+            "serving": None if self.serving is None else self.serving.to_json(),
         }
 
 
@@ -83,12 +99,19 @@ class Storms:
     """By size: the ratio of medians of the second network to the first, where there are two."""
     problems: Mapping[str, int]
     requests: Mapping[str, int]
+    counted: tuple[Mapping[str, float], Mapping[str, float]]
+    """Statements and messages of a second in which nothing was asked for, and of one poll."""
     disagree: int
     """Servers whose own stamps contradict what the client saw."""
     awaited: str = "ACTIVE"
     """What a storm waits for."""
     platform: str = "bare"
     """What machines of this host were: `container (podman)`, `micro-VM (emulated)`; `bare` for a cloud's servers."""
+
+    stamps: Stamps | None = None
+    """What nova's notifications add, where they were heard."""
+    traced: Traced | None = None
+    """What the services' own traces say of a boot."""
 
     @property
     def local(self) -> bool:
@@ -121,14 +144,20 @@ class Storms:
             ],
             "problems": dict(self.problems),
             "requests": dict(self.requests),
+            "background_per_s": dict(self.counted[0]),
+            "per_poll": dict(self.counted[1]),
             "disagree": self.disagree,
             "awaited": self.awaited,
             "platform": self.platform,
+            "stamps": None if self.stamps is None else self.stamps._asdict(),
+            "traced": None if self.traced is None else self.traced.to_json(),
         }
 
 
-def read(run: Path, rows: Iterable[Mapping[str, Any]], at: float = 0.95) -> Storms | None:
-    """The storms of a run's counted trials; None where none is on record. rows: of trials.ndjson."""
+def read(run: Path, rows: Iterable[Mapping[str, Any]], at: float = 0.95, traces: str = "") -> Storms | None:
+    """The storms of a run's counted trials; None where none is on record. rows: of trials.ndjson; traces: directory of
+    the services' traces, where they are recorded.
+    """
     cells: dict[str, list[tuple[Mapping[str, Any], Document]]] = {}
     for row in sorted(rows, key=lambda row: (row["block"], row["trial"])):
         place = run / "outputs" / f"{int(row['trial']):06d}" / FILE
@@ -148,9 +177,12 @@ def read(run: Path, rows: Iterable[Mapping[str, Any]], at: float = 0.95) -> Stor
         _networks(sizes, cells, at),
         _sum(document["problems"] for document in told),
         _sum(document["counts"] for document in told),
+        anyway_of(told),
         sum(int(document["disagree"]) for document in told),
         told[0].get("awaited", "ACTIVE"),
         next(iter(cells.values()))[0][0]["factors"].get("platform", "bare"),
+        stamps_of(told),
+        traced(run, traces, {cell: [d for _, d in of] for cell, of in cells.items()}) if traces else None,
     )
 
 
@@ -171,6 +203,8 @@ def _size(cell: str, found: Sequence[tuple[Mapping[str, Any], Document]], at: fl
         _means(d["phases_s"] for d in documents),
         {role: s / boots for role, s in _sums(d["cpu_s"] for d in documents).items()} if boots else {},
         sum(int(d["failed"]) for d in documents),
+        counts_of(documents, at),
+        serving_of(documents, at),
     )
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from contend.clouds.access import find, login
 from contend.clouds.growth.kinds import SERVICES
@@ -75,10 +78,12 @@ def check_storms(
     large: int,
     blocks: int,
     env: dict[str, str | None] | None = None,
+    settings: Sequence[str] = (),
 ) -> None:
     """`contend run boot-storm` with two sizes: what it made, what it saw of each server, and that nothing is left."""
     sizes = ("--set", f"n=[{small},{large}]", "--set", f"measure.blocks={blocks}")
-    said = contend(*STORM, *sizes, "--json", timeout=500, env=env).fine()
+    more = [word for setting in settings for word in ("--set", setting)]
+    said = contend(*STORM, *sizes, *more, "--json", timeout=500, env=env).fine()
     run = contend.the_run()
     analysis = said.json()
     told = [(size["n"], size["storms"]) for size in analysis["storms"]["sizes"]]
@@ -175,3 +180,39 @@ def _check_pass(run: Path, kind: str, many: int, step: int, rounds: int) -> None
         assert all(len(call["took_s"]) == rounds for call in visit["calls"].values())
         assert visit["population"] >= visit["made"], "all of ours are listed"
         assert visit["control_s"] > 0
+
+
+def check_beside(contend: Home, bed: Path) -> None:
+    """What stands beside the storms of the last run on a test bed, whose services were recorded: counts by the database
+    and the broker against those of the traces, nova's stamps, and the hunt's findings; no secret anywhere."""
+    run = contend.the_run()
+    analysis = contend("report", run.name, "--json").fine().json()
+    storms = analysis["storms"]
+    largest = max(storms["sizes"], key=lambda size: size["n"])
+    counted = {name: told["value"] for name, told in largest["counts_per_boot"].items()}
+    of_users = sum(value for name, value in counted.items() if name.startswith("statements of "))
+    assert of_users == pytest.approx(counted["statements"], rel=0.02)
+    assert counted["statements of nova"] > 10 and counted["statements of placement"] > 10
+
+    traced = storms["traced"]
+    assert traced["why"] == ""
+    services = traced["services"][largest["cell"]]
+    assert {"nova-api", "nova-conductor", "placement"} <= services.keys()
+    sums = {kind: sum(of.get(kind, 0.0) for of in services.values()) for kind in COUNTED}
+    assert sums["statements"] == pytest.approx(counted["statements"], rel=0.1)
+    assert sums["commits"] == pytest.approx(counted["commits"], rel=0.15)
+    # A call is a request and a reply.
+    sent = sums["calls"] + sums["casts"] + sums["replies"]
+    assert counted["messages"] >= sent * 0.9
+    assert "_do_build_and_run_instance" in traced["jobs"]
+
+    stamps = storms["stamps"]
+    boots = sum(size["n"] * size["storms"] for size in storms["sizes"])
+    assert stamps["heard"] == boots
+
+    password = json.loads((bed / "bed.json").read_text())["password"]
+    holding = [path for path in run.rglob("*") if path.is_file() and password.encode() in path.read_bytes()]
+    assert holding == []
+
+
+COUNTED = ("statements", "commits", "calls", "casts", "replies")

@@ -17,7 +17,8 @@ import pytest
 from contend.contention.events import read
 from contend.testbed.lab import broker
 from contend.testbed.openstack.bed import CLOUD, Bed, answers
-from support.clouds import Looking, check_growth, check_storms
+from contend.testbed.openstack.cloud import BUILD, variables
+from support.clouds import Looking, check_beside, check_growth, check_storms
 from support.command_line import Home
 from support.prerequisites import need
 
@@ -25,8 +26,7 @@ pytestmark = pytest.mark.system
 
 COMMAND = [sys.executable, "-P", "-m", "contend.testbed.openstack"]
 # What a boot with a network takes, as small as it can be.
-SMALL = ["--computes=1", "--web-workers=1", "--without=volume", "--without=orchestration"]
-BUILD = "nova.compute.manager:ComputeManager._do_build_and_run_instance"
+SMALL = ["--computes=1", "--web-workers=1", "--notifications", "--without=volume", "--without=orchestration"]
 BOOT = """
 import json, openstack
 cloud = openstack.connect()
@@ -82,7 +82,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) -> None:
     traces = root.parent / "traces"
-    traced = ("--traced", str(traces), "--include", BUILD)
+    traced = ("--traced", str(traces))
     printed = openstack(root, "up", *SMALL, *traced).stdout
     bed = Bed.load(root)
     assert bed is not None
@@ -107,9 +107,12 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     assert json.loads(told.stdout) == {"status": "ACTIVE", "addresses": ["net"], "left": 0, "ports": 0}
 
     # Storms on it, from the command line to the report.
-    variables: dict[str, str | None] = {"OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": CLOUD}
     looking = Looking(CLOUD, str(bed.clouds_yaml))
-    check_storms(contend, looking, small=1, large=3, blocks=1, env=variables)
+    told_of = variables(bed)
+    assert all(value in printed for value in told_of.values())
+    settings = ("parameters.quiet=5", f"parameters.traces={traces}")
+    check_storms(contend, looking, small=1, large=3, blocks=1, env={**told_of}, settings=settings)
+    check_beside(contend, root)
 
     # Its control plane as it fills, a few of several kinds; there is no cinder here.
     check_growth(
@@ -118,7 +121,7 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
         kinds={"subnet": 4, "user": 4, "volume": 0},
         step=1,
         modes="[quiet,mixed]",
-        env=variables,
+        env={**told_of},
     )
 
     # A part that is lost is told, and what it leaves behind is ended too.

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use contend_core::ctrace::reader::Trace;
 use contend_core::ctrace::spans::tell;
+use contend_core::ctrace::windows::Windows;
 use contend_core::hunt::calls::{Called, Calls, Group, Held, Longest};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -150,4 +151,25 @@ pub fn ctrace_calls<'py>(
     let dict = PyDict::new(py);
     rows.show(py, &dict, &trace)?;
     Ok(dict)
+}
+
+const WINDOWS: [&str; 5] = ["window", "name", "process", "pid", "count"];
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn ctrace_windows<'py>(
+    py: Python<'py>,
+    paths: Vec<PathBuf>,
+    windows: Vec<(u64, u64)>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (trace, rows) = interruptible(py, |go_on| {
+        let trace = Trace::open(&paths)?;
+        let mut sink = Windows::new(windows);
+        tell(&trace, &mut sink, go_on)?;
+        let rows = sink.rows(&trace);
+        Ok((trace, rows))
+    })?;
+    table(py, &WINDOWS, &[1, 2], &rows, |place| {
+        trace.names.text(place as u32)
+    })
 }

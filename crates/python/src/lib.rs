@@ -44,6 +44,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ctrace::ctrace_summary, module)?)?;
     module.add_function(wrap_pyfunction!(hunt::ctrace_hunt, module)?)?;
     module.add_function(wrap_pyfunction!(hunt_calls::ctrace_calls, module)?)?;
+    module.add_function(wrap_pyfunction!(hunt_calls::ctrace_windows, module)?)?;
     module.add_class::<replay::Storm>()?;
     trace::register(module)
 }

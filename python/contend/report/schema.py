@@ -218,6 +218,22 @@ def _storms() -> Schema:
         phases_s={**numbers, "description": "of a mean server, from due to ACTIVE"},
         cpu_s_per_boot={**numbers, "description": "by role; empty where the cloud runs elsewhere"},
         failed=COUNT,
+        counts_per_boot={
+            **estimates,
+            "description": "by the cloud's own counters, without the background and the polls: statements,"
+            " `statements of NAME`, commits, messages …; empty where they cannot be read",
+        },
+        serving=maybe(
+            closed(
+                "The guests, by TCP or HTTP to their own addresses.",
+                answered=COUNT,
+                timed_out={**COUNT, "description": "no answer in time"},
+                levels={
+                    **estimates,
+                    "description": "s from due to the answer, none unless all answered; after_active from ACTIVE",
+                },
+            )
+        ),
     )
     growth = closed(
         "The batch law of the sizes on one network; median, p90 and makespan, ns.",
@@ -242,6 +258,33 @@ def _storms() -> Schema:
             "description": "machines that did not come to what was awaited, by what their maker said",
         },
         requests={**counts, "description": "requests, and what went wrong with them"},
+        background_per_s={**numbers, "description": "what the counters count while nothing is asked for"},
+        per_poll={**numbers, "description": "and for one of our polls"},
+        stamps=maybe(
+            closed(
+                "What nova's notifications say of what was seen without them.",
+                heard={**COUNT, "description": "servers"},
+                inside={**COUNT, "description": "of these, stamps inside the interval that was seen"},
+                error_s={**NUMBER, "description": "from the interval's middle to the stamp, median"},
+                largest_error_s=NUMBER,
+            )
+        ),
+        traced=maybe(
+            closed(
+                "What the services' own traces say of one boot.",
+                services={
+                    "type": "object",
+                    "additionalProperties": {"type": "object", "additionalProperties": numbers},
+                    "description": "by cell and service: statements, commits, rollbacks, calls, casts, replies",
+                },
+                findings=many(
+                    closed("A finding of the hunt.", sentence=TEXT, advice=TEXT, kind=TEXT, resource=TEXT)
+                ),
+                jobs={**TEXT, "description": "what the hunt took for boots"},
+                command={**TEXT, "description": "shows the rest"},
+                why={**TEXT, "description": "why there is nothing"},
+            )
+        ),
         disagree={**COUNT, "description": "servers whose own stamps contradict what the client saw"},
         awaited={**TEXT, "description": "what a storm waits for: ACTIVE, served"},
         platform={

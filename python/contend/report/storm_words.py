@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from contend.analysis import Analysis
+from contend.clouds.counters import OF
 from contend.contention.alibi.words import short
 from contend.contention.scaling_findings import duration
 from contend.report import words
@@ -152,6 +154,118 @@ def precision(storms: Storms) -> str:
     if storms.disagree:
         line += f" {storms.disagree} servers' own stamps contradict what was seen: are the clocks in step?"
     return line
+
+
+def counts(storms: Storms) -> list[str]:
+    """SQL statements and messages of a boot at the largest n, and what was left out; [] where nobody counts them."""
+    largest = max(storms.sizes, key=lambda size: size.n)
+    told = largest.counts
+    background, poll = storms.counted
+    parts, beside = [], []
+    if "statements" in told:
+        of = {
+            name.partition(OF)[2]: estimate.value
+            for name, estimate in told.items()
+            if OF in name and estimate.value >= 0.5
+        }
+        listed = ", ".join(f"{name} {count:,.0f}" for name, count in sorted(of.items(), key=lambda i: -i[1]))
+        parts.append(
+            f"{many(told['statements'])} SQL statements{f' ({listed})' if listed else ''} and"
+            f" {many(told['commits'])} commits"
+        )
+        beside.append(f"{background['statements']:.1f} statements a second, {poll['statements']:.0f} a poll")
+    if "messages" in told:
+        parts.append(f"{many(told['messages'])} messages")
+        beside.append(f"{background['messages']:.1f} messages a second, {poll['messages']:.0f} a poll")
+    return ([*_counted(largest.n, parts, beside)] if parts else []) + _traced(storms, largest)
+
+
+def _counted(n: int, parts: Sequence[str], beside: Sequence[str]) -> list[str]:
+    return [
+        f"A boot takes {', and '.join(parts)} (n = {n}; an RPC call is two messages). Left out is what goes on"
+        f" anyway, and what our polls ask for: {'; '.join(beside)}."
+    ]
+
+
+def guests(storms: Storms) -> list[str]:
+    """When they served, at the largest n of which any were asked; [] where none was."""
+    asked = [size for size in storms.sizes if size.serving is not None]
+    if not asked:
+        return []
+    size = max(asked, key=lambda size: size.n)
+    serving = size.serving
+    assert serving is not None
+    if not serving.answered:
+        return [
+            f"None of {serving.timed_out} guests answered in time: nothing serves in these guests, or their addresses cannot"
+            " be reached from here. That is no figure of when they serve."
+        ]
+    if serving.timed_out:
+        whole = serving.answered + serving.timed_out
+        return [
+            f"{serving.timed_out} of {whole} guests did not answer in time (n = {size.n}): no figure is told."
+        ]
+    levels = serving.levels
+    return [
+        f"Request → first answer of the guest: {seconds(levels['median'])} s (median), {levels['p90'].value:.2f} (p90),"
+        f" {levels['max'].value:.2f} (max), n = {size.n}; {seconds(levels['after_active'])} s after ACTIVE."
+    ]
+
+
+def stamps(storms: Storms) -> list[str]:
+    """How far polling alone was from nova's own stamps; [] where these were not heard."""
+    of = storms.stamps
+    if of is None:
+        return []
+    return [
+        f"nova's notifications tell the moment of {of.heard} servers: what polling and whole seconds said was"
+        f" {format_duration(of.error_s * 1e9)} off (median; at most"
+        f" {format_duration(of.largest_error_s * 1e9)}), its interval held it for {of.inside}."
+    ]
+
+
+def _traced(storms: Storms, size: Size) -> list[str]:
+    """The same by the services' traces, and by service."""
+    traced = storms.traced
+    if traced is None:
+        return []
+    if traced.why:
+        return [f"The traces of the services do not tell: {traced.why}."]
+    services = traced.services.get(size.cell, {})
+    told = []
+    for kind in ("statements", "calls", "casts"):
+        of = {service: counts[kind] for service, counts in services.items() if counts.get(kind, 0.0) >= 0.5}
+        listed = ", ".join(f"{name} {count:,.0f}" for name, count in sorted(of.items(), key=lambda i: -i[1]))
+        told.append(f"{sum(of.values()):,.0f} {_KINDS[kind]}" + (f" ({listed})" if listed else ""))
+    return [f"By the services' traces a boot takes {'; '.join(told)}."]
+
+
+def findings(storms: Storms) -> list[str]:
+    """What boots waited for by the services' traces; [] where there are none."""
+    traced = storms.traced
+    if traced is None or traced.why:
+        return []
+    told = [f"{of['kind']} {of['resource']}: {of['sentence']} → {of['advice']}" for of in traced.findings]
+    return [
+        *(told or ["Nothing that boots waited for is worth a finding."]),
+        f"{traced.jobs}. All: {traced.command}",
+    ]
+
+
+_KINDS = {"statements": "statements", "calls": "RPC calls", "casts": "casts"}
+
+
+def many(of: Estimate) -> str:
+    """A count with its interval.
+
+    >>> many(Estimate(412.3, 405.1, 420.8, "", 8, 0.95, "", "level"))
+    '412 [405, 421]'
+    """
+    digits = 0 if abs(of.value) >= 20 else 1
+    value = f"{of.value:,.{digits}f}"
+    if not (math.isfinite(of.low) and math.isfinite(of.high)):
+        return value
+    return f"{value} [{of.low:,.{digits}f}, {of.high:,.{digits}f}]"
 
 
 def troubles(storms: Storms) -> list[str]:

@@ -191,6 +191,12 @@ class _Printer:
         if largest.cpu:
             roles = ", ".join(f"{role} {s:.3f}" for role, s in largest.cpu.items() if s >= 0.0005)
             self.line(f"{told.maker(storms)} CPU-s a boot by role: {roles}", "", 2, 2)
+        for line in (*told.guests(storms), *told.counts(storms), *told.stamps(storms)):
+            self.line(line, "", 2, 2)
+        if hunted := told.findings(storms):
+            self.line("What the services' traces say", "bold", 0, 2)
+            for line in hunted:
+                self.line(line, "", 2, 4)
         self.line(told.precision(storms), "dim", 2, 2)
         for trouble in told.troubles(storms):
             self.line(trouble, "yellow", 2, 2)

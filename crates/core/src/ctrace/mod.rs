@@ -5,7 +5,7 @@
 //!
 //! [`reader`] scans files and knows their names, tracks and locks; [`merge`] gives the events of all of them in the
 //! order of one clock; [`spans`] makes of them spans, waits, holds and jobs; [`perfetto`] and [`chrome`] write those,
-//! [`summary`] adds them up, [`occupancy`] says what tracks did when.
+//! [`summary`] adds them up, [`windows`] counts them by time, [`occupancy`] says what tracks did when.
 pub mod chrome;
 pub mod chunk;
 pub mod clock;
@@ -41,6 +41,7 @@ pub mod summary_interpreter;
 mod summary_messages;
 mod summary_rows;
 pub mod times;
+pub mod windows;
 pub mod writer;
 
 pub use reader_clock::{Quality, Ticks};

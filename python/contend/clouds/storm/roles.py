@@ -78,6 +78,11 @@ def ports(catalogue: Mapping[str, str]) -> dict[int, str]:
     return {port: min(roles) for port, roles in found.items() if len(roles) == 1}
 
 
+def is_here(url: str) -> bool:
+    """Whether the URL's host is this one."""
+    return _is_here(urlsplit(url).hostname or "")
+
+
 def _is_here(host: str) -> bool:
     """Whether the name is of an address of this host: only those can be bound to."""
     try:

@@ -10,8 +10,9 @@ from contend.clouds.http import Api, RequestFailed
 from contend.clouds.openstack import Cloud, Record
 from contend.clouds.storm import roles
 from contend.clouds.storm.actions import creation, seconds
-from contend.clouds.storm.stamps import PHASES, Interval, Track, clocks, merge, of_server
+from contend.clouds.storm.stamps import PHASES, Track, clocks, of_server
 from contend.clouds.storm.watch import SERVER, Poller
+from contend.clouds.storm.watchers import Beside, hear, narrow, wait_for_guests
 
 if TYPE_CHECKING:
     from contend.clouds.storm.storm import Happened
@@ -21,7 +22,8 @@ class Servers:
     """See `clouds.base.Machines`. `wanted`: what every request wants besides the name: image, flavour, networks.
 
     prefix: how the names of its servers begin, unlike any other's. poll_share: part of one API worker's time, at most.
-    states: those on the way to ACTIVE are watched too; without them there are no phases but the API's.
+    states: those on the way to ACTIVE are watched too; without them there are no phases but the API's. beside: what
+    else watches; the caller closes it.
     """
 
     awaited = "ACTIVE"
@@ -37,11 +39,13 @@ class Servers:
         poll_s: float = 0.1,
         poll_share: float = 0.5,
         states: bool = True,
+        beside: Beside | None = None,
     ) -> None:
         self._api, self._record, self._prefix, self._wanted = api, record, prefix, wanted
         self._poll_s, self._poll_share = poll_s, poll_share
         self._cloud = Cloud(api, record.run)
-        self._poller = Poller(api, prefix, poll_s, poll_share, states=states)
+        self._beside = beside or Beside()
+        self._poller = Poller(api, prefix, poll_s, poll_share, states=states, listed=self._beside.listed)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -51,6 +55,8 @@ class Servers:
         self._record.intend(SERVER, (track.name for track in tracks))
 
     def count_cpu(self) -> Callable[[], dict[str, float]]:
+        if self._beside.counting is not None:
+            self._beside.counting.begin()
         known = roles.ports(self._api.access.catalogue)
         before = roles.read(known)
         strangers = roles.pids() - {pid for pid, _ in before}  # need not be looked at again
@@ -72,6 +78,11 @@ class Servers:
         """A server is launched before any listing can show it ACTIVE; the compute's build ends after it is."""
         self._record.created(SERVER, {track.name: track.id for track in happened.tracks if track.id})
         happened.polls, happened.asking_ns = self._poller.polls, self._poller.asking_ns
+        happened.widest_ns = self._poller.widest_ns
+        if self._beside.counting is not None:
+            boots, polls = len(happened.tracks), self._poller.polls
+            happened.counted = self._beside.counting.end(boots, polls, self._poller.again)
+        wait_for_guests(happened, self._beside)
         clock = happened.clock = clocks(self._poller.dates)
         offset = time.time_ns() - time.monotonic_ns()
         for track in happened.tracks:
@@ -79,11 +90,13 @@ class Servers:
                 continue
             stamp = self._poller.launched.get(track.id, "")
             if stamp and clock is not None:
-                _narrow(happened, track.name, after=(of_server(seconds(stamp), clock, offset),), before=())
+                narrow(happened, track.name, after=(of_server(seconds(stamp), clock, offset),))
             events = happened.events[track.name] = creation(self._api, track.id, track.request)
             ends = [e.finish for e in events if e.finish is not None and "build_and_run" in e.name]
             if ends and clock is not None:
-                _narrow(happened, track.name, after=(), before=(of_server(max(ends), clock, offset),))
+                narrow(happened, track.name, before=(of_server(max(ends), clock, offset),))
+        if self._beside.notices is not None:
+            hear(self._api, happened, self._beside.notices)
 
     def delete(self, track: Track) -> None:
         self._cloud.delete(SERVER, track.id)
@@ -98,8 +111,3 @@ class Servers:
         unsure = {t.name for t in tracks if not t.id and not t.problem.startswith("refused: 4")}
         self._record.removed(SERVER, [n for n in names if n not in left and n not in unsure])
         return left
-
-
-def _narrow(happened: Happened, name: str, *, after: Sequence[Interval], before: Sequence[Interval]) -> None:
-    happened.active[name], agree = merge(happened.active[name], after, before)
-    happened.disagree += not agree

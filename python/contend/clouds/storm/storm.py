@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from contend.clouds.base import Machines
 from contend.clouds.storm.actions import Event
@@ -39,11 +40,17 @@ class Happened:
     active: dict[str, Interval] = field(default_factory=dict)
     disagree: int = 0  # servers whose own stamps contradict what was seen
     events: dict[str, tuple[Event, ...]] = field(default_factory=dict)  # by name
+    stamps: dict[str, dict[str, int]] = field(default_factory=dict)  # of notifications, by name and kind
+    unheard: dict[str, Interval] = field(default_factory=dict)  # `active` as it was without notifications
+    served: dict[str, Interval] = field(default_factory=dict)  # guests that answered, by name
+    probes: int = 0
+    counted: dict[str, Any] | None = None  # statements and messages, where the cloud's counters can be read
     clock: Clocks | None = None
     client_cpu_ns: int = 0  # of this process, from the first request to the last machine that came to it
     roles: dict[str, float] = field(default_factory=dict)  # CPU seconds by role, meanwhile
     polls: int = 0
     asking_ns: int = 0  # the API worked on polls
+    widest_ns: int = 0  # from a poll's sending to the next one's answer, at most
     watched_ns: int = 0  # from the first request to the last poll's answer
     counts: dict[str, int] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)  # names that could not be deleted, and why

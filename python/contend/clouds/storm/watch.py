@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from contend.clouds.http import Answer, Api
@@ -22,16 +23,26 @@ class Poller:
     `polls` and `asking_ns` are its own cost: how often it asked, and how long the API worked on that. `dates` are the
     answers' Date headers with our wall clock before and after.
 
+    listed: is told of each server that a poll shows on its way, or there for the first time.
+
     states: with the states on the way, from detailed listings; else only names of those that are ACTIVE are asked for,
     which costs nova about half, and those in ERROR now and then.
     """
 
     def __init__(
-        self, api: Api, prefix: str, interval_s: float, share: float = 1.0, *, states: bool = True
+        self,
+        api: Api,
+        prefix: str,
+        interval_s: float,
+        share: float = 1.0,
+        *,
+        states: bool = True,
+        listed: Callable[[Track, Mapping[str, Any]], None] = lambda _track, _server: None,
     ) -> None:
         self._api, self._prefix, self._interval_s, self._share = api, prefix, interval_s, share
-        self._states = states
+        self._states, self._listed = states, listed
         self.polls, self.asking_ns = 0, 0
+        self.widest_ns = 0  # from a poll's sending to the next one's answer, at most
         self.dates: list[tuple[int, int, int]] = []
         self.launched: dict[str, str] = {}  # the server's own stamp, by id
         self._began_ns, self._took_ns = 0, 0  # of the last poll
@@ -57,11 +68,19 @@ class Poller:
                 if server is None:
                     continue
                 track.id = track.id or str(server["id"])
+                self._listed(track, server)
                 if track.state == ERROR:
                     fault = server.get("fault")
                     said = str(fault.get("message", "")) if isinstance(fault, Mapping) else ""
                     track.problem = f"ERROR: {said or 'the server tells no fault'}"
             self._pause()
+
+    def again(self) -> None:
+        """Ask once more, as while servers boot."""
+        if self._states:
+            self._poll("/servers/detail")
+        else:
+            self._poll("/servers", "ACTIVE")
 
     def _stamps(self, listed: Iterable[Mapping[str, object]]) -> None:
         for server in listed:
@@ -93,6 +112,8 @@ class Poller:
             links = page.get("servers_links") or ()
             href = next((link["href"] for link in links if link.get("rel") == "next"), "")
             following = f"{path}?{urlsplit(href).query}" if href else ""
+        if self._began_ns:
+            self.widest_ns = max(self.widest_ns, answer.received_ns - self._began_ns)
         self._began_ns, self._took_ns = first, answer.received_ns - first
         return found, first, answer.received_ns
 

@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from contend.clouds.access import Access, login
+from contend.clouds.counters import NOTHING, Background, Counters
 from contend.clouds.http import Api
 from contend.clouds.openstack import Record, need_id, unique_name
+from contend.clouds.storm.counted import Counting
 from contend.clouds.storm.document import write
+from contend.clouds.storm.notices import listen, where
+from contend.clouds.storm.served import Prober, Service
 from contend.clouds.storm.servers import Servers
 from contend.clouds.storm.storm import Asked, storm
-from contend.errors import ContendError
+from contend.clouds.storm.watchers import Beside
+from contend.errors import BadInput, ContendError
 
 
 def main(arguments: list[str]) -> int:
@@ -41,6 +46,34 @@ def _prepare(given: argparse.Namespace) -> None:
     finally:
         api.close()
     given.server.write_text(json.dumps(wanted) + "\n", encoding="utf-8")
+    _check(given)
+    if not given.background.exists():
+        _watch_background(given)
+
+
+def _check(given: argparse.Namespace) -> None:
+    """What storms will be asked for can be done. Raises BadInput, HostFailed, CannotHonour."""
+    bus = where(given.notifications_url)
+    if bus is not None:
+        listen(bus).close()
+    if not given.served:
+        return
+    Service.parse(given.served)
+    if given.network == "none":
+        hint = "--set network=auto, or a name"
+        raise BadInput("served: servers without a network have no address", hint=hint)
+    if given.states != "true":
+        raise BadInput("served: addresses are told beside states", hint="--set parameters.states=true")
+
+
+def _watch_background(given: argparse.Namespace) -> None:
+    """What the cloud's counters count while nothing is asked for, once a run."""
+    counters = Counters.open(given.database_url, given.broker_url)
+    try:
+        background = counters.quiet(given.quiet) if counters or given.traces else NOTHING
+    finally:
+        counters.close()
+    given.background.write_text(json.dumps(background.to_json()) + "\n", encoding="utf-8")
 
 
 def server_of(api: Api, image: str, flavor: str, network: str) -> dict[str, Any]:
@@ -86,6 +119,7 @@ def _storm(given: argparse.Namespace) -> None:
     # Of no other storm, nor of this trial's when it was tried before.
     prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{os.urandom(2).hex()}")
     api = Api(access, renew, connections=min(given.n, 64) + 1)
+    beside = _beside(given)
     with Record(run / "ledger.ndjson", run=run.name, cloud=access.cloud, config=access.config) as record:
         try:
             servers = Servers(
@@ -96,11 +130,28 @@ def _storm(given: argparse.Namespace) -> None:
                 poll_s=given.poll_ms / 1e3,
                 poll_share=given.poll_share,
                 states=given.states == "true",
+                beside=beside,
             )
             happened = storm(servers, prefix, asked)
         finally:
             api.close()
+            beside.close()
     write(happened, given.out, given.tolerate)
+
+
+def _beside(given: argparse.Namespace) -> Beside:
+    counters = Counters.open(given.database_url, given.broker_url)
+    background = Background.from_json(json.loads(given.background.read_text(encoding="utf-8")))
+    bus = where(given.notifications_url)
+    beside = Beside(
+        Counting(counters, background) if counters or given.traces else None,
+        listen(bus) if bus is not None else None,
+        Prober(Service.parse(given.served), given.poll_ms / 1e3) if given.served else None,
+        given.served_within,
+    )
+    if beside.prober is not None:
+        beside.prober.start()
+    return beside
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -112,6 +163,9 @@ def _parser() -> argparse.ArgumentParser:
     prepare.add_argument("--image", default="")
     prepare.add_argument("--flavor", default="")
     prepare.add_argument("--network", default="none")
+    prepare.add_argument(
+        "--quiet", type=float, default=10.0, help="seconds in which the counters are watched"
+    )
     prepare.set_defaults(run_verb=_prepare)
     one = verbs.add_parser("storm", help="one storm")
     one.add_argument("--run", type=Path, required=True, help="the run's directory, with its ledger")
@@ -120,14 +174,29 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--rate", type=float, default=0.0)
     one.add_argument("--poll-ms", type=float, default=100.0)
     one.add_argument("--poll-share", type=float, default=0.5, help="of one worker of the API, at most")
-    one.add_argument("--states", choices=("true", "false"), default="true", help="watch those on the way too")
     one.add_argument("--within", type=float, default=300.0, help="seconds")
+    one.add_argument(
+        "--served-within", type=float, default=60.0, help="seconds from due to the guests' answers"
+    )
     one.add_argument("--tolerate", type=float, default=0.0, help="share of servers that may fail")
     one.set_defaults(run_verb=_storm)
     for verb in (prepare, one):
         verb.add_argument("--cloud", default="")
         verb.add_argument(
             "--access", type=Path, required=True, help="file of the token, shared by the run's storms"
+        )
+        verb.add_argument(
+            "--states", choices=("true", "false"), default="true", help="watch those on the way too"
+        )
+        verb.add_argument("--database-url", default="", help="whose statements are counted")
+        verb.add_argument("--broker-url", default="", help="whose messages are counted")
+        verb.add_argument(
+            "--notifications-url", default="", help="the bus on which nova's notifications are heard"
+        )
+        verb.add_argument("--served", default="", help="tcp:PORT or http:PORT/PATH that guests answer on")
+        verb.add_argument("--traces", default="", help="directory that the cloud's services are recorded in")
+        verb.add_argument(
+            "--background", type=Path, required=True, help="file of what is counted anyway, of the whole run"
         )
         verb.add_argument("--server", type=Path, required=True, help="file of what each server is to be")
     return parser

@@ -1,0 +1,150 @@
+"""What goes wrong in a storm on a real cloud: each counted and told with what the cloud said, and nothing left behind.
+
+Needs a cloud: `testbed/openstack up`, and the variables that it prints; its user is an administrator. Three minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from contend.ledger import leftovers
+from support.bad_api import Fault
+from support.bad_proxy import BadProxy, Limit, bad_proxy
+from support.clouds import STORM, Looking, need_cloud
+from support.command_line import Home
+
+pytestmark = pytest.mark.accept
+
+ONE = ("--set", "measure.blocks=1")
+
+
+@pytest.fixture(scope="module")
+def looking() -> Looking:
+    return Looking(need_cloud())
+
+
+@pytest.fixture
+def proxy(looking: Looking) -> Iterator[BadProxy]:
+    with bad_proxy(looking.api.access.endpoint("compute")) as one:
+        yield one
+
+
+@pytest.fixture
+def through(proxy: BadProxy, looking: Looking, tmp_path: Path) -> dict[str, str | None]:
+    """The environment in which nova is reached through the proxy."""
+    name, config = looking.api.access.cloud, looking.api.access.config
+    told = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
+    told["clouds"][name]["compute_endpoint_override"] = proxy.url
+    other = tmp_path / "clouds.yaml"
+    other.touch(mode=0o600)
+    other.write_text(yaml.safe_dump(told), encoding="utf-8")
+    return {"OS_CLIENT_CONFIG_FILE": str(other), "OS_CLOUD": name}
+
+
+def storms(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(file.read_text()) for file in sorted(run.glob("outputs/*/storm.json"))]
+
+
+def check_nothing_is_left(run: Path, looking: Looking) -> None:
+    assert looking.names(f"contend-{run.name}") == []
+    assert leftovers(run / "ledger.ndjson") == []
+
+
+def test_a_limit_of_the_rate_is_obeyed_and_counted(
+    contend: Home, looking: Looking, proxy: BadProxy, through: dict[str, str | None]
+) -> None:
+    proxy.limits["POST"] = Limit(rate=3, burst=2)
+    said = contend(*STORM, *ONE, "--set", "n=[1,6]", env=through, timeout=300).fine()
+    run = contend.the_run()
+    told = storms(run)
+    assert [storm["served"] for storm in told] == [storm["n"] for storm in told]
+    assert proxy.turned_away == sum(storm["counts"].get("rate limited (429)", 0) for storm in told) > 0
+    assert "rate limited (429)" in said.out
+    check_nothing_is_left(run, looking)
+
+
+def test_errors_and_lost_answers_make_no_server_twice(
+    contend: Home, looking: Looking, proxy: BadProxy, through: dict[str, str | None]
+) -> None:
+    """Answers that got lost after the server was made: half-created, until they are found by name."""
+    proxy.faults["POST"] = [Fault(502, act=True), Fault(0, act=True), Fault(503)]
+    proxy.faults["GET"] = [Fault()] * 2 + [Fault(503)] * 2
+    said = contend(*STORM, *ONE, "--set", "n=[4]", env=through, timeout=300).fine()
+    run = contend.the_run()
+    told = storms(run)
+    assert [storm["served"] for storm in told] == [4] * len(told)
+    counts = told[0]["counts"]
+    assert counts["server error (5xx)"] >= 3 and counts["no answer"] >= 2
+    assert "server error (5xx)" in said.out and "no answer" in said.out
+    assert looking.actions(run.name) == sum(storm["n"] for storm in told)
+    check_nothing_is_left(run, looking)
+
+
+def test_a_token_that_is_revoked_in_the_middle_is_renewed(
+    contend: Home, looking: Looking, proxy: BadProxy, through: dict[str, str | None]
+) -> None:
+    gone: list[str] = []
+    identity = looking.api.access.catalogue["identity"].rstrip("/").removesuffix("/v3")
+
+    def revoke(method: str, path: str, token: str) -> None:
+        if method != "POST" or gone:
+            return
+        gone.append(token)
+        import urllib.request
+
+        request = urllib.request.Request(
+            f"{identity}/v3/auth/tokens",
+            method="DELETE",
+            headers={"X-Auth-Token": looking.api.access.token, "X-Subject-Token": token},
+        )
+        urllib.request.urlopen(request, timeout=60).close()
+
+    proxy.before = revoke
+    said = contend(*STORM, *ONE, "--set", "n=[4]", env=through, timeout=300).fine()
+    run = contend.the_run()
+    told = storms(run)
+    assert gone
+    assert told[0]["counts"]["token renewed"] == 1
+    assert [storm["served"] for storm in told] == [4] * len(told)
+    assert "token renewed" in said.out
+    check_nothing_is_left(run, looking)
+
+
+@pytest.fixture
+def too_large(looking: Looking) -> Iterator[str]:
+    """A flavour that no host has room for."""
+    name = f"contend-test-{os.getpid()}"
+    flavor = {"name": name, "ram": 1 << 30, "vcpus": 1, "disk": 0}
+    made = looking.api.request("POST", "compute", "/flavors", body={"flavor": flavor}).json()
+    try:
+        yield name
+    finally:
+        looking.api.request("DELETE", "compute", f"/flavors/{made['flavor']['id']}", absent=True)
+
+
+def test_servers_in_error_are_told_with_their_fault(contend: Home, looking: Looking, too_large: str) -> None:
+    said = contend(*STORM, *ONE, "--set", "n=[2]", "--set", f"parameters.flavor={too_large}", timeout=300)
+    said.error(1, "2 of 2 servers did not become ACTIVE", "ERROR", "No valid host")
+    check_nothing_is_left(contend.the_run(), looking)
+
+
+def test_some_failures_can_be_tolerated_and_are_counted(contend: Home, looking: Looking) -> None:
+    path = f"/os-quota-sets/{looking.api.access.project}"
+    looking.api.request("PUT", "compute", path, body={"quota_set": {"instances": 2}})
+    try:
+        settings = ("--set", "n=[4]", "--set", "parameters.tolerate=0.5")
+        said = contend(*STORM, *ONE, *settings, timeout=300).fine()
+    finally:
+        looking.api.request("DELETE", "compute", path)
+    run = contend.the_run()
+    told = storms(run)
+    assert {(storm["served"], storm["failed"]) for storm in told} == {(2, 2)}
+    assert "Quota exceeded" in said.out
+    check_nothing_is_left(run, looking)
