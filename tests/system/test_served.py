@@ -80,12 +80,13 @@ def test_each_guest_is_seen_when_it_comes_up_and_one_never_does() -> None:
         listener.close()
 
 
-def test_what_serves_already_has_no_lower_bound() -> None:
+def test_who_answers_the_first_attempt_is_not_known_to_be_the_guest() -> None:
     service = Service(port())
     with socket.create_server(("127.0.0.1", service.port)), prober(service) as one:
         one.watch("guest", "127.0.0.1")
         one.wait(time.monotonic_ns() + 60 * NS)
-        assert one.served["guest"].low == 0
+        assert one.at_once == {"guest"}
+        assert one.served == {}
 
 
 def test_a_guest_that_drops_what_it_is_sent_is_seen_when_it_answers() -> None:

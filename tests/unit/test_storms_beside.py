@@ -56,23 +56,24 @@ SERVING = {"probes": 40, "median_s": 5.0, "p90_s": 6.0, "max_s": 7.0, "after_act
 
 
 @pytest.mark.parametrize(
-    ("answered", "timed_out", "said"),
+    ("answered", "at_once", "timed_out", "said"),
     [
-        (20, 0, "Request → first answer of the guest: 5.00 [5.00, 5.00] s (median), 6.00 (p90), 7.00 (max)"),
-        (15, 5, "40 of 160 guests did not answer in time"),
-        (0, 20, "nothing serves in these guests"),
+        (20, 0, 0, "Request → first answer of the guest: 5.00 [5.00, 5.00] s (median), 6.00 (p90), 7.00 (max)"),
+        (15, 0, 5, "40 of 160 guests did not answer in time"),
+        (18, 2, 0, "16 of 160 guests' addresses answered the first attempt"),
+        (0, 0, 20, "nothing serves in these guests"),
     ],
 )
 def test_guests_have_figures_only_where_all_answered(
-    tmp_path: Path, answered: int, timed_out: int, said: str
+    tmp_path: Path, answered: int, at_once: int, timed_out: int, said: str
 ) -> None:
-    serving = {**SERVING, "answered": answered, "timed_out": timed_out}
+    serving = {**SERVING, "answered": answered, "at_once": at_once, "timed_out": timed_out}
     storms = storms_with(tmp_path, serving=serving)
     [line] = storm_words.guests(storms)
     assert said in line
     of = storms.sizes[-1].serving
     assert of is not None
-    assert bool(of.levels) == (timed_out == 0)
+    assert bool(of.levels) == (timed_out + at_once == 0)
 
 
 def test_how_far_off_polling_was_is_told_of_all_storms(tmp_path: Path) -> None:

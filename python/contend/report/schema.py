@@ -227,6 +227,7 @@ def _storms() -> Schema:
             closed(
                 "The guests, by TCP or HTTP to their own addresses.",
                 answered=COUNT,
+                at_once={**COUNT, "description": "to the first attempt: not known to be the guest"},
                 timed_out={**COUNT, "description": "no answer in time"},
                 levels={
                     **estimates,

@@ -173,10 +173,10 @@ def counts(storms: Storms) -> list[str]:
             f"{many(told['statements'])} SQL statements{f' ({listed})' if listed else ''} and"
             f" {many(told['commits'])} commits"
         )
-        beside.append(f"{background['statements']:.1f} statements a second, {poll['statements']:.0f} a poll")
+        beside.append(f"{background['statements']:.1f} statements a second, {max(0.0, poll['statements']):.0f} a poll")
     if "messages" in told:
         parts.append(f"{many(told['messages'])} messages")
-        beside.append(f"{background['messages']:.1f} messages a second, {poll['messages']:.0f} a poll")
+        beside.append(f"{background['messages']:.1f} messages a second, {max(0.0, poll['messages']):.0f} a poll")
     return ([*_counted(largest.n, parts, beside)] if parts else []) + _traced(storms, largest)
 
 
@@ -195,13 +195,18 @@ def guests(storms: Storms) -> list[str]:
     size = max(asked, key=lambda size: size.n)
     serving = size.serving
     assert serving is not None
+    whole = serving.answered + serving.timed_out + serving.at_once
+    if serving.at_once:
+        return [
+            f"{serving.at_once} of {whole} guests' addresses answered the first attempt: somebody else does there, such as a"
+            " proxy, or the guests are up sooner than a poll shows their address. No figure is told."
+        ]
     if not serving.answered:
         return [
             f"None of {serving.timed_out} guests answered in time: nothing serves in these guests, or their addresses cannot"
             " be reached from here. That is no figure of when they serve."
         ]
     if serving.timed_out:
-        whole = serving.answered + serving.timed_out
         return [
             f"{serving.timed_out} of {whole} guests did not answer in time (n = {size.n}): no figure is told."
         ]

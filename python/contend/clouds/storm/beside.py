@@ -29,15 +29,23 @@ _FINDINGS = 3
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Guests of one size: those that answered, and from due to then over storms, s; no figure unless all answered."""
+    """Guests of one size: those that answered, and from due to then over storms, s; no figure unless all answered, and
+    none `at_once`, before they can have been up.
+    """
 
     answered: int
+    at_once: int
     timed_out: int
     levels: Mapping[str, Estimate]
 
     def to_json(self) -> dict[str, Any]:
         levels = {name: estimate.to_json() for name, estimate in self.levels.items()}
-        return {"answered": self.answered, "timed_out": self.timed_out, "levels": levels}
+        return {
+            "answered": self.answered,
+            "at_once": self.at_once,
+            "timed_out": self.timed_out,
+            "levels": levels,
+        }
 
 
 class Stamps(NamedTuple):
@@ -73,10 +81,10 @@ def serving_of(documents: Sequence[Document], at: float) -> Serving | None:
     told = [d["serving"] for d in documents if d.get("serving")]
     if not told:
         return None
-    timed_out = sum(int(one["timed_out"]) for one in told)
-    names = () if timed_out else ("median_s", "p90_s", "max_s", "after_active_s")
+    timed_out, at_once = (sum(int(one[key]) for one in told) for key in ("timed_out", "at_once"))
+    names = () if timed_out or at_once else ("median_s", "p90_s", "max_s", "after_active_s")
     levels = {name.removesuffix("_s"): level([one[name] for one in told], "s", at) for name in names}
-    return Serving(sum(int(one["answered"]) for one in told), timed_out, levels)
+    return Serving(sum(int(one["answered"]) for one in told), at_once, timed_out, levels)
 
 
 def stamps_of(documents: Sequence[Document]) -> Stamps | None:
@@ -118,7 +126,7 @@ def traced(run: Path, directory: str, cells: Mapping[str, Sequence[Mapping[str, 
     if kept.exists():
         told = json.loads(kept.read_text(encoding="utf-8"))
         if told.pop("schema_version") == SCHEMA_VERSION and told.pop("storms_ns") == storms:
-            return Traced(**told)
+            return Traced(**{**told, "findings": tuple(told["findings"])})
     try:
         services = {cell: _mean(Path(directory), of) for cell, of in known.items() if of}
         found = _hunted(directory, services)

@@ -110,7 +110,8 @@ def _serving(happened: Happened) -> dict[str, Any] | None:
     figures = {"median_s": 0.5, "p90_s": 0.9, "max_s": 1.0}
     return {
         "answered": len(tracks),
-        "timed_out": len(happened.active) - len(tracks),
+        "at_once": happened.served_at_once,
+        "timed_out": max(0, len(happened.active) - len(tracks) - happened.served_at_once),
         "probes": happened.probes,
         **{name: quantile(times, share) if times else None for name, share in figures.items()},
         "after_active_s": quantile(after, 0.5) if after else None,

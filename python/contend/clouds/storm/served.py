@@ -79,12 +79,16 @@ class _Attempt:
 
 
 class Prober:
-    """Probes those it is told of in a thread of its own. `served` has those that answered, by name, CLOCK_MONOTONIC; one
-    that answered the first attempt may have served at any time before: its `low` is 0."""
+    """Probes those it is told of in a thread of its own. `served` has those that answered, by name, CLOCK_MONOTONIC.
+
+    `at_once` are those whose first attempt was answered: when they began to cannot be told, nor whether it was the guest
+    at all. A proxy or gateway may answer for any address.
+    """
 
     def __init__(self, service: Service, period_s: float = 0.1) -> None:
         self.service = service
         self.served: dict[str, Interval] = {}
+        self.at_once: set[str] = set()
         self.attempts = 0
         self._period_ns = round(period_s * NS)
         self._life_ns = round((_HTTP_S if service.path else _TCP_S) * NS)
@@ -232,7 +236,10 @@ class Prober:
         if not self.service.path:  # older ones still wait: what they sent was dropped
             older = (self._attempts[fd].began_ns for fd in guest.pending)
             before = max([before, *(at for at in older if at < attempt.began_ns)])
-        self.served[guest.name] = Interval(before, now_ns)
+        if before:
+            self.served[guest.name] = Interval(before, now_ns)
+        else:
+            self.at_once.add(guest.name)
         del self._guests[guest.name]
         for fd in list(guest.pending):
             self._close(self._attempts[fd])

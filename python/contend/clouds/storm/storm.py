@@ -43,6 +43,7 @@ class Happened:
     stamps: dict[str, dict[str, int]] = field(default_factory=dict)  # of notifications, by name and kind
     unheard: dict[str, Interval] = field(default_factory=dict)  # `active` as it was without notifications
     served: dict[str, Interval] = field(default_factory=dict)  # guests that answered, by name
+    served_at_once: int = 0  # guests whose address answered the first attempt
     probes: int = 0
     counted: dict[str, Any] | None = None  # statements and messages, where the cloud's counters can be read
     clock: Clocks | None = None

@@ -56,7 +56,7 @@ def wait_for_guests(happened: Happened, beside: Beside) -> None:
     last_due = max(track.due_ns for track in happened.tracks)
     prober.wait(last_due + round(beside.served_s * NS) if watched else 0)
     prober.stop()
-    happened.probes = prober.attempts
+    happened.probes, happened.served_at_once = prober.attempts, len(prober.at_once)
     for track in watched:
         if seen := prober.served.get(track.name):
             happened.served[track.name] = Interval(max(seen.low, track.sent_ns), seen.high)
