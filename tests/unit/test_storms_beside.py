@@ -58,7 +58,12 @@ SERVING = {"probes": 40, "median_s": 5.0, "p90_s": 6.0, "max_s": 7.0, "after_act
 @pytest.mark.parametrize(
     ("answered", "at_once", "timed_out", "said"),
     [
-        (20, 0, 0, "Request → first answer of the guest: 5.00 [5.00, 5.00] s (median), 6.00 (p90), 7.00 (max)"),
+        (
+            20,
+            0,
+            0,
+            "Request → first answer of the guest: 5.00 [5.00, 5.00] s (median), 6.00 (p90), 7.00 (max)",
+        ),
         (15, 0, 5, "40 of 160 guests did not answer in time"),
         (18, 2, 0, "16 of 160 guests' addresses answered the first attempt"),
         (0, 0, 20, "nothing serves in these guests"),

@@ -173,10 +173,14 @@ def counts(storms: Storms) -> list[str]:
             f"{many(told['statements'])} SQL statements{f' ({listed})' if listed else ''} and"
             f" {many(told['commits'])} commits"
         )
-        beside.append(f"{background['statements']:.1f} statements a second, {max(0.0, poll['statements']):.0f} a poll")
+        beside.append(
+            f"{background['statements']:.1f} statements a second, {max(0.0, poll['statements']):.0f} a poll"
+        )
     if "messages" in told:
         parts.append(f"{many(told['messages'])} messages")
-        beside.append(f"{background['messages']:.1f} messages a second, {max(0.0, poll['messages']):.0f} a poll")
+        beside.append(
+            f"{background['messages']:.1f} messages a second, {max(0.0, poll['messages']):.0f} a poll"
+        )
     return ([*_counted(largest.n, parts, beside)] if parts else []) + _traced(storms, largest)
 
 
