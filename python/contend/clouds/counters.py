@@ -9,19 +9,24 @@ Services poll on their own, so what was counted while something went on is more 
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 import re
-import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import SplitResult
 
+from contend.clouds.http import proxy_for
 from contend.clouds.secrets import find_url, login_of
+from contend.clouds.wire import Lost, NotSent, Untrusted, Wire
 from contend.errors import BadInput, CannotHonour, ContendError, HostFailed
+
+if TYPE_CHECKING:
+    import ssl
 
 DATABASE, BROKER = "CONTEND_DATABASE_URL", "CONTEND_BROKER_URL"
 OF = " of "
@@ -179,16 +184,21 @@ class Counters:
             readings.append(self.read())
         parts = [after.since(before) for before, after in pairwise(readings)]
         whole = readings[-1].since(readings[0])
-        variance = {
-            name: statistics.variance([part.get(name, 0) for part in parts]) if len(parts) > 1 else 0.0
-            for name in whole
-        }
+        variance = {name: _variance([part.get(name, 0) for part in parts]) for name in whole}
         first, last = readings[0].at_ns, readings[-1].at_ns
         return Background(last - first, whole, variance, first)
 
     def close(self) -> None:
         for source in self._sources.values():
             source.close()
+
+
+def _variance(values: Sequence[int]) -> float:
+    """Of a sample; without `statistics`, which takes a client longer to import than a storm costs it."""
+    if len(values) < 2:
+        return 0.0
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 class Database:
@@ -292,26 +302,30 @@ class Broker:
                 f"no messages are counted over {url.scheme}",
                 hint="the broker's plugin rabbitmq_prometheus: http://HOST:15692/",
             )
-        import urllib3
-
         user, password = login_of(url)
-        headers = urllib3.make_headers(basic_auth=f"{user}:{password}") if user else {}
+        login = base64.b64encode(f"{user}:{password}".encode()).decode()
+        self._headers = {"Authorization": f"Basic {login}"} if user else {}
         host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
         port = f":{url.port}" if url.port else ""
         self._url = f"{url.scheme}://{host}{port}{url.path.rstrip('/') or '/metrics'}"
-        self._pool = urllib3.PoolManager(timeout=_TIMEOUT_S, headers=headers, retries=False)
+        self._wire = Wire(
+            keep=1,
+            connect_s=_TIMEOUT_S,
+            read_s=_TIMEOUT_S,
+            context=_tls,
+            proxy=proxy_for,
+            now_ns=time.monotonic_ns,
+        )
         self.read()
 
     def read(self) -> dict[str, int]:
-        import urllib3.exceptions
-
         try:
-            answer = self._pool.request("GET", self._url)
-        except urllib3.exceptions.HTTPError as error:
+            answer = self._wire.exchange("GET", self._url, self._headers, None)
+        except (NotSent, Untrusted, Lost) as error:
             raise HostFailed(
                 f"the broker does not tell its counts: {error}", hint=f"is what {BROKER} says right?"
             ) from error
-        counts = messages(answer.data.decode(errors="replace")) if answer.status == 200 else {}
+        counts = messages(answer.body.decode(errors="replace")) if answer.status == 200 else {}
         if not counts:
             raise HostFailed(
                 f"the broker does not tell its counts: {answer.status}",
@@ -320,7 +334,13 @@ class Broker:
         return counts
 
     def close(self) -> None:
-        self._pool.clear()
+        self._wire.close()
+
+
+def _tls() -> ssl.SSLContext:
+    import ssl
+
+    return ssl.create_default_context()
 
 
 _SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? ([0-9.eE+]+)$", re.MULTILINE)
