@@ -7,7 +7,6 @@ to draw them; the runtime is in it once.
 
 from __future__ import annotations
 
-import functools
 import importlib.resources
 import json
 from collections.abc import Iterator, Mapping
@@ -18,8 +17,9 @@ from contend.contention.alibi.words import party_line, phase_name, short
 from contend.report import growth_words, storm_words, words
 from contend.report.matrix import condition, is_compare, matrices, secondary, subject
 from contend.report.model import ReportInput
-from contend.report.plotkit import VEGA_LITE, Plot
+from contend.report.plotkit import Plot
 from contend.report.theme import stylesheet
+from contend.report.vega import compiled, vega_runtime
 from contend.units import format_duration, format_value
 
 if TYPE_CHECKING:
@@ -102,27 +102,6 @@ def environment() -> Environment:
 def resource(name: str) -> str:
     """A file beside the templates."""
     return (importlib.resources.files("contend.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-@functools.cache
-def vega_runtime() -> str:
-    """`window.vegaEmbed`, as vl-convert bundles it. No closing tag may end the script early.
-
-    Bundling `vega` alone would be a third smaller, but Vega 6 has no default export and the name is null in
-    the bundle; vega-embed draws compiled charts all the same.
-    """
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def compiled(plot: Plot) -> dict[str, Any]:
-    """A chart as Vega, which the page only has to draw."""
-    import vl_convert
-
-    vega: dict[str, Any] = vl_convert.vegalite_to_vega(plot.spec, vl_version=VEGA_LITE)
-    return vega
 
 
 def script_json(value: object) -> str:

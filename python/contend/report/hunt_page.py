@@ -17,6 +17,7 @@ from contend.report.hunt_plots import hunt_plots, short_place
 from contend.report.hunt_terminal import against, alibi_line, hidden, jobs_line, nothing
 from contend.report.scaling_terminal import demand_rows
 from contend.report.theme import stylesheet
+from contend.report.vega import compiled, vega_runtime
 from contend.units import format_duration
 
 ROWS, COLUMNS = 14, 8  # of the blame matrix
@@ -73,8 +74,8 @@ def render(hunt: Hunt) -> str:
         narrow=svg(charges, NARROW),
         style=stylesheet() + html.resource("report.css") + html.resource("trace.css") + html.resource("hunt.css"),
         script=html.resource("report.js"),
-        vega=html.vega_runtime() if plots else "",
-        charts=html.script_json({plot.id: html.compiled(plot) for plot in plots}),
+        vega=vega_runtime() if plots else "",
+        charts=html.script_json({plot.id: compiled(plot) for plot in plots}),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from contend.report.sample_series import SampleLines, Users, read_sample
 from contend.report.sample_terminal import value, verdict_words
 from contend.report.stack_plot import programs, stack_plot
 from contend.report.theme import stylesheet
+from contend.report.vega import compiled, vega_runtime
 from contend.sample.stacks import read_stacks
 from contend.sample.summary import Summary
 from contend.units import NS_PER_S, format_duration
@@ -49,8 +50,8 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
         title=title(summary),
         style=stylesheet() + html.resource("report.css") + html.resource("sample.css"),
         script=html.resource("report.js") + html.resource("sample.js"),
-        vega=html.vega_runtime() if plots else "",
-        charts=html.script_json({plot.id: html.compiled(plot) for plot in plots}),
+        vega=vega_runtime() if plots else "",
+        charts=html.script_json({plot.id: compiled(plot) for plot in plots}),
         data=html.script_json(_data(lines.users)),
     )  # fmt: skip
 

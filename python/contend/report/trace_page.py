@@ -16,6 +16,7 @@ from contend.report.trace_export import sample_of
 from contend.report.trace_plots import LANES, PARTS, time_of, trace_plots
 from contend.report.trace_summary import Lock, TraceSummary, answer, summarise
 from contend.report.trace_terminal import interpreter_lines
+from contend.report.vega import compiled, vega_runtime
 from contend.units import NS_PER_S, format_duration
 
 ROWS = 40  # of a table; more are in the JSON
@@ -73,8 +74,8 @@ def render_trace(summary: TraceSummary) -> str:
         duration=format_duration,
         style=stylesheet() + html.resource("report.css") + html.resource("sample.css") + html.resource("trace.css"),
         script=html.resource("report.js"),
-        vega=html.vega_runtime() if plots else "",
-        charts=html.script_json({plot.id: html.compiled(plot) for plot in plots}),
+        vega=vega_runtime() if plots else "",
+        charts=html.script_json({plot.id: compiled(plot) for plot in plots}),
     )  # fmt: skip
 
 

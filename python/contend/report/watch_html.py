@@ -8,10 +8,11 @@ from typing import Any
 
 from contend.contention.blame import RESOURCES, is_neighbour
 from contend.report import watch_words as words
-from contend.report.html import compiled, environment, flatten, script_json, vega_runtime
+from contend.report.html import environment, flatten, script_json
 from contend.report.html import resource as page_part
 from contend.report.plotkit import Plot, Spec, chart
 from contend.report.theme import series_colours, stylesheet, var
+from contend.report.vega import compiled, vega_runtime
 from contend.report.watch_document import WatchReport
 from contend.units import NS_PER_S, format_duration
 
