@@ -1,7 +1,8 @@
 """What may run beside what when several processes share a run's tests (pytest-xdist, as in `make test`).
 
 A test marked `alone` has the machine to itself: it measures what the others would change, or is itself too much for
-them. Of tests marked `one_of(NAME)` there is one at a time: they share something of the host that has no owner.
+them. A fixture that many tests read has so while it says `alone(config)`. Of tests marked `one_of(NAME)` there is one
+at a time: they share something of the host that has no owner.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 PLACE = pytest.StashKey[Path]()
+ROOM = pytest.StashKey[IO[str]]()
+"""The lock that the present test holds: of all who are there shared, of one who is alone exclusive."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -41,24 +44,48 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Fixtures and repetitions are part of a test's turn."""
-    place = getattr(item.config, "workerinput", {}).get("turns")
+    place = _place(item.config)
     if place is None:
         return (yield)
     with ExitStack() as held:
         for name in sorted(mark.args[0] for mark in item.iter_markers("one_of")):
-            held.enter_context(_locked(Path(place, f"one-{name}"), fcntl.LOCK_EX))
-        alone = item.get_closest_marker("alone") is not None
+            held.enter_context(_locked(place / f"one-{name}"))
+        is_alone = item.get_closest_marker("alone") is not None
         # Who wants to be alone holds the door until it is; who does not only passes it.
-        with _locked(Path(place, "door"), fcntl.LOCK_EX):
-            held.enter_context(_locked(Path(place, "room"), fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+        with _locked(place / "door"):
+            room = held.enter_context(_locked(place / "room", fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH))
+        item.config.stash[ROOM] = room
         return (yield)
 
 
 @contextmanager
-def _locked(path: Path, how: int) -> Iterator[None]:
+def alone(config: pytest.Config) -> Iterator[None]:
+    """The body, in a test that is not marked so, is alone; what comes after it has company again."""
+    place = _place(config)
+    if place is None:
+        yield
+        return
+    room = config.stash[ROOM]
+    fcntl.flock(room, fcntl.LOCK_UN)  # before it waits for another that wants the same
+    with _locked(place / "door"):
+        fcntl.flock(room, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(room, fcntl.LOCK_SH)
+
+
+def _place(config: pytest.Config) -> Path | None:
+    """None where one process runs all tests."""
+    place = getattr(config, "workerinput", {}).get("turns")
+    return None if place is None else Path(place)
+
+
+@contextmanager
+def _locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[IO[str]]:
     with path.open("w") as file:
         fcntl.flock(file, how)
         try:
-            yield
+            yield file
         finally:
             fcntl.flock(file, fcntl.LOCK_UN)  # a child of fork may have the file open still

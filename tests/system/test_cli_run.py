@@ -18,6 +18,7 @@ import pytest
 from contend.probes.series import series_files
 from support.command_line import CONTEND, Home, Said, check_files, rows
 from support.prerequisites import need
+from support.turns import alone
 
 pytestmark = pytest.mark.system
 
@@ -45,7 +46,7 @@ class Finished:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
+def run(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Finished]:
     need(shutil.which("ffmpeg"), "ffmpeg")
     need(shutil.which("stress-ng"), "stress-ng")
     home = Home(tmp_path_factory.mktemp("run"))
@@ -58,7 +59,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
 
     # A host that others disturb at this moment is measured again, twice at most; by the tool's own flags.
     for attempt in range(3):
-        finished = Finished(home, home("run", "busy.yaml", timeout=240, preexec_fn=prefer).fine())
+        with alone(pytestconfig):
+            finished = Finished(home, home("run", "busy.yaml", timeout=240, preexec_fn=prefer).fine())
         if 3 * sum(bool(row["flags"]) for row in finished.rows) <= len(finished.rows) or attempt == 2:
             break
         shutil.rmtree(finished.path)

@@ -48,15 +48,20 @@ def apart(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def test_what_is_alone_runs_beside_nothing_and_the_rest_beside_each_other(project: pytest.Pytester) -> None:
-    alone = "@pytest.mark.alone\ndef test_{0}(): ran('{0}')\n"
+    alone = "@pytest.mark.alone\ndef test_{0}(): ran('{0}')\n" + (
+        "from support.turns import alone\n"
+        "@pytest.fixture(scope='module')\n"
+        "def made(request):\n with alone(request.config): ran('{0}-fixture')\n"
+        "def test_reads(made): ran('{0}-reads')\n"
+    )
     several = "".join(f"def test_{{0}}{n}(): ran('{{0}}{n}')\n" for n in range(5))
     told = run(
         project,
         test_a=alone.format("alone1") + "def test_meet(): meet('a', 'b')\n" + several.format("x"),
         test_b=alone.format("alone2") + "def test_meet(): meet('b', 'a')\n" + several.format("y"),
     )
-    assert len(told) == 14
-    for name in ("alone1", "alone2"):
+    assert len(told) == 18
+    for name in ("alone1", "alone2", "alone1-fixture", "alone2-fixture"):
         assert all(apart(told[name], told[other]) for other in told if other != name), told
 
 
