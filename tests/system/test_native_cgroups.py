@@ -126,12 +126,15 @@ def test_throttling_and_limits_are_told_in_the_units_they_say(group: Group) -> N
         recording = Recording("auto")
         recording.settle()
         before = group.throttled_ns()
-        worker.do("burn 0.15")
+        for _ in range(20):
+            worker.do("burn 0.15")  # takes 0.75 s of a CPU that nobody else wants
+            if group.throttled_ns() - before > 100e6:
+                break
         recording.settle()
         throttled = group.throttled_ns() - before
         rows = recording.finish()
     used = of_group(rows.tables, group.path)
-    assert throttled > 100e6  # 0.15 s of CPU time take 0.75 s
+    assert throttled > 100e6
     assert int(used["throttled_ns"].sum()) == pytest.approx(throttled, rel=0.02)
     assert int(used["periods"].sum()) >= int(used["throttled_periods"].sum()) > 0
     assert set(used["memory_limit_bytes"]) == {256 << 20}
@@ -149,7 +152,10 @@ def test_a_group_that_begins_between_two_samples_counts_from_its_begin() -> None
         made.limit_cpu(0.2)
         with Worker() as worker:
             made.take(worker.pid)
-            worker.do("burn 0.15")
+            for _ in range(20):
+                worker.do("burn 0.15")
+                if made.throttled_ns() > 100e6:
+                    break
             recording.settle()
             throttled, waited = made.throttled_ns(), made.waited_for_cpu_ns() if made.v2 is not None else 0
             rows = recording.finish()
