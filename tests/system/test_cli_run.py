@@ -219,6 +219,7 @@ def test_lists_and_checks(contend: Home) -> None:
     contend("doctor").fine()
 
 
+@pytest.mark.one_of("strays")  # whoever lists containers fails at one that goes
 @pytest.mark.parametrize("engine", ["podman", "runc"])
 def test_a_run_in_containers(contend: Home, engine: str) -> None:
     need(os.geteuid() == 0 and shutil.which(engine), f"{engine} as root")
