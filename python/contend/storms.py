@@ -112,6 +112,8 @@ class Storms:
     """What nova's notifications add, where they were heard."""
     traced: Traced | None = None
     """What the services' own traces say of a boot."""
+    cpus: int = 0
+    """Of this host; 0 where that is not on record."""
 
     @property
     def local(self) -> bool:
@@ -183,7 +185,13 @@ def read(run: Path, rows: Iterable[Mapping[str, Any]], at: float = 0.95, traces:
         next(iter(cells.values()))[0][0]["factors"].get("platform", "bare"),
         stamps_of(told),
         traced(run, traces, {cell: [d for _, d in of] for cell, of in cells.items()}) if traces else None,
+        _cpus(run),
     )
+
+
+def _cpus(run: Path) -> int:
+    place = run / "environment.json"
+    return int(json.loads(place.read_text(encoding="utf-8")).get("cpus", 0)) if place.is_file() else 0
 
 
 def _size(cell: str, found: Sequence[tuple[Mapping[str, Any], Document]], at: float) -> Size:

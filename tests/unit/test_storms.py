@@ -204,3 +204,24 @@ def test_a_full_machine_takes_the_line_back_and_an_idle_one_names_the_wait(tmp_p
     assert "a full machine draws such a line too" in said("cpu", "all 2 CPUs")
     nothing: Any = type("Analysis", (), {"storms": storms, "alibis": ()})
     assert storm_words.limit(nothing) == ""
+
+
+def test_machines_of_this_host_are_called_what_they_are(tmp_path: Path) -> None:
+    """Their cost is compared with what each adds: 0.15 CPU-s on two CPUs of a makespan's 0.2 s each."""
+    more = {"awaited": "served", "running_s": 0.25}
+    rows = run(tmp_path, {(n, "none"): 0.0 for n in (1, 5, 10, 20)}, **more)
+    for row in rows:
+        row["factors"]["platform"] = "micro-VM (emulated)"
+    (tmp_path / "environment.json").write_text('{"cpus": 2}')
+    storms = found(tmp_path, rows)
+    assert (storms.noun, storms.awaited) == ("micro-VM", "served")
+    assert "emulated" in answer(storms)
+    assert storm_words.about(storms).startswith("micro-VM (emulated): request → served, s: ")
+    assert storm_words.headers(storms)[:3] == ("n", "running", "median")
+    assert storm_words.row(storms.sizes[0], storms)[1] == "0.25"
+    assert "each extra micro-VM adds 0.1" in storm_words.growth(storms)[0]
+    alibi = CellAlibi(storms.sizes[-1].cell, {}, "cpu", "all 2 CPUs", 8, 8, "")
+    analysis: Any = type("Analysis", (), {"storms": storms, "alibis": (alibi,)})
+    said = storm_words.limit(analysis)
+    assert "One costs 0.150 CPU-s of its makers, on 2 CPUs 0.075 s: 3" in said
+    assert said.endswith("% of what each adds to the makespan.")

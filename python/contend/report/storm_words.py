@@ -126,7 +126,20 @@ def limit(analysis: Analysis) -> str:
     what = short(alibi)
     return (
         f"{what[0].upper()}{what[1:]} (n = {largest.n}): a full machine draws such a line too, so it tells of no"
-        " section that boots pass one after the other."
+        f" section that boots pass one after the other.{_share_of_cpu(storms, largest)}"
+    )
+
+
+def _share_of_cpu(storms: Storms, largest: Size) -> str:
+    """How much of what each machine adds is the CPU time that it costs, where all of that is on record: on this host."""
+    slope = next(iter(storms.growth.values())).law.makespan.slope
+    cost = largest.cpu_per_boot
+    if not storms.local or not storms.cpus or cost is None or slope.low <= 0:
+        return ""
+    each = cost / storms.cpus
+    return (
+        f" One costs {cost:.3f} CPU-s of its makers, on {storms.cpus} CPUs {each:.3f} s: {each / (slope.value / 1e9):.0%}"
+        " of what each adds to the makespan."
     )
 
 

@@ -134,6 +134,12 @@ def test_a_call_tells_its_time_its_words_and_its_cpu() -> None:
     assert 0 < done.cpu_ns <= 1.5 * (done.ended_ns - done.began_ns)
 
 
+def test_a_call_that_says_much_is_heard_to_the_end() -> None:
+    assert call(("sh", "-c", "i=0; while [ $i -lt 30000 ]; do echo $i; i=$((i+1)); done"), 20).out.endswith(
+        "\n29999\n"
+    )
+
+
 def test_a_call_that_hangs_is_ended() -> None:
     done = call(("sh", "-c", "sleep 60"), 0.1)
     assert done.code == -9

@@ -15,7 +15,6 @@ from contend.platforms import procfs
 # nobody knows, so a clean-up waits for them to end.
 PARTY = "engine-call"
 _SPARE = 16  # descriptors below it are given to children: none of ours may stand in the way
-_LONGEST = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +95,5 @@ def _ended(pid: int, within_s: float) -> bool:
 
 
 def _read(fd: int) -> str:
-    size = os.fstat(fd).st_size
-    return os.pread(fd, min(size, _LONGEST), max(0, size - _LONGEST)).decode(errors="replace")
+    """All of a memory file; one read gives at most 2 GiB of it."""
+    return os.pread(fd, os.fstat(fd).st_size, 0).decode(errors="replace")
