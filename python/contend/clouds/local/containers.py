@@ -23,7 +23,7 @@ from contend.clouds.local.calls import Ended, call
 from contend.clouds.local.record import CONTAINER, Record
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import CannotHonour, ContendError
-from contend.platforms import bundles, engines
+from contend.platforms import bundles, engines, names, procfs
 
 if TYPE_CHECKING:
     from contend.clouds.storm.storm import Happened
@@ -49,6 +49,20 @@ class Made:
     def low_level(self) -> bool:
         return self.engine in ("runc", "crun")
 
+    @property
+    def of_host(self) -> bool:
+        """Whether its programs are this host's own; docker takes them by an image of mount points."""
+        return not self.image or self.image.startswith(f"{names.PREFIX}-")
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """As far as the engine lets them be told apart."""
+        if self.low_level:
+            return "runtime create", REST, "runtime start"
+        if self.engine == "docker":
+            return "engine", REST, "set-up", "runtime start"
+        return "engine", REST, "root filesystem", "network", "runtime create", "runtime start"
+
 
 def check_network(engine: str, network: str) -> None:
     """Raises CannotHonour for one that the engine cannot give."""
@@ -68,12 +82,7 @@ class Containers:
     def __init__(self, made: Made, record: Record, door: Path, network: str) -> None:
         self._made, self._record, self._network = made, record, network
         self._door = door
-        stages = (
-            ("runtime start",)
-            if made.low_level
-            else ("root filesystem", "network", "runtime create", "runtime start")
-        )
-        self.phases = ("runtime create" if made.low_level else "engine", REST, *stages, "program")
+        self.phases = made.phases
         self.counts: dict[str, int] = {"requests": 0}
         self._numbers: dict[str, int] = {}
         self._cpu_ns = 0
@@ -94,7 +103,7 @@ class Containers:
     def _program(self, name: str) -> tuple[str, ...]:
         """Says that it is there, and when by this host's clock where its shell can tell (bash can)."""
         says = f"echo \"{self._numbers[name]} ${{EPOCHREALTIME:-}}\" > '{self._door}/door'"
-        shell = "sh" if self._made.image or not Path("/bin/bash").exists() else "bash"
+        shell = "bash" if self._made.of_host and Path("/bin/bash").exists() else "sh"
         return shell, "-c", f"{says}; exec sleep 1000000"
 
     def _write_bundle(self, name: str) -> None:
@@ -120,7 +129,7 @@ class Containers:
         if self._network != "auto":
             words += ["--network", self._network]
         mounts = [bundles.Mount(self._door, writable=True)]
-        if not self._made.image or self._made.image.startswith("contend-"):
+        if self._made.of_host:
             mounts = bundles.host_mounts((self._door,))
         words += engines.mount_arguments(mounts)
         root = [self._made.image] if self._made.image else ["--rootfs", self._made.rootfs]
@@ -139,6 +148,8 @@ class Containers:
         def used() -> dict[str, float]:
             own = {self._made.engine: (self._cpu_ns - already_ns) / NS}
             found = own | cpu.between(before, cpu.read())
+            if self._made.engine != "docker":  # whose daemons these are
+                found = {role: s for role, s in found.items() if role not in ("engine daemon", "shim")}
             return dict(sorted(found.items(), key=lambda item: -item[1]))
 
         return used
@@ -196,15 +207,29 @@ class Containers:
         found = {}
         for item in told:
             state = item.get("State") or {}
-            sandbox = (item.get("NetworkSettings") or {}).get("SandboxKey") or ""
             found[str(item.get("Name", "")).lstrip("/")] = {
-                "root filesystem": _iso(item.get("Created")),
-                "network": _written(Path(sandbox)) if sandbox and self._network != "none" else 0,
-                "runtime create": _written(Path(item.get("OCIConfigPath") or "/nonexistent")),
-                "runtime start": _written(Path(item.get("PidFile") or "/nonexistent")),
                 "running": _iso(state.get("StartedAt")),
+                **(self._of_docker(item) if self._made.engine == "docker" else self._of_podman(item)),
             }
         return found
+
+    def _of_podman(self, item: Mapping[str, Any]) -> dict[str, int]:
+        sandbox = (item.get("NetworkSettings") or {}).get("SandboxKey") or ""
+        return {
+            "root filesystem": _iso(item.get("Created")),
+            "network": _written(Path(sandbox)) if sandbox and self._network != "none" else 0,
+            "runtime create": _written(Path(item.get("OCIConfigPath") or "/nonexistent")),
+            "runtime start": _written(Path(item.get("PidFile") or "/nonexistent")),
+        }
+
+    def _of_docker(self, item: Mapping[str, Any]) -> dict[str, int]:
+        """Set-up is everything in the daemon until the container's first process exists."""
+        first = procfs.stat(int((item.get("State") or {}).get("Pid") or 0))
+        begun = 0
+        if first is not None:  # in ticks since this host's boot
+            since_boot = first.start_ticks * NS // os.sysconf("SC_CLK_TCK")
+            begun = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) + since_boot
+        return {"set-up": _iso(item.get("Created")), "runtime start": begun}
 
     def _inspect(self) -> list[Mapping[str, Any]]:
         done = call([*self._made.command, "inspect", *self._numbers], _WITHIN_S)

@@ -47,4 +47,4 @@ def between(before: Used, after: Used) -> dict[str, float]:
         _, own_then, children_then = before.get(key, (name, 0, 0))
         for role, spent in zip(_ROLES[name], (own - own_then, children - children_then), strict=True):
             sums[role] = sums.get(role, 0) + spent
-    return {role: ns / 1e9 for role, ns in sums.items()}
+    return {role: ns / 1e9 for role, ns in sums.items() if ns}

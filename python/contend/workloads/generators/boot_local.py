@@ -63,6 +63,8 @@ def _containers(given: argparse.Namespace) -> Made:
 def _import(given: argparse.Namespace, engine: engines.Engine, rootfs: Path) -> str:
     run = given.run
     image = f"{names.PREFIX}-{names.short_hash(run.name)}"
+    if engine.call("images", "--quiet", image).strip():  # another cell of the run has
+        return image
     with Record(run / "ledger.ndjson", run.name) as record:
         record.intend(IMAGE, (image,), engine=engine.name)
     packed = io.BytesIO()
