@@ -21,6 +21,8 @@ from contend.clouds.storm import roles
 from contend.testbed.openstack import daemons, servers
 from contend.testbed.openstack.bed import Bed
 
+GENERATOR = [sys.executable, "-P", "-m", "contend.workloads.generators", "boot-storm"]
+
 
 @dataclass
 class Campaign:
@@ -33,6 +35,7 @@ class Campaign:
     failed: int = 0
     wall_s: float = 0.0
     client_cpu_s: float = 0.0  # processes that send requests and wait, from their start to their end
+    login_cpu_s: float = 0.0  # of that, where logging in is a process of its own
     whole_cpu_s: float = 0.0  # all that the user has started, reports too
     cloud_cpu_s: dict[str, float] = field(default_factory=dict)  # by role
     medians_s: list[float] = field(default_factory=list)  # of boots, a storm each, as reported
@@ -110,6 +113,12 @@ class Contend:
         stamps = self._stamps.take()
         for file in sorted(runs.glob("*/outputs/*/storm.json")):
             self._add(campaign, json.loads(file.read_text(encoding="utf-8")), stamps)
+        # A run's log-in is a process of its own, which tells nothing of itself: the same once more.
+        files = [word for name in ("access", "server") for word in (f"--{name}", str(runs / f"{name}.json"))]
+        again = Campaign(self.name, n)
+        spent(again, {}, lambda: call([*GENERATOR, "prepare", *files], own))
+        campaign.login_cpu_s = again.whole_cpu_s
+        campaign.client_cpu_s += again.whole_cpu_s
         return campaign
 
     def _add(self, campaign: Campaign, storm: dict[str, Any], stamps: Mapping[str, float]) -> None:
@@ -131,7 +140,8 @@ class Contend:
 class Rally:
     """`rally task start` and `rally task report`, with a database of its own: as many storms as contend's campaign.
 
-    The cloud's administrator as clouds.yaml has it; servers of the same kind (no network), deleted as Rally does it.
+    The cloud's administrator as clouds.yaml has it. Its servers have no network either: it cannot ask for none, but the
+    project that it makes has none, which the compute finds out from neutron.
     """
 
     def __init__(
@@ -169,14 +179,10 @@ class Rally:
             "args": {
                 "flavor": {"id": self._wanted["flavorRef"]},
                 "image": {"id": self._wanted["imageRef"]},
-                "nics": "none",
                 "force_delete": False,
             },
             "runner": {"type": "constant", "times": n, "concurrency": n},
-            "context": {
-                "users": {"tenants": 1, "users_per_tenant": 1},
-                "api_versions@openstack": {"nova": {"version": "2.37"}},
-            },
+            "context": {"users": {"tenants": 1, "users_per_tenant": 1}},
         }
         task = self._place / "task.json"
         task.write_text(json.dumps({"NovaServers.boot_and_delete_server": [workload] * storms}))
@@ -184,7 +190,8 @@ class Rally:
         client = Campaign(self.name, n)
 
         def act() -> None:
-            spent(client, self._catalogue, lambda: self._rally("task", "start", str(task)))
+            # 2: an iteration failed, which is counted.
+            spent(client, self._catalogue, lambda: self._rally("task", "start", str(task), fine=(0, 2)))
             self._rally("task", "report", "--out", str(self._place / "report.html"))
 
         spent(campaign, self._catalogue, act)
@@ -217,12 +224,12 @@ class Rally:
         if len(true) == len(ends):
             campaign.moments += list(zip(ends, true, strict=True))
 
-    def _rally(self, *words: str) -> None:
+    def _rally(self, *words: str, fine: tuple[int, ...] = (0,)) -> None:
         own = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "OS_CLOUD")}
-        call([str(self._program), "--config-file", str(self._config), *words], own)
+        call([str(self._program), "--config-file", str(self._config), *words], own, fine)
 
 
-def call(command: list[str], environment: Mapping[str, str]) -> None:
+def call(command: list[str], environment: Mapping[str, str], fine: tuple[int, ...] = (0,)) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=dict(environment), check=False)
-    if done.returncode != 0:
+    if done.returncode not in fine:
         sys.exit(f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")

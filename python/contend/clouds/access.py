@@ -10,8 +10,8 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from contend.errors import BadInput, CannotHonour, HostFailed, UnknownName, suggest
@@ -27,8 +27,7 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
 _EARLY_S = 120.0  # a token is no longer used so long before it expires
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """What requests need. Holds a token: it is written only to files that nobody else can read.
 
     `expires` is the token's end in seconds since the epoch; `endpoints` are versioned URLs by service type, `catalogue`
@@ -44,7 +43,7 @@ class Access:
     endpoints: Mapping[str, str]
     verify: bool | str = True
     certificate: tuple[str, str | None] | None = None
-    catalogue: Mapping[str, str] = field(default_factory=dict)
+    catalogue: Mapping[str, str] = MappingProxyType({})
 
     def __repr__(self) -> str:
         return f"Access({self.cloud})"
@@ -69,7 +68,7 @@ class Access:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump(asdict(self), file)
+            json.dump({**self._asdict(), "catalogue": dict(self.catalogue)}, file)
         temporary.replace(path)
 
     @classmethod

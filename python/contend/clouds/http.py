@@ -15,9 +15,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contend.clouds.access import Access
 from contend.clouds.wire import Headers, Lost, NotSent, Untrusted, Wire, split_url
@@ -48,8 +47,7 @@ class RequestFailed(HostFailed):
         return self.status == 0 or self.status >= 500
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A whole answer, with CLOCK_MONOTONIC stamps, ns, of the attempt that it answers: its request was written to a
     connection, and all of it was there."""
 
@@ -63,8 +61,7 @@ class Answer:
         return json.loads(self.body) if self.body else {}
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one attempt ended. `left` is False when the request certainly never reached a server; `status` 0: no answer."""
 
     status: int

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from contend.clouds.http import Api, RequestFailed
 
@@ -13,8 +12,7 @@ from contend.clouds.http import Api, RequestFailed
 _VERSION = "2.62"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """Seconds since the epoch by the server's clock; `finish` is None while it goes on."""
 
     name: str
