@@ -136,8 +136,18 @@ def login(
 
     Raises what `find` does, and HostFailed where the cloud does not let us in.
     """
+    from contend.clouds import plain
+
+    found = plain.login(cloud, config, services)
+    return found or _login(cloud, config, services)
+
+
+def _login(cloud: str, config: str, services: tuple[str, ...]) -> Access:
+    """By openstacksdk, however the cloud is described."""
     region, file = find(cloud, config)
     from keystoneauth1 import exceptions
+
+    from contend.clouds.plain import all_urls
 
     try:
         session = region.get_session()
@@ -155,30 +165,24 @@ def login(
         expires=access.expires.timestamp() if access.expires else time.time() + 3600,
         project=access.project_id or "",
         endpoints={service: url.rstrip("/") for service, url in endpoints.items() if url},
-        verify=_trusted(session.verify),
+        verify=trusted(session.verify),
         certificate=(certificate, None) if isinstance(certificate, str) else certificate,
-        catalogue=_catalogue(access),
+        catalogue=all_urls(access.service_catalog.catalog if access.has_service_catalog() else ()),
     )
 
 
-def _trusted(verify: bool | str) -> bool | str:
+def trusted(verify: bool | str) -> bool | str:
     """Whom the login trusted, in a form that needs no requests: where nothing was said, its own list of authorities."""
     if verify is not True:
         return verify
-    from certifi import where  # what requests goes by
-
     named = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
-    return named or str(where())
-
-
-def _catalogue(access: Any) -> dict[str, str]:
-    """One URL a service type; the public one, if there is one."""
-    found: dict[str, str] = {}
-    for service in access.service_catalog.catalog if access.has_service_catalog() else ():
-        urls = {e.get("interface"): e["url"] for e in service.get("endpoints") or () if e.get("url")}
-        if urls:
-            found[service["type"]] = urls.get("public") or next(iter(urls.values()))
-    return found
+    if named:
+        return named
+    try:
+        from certifi import where  # what requests goes by
+    except ImportError:
+        return True
+    return str(where())
 
 
 def _endpoint(region: Any, session: Any, service: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from contend.clouds.access import Access
@@ -130,8 +130,7 @@ def _login(api: Api, user: str, project: str, password: str) -> Access:
     mine = api.access.project
     token = answer.json()["token"]
     expires = token.get("expires_at")
-    return replace(
-        api.access,
+    return api.access._replace(
         token=answer.headers["X-Subject-Token"],
         expires=seconds(str(expires).replace("Z", "+00:00")) if expires else time.time() + 3600,
         project=project,
