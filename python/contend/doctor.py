@@ -36,7 +36,7 @@ def checks(*, containers: bool) -> Iterator[Check]:
         yield check()
     yield from _probe()
     yield from _engines(try_them=containers)
-    yield from _machines()
+    yield from local_machines()
     for name in names():
         workload = load(name)
         absent = missing(workload)
@@ -203,7 +203,7 @@ def _engines(*, try_them: bool) -> Iterator[Check]:
             )
 
 
-def _machines() -> Iterator[Check]:
+def local_machines() -> Iterator[Check]:
     """Which kinds of machines `contend run boot-storm --cloud local` can make here; no guest is booted for that."""
     from contend.clouds.local.settle import remembered_kvm, vm_lacks
 

@@ -218,6 +218,12 @@ def test_machines_of_this_host_are_called_what_they_are(tmp_path: Path) -> None:
     assert "emulated" in answer(storms)
     assert storm_words.about(storms).startswith("micro-VM (emulated): request → served, s: ")
     assert storm_words.headers(storms)[:3] == ("n", "running", "median")
+    assert "client CPU" not in storm_words.about(storms), "a terminal has no room for it"
+    assert storm_words.about(storms, whole=True).endswith("; engine CPU of one boot, client CPU of one storm")
+    assert len(storm_words.row(storms.sizes[0], storms, whole=True)) == len(
+        storm_words.headers(storms, whole=True)
+    )
+    assert len(storm_words.row(storms.sizes[0], storms)) == len(storm_words.headers(storms))
     assert storm_words.row(storms.sizes[0], storms)[1] == "0.25"
     assert "each extra micro-VM adds 0.1" in storm_words.growth(storms)[0]
     alibi = CellAlibi(storms.sizes[-1].cell, {}, "cpu", "all 2 CPUs", 8, 8, "")

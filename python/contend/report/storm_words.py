@@ -35,7 +35,8 @@ def headers(storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
     costs = (f"{maker(storms)} CPU",) if storms.has_cpu else ()
     more = ("min", "accepted", "storms") if whole else ()
     running = ("running",) if _has_running(storms) else ()
-    return ("n", *running, "median", "p90", "max", "makespan", "deletion", *costs, "client CPU", *more)
+    client = () if running and not whole else ("client CPU",)  # a terminal has room for one of them
+    return ("n", *running, "median", "p90", "max", "makespan", "deletion", *costs, *client, *more)
 
 
 def maker(storms: Storms) -> str:
@@ -47,14 +48,16 @@ def _has_running(storms: Storms) -> bool:
     return all("running" in size.levels for size in storms.sizes)
 
 
-def about(storms: Storms) -> str:
-    """What the columns are."""
+def about(storms: Storms, *, whole: bool = False) -> str:
+    """What the columns of `headers` are."""
     level = next(iter(storms.sizes[0].levels.values())).level
     counts = sorted({size.storms for size in storms.sizes})
     many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
-    cpu = f"; {maker(storms)} CPU of one boot" if storms.has_cpu else ""
+    cpu = [f"{maker(storms)} CPU of one boot"] if storms.has_cpu else []
+    cpu += ["client CPU of one storm"] if "client CPU" in headers(storms, whole=whole) else []
     what = f"{storms.platform}: request → {storms.awaited}" if storms.local else f"Request → {storms.awaited}"
-    return f"{what}, s: medians over {many} storms a size [{level:.0%}]{cpu}{',' if cpu else ';'} client CPU of one storm"
+    costs = f"; {', '.join(cpu)}" if cpu else ""
+    return f"{what}, s: medians over {many} storms a size [{level:.0%}]{costs}"
 
 
 def row(size: Size, storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
@@ -67,7 +70,7 @@ def row(size: Size, storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
 
     cpu = size.cpu_per_boot
     costs = (f"{cpu:.2f}" if cpu is not None else "",) if storms.has_cpu else ()
-    client = f"{levels['client CPU'].value:.3f}"
+    client = () if _has_running(storms) and not whole else (f"{levels['client CPU'].value:.3f}",)
     more = (*plain("min", "accepted"), str(size.storms)) if whole else ()
     return (
         name,
@@ -75,7 +78,7 @@ def row(size: Size, storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
         seconds(levels["median"]),
         *plain("p90", "max", "makespan", "deletion"),
         *costs,
-        client,
+        *client,
         *more,
     )
 
@@ -117,7 +120,8 @@ def limit(analysis: Analysis) -> str:
     if alibi is None or alibi.verdict == "unknown":
         return ""
     if alibi.verdict == "idle":
-        demand = next(iter(storms.growth.values())).law.makespan.slope
+        grown = storms.growth.get(largest.network) or next(iter(storms.growth.values()))
+        demand = grown.law.makespan.slope
         traces = "" if storms.local else " Traces of the services name the section: contend hunt."
         return (
             f"The hardware was idle (n = {largest.n}), so it is the software that boots wait in: {_each(demand)} s for each"
@@ -132,9 +136,11 @@ def limit(analysis: Analysis) -> str:
 
 def _share_of_cpu(storms: Storms, largest: Size) -> str:
     """How much of what each machine adds is the CPU time that it costs, where all of that is on record: on this host."""
-    slope = next(iter(storms.growth.values())).law.makespan.slope
-    cost = largest.cpu_per_boot
-    if not storms.local or not storms.cpus or cost is None or slope.low <= 0:
+    grown, cost = storms.growth.get(largest.network), largest.cpu_per_boot
+    if not storms.local or not storms.cpus or cost is None or grown is None:
+        return ""
+    slope = grown.law.makespan.slope
+    if slope.low <= 0:
         return ""
     each = cost / storms.cpus
     return (
@@ -155,6 +161,8 @@ def precision(storms: Storms) -> str:
     """How finely a moment is known, and at what cost to the cloud."""
     largest = max(storms.sizes, key=lambda size: size.n)
     width, share = largest.levels["width"].value, largest.levels["polling"].value
+    if storms.local and not width:
+        return f"A {storms.noun} counts as served when its word is heard; all stamps are of this host."
     if storms.local:
         return (
             f"When a {storms.noun} served is known to {format_duration(width * 1e9)} (n = {largest.n}, median width; from"

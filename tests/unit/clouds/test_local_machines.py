@@ -17,6 +17,7 @@ from contend.clouds.local.calls import call
 from contend.clouds.local.guest import Node, archive, find_kernel
 from contend.clouds.local.record import CONTAINER, TAP, VM, Record
 from contend.clouds.local.settle import accelerator, check
+from contend.doctor import local_machines
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.ledger import leftovers
 from contend.plan import make_plan
@@ -63,6 +64,24 @@ def test_what_no_engine_gives_is_refused(parameters: dict[str, Any], network: st
 def test_a_kernel_that_is_not_there_is_said() -> None:
     with pytest.raises(CannotHonour, match="no kernel to be read at /nonexistent"):
         find_kernel("/nonexistent")
+
+
+def test_the_doctor_tells_what_can_be_made_and_how_to_mend_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    containers, vms = local_machines()
+    assert (containers.works, containers.fix) == (False, "apt-get install podman")
+    assert vms.works is False
+    assert "qemu-system-x86_64, not found" in vms.detail
+    assert "apt-get install qemu-system-x86" in vms.fix
+    (programs / "runc").symlink_to("/bin/true")
+    containers, _ = local_machines()
+    assert containers.works is None, "it was not tried"
+    assert "runc" in containers.detail
 
 
 def test_emulation_that_was_asked_for_tries_nothing() -> None:
