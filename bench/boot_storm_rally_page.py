@@ -18,7 +18,7 @@ Row = dict[str, Any]
 def page(document: dict[str, Any]) -> str:
     blocks: list[list[Row]] = document["blocks"]
     n, environment = document["n"], document["environment"]
-    tools = sorted({c["tool"] for block in blocks for c in block})
+    tools = sorted({c["tool"] for block in blocks for c in block}, key=lambda t: (t != "contend", t))
     large = {t: [c for block in blocks for c in block if c["tool"] == t and c["n"] == n] for t in tools}
     small = {t: [c for block in blocks for c in block if c["tool"] == t and c["n"] == 1] for t in tools}
     loaded = document["load_before"] > LOADED

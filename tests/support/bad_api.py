@@ -82,6 +82,8 @@ def bad_api() -> Iterator[BadApi]:
             if self.command == "POST":
                 id_ = api.add(body["server"]["name"], metadata=body["server"].get("metadata", {}))
                 return 202, {"server": {"id": id_}}
+            if "/os-instance-actions" in parts.path:  # it keeps no record
+                return 404, {}
             with api.lock:
                 if self.command == "DELETE":
                     return (204, None) if api.servers.pop(parts.path.rpartition("/")[2], None) else (404, {})
