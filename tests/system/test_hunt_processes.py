@@ -21,19 +21,23 @@ from contend import trace
 trace.start(sys.argv[1], clock="monotonic", overflow="block")
 state = trace.Lock(name="state")
 queues = [trace.Queue(name="requests") for _ in range(2)]
-over = threading.Event()
+over, waits, holds = threading.Event(), [], []
 def worker(queue):
     while (item := queue.get()) is not None:
         connection, request = item
         with trace.span("serve build"):
             trace.flow.received("request", request)
+            asked = time.monotonic_ns()
             with state, trace.span("build"):
+                waits.append((asked, time.monotonic_ns()))
                 time.sleep(0.02)
         connection.sendall(b"done\\n")
 def janitor():
     while not over.is_set():
         with state, trace.span("clean"):
+            began = time.monotonic_ns()
             time.sleep(0.06)
+            holds.append((began, time.monotonic_ns()))
         time.sleep(0.02)
 threads = [threading.Thread(target=worker, args=(queue,), name=f"worker-{n}") for n, queue in enumerate(queues)]
 threads.append(threading.Thread(target=janitor, name="janitor"))
@@ -53,6 +57,7 @@ over.set()
 for queue in queues: queue.put(None)
 for thread in threads: thread.join()
 trace.stop()
+print(sum(max(0, min(w[1], h[1]) - max(w[0], h[0])) for w in waits for h in holds))
 """
 
 CLIENT = """
@@ -87,7 +92,8 @@ print(json.dumps([truth[n] for n in range(3)]))
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Events, list[int]]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Events, list[int], int]:
+    """The trace; how long each client's job took, and how long the worker waited while the janitor held the lock."""
     place = tmp_path_factory.mktemp("hunt")
     directory = str(place / "trace")
     for name, program in (("server.py", SERVER), ("client.py", CLIENT)):
@@ -102,8 +108,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Events, list[int]]:
             text=True,
             check=True,
         )
+        beside_janitor = int(server.stdout.readline())
         assert server.wait(30) == 0
-    return read(directory), json.loads(done.stdout)
+    return read(directory), json.loads(done.stdout), beside_janitor
+
+
+@pytest.fixture(scope="module")
+def found(recorded: tuple[Events, list[int], int]) -> tuple[Events, list[int]]:
+    return recorded[:2]
 
 
 def test_jobs_are_as_long_as_they_say_and_all_sums_are_exact(found: tuple[Events, list[int]]) -> None:
@@ -137,8 +149,10 @@ def test_a_job_waits_for_answers_and_what_is_done_for_it_elsewhere_is_its(
         assert 40e6 <= job["elsewhere_ns"] <= waited
 
 
-def test_the_path_of_all_leads_to_the_janitor_of_the_other_process(found: tuple[Events, list[int]]) -> None:
-    events, _ = found
+def test_the_path_of_all_leads_to_the_janitor_of_the_other_process(
+    recorded: tuple[Events, list[int], int],
+) -> None:
+    events, _, beside_janitor = recorded
     makespan = events.jobs["end_ns"].max() - events.jobs["begin_ns"].min()
     path: dict[tuple[str, str, str], int] = defaultdict(int)
     for row in events.critical.rows():
@@ -159,7 +173,8 @@ def test_the_path_of_all_leads_to_the_janitor_of_the_other_process(found: tuple[
         for row in events.waits.rows()
         if (row["lock"], row["victim"]) == (state["lock"], "serve build")
     ]
-    assert by_janitor >= 0.9 * sum(of_build) > 0
+    # The rest of a wait is not the janitor's: the worker may come late to a lock that is free.
+    assert 0 < 0.9 * beside_janitor <= by_janitor <= sum(of_build)
 
 
 def test_items_wait_for_one_worker_while_the_other_is_idle(found: tuple[Events, list[int]]) -> None:
