@@ -18,7 +18,8 @@ import pytest
 
 from contend.workloads.generators.pace import main
 
-pytestmark = pytest.mark.system
+# Whom it serves, and who serves it, must not wait for a CPU.
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 PACE = (sys.executable, "-m", "contend.workloads.generators.pace")
 
