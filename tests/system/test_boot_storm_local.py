@@ -40,7 +40,7 @@ def some_engine() -> str:
 def test_containers_of_two_sizes(contend: Home) -> None:
     engine = some_engine()
     asked = ("--set", f"parameters.engine={engine}", "--set", "n=[1,3]", "--set", "measure.blocks=1")
-    told = contend(*STORM, *asked, "--json").fine().json()
+    told = contend(*STORM, *asked, "--json", timeout=300).fine().json()
     run = contend.the_run()
     assert [(size["n"], size["storms"]) for size in told["storms"]["sizes"]] == [(1, 2), (3, 1)]
     assert told["storms"]["platform"] == f"container ({engine})"
