@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import json
 import os
+import re
 import select
 import threading
 import time
@@ -179,10 +180,13 @@ class Containers:
             now_ns = time.monotonic_ns()
             offset = time.time_ns() - now_ns
             while (end := heard.find(b"\n")) >= 0:
-                number, _, stamp = heard[:end].decode().partition(" ")
+                word = _word(bytes(heard[:end]), len(tracks))
                 del heard[: end + 1]
-                track = tracks[int(number)]
-                told_ns = _epoch(stamp) - offset if stamp else now_ns
+                if word is None:
+                    self.counts["odd words at the door"] = self.counts.get("odd words at the door", 0) + 1
+                    continue
+                track = tracks[word[0]]
+                told_ns = word[1] - offset if word[1] else now_ns
                 low = told_ns if track.sent_ns <= told_ns <= now_ns else now_ns
                 track.entries.append((ACTIVE, Interval(low, now_ns)))
 
@@ -303,11 +307,15 @@ def _iso(stamp: object) -> int:
     return round(whole.timestamp()) * NS + int(digits.ljust(9, "0")[:9] or 0)
 
 
-def _epoch(stamp: str) -> int:
-    """ns of bash's EPOCHREALTIME, whose decimal point is the locale's.
+def _word(line: bytes, machines: int) -> tuple[int, int] | None:
+    """(number of the machine, ns since the epoch by its clock, 0 where it has none); None for what no machine says.
 
-    >>> _epoch("12.000001"), _epoch("12,5")
-    (12000001000, 12500000000)
+    The stamp is bash's EPOCHREALTIME, whose decimal point is the locale's.
+
+    >>> _word(b"3 12.000001", 4), _word(b"0 12,5", 4), _word(b"1 ", 4), _word(b"4 1.0", 4), _word(b"hello", 4)
+    ((3, 12000001000), (0, 12500000000), (1, 0), None, None)
     """
-    whole, _, fraction = stamp.replace(",", ".").partition(".")
-    return int(whole) * NS + int(fraction.ljust(9, "0")[:9] or 0)
+    found = re.fullmatch(rb"([0-9]{1,4}) (?:([0-9]+)[.,]([0-9]{1,9}))?", line)
+    if found is None or int(found[1]) >= machines:
+        return None
+    return int(found[1]), int(found[2]) * NS + int(found[3].ljust(9, b"0")) if found[2] else 0

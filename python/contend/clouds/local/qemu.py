@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ from contend.errors import CannotHonour
 from contend.platforms import procfs
 
 PROGRAM = "qemu-system-x86_64"
+_SERVED = re.compile(re.escape(SAYS) + rb"[0-9]+ ([0-9]+\.[0-9]+)")
 _NIC = {"microvm": "virtio-net-device", "q35": "virtio-net-pci"}
 
 
@@ -116,9 +118,9 @@ class Guest:
         heard += data
         while (end := heard.find(b"\n")) >= 0:
             line = bytes(heard[:end]).strip()
-            if console and not self.served_ns and SAYS in line:
-                self.served_ns = now_ns
-                self.uptime_ns = round(float(line.split()[-1]) * 1e9)
+            served = _SERVED.search(line) if console else None
+            if served is not None and not self.served_ns:
+                self.served_ns, self.uptime_ns = now_ns, round(float(served[1]) * 1e9)
             elif not console:
                 self._answer(json.loads(line), now_ns)
             elif line:
