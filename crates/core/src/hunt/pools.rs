@@ -3,7 +3,7 @@
 //! A pool are the tracks of a process, named alike but for a number, that get items from queues of one name and site, or
 //! to which messages of one name go. An item is served from when it is got until its worker turns to the queue again, or
 //! the span around the receipt ends.
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::links::{By, Link};
 use super::stacks::NONE;
@@ -87,15 +87,57 @@ pub fn pools(
     for (key, items) in groups {
         let takers = idle.remove(&key).unwrap_or_default();
         let (file, (by, site, queued), called) = key;
-        for &at in &items {
-            pool_of[at as usize] = pools.len() as u32;
-        }
         let process = trace.tracks[trace.files[file as usize].process as usize].name;
         let called = if queued || called != MAIN { &called } else { trace.names.text(process) };
         let name = name(trace.names.text(by), by == site, queued, called);
-        pools.push(pool(links, &items, &takers, file, name, &alive));
+        let parts = if queued { apart(links, items, takers) } else { vec![(items, takers)] };
+        let several = parts.len() > 1;
+        for (number, (items, takers)) in (1..).zip(parts) {
+            for &at in &items {
+                pool_of[at as usize] = pools.len() as u32;
+            }
+            let name = if several { format!("{name} #{number}") } else { name.clone() };
+            pools.push(pool(links, &items, &takers, file, name, &alive));
+        }
     }
     (pools, pool_of)
+}
+
+/// Queues that are called alike may be of pools that have nothing to do with each other, as two executors of one class:
+/// a queue of which several workers take is a pool of its own, with the others of which these take. Queues with a worker
+/// each are one pool.
+fn apart(links: &[Link], items: Vec<u32>, takers: Vec<(u32, u32)>) -> Vec<(Vec<u32>, Vec<(u32, u32)>)> {
+    let queue_of = |at: u32| match links[at as usize].by {
+        By::Queue(queue) => queue,
+        By::Flow(_) => NONE,
+    };
+    let pairs = items.iter().map(|&at| (queue_of(at), links[at as usize].to)).chain(takers.iter().copied());
+    let mut workers: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    pairs.for_each(|(queue, track)| {
+        workers.entry(queue).or_default().insert(track);
+    });
+    // Each queue with those that a worker of it takes from too; by the first of them.
+    let mut parts: Vec<(BTreeSet<u32>, BTreeSet<u32>)> = Vec::new();
+    for (queue, mut tracks) in workers {
+        let mut queues = BTreeSet::from([queue]);
+        for at in (0..parts.len()).rev() {
+            if !parts[at].1.is_disjoint(&tracks) {
+                let (others, theirs) = parts.remove(at);
+                queues.extend(others);
+                tracks.extend(theirs);
+            }
+        }
+        parts.push((queues, tracks));
+    }
+    let (shared, single): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.1.len() > 1);
+    let mut sets: Vec<BTreeSet<u32>> = shared.into_iter().map(|part| part.0).collect();
+    sets.push(single.into_iter().flat_map(|part| part.0).collect());
+    let found = sets.into_iter().map(|queues| {
+        let items: Vec<u32> = items.iter().copied().filter(|&at| queues.contains(&queue_of(at))).collect();
+        (items, takers.iter().copied().filter(|taker| queues.contains(&taker.0)).collect())
+    });
+    // Who only waits at a queue to which nothing came serves nothing.
+    found.filter(|(items, _): &(Vec<u32>, Vec<_>)| !items.is_empty()).collect()
 }
 
 /// Workers are called by what they work at, or by themselves where that says less: the queue of an executor is called by
@@ -242,6 +284,21 @@ mod tests {
         let links = [item(0, 10, 1, 10, 50), item(0, 20, 1, 50, 90)];
         let found = pool(&links, &[0, 1], &[(0, 1), (1, 2)], 0, "p".into(), &|_| (0, 100));
         assert_eq!((found.workers, found.fixed, found.queued_ns, found.wasted_ns), (2, true, 30, 30));
+    }
+
+    #[test]
+    fn queues_with_several_workers_each_are_pools_of_their_own() {
+        let links =
+            [item(0, 10, 1, 10, 50), item(0, 10, 2, 10, 50), item(7, 20, 3, 20, 90), item(7, 95, 4, 95, 96)];
+        let split = |links: &[Link], takers| apart(links, (0..links.len() as u32).collect(), takers);
+        assert_eq!(split(&links, vec![]), [(vec![0, 1], vec![]), (vec![2, 3], vec![])]);
+        // A worker of both makes them one; so do queues with a worker each.
+        assert_eq!(split(&links, vec![(7, 1)]).len(), 1);
+        assert_eq!(split(&[item(0, 10, 1, 10, 50), item(7, 20, 3, 20, 90)], vec![]).len(), 1);
+        // Somebody who waits in vain at a queue of his own is an idle worker, as long as there are queues like it.
+        let lone = [item(0, 10, 1, 10, 50)];
+        assert_eq!(split(&lone, vec![(9, 2)]), [(vec![0], vec![(9, 2)])]);
+        assert_eq!(split(&lone, vec![(9, 2), (9, 3)]), [(vec![0], vec![])]);
     }
 
     #[test]
