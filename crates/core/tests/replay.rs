@@ -9,7 +9,18 @@ const ACQUIRE: Op = Op::Acquire { lock: 0, handover_ns: UNKNOWN };
 
 fn root(begin_ns: u64, program: Vec<Op>, items: Vec<Item>) -> Root {
     let signals = items.len() as u32;
-    Root { job: true, name: 0, track: 0, begin_ns, end_ns: begin_ns, after: None, program, items, signals }
+    Root {
+        job: true,
+        name: 0,
+        track: 0,
+        begin_ns,
+        end_ns: begin_ns,
+        until_ns: None,
+        after: None,
+        program,
+        items,
+        signals,
+    }
 }
 
 fn item(queue: u32, program: Vec<Op>) -> Item {
@@ -122,6 +133,16 @@ fn a_signal_is_not_lost_when_nobody_waits_yet() {
     assert_eq!(ends(&model(vec![root(0, program, vec![served(0, 10, 0)])], vec![1])), [50]);
     let waits = vec![Op::Send(0), Op::Await { signal: 0, latency_ns: 7 }];
     assert_eq!(ends(&model(vec![root(0, waits, vec![served(0, 10, 0)])], vec![1])), [17]);
+}
+
+#[test]
+fn a_request_that_is_answered_before_it_is_done_ends_with_its_last_item() {
+    let program = vec![Op::Send(0), Op::Send(1), Op::Delay(5)];
+    let mut one = root(0, program, vec![item(0, vec![Op::Delay(10)]), item(0, vec![Op::Delay(10)])]);
+    assert_eq!(ends(&model(vec![one.clone()], vec![1])), [5]);
+    one.until_ns = Some(99);
+    assert_eq!(ends(&model(vec![one.clone()], vec![1])), [20]);
+    assert_eq!(ends(&model(vec![one], vec![2])), [10], "with a worker more");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn hunt(
         .map(|&name| trace.names.text(name).to_owned())
         .collect();
     let tables = tables(&trace, &found);
-    let how = choice.how;
+    let how = found.jobs.first().map_or(choice.how, |job| job.how);
     let (more_jobs, unfollowed) = (found.more_jobs, found.unfollowed);
     let (unfollowed_jobs, resolution_ns) = (found.paths.unfollowed_jobs, found.resolution_ns);
     let (period, unbalanced, untold) = (found.period, found.unbalanced, found.untold);

@@ -44,7 +44,7 @@ impl Storm {
             .roots
             .iter()
             .filter(|root| root.job)
-            .map(|root| (root.begin_ns, root.end_ns))
+            .map(|root| (root.begin_ns, root.until_ns.unwrap_or(root.end_ns)))
             .collect();
         let dict = spans(py, &jobs)?;
         dict.set_item("lock_ns", &storm.lock_ns)?;

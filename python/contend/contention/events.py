@@ -25,6 +25,7 @@ _CHOSEN = {
     "mark": "marked as jobs",
     "pattern": "named by the pattern",
     "served": "spans that answer to somebody who is not on record",
+    "followed": "requests that are answered before they are done, to the end of what they set off",
     "outermost": "outermost spans of the name that most time is in",
 }
 
@@ -88,9 +89,9 @@ class Table:
 class Events:
     """What was read. Each table is an attribute too: `events.jobs`.
 
-    `how` says what made something a job (mark, pattern, served, outermost), `names` are those of the jobs; the period is
-    in ns of CLOCK_MONOTONIC, `began_ns` when that clock began, since 1970 (0: unknown); `told` counts what could not be
-    used (`contend.report.trace_export.notes` makes sentences of it).
+    `how` says what made something a job (mark, pattern, served, followed, outermost), `names` are those of the jobs; the
+    period is in ns of CLOCK_MONOTONIC, `began_ns` when that clock began, since 1970 (0: unknown); `told` counts what could
+    not be used (`contend.report.trace_export.notes` makes sentences of it).
     """
 
     tables: Mapping[str, Table]
@@ -141,8 +142,10 @@ def read(paths: str | Path | Sequence[str | Path], jobs: str | None = None, *, c
 
     `jobs` is a pattern for the names of spans and marks that are jobs: `*` stands for any text, `?` for a character; the
     outermost on a track counts. Without it they are what is marked as a job (`contend.trace.job`, a request that is
-    served); else spans that answer to somebody who is not on record; else the outermost spans of the name that most time
-    is in. `Events.chosen` says so. Raises BadInput where there is no trace, or nothing of that name; HostFailed.
+    served; where requests of some names are answered before all is done that they set off, those of the one with most
+    time, to the end of that); else spans that answer to somebody who is not on record; else the outermost spans of the
+    name that most time is in. `Events.chosen` says so. Raises BadInput where there is no trace, or nothing of that name;
+    HostFailed.
     """
     from contend import _native
 

@@ -22,6 +22,9 @@ pub enum How {
     Pattern,
     /// It answers a message whose sender is not on record; of such spans, most time is in those of its name.
     Served,
+    /// It is a request that was answered before all was done that it set off: it ends with the last of that. Most time is
+    /// in those of its name.
+    Followed,
     /// It is inside no other span; most time is in those of its name, or in them and what they ask of others.
     Outermost,
 }
@@ -33,6 +36,7 @@ impl How {
             Self::Mark => "mark",
             Self::Pattern => "pattern",
             Self::Served => "served",
+            Self::Followed => "followed",
             Self::Outermost => "outermost",
         }
     }
@@ -50,7 +54,7 @@ pub struct Choice {
 }
 
 /// Jobs are those that match the pattern, where `*` stands for any text and `?` for a character. Without a pattern they
-/// are what is marked; else the spans that answer to somebody who is not on record; else the outermost spans of the
+/// are what is marked (of requests that servers handle only some, see [`How::Followed`]); else the spans that answer to somebody who is not on record; else the outermost spans of the
 /// name that most time is in, where more than one of them is in a process and rather those that send something than those
 /// that do not. On main threads spans inside the outermost one count as well. The latter two need a reading of the events.
 ///

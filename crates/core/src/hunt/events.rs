@@ -78,6 +78,7 @@ pub fn find_beside<'t>(
         holds: Holds::new(trace),
         alive: vec![(u64::MAX, 0); trace.tracks.len()],
         takers: HashSet::new(),
+        stores: HashSet::new(),
     };
     let (unbalanced, untold) = tell(trace, &mut Both(&mut sink, other), go_on)?;
     let Hearing { blame, totals, jobs, mut links, intervals, holds, alive, takers, .. } = sink;
@@ -119,6 +120,8 @@ struct Hearing<'t> {
     alive: Vec<(u64, u64)>,
     /// A queue and who has waited at it.
     takers: HashSet<(u32, u32)>,
+    /// Queues of what calls need.
+    stores: HashSet<u32>,
 }
 
 impl Hearing<'_> {
@@ -127,8 +130,9 @@ impl Hearing<'_> {
         *alive = (alive.0.min(at.ns), at.ns);
     }
 
-    fn arrives(&mut self, link: u32, track: u32, ns: u64) {
-        let (depth, called) = (self.stacks.depth(track), self.stacks.called(track));
+    /// `called`: inside a call that it is for.
+    fn arrives(&mut self, link: u32, track: u32, called: bool, ns: u64) {
+        let depth = self.stacks.depth(track);
         self.jobs.arrives(&mut self.links, link, depth, called, ns);
     }
 
@@ -210,7 +214,7 @@ impl Sink for Hearing<'_> {
             self.stacks.sent(track);
             self.turned(at.ns, track);
         } else if let Some(link) = self.links.receive(name, id, track, at.ns) {
-            self.arrives(link, track, at.ns);
+            self.arrives(link, track, self.stacks.called(track), at.ns);
         }
         Ok(())
     }
@@ -229,7 +233,12 @@ impl Sink for Hearing<'_> {
         self.hears(at, track);
         if got {
             let link = self.links.got(queue, track, at.ns);
-            self.arrives(link, track, at.ns);
+            // What a call takes from a queue is for the call, as a connection that somebody put back: no work to be done.
+            // Nor is it when whoever ends the process takes the rest.
+            if self.stacks.calling(track) {
+                self.stores.insert(queue);
+            }
+            self.arrives(link, track, self.stores.contains(&queue), at.ns);
         } else {
             let job = self.jobs.sends(track);
             if let Some(link) = self.links.put(queue, track, job, at.ns) {

@@ -13,6 +13,9 @@ use crate::ctrace::spans::{self, Ending};
 
 /// Jobs that are told apart; more are counted.
 pub const MOST_JOBS: usize = 100_000;
+/// What goes on for more than such a part of a request's time after its answer was not waited for: who answers for
+/// others has ended a moment later than who asked them.
+const AFTERWARDS: u64 = 10;
 /// Flows from who starts a thread or process to all that it does.
 pub const STARTS: [&str; 2] = ["thread", "process"];
 
@@ -41,6 +44,10 @@ pub struct Job {
     serves: bool,
     /// It has sent something itself.
     sent: bool,
+    /// It is a request that a server handles: a mark, and a span of its name at that moment.
+    request: bool,
+    /// When the last of what was done for it elsewhere had ended, and on which track.
+    last: (u64, u32),
 }
 
 /// When what a track does for a job ends.
@@ -130,13 +137,19 @@ impl<'t> Jobs<'t> {
             elsewhere_ns: 0,
             serves: false,
             sent: false,
+            request: false,
+            last: (0, track),
         });
         Some(self.all.len() as u32 - 1)
     }
 
     /// A span has begun; so many are open now.
     pub fn span_begins(&mut self, track: u32, name: u32, depth: u32, ns: u64) {
-        if !self.choice.spans[name as usize] || self.own(track).is_some() {
+        let own = self.own(track);
+        if let Some(job) = own.and_then(|own| self.all.get_mut(own as usize)) {
+            job.request |= job.how == How::Mark && (job.name, job.begin_ns) == (name, ns);
+        }
+        if !self.choice.spans[name as usize] || own.is_some() {
             return;
         }
         if let Some(job) = self.begin(name, None, track, ns, self.choice.how) {
@@ -181,10 +194,14 @@ impl<'t> Jobs<'t> {
             } else {
                 let link = &mut links.all[context.link as usize];
                 link.until_ns = ns;
-                if let Some(job) = jobs.get_mut(context.job as usize)
-                    && context.outer
-                {
-                    job.elsewhere_ns = job.elsewhere_ns.saturating_add(ns.saturating_sub(link.to_ns));
+                if let Some(job) = jobs.get_mut(context.job as usize) {
+                    if context.outer {
+                        job.elsewhere_ns = job.elsewhere_ns.saturating_add(ns.saturating_sub(link.to_ns));
+                    }
+                    // A thread that it started may run for ever, and so may what the end of the file cut.
+                    if context.ends != Ends::Else && how != Ending::FileEnd && ns > job.last.0 {
+                        job.last = (ns, track);
+                    }
                 }
             }
             false
@@ -270,12 +287,16 @@ impl<'t> Jobs<'t> {
             self.leave(links, track, Ending::FileEnd, last_ns(track), |_| true);
         }
         let asked = self.choice.how == How::Pattern;
+        let requests = self.all.iter().filter(|job| !job.serves);
+        let all_requests = self.choice.how == How::Mark && requests.clone().all(|job| job.request);
+        let followed = if all_requests { handed_on(requests) } else { None };
+        let kept = |job: &Job| asked || !job.serves && followed.is_none_or(|name| job.name == name);
         let mut next = 0;
         let places: Vec<u32> = self
             .all
             .iter()
             .map(|job| {
-                let place = if asked || !job.serves { next } else { NONE };
+                let place = if kept(job) { next } else { NONE };
                 next += u32::from(place != NONE);
                 place
             })
@@ -283,7 +304,27 @@ impl<'t> Jobs<'t> {
         for link in &mut links.all {
             link.job = places.get(link.job as usize).copied().unwrap_or(NONE);
         }
-        self.all.retain(|job| asked || !job.serves);
+        self.all.retain(kept);
+        for job in self.all.iter_mut().filter(|_| followed.is_some()) {
+            job.how = How::Followed;
+            if job.last.0 > job.end_ns {
+                (job.end_ns, job.end_track) = job.last;
+            }
+        }
         (self.all, self.more)
     }
+}
+
+/// The name of requests that are answered before they are done, as those for a server of a cloud: more than half of them
+/// are worked at elsewhere when they have been answered. Of several such names the one with most time until all is done.
+fn handed_on<'j>(requests: impl Iterator<Item = &'j Job>) -> Option<u32> {
+    let mut names: HashMap<u32, (u64, u64, u64)> = HashMap::new();
+    for job in requests {
+        let (count, on, ns) = names.entry(job.name).or_default();
+        *count += 1;
+        *on += u64::from(job.last.0 > job.end_ns + (job.end_ns - job.begin_ns) / AFTERWARDS);
+        *ns = ns.saturating_add(job.last.0.max(job.end_ns).saturating_sub(job.begin_ns));
+    }
+    let on = names.into_iter().filter(|(_, (count, on, _))| 2 * on > *count);
+    on.max_by_key(|&(name, (_, _, ns))| (ns, std::cmp::Reverse(name))).map(|(name, _)| name)
 }

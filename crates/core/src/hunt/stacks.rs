@@ -170,6 +170,11 @@ impl<'t> Stacks<'t> {
         self.tracks[track as usize].remote.iter().any(|call| call.1)
     }
 
+    /// Whether a call is open, whatever was sent.
+    pub fn calling(&self, track: u32) -> bool {
+        !self.tracks[track as usize].remote.is_empty()
+    }
+
     /// How many spans and waits are open.
     pub fn depth(&self, track: u32) -> u32 {
         self.tracks[track as usize].open.len() as u32

@@ -14,6 +14,7 @@ use crate::ctrace::format::lock as kind;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::tell;
 use crate::hunt::choice::{Choice, How, choose};
+use crate::hunt::events::find;
 use crate::{Error, Result};
 
 /// One in so many had the lock before its turn: its order is not that of the requests.
@@ -50,7 +51,7 @@ pub struct Storm {
 /// Where there is no job, and of reading the trace.
 pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Result<()>) -> Result<Storm> {
     let choice = match patterns {
-        [] => choose(trace, None, &mut go_on)?,
+        [] => followed(trace, choose(trace, None, &mut go_on)?, &mut go_on)?,
         _ => named(trace, patterns),
     };
     let mut record = Record::new(trace);
@@ -144,6 +145,21 @@ fn outermost(trace: &Trace, record: &Record<'_>) -> Choice {
     Choice { spans, marks: vec![false; total.len()], how: How::Outermost }
 }
 
+/// Where requests are answered before they are done these are the jobs, as in a hunt.
+fn followed(trace: &Trace, choice: Choice, go_on: &mut impl FnMut() -> Result<()>) -> Result<Choice> {
+    if choice.how != How::Mark {
+        return Ok(choice);
+    }
+    let found = find(trace, &choice, go_on)?;
+    Ok(match found.jobs.first() {
+        Some(job) if job.how == How::Followed => {
+            let marks = (0..choice.marks.len()).map(|name| name == job.name as usize).collect();
+            Choice { marks, how: How::Followed, ..choice }
+        }
+        _ => choice,
+    })
+}
+
 fn named(trace: &Trace, patterns: &[String]) -> Choice {
     let names = 0..trace.names.len() as u32;
     let wanted: Vec<bool> =
@@ -224,6 +240,7 @@ fn beside(trace: &Trace, record: &Record<'_>, pieces: &mut Pieces) {
                         begin_ns,
                         end_ns,
                         last_ns: end_ns,
+                        until_ns: end_ns,
                         parent: None,
                         arrival_ns: None,
                     });
@@ -293,19 +310,9 @@ impl Extractor<'_> {
 
     fn families(&self) -> Vec<Family> {
         let all = &self.pieces.all;
-        let top = |piece: u32| {
-            let mut at = piece;
-            for _ in 0..64 {
-                match all[at as usize].parent {
-                    Some((parent, _)) if !matches!(all[at as usize].kind, Kind::Job(_)) => at = parent,
-                    _ => break,
-                }
-            }
-            at
-        };
         let mut found: HashMap<u32, Vec<u32>> = HashMap::new();
         for piece in 0..all.len() as u32 {
-            found.entry(top(piece)).or_default().push(piece);
+            found.entry(self.pieces.top(piece)).or_default().push(piece);
         }
         let mut families: Vec<Family> = found
             .into_iter()
@@ -382,6 +389,7 @@ impl Extractor<'_> {
             track: first.track,
             begin_ns: family.begin_ns,
             end_ns: first.end_ns,
+            until_ns: (first.until_ns > first.end_ns).then_some(first.until_ns),
             after: None,
             program: if is_item { vec![Op::Send(0)] } else { Vec::new() },
             items: Vec::new(),
@@ -429,7 +437,7 @@ impl Extractor<'_> {
             });
         }
         if job {
-            self.storm.jobs_ns += first.end_ns - first.begin_ns;
+            self.storm.jobs_ns += first.until_ns - first.begin_ns;
             self.storm.latency_ns += latency;
             self.storm.unexplained_ns += found.unexplained_ns;
         }

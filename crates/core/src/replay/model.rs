@@ -165,6 +165,9 @@ pub struct Root {
     pub begin_ns: u64,
     /// As recorded.
     pub end_ns: u64,
+    /// Where it counts until the last of its items has ended, as a request that is answered before it is done: when that
+    /// was, as recorded.
+    pub until_ns: Option<u64>,
     /// It begins when that root has ended (a closed loop, or the same thread); place in [`Model::roots`].
     pub after: Option<u32>,
     /// What it does itself.

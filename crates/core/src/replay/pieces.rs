@@ -4,7 +4,7 @@
 //! with that span or when the worker asks for the next one.
 use super::record::{Place, Record, What};
 use crate::ctrace::format::lock;
-use crate::hunt::choice::Choice;
+use crate::hunt::choice::{Choice, How};
 
 /// How much later a put may be on record than the get of what was put (both are told when they are done).
 const LATE_NS: u64 = 5_000_000;
@@ -41,6 +41,8 @@ pub struct Piece {
     pub last_ns: u64,
     /// Piece and event that it was sent from.
     pub parent: Option<(u32, u32)>,
+    /// Of a job: its end, or that of the last of its items where it counts until then.
+    pub until_ns: u64,
     /// When it was in its queue, where that is on record.
     pub arrival_ns: Option<u64>,
 }
@@ -66,7 +68,32 @@ impl Pieces {
             found.ranges.push((from, found.all.len() as u32));
         }
         found.link(record);
+        if choice.how == How::Followed {
+            found.follow();
+        }
         found
+    }
+
+    /// Jobs count until the last of their items has ended.
+    fn follow(&mut self) {
+        for at in 0..self.all.len() {
+            let top = self.top(at as u32) as usize;
+            if top != at && matches!(self.all[top].kind, Kind::Job(_)) {
+                self.all[top].until_ns = self.all[top].until_ns.max(self.all[at].end_ns);
+            }
+        }
+    }
+
+    /// The job that it is done for, else the first item of those that led to it.
+    pub fn top(&self, piece: u32) -> u32 {
+        let mut at = piece;
+        for _ in 0..64 {
+            match self.all[at as usize].parent {
+                Some((parent, _)) if !matches!(self.all[at as usize].kind, Kind::Job(_)) => at = parent,
+                _ => break,
+            }
+        }
+        at
     }
 
     /// The piece that has this event.
@@ -269,6 +296,7 @@ impl Scan<'_> {
             begin_ns: ns(open.from),
             end_ns,
             last_ns: ns(last),
+            until_ns: end_ns,
             parent: None,
             arrival_ns: None,
         });

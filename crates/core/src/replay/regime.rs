@@ -32,7 +32,7 @@ pub struct Process {
 /// Of the storm.
 pub fn regime(trace: &Trace, record: &Record<'_>, pieces: &Pieces) -> Regime {
     let jobs = pieces.all.iter().filter(|piece| matches!(piece.kind, Kind::Job(_)));
-    let (begin, end) = jobs.fold((u64::MAX, 0), |(a, b), job| (a.min(job.begin_ns), b.max(job.end_ns)));
+    let (begin, end) = jobs.fold((u64::MAX, 0), |(a, b), job| (a.min(job.begin_ns), b.max(job.until_ns)));
     let mut found = Regime { makespan_ns: end.saturating_sub(begin), ..Regime::default() };
     let mut processes: Vec<Process> = trace
         .files

@@ -230,10 +230,14 @@ impl Simulation<'_> {
         let Actor { root, item, began, .. } = self.actors[actor as usize];
         self.give_back(actor);
         self.free.push(actor);
+        let counts = item == OWN || self.model.roots[root as usize].until_ns.is_some();
+        let end = &mut self.out.roots[root as usize].1;
+        if counts {
+            *end = self.now; // time goes on: the last of them has the last word
+        }
         if item != OWN {
             return self.worker_free(root, item, began);
         }
-        self.out.roots[root as usize].1 = self.now;
         let recorded = &self.model.roots;
         for next in std::mem::take(&mut self.followers[root as usize]) {
             let gap = recorded[next as usize].begin_ns.saturating_sub(recorded[root as usize].end_ns);
