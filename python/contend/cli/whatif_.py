@@ -13,6 +13,7 @@ import click
 from contend.errors import BadInput, NoVerdict
 
 if TYPE_CHECKING:
+    from contend.contention.whatif.prediction import Whatif
     from contend.contention.whatif.storms import Edit
 
 _REPEATED: dict[str, Any] = {"multiple": True}
@@ -78,12 +79,16 @@ def command(
     next storm. The replay of the unedited trace must reproduce it within 3 %, and the storm must not be CPU-bound: else
     the answer is refused, with the reason (exit code 5).
 
+    Of a RUN of `boot-storm`, without traces, `--jobs N` says what N servers would take, by the batch law; refused where
+    the hardware was, or would be, at its limit.
+
     \b
     Examples:
       contend whatif storm                                     the fixes worth most
       contend whatif storm-* --hold compute_resources=0.5      half the time under that lock
       contend whatif storm-* --coalesce 'rpc call update=8' --global-queue pool -o predicted.json
       contend whatif predicted.json --verify storm-after
+      contend whatif runs/boot-storm-… --jobs 20
     """
     from contend.contention.whatif.storms import Edit, cells_of, open_storms
 
@@ -99,6 +104,15 @@ def command(
         raise BadInput(
             "no trace", hint="contend whatif TRACE…: what contend trace -o DIRECTORY -- COMMAND… recorded"
         )
+    from contend.contention.whatif.batches import forecast, has_storms
+
+    if len(sources) == 1 and has_storms(Path(sources[0])):
+        if edits != [Edit("jobs", "", jobs or 0)]:
+            raise BadInput(
+                f"{sources[0]} has storms without traces: nothing of them can be edited",
+                hint="--jobs N says what N servers would take; `openstack up --traced` and contend hunt for more",
+            )
+        return _tell(forecast(Path(sources[0]), jobs or 1), output, as_json)
     if cell is None and not (listing or as_json or output):
         cells = cells_of(sources[0]) if len(sources) == 1 else []
         if len(cells) > 1:
@@ -108,7 +122,10 @@ def command(
         return _list(storms, as_json)
     from contend.contention.whatif.prediction import whatif
 
-    answer = whatif(storms, edits)
+    return _tell(whatif(storms, edits), output, as_json)
+
+
+def _tell(answer: Whatif, output: Path | None, as_json: bool) -> int:
     if output is not None:
         output.write_text(json.dumps(answer.to_json(), indent=2) + "\n", encoding="utf-8")
     if as_json:
@@ -167,8 +184,9 @@ def _verify(
     cell: str | None,
     as_json: bool,
 ) -> int:
+    from contend.contention.whatif.batches import has_storms, measured, times
     from contend.contention.whatif.storms import open_storms
-    from contend.contention.whatif.verification import stored, verify
+    from contend.contention.whatif.verification import stored, verify, verify_times
 
     if len(sources) == 1 and Path(sources[0]).suffix == ".json":
         if edits:
@@ -185,7 +203,23 @@ def _verify(
             "nothing was predicted",
             hint="contend whatif FILE --verify RUN, where FILE is of whatif -o, or contend whatif TRACE EDITS --verify RUN",
         )
-    found = verify(prediction, open_storms(after, job, cell))
+    if all(has_storms(Path(run)) for run in after):
+        wanted = [edit.partition(" ")[2] for edit in prediction["edits"] if edit.startswith("--jobs ")]
+        of = [
+            d
+            for run in after
+            for n, all_of in measured(Path(run)).items()
+            if [str(n)] == wanted
+            for d in all_of
+        ]
+        if not of:
+            raise BadInput(
+                f"no storm of {', '.join(wanted) or 'the same'} servers in {', '.join(after)}",
+                hint="contend run boot-storm --set n=N",
+            )
+        found = verify_times(prediction, after, [times(document) for document in of])
+    else:
+        found = verify(prediction, open_storms(after, job, cell))
     if as_json:
         _print(found.to_json())
     else:

@@ -35,7 +35,11 @@ def whatif_schema() -> Schema:
         **closed(
             "A storm replayed with edits. Times are integers in ns.",
             schema_version={"const": SCHEMA_VERSION},
-            sources={**TEXTS, "description": "a trace each, one storm"},
+            method={
+                "enum": ["replay", "batch law"],
+                "description": "batch law: of a run of storms, without traces",
+            },
+            sources={**TEXTS, "description": "a trace each, one storm; or a run of storms of several sizes"},
             edits={**TEXTS, "description": "as options"},
             jobs={**COUNT, "description": "of a recorded storm, rounded mean"},
             level={**NUMBER, "description": "of the intervals"},
@@ -45,7 +49,8 @@ def whatif_schema() -> Schema:
                 "Whether the prediction may be believed.",
                 self_replay_error={
                     **_SHARE,
-                    "description": "of the worst storm, replayed without edits: median or makespan",
+                    "description": "of the worst storm, replayed without edits: median or makespan; of the batch law"
+                    " that of its largest size, predicted from the others",
                 },
                 passed=_YES,
                 reason=maybe(TEXT, "why not"),

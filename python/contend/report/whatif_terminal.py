@@ -23,7 +23,13 @@ def print_answer(of: Whatif) -> None:
     """For people."""
     console = _console()
     storms = len(of.sources)
-    console.print(_text(f"{storms} storm{'s' if storms != 1 else ''} of {of.jobs} jobs: {_few(of.sources)}"))
+    replayed = of.method == "replay"
+    told = (
+        f"{storms} storm{'s' if storms != 1 else ''} of {of.jobs} jobs"
+        if replayed
+        else f"storms of up to {of.jobs}"
+    )
+    console.print(_text(f"{told}: {_few(of.sources)}"))
     console.print(_text(" ".join(str(edit) for edit in of.edits) or "without edits", style="bold"))
     if of.gate.passed:
         console.print(_before_and_after(of.baseline.to_json(), of.predicted))
@@ -32,8 +38,12 @@ def print_answer(of: Whatif) -> None:
         elif not of.edits:
             console.print(_text("no fix that suggests itself would gain anything"))
         trusted = f"trusted ({of.regime.kind}: {of.regime.why})"
-        console.print(_text(f"replay of the unedited storm: {of.gate.self_replay_error:.1%} off → {trusted}"))
-        console.print(_text(told_of_tests()))
+        checked = (
+            "replay of the unedited storm" if replayed else "batch law, its largest size from the others"
+        )
+        console.print(_text(f"{checked}: {of.gate.self_replay_error:.1%} off → {trusted}"))
+        if replayed:
+            console.print(_text(told_of_tests()))
     for note in of.notes:
         console.print(_text(f"note: {note}", style="yellow"))
 

@@ -67,10 +67,12 @@ class Whatif:
     regime: Regime
     fixes: tuple[Fix, ...]
     notes: tuple[str, ...]
+    method: str = "replay"
 
     def to_json(self) -> dict[str, Any]:
         return {
             "schema_version": SCHEMA_VERSION,
+            "method": self.method,
             "sources": list(self.sources),
             "edits": [str(edit) for edit in self.edits],
             "jobs": self.jobs,

@@ -97,6 +97,13 @@ def stored(path: Path) -> dict[str, Any]:
 def verify(prediction: Mapping[str, Any], after: Sequence[Source]) -> Verification:
     """Compare with the storms that were recorded after the change."""
     measured = [Times.of(source.storm.recorded()) for source in after]
+    return verify_times(prediction, tuple(source.path for source in after), measured)
+
+
+def verify_times(
+    prediction: Mapping[str, Any], sources: tuple[str, ...], measured: Sequence[Times]
+) -> Verification:
+    """Compare with what storms took. `sources`: where these are from."""
     compared = tuple(
         Compared(
             key,
@@ -108,7 +115,6 @@ def verify(prediction: Mapping[str, Any], after: Sequence[Source]) -> Verificati
         for key in KEYS
     )
     inside, reason, hint = _verdict(prediction, compared)
-    sources = tuple(source.path for source in after)
     return Verification(tuple(prediction["edits"]), sources, compared, inside, reason, hint)
 
 

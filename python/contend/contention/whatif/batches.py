@@ -1,0 +1,170 @@
+"""Storms of several sizes and what a larger one would take, by the batch law: of a run of `boot-storm`, without traces.
+
+A line through storms of N = 1, 2, 5 says what 20 would take only as long as what made the line goes on to do so. It is
+refused where the hardware was at its limit in any of the sizes, where it would be at that of the larger one by the CPU time
+that a boot is known to cost, where the law does not predict its own largest size, and further out than it was tested.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contend.contention.whatif.gate import Gate
+from contend.contention.whatif.prediction import Whatif
+from contend.contention.whatif.regime import FULL_USE, Regime
+from contend.contention.whatif.storms import Edit
+from contend.contention.whatif.times import KEYS, Predicted, Times
+from contend.errors import BadInput
+from contend.stats.scaling import Line, line
+
+if TYPE_CHECKING:
+    from contend.contention.alibi.verdict import CellAlibi
+
+FILE = "storm.json"
+LAW = "batch law"
+STRAIGHT = 0.05  # so little the largest size may be off the line of the others, however sure these are
+Document = Mapping[str, Any]
+
+
+def has_storms(path: Path) -> bool:
+    """Whether that is a run whose trials were storms on a cloud, without traces."""
+    return (path / "plan.json").is_file() and any(path.glob(f"outputs/*/{FILE}"))
+
+
+def measured(run: Path) -> dict[int, list[Document]]:
+    """Counted storms by their number of servers. Raises BadInput for those of which nothing larger can be said."""
+    from contend.analyse import latest
+    from contend.store import RunDirectory
+
+    found: dict[int, list[Document]] = {}
+    networks: set[str] = set()
+    for row in latest(RunDirectory.open(str(run)).rows()):
+        place = run / "outputs" / f"{int(row['trial']):06d}" / FILE
+        if row["status"] != "ok" or row["phase"] != "counted" or not place.is_file():
+            continue
+        document = json.loads(place.read_text(encoding="utf-8"))
+        if document["rate"]:
+            raise BadInput(
+                f"{run}: its servers were sent at a rate, not at once",
+                hint="the batch law is for storms: rate=0",
+            )
+        networks.add(str(row["factors"].get("network", "")))
+        found.setdefault(int(document["served"]), []).append(document)
+    if len(networks) > 1:
+        raise BadInput(
+            f"{run}: its storms differ in more than their size",
+            hint="a run of one network, with --set n=[1,2,5]",
+        )
+    return found
+
+
+def times(document: Document) -> Times:
+    """Of one storm, ns."""
+    return Times(*(float(document[key.replace("_ns", "_s")]) * 1e9 for key in KEYS))
+
+
+def forecast(run: Path, jobs: int) -> Whatif:
+    """What a storm of so many servers would take. Raises BadInput where sizes or storms are too few for a line."""
+    storms = measured(run)
+    of = [(n, times(document)) for n, documents in sorted(storms.items()) for document in documents]
+    lines = {key: line([(n, getattr(one, key)) for n, one in of], "ns") for key in KEYS}
+    predicted = {}
+    for key, fitted in lines.items():
+        told = fitted.at(jobs)
+        known = told.verdict == "level"
+        predicted[key] = Predicted(
+            told.value, max(0.0, told.low) if known else None, told.high if known else None
+        )
+    largest = max(storms)
+    alibis = _alibis(run)
+    regime = _regime(alibis)
+    reason = (
+        _hardware(regime)
+        or _room(run, storms[largest], jobs, predicted["makespan_ns"].value)
+        or _law(lines, jobs)
+    )
+    check = lines["makespan_ns"].check
+    return Whatif(
+        (str(run),),
+        (Edit("jobs", "", jobs),),
+        largest,
+        Times.mean([times(document) for document in storms[largest]]),
+        predicted,
+        Gate(abs(check.error) if check is not None else 0.0, reason is None, reason),
+        regime,
+        (),
+        (_from(storms), *(f"n = {a.factors.get('n', '?')}: {a.text}" for a in alibis if a.verdict != "idle")),
+        LAW,
+    )
+
+
+def _from(storms: Mapping[int, Sequence[Document]]) -> str:
+    sizes = ", ".join(f"{n} ({len(of)} storms)" for n, of in sorted(storms.items()))
+    return f"a straight line through the storms of {sizes}; recorded is what the largest of these took"
+
+
+def _alibis(run: Path) -> Sequence[CellAlibi]:
+    from contend.analyse import latest
+    from contend.contention.alibi.cells import cell_alibis
+    from contend.contention.alibi.recording import Recording
+    from contend.store import RunDirectory
+
+    directory = RunDirectory.open(str(run))
+    return cell_alibis(latest(directory.rows()), Recording.of_run(directory))
+
+
+def _regime(alibis: Sequence[CellAlibi]) -> Regime:
+    """Of all sizes: one in which the hardware was at its limit is enough."""
+    from contend.contention.alibi.words import short
+
+    limits = [alibi for alibi in alibis if alibi.verdict not in ("idle", "unknown")]
+    if limits:
+        told = "; ".join(f"{short(alibi)} in {alibi.cell}" for alibi in limits)
+        return Regime(
+            "CPU-bound" if any(a.verdict in _CPU for a in limits) else "mixed", None, None, None, told
+        )
+    if alibis and all(alibi.verdict == "idle" for alibi in alibis):
+        return Regime("blocked", None, None, None, "the hardware was idle in storms of every size")
+    return Regime("not known", None, None, None, "what the hardware did is not on record for every size")
+
+
+_CPU = ("cpu", "thread", "steal", "throttling")
+
+
+def _hardware(regime: Regime) -> str | None:
+    if regime.kind in ("blocked", "not known"):
+        return None
+    return f"the hardware was at its limit, so the line is that of its load and need not go on: {regime.why}"
+
+
+def _room(run: Path, largest: Sequence[Document], jobs: int, makespan_ns: float) -> str | None:
+    """The CPU time of the cloud's services, where they run here."""
+    boots = sum(int(document["served"]) for document in largest)
+    each_s = sum(sum(document["cpu_s"].values()) for document in largest) / max(boots, 1)
+    environment = json.loads((run / "environment.json").read_text(encoding="utf-8"))
+    processors = int(environment["cpus"])
+    has_s = processors * makespan_ns / 1e9
+    if each_s * jobs < FULL_USE * has_s:
+        return None
+    return (
+        f"{jobs} boots cost the cloud's services {each_s * jobs:.1f} CPU-s ({each_s:.2f} each), and {processors} processors"
+        f" have {has_s:.1f} in the {makespan_ns / 1e9:.1f} s that the line says: they would be the limit"
+    )
+
+
+def _law(lines: Mapping[str, Line], jobs: int) -> str | None:
+    """Its own doubts."""
+    for key in ("median_ns", "makespan_ns"):
+        told = lines[key].at(jobs)
+        if told.verdict != "level":
+            return "; ".join(told.warnings)
+        check = lines[key].check
+        if check is not None and not check.inside and abs(check.error) > STRAIGHT:
+            return (
+                f"not a straight line: without n = {check.jobs} the {key.removesuffix('_ns')} there is predicted"
+                f" {check.error:+.0%} off"
+            )
+    return None
