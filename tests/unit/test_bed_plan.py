@@ -72,6 +72,19 @@ def test_knobs_reach_the_configuration(bed: Bed) -> None:
         assert values["bind"] == f"127.0.0.1:{bed.ports[name]}"
 
 
+def test_an_option_counts_more_than_what_the_file_has(bed: Bed) -> None:
+    plain, shape = Shape(), Shape(options=("nova.conf:conductor.workers=7", "placement.conf:api.x=a.b=c"))
+    made = configuration.files(bed, shape, RABBIT)
+    assert made["nova.conf"].endswith("[conductor]\nworkers = 7\n")
+    assert made["placement.conf"].endswith("[api]\nx = a.b=c\n")
+    assert made["glance-api.conf"] == configuration.files(bed, plain, RABBIT)["glance-api.conf"]
+    with pytest.raises(BadInput, match=r"'swift\.conf' is no configuration file"):
+        configuration.files(bed, Shape(options=("swift.conf:api.x=1",)), RABBIT)
+    with pytest.raises(BadInput, match="not FILE:SECTION"):
+        Shape(options=("nova.conf:workers=7",))
+    assert Shape.told(json.loads(json.dumps(shape.as_dict()))) == shape
+
+
 def test_every_service_reads_files_that_are_written(bed: Bed) -> None:
     shape = Shape()
     made = configuration.files(bed, shape, RABBIT)

@@ -44,10 +44,15 @@ def _up(given: argparse.Namespace) -> int:
 
     bed = Bed.load_or_make(given.root)
     told = {name: getattr(given, name) for name in _KNOBS if getattr(given, name) is not None}
-    if "without" in told:
-        told["without"] = tuple(sorted(set(told["without"]) - {"nothing"}))
-    include = (cloud.BUILD, *given.include)
-    traced = cloud.Traced(given.traced.resolve(), include) if given.traced else None
+    for name in ("without", "options", "patches"):
+        if name in told:
+            told[name] = tuple(sorted(set(told[name]) - {"nothing"}))
+    if "patches" in told:  # for later calls, from wherever
+        told["patches"] = tuple(str(Path(name).resolve()) for name in told["patches"])
+    traced = None
+    if given.traced:
+        include = (cloud.BUILD, *given.include)
+        traced = cloud.Traced(given.traced.resolve(), include, given.cpu_times)
     with bed.alone():
         cloud.up(bed, dataclasses.replace(cloud.shape_of(bed), **told), say, traced)
     found = cloud.variables(bed).items()
@@ -108,6 +113,12 @@ def _parser() -> argparse.ArgumentParser:
             up.add_argument(option, action="append", choices=choices, help=about)
         elif name == "notifications":
             up.add_argument(option, action=argparse.BooleanOptionalAction, help=about)
+        elif name == "options":
+            up.add_argument(
+                "--set", action="append", dest=name, metavar="FILE:SECTION.NAME=VALUE", help=about
+            )
+        elif name == "patches":
+            up.add_argument("--patch", action="append", dest=name, metavar="FILE", help=about)
         elif name == "threads":
             up.add_argument(option, choices=("native", "eventlet"), help=f"{about}: {Shape().threads}")
         else:
@@ -119,6 +130,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="PATTERN",
         help="with --traced: functions to record too, beside a boot's on its host; such as 'nova.compute.manager:*'",
+    )
+    up.add_argument(
+        "--cpu-times", action="store_true", help="with --traced: threads' CPU time and run delay too"
     )
     up.set_defaults(run=_up)
     shown = verbs.add_parser("status", help="each service's state, pid, port, memory and log")
@@ -138,6 +152,8 @@ _KNOBS = {
     "threads": "what nova's services run on",
     "notifications": "nova tells on the bus what happens to its servers",
     "without": "leave it out; may be given more than once",
+    "options": "an option of a service's configuration, like nova.conf:api.max_limit=100; 'nothing': none any more",
+    "patches": "a unified diff of what services run, with paths like b/nova/compute/manager.py; 'nothing': none any more",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from contend.clouds.secrets import FILE
 from contend.clouds.storm.notices import NOTIFICATIONS
 from contend.errors import HostFailed
 from contend.testbed.lab import broker
-from contend.testbed.openstack import configuration, daemons, install, reports, schemas, servers
+from contend.testbed.openstack import configuration, daemons, install, patched, reports, schemas, servers
 from contend.testbed.openstack.bed import CLOUD, REGION, Bed, answers
 from contend.testbed.openstack.shape import Service, Shape, services
 
@@ -43,9 +44,11 @@ class Traced:
 
     directory: Path
     include: tuple[str, ...] = ()
+    times: bool = False
+    """Threads' CPU time and run delay are on record too."""
 
     def __str__(self) -> str:
-        return json.dumps([str(self.directory), *self.include])
+        return json.dumps([str(self.directory), *self.include, *(["--cpu-times"] if self.times else [])])
 
 
 def shape_of(bed: Bed) -> Shape:
@@ -74,7 +77,7 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     if schemas.make(bed, environment):
         say("schemas and identity made")
     wanted = services(bed, shape)
-    start = _Starter(bed, files, environment, traced)
+    start = _Starter(bed, files, environment, traced, shape.patches)
     start.end_others(wanted)
     # Nova's look into the catalogue when they start, and never again for what they do not find there.
     early = {name: service for name, service in wanted.items() if not name.startswith("nova-")}
@@ -126,7 +129,7 @@ def _down(bed: Bed, wipe: bool) -> list[str]:
     if broker.stop(bed.root / "rabbitmq"):
         found.append("rabbitmq")
     if wipe:
-        for name in ("data", "etc", "log", "rabbitmq"):
+        for name in ("data", "etc", "log", "rabbitmq", "patched"):
             shutil.rmtree(bed.root / name, ignore_errors=True)
         for name in ("running.json", "clouds.yaml", "bed.json", "database.url", "notifications.url", "lock"):
             (bed.root / name).unlink(missing_ok=True)
@@ -139,16 +142,23 @@ class _Starter:
     """Starts services, each when it is not up as asked, and knows when."""
 
     def __init__(
-        self, bed: Bed, files: Mapping[str, str], environment: Mapping[str, str], traced: Traced | None
+        self,
+        bed: Bed,
+        files: Mapping[str, str],
+        environment: Mapping[str, str],
+        traced: Traced | None,
+        patches: Sequence[str],
     ) -> None:
-        self._bed, self._files, self._traced = bed, files, traced
+        self._bed, self._files, self._traced, self._patches = bed, files, traced, patches
         if traced is not None:
             traced.directory.mkdir(parents=True, exist_ok=True)
             # Only where it is asked for: it loads the recorder, and `down` must work whatever state that is in.
             from contend.trace.launch import Asked
             from contend.trace.launch import environment as traced_environment
 
-            asked = Asked(traced.directory, include=traced.include)
+            asked = Asked(
+                traced.directory, include=traced.include, cpu_times=traced.times, run_delay=traced.times
+            )
             environment = traced_environment(asked, environment)
         self._environment = environment
         self.when: dict[str, float | None] = {}
@@ -157,6 +167,11 @@ class _Starter:
     def __call__(self, service: Service) -> None:
         now = time.monotonic()
         environment = {**self._environment, **service.environment}
+        changed = patched.place(self._bed, self._patches, service.name)
+        if changed is not None:
+            # Behind the recorder's own, if there is one.
+            known = [environment["PYTHONPATH"]] if "PYTHONPATH" in environment else []
+            environment["PYTHONPATH"] = os.pathsep.join([*known, str(changed)])
         made = daemons.start(self._bed, service.name, service.command, environment, self._digest(service))
         self.when[service.name] = now if made else None
 
@@ -171,7 +186,8 @@ class _Starter:
             daemons.end(self._bed, lambda name: name not in kept)
 
     def _digest(self, service: Service) -> str:
-        return service.digest(self._files, str(self._traced or ""))
+        told = (str(self._traced or ""), patched.digest(self._patches, service.name))
+        return service.digest(self._files, "".join(told))
 
     @property
     def started(self) -> list[str]:

@@ -7,9 +7,10 @@ import string
 import uuid
 from importlib import resources
 
+from contend.errors import BadInput
 from contend.testbed.openstack.bed import CLOUD, REGION, Bed
 from contend.testbed.openstack.servers import DATABASES
-from contend.testbed.openstack.shape import WSGI, Shape, arguments
+from contend.testbed.openstack.shape import WSGI, Option, Shape, arguments
 
 _FILES = (
     "keystone.conf",
@@ -56,6 +57,14 @@ def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
     made = {name: _fill(name, words) for name in _FILES}
     for host in shape.hosts:
         made[f"{host}.conf"] = _fill("compute.conf", {**words, "host": host})
+    for option in map(Option.read, shape.options):
+        if option.file not in made:
+            raise BadInput(
+                f"'{option.file}' is no configuration file of the bed",
+                hint=f"it has {', '.join(sorted(made))}",
+            )
+        # Of several values of one option oslo.config takes the last.
+        made[option.file] += f"[{option.section}]\n{option.name} = {option.value}\n"
     # nova's application wants its paste file beside the configuration.
     made["nova-api-paste.ini"] = (bed.venv / "etc/nova/api-paste.ini").read_text(encoding="utf-8")
     for name in shape.web:

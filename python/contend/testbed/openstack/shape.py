@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -56,6 +57,30 @@ _AGENTS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """One value of a service's configuration."""
+
+    file: str
+    section: str
+    name: str
+    value: str
+
+    @classmethod
+    def read(cls, text: str) -> Option:
+        """Raises BadInput for what is none.
+
+        >>> Option.read("nova.conf:api.max_limit=9")
+        Option(file='nova.conf', section='api', name='max_limit', value='9')
+        """
+        found = re.fullmatch(r"([\w.-]+\.conf):(\w+)\.(\w+)=(.*)", text)
+        if found is None:
+            raise BadInput(
+                f"'{text}' is not FILE:SECTION.NAME=VALUE", hint="like nova.conf:api.max_limit=100"
+            )
+        return cls(*found.groups())
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What a bed is asked to be. Raises BadInput for what no bed can be.
 
@@ -74,6 +99,10 @@ class Shape:
     notifications: bool = False
     """Whether nova sends its versioned notifications, with changes of state among them."""
     without: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    """FILE:SECTION.NAME=VALUE each: put behind what the file has, so that it is what counts."""
+    patches: tuple[str, ...] = ()
+    """Files: unified diffs of what the services run."""
 
     def __post_init__(self) -> None:
         for name in ("computes", "conductors", "schedulers", "web_workers"):
@@ -81,12 +110,15 @@ class Shape:
                 raise BadInput(
                     f"{name}: {getattr(self, name)} is too few", hint=f"--{name.replace('_', '-')} 1"
                 )
+        for option in self.options:
+            Option.read(option)
 
     @classmethod
     def told(cls, told: Mapping[str, Any]) -> Shape:
         """From JSON, of this version of contend or another: what it does not know is left out."""
         known = {f.name: told[f.name] for f in fields(cls) if f.name in told}
-        return cls(**{**known, "without": tuple(known.get("without", ()))})
+        lists = {name: tuple(known.get(name, ())) for name in ("without", "options", "patches")}
+        return cls(**{**known, **lists})
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
