@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import sys
@@ -36,10 +37,7 @@ def main(arguments: list[str]) -> int:
 
 def _prepare(given: argparse.Namespace) -> None:
     """Log in, unless another cell of the run has; look up the names, so that no storm has to."""
-    access = Access.load(given.access)
-    if access is None or not access.fresh:
-        access = login(given.cloud)
-        access.save(given.access)
+    access = _access(given)
     api = Api(access, lambda: login(given.cloud))
     try:
         wanted = server_of(api, given.image, given.flavor, given.network)
@@ -102,15 +100,28 @@ def server_of(api: Api, image: str, flavor: str, network: str) -> dict[str, Any]
     }
 
 
-def _storm(given: argparse.Namespace) -> None:
-    access = Access.load(given.access)
+def _file(given: argparse.Namespace) -> Path:
+    """Of the token: a run may compare clouds."""
+    path: Path = given.access
+    number = hashlib.sha256(given.cloud.encode()).hexdigest()[:8]
+    return path.with_name(f"{path.stem}-{number}{path.suffix}") if given.cloud else path
+
+
+def _access(given: argparse.Namespace) -> Access:
+    """The run's for that cloud; a new login where it has none that will do."""
+    access = Access.load(_file(given))
     if access is None or not access.fresh:
         access = login(given.cloud)
-        access.save(given.access)
+        access.save(_file(given))
+    return access
+
+
+def _storm(given: argparse.Namespace) -> None:
+    access = _access(given)
 
     def renew() -> Access:
         fresh = login(given.cloud)
-        fresh.save(given.access)
+        fresh.save(_file(given))
         return fresh
 
     run: Path = given.run.resolve()
