@@ -1,0 +1,187 @@
+"""What storms of 1, 2 and 5 servers on a real cloud say of 20: predicted beside measured, or refused with the evidence.
+
+By the batch law from storms, and by a replay from the trace of one storm of 5. Brings up a bed of its own and takes it down;
+needs MariaDB and RabbitMQ. About six minutes on a quiet machine; writes docs/results/boot-prediction.json and .md. A wrong
+prediction that was trusted fails it; a refusal does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend import __version__
+from contend.contention.whatif.batches import measured, times
+from contend.environment import cpu_model
+from contend.report.trace_export import SAMPLE
+from contend.testbed.lab import broker
+from contend.testbed.openstack.bed import CLOUD, Bed
+from contend.units import format_duration
+from contend.workloads.generators import boot
+from support.command_line import CONTEND, Home
+from support.kills import fresh_seed
+from support.prerequisites import need
+
+pytestmark = pytest.mark.accept
+
+RESULTS = Path(__file__).parents[2] / "docs/results"
+BED = ("--computes=2", "--web-workers=1", "--without=volume", "--without=orchestration")
+SMALL, LARGE, TRACED = (1, 2, 5), 20, 5
+STORM = ("run", "boot-storm", "--set", "measure.target=null", "--set", "measure.pilot=2")
+KEYS = ("median_ns", "p90_ns", "makespan_ns")
+
+
+def openstack(root: Path, *words: str) -> None:
+    command = [sys.executable, "-P", "-m", "contend.testbed.openstack", "--root", str(root), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    need(shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]), "mariadb-server")
+    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    place = tmp_path_factory.mktemp("prediction") / "bed"
+    try:
+        yield place
+    finally:
+        openstack(place, "down", "--wipe")
+
+
+def test_twenty_from_five(root: Path, contend: Home) -> None:
+    seed = fresh_seed()
+    openstack(root, "up", *BED)
+    variables = {"OS_CLIENT_CONFIG_FILE": str(Bed.load_or_make(root).clouds_yaml), "OS_CLOUD": CLOUD}
+    small = storms(contend, variables, f"n={list(SMALL)}", 6, seed)
+    law = asked(contend, small, "--jobs", str(LARGE))
+    large = storms(contend, variables, f"n=[{LARGE}]", 3, seed)
+    took = [times(document) for document in measured(large)[LARGE]]
+    trace = traced_storm(root, variables)
+    replay = asked(contend, trace, "--jobs", str(LARGE))
+    told = {
+        "schema_version": 1,
+        "contend": __version__,
+        "host": f"{cpu_model()}, {os.cpu_count()} processors, Linux {platform.release()}",
+        "seed": seed,
+        "small": {n: [times(d).to_json() for d in of] for n, of in measured(small).items()},
+        "large": [one.to_json() for one in took],
+        "batch law": law,
+        "replay": replay,
+    }
+    RESULTS.joinpath("boot-prediction.json").write_text(json.dumps(told, indent=1) + "\n")
+    RESULTS.joinpath("boot-prediction.md").write_text(page(told))
+    wrong = [
+        (name, key)
+        for name in ("batch law", "replay")
+        for key in KEYS
+        if told[name]["gate"]["passed"]
+        and outside(told[name]["predicted"][key], [o[key] for o in told["large"]])
+    ]
+    assert not wrong, page(told)
+
+
+def storms(contend: Home, variables: dict[str, str], sizes: str, blocks: int, seed: int) -> Path:
+    known = set(contend.run_directories())
+    settings = ("--set", sizes, "--set", f"measure.blocks={blocks}", "--seed", str(seed))
+    contend(*STORM, *settings, "--json", timeout=600, env={**variables}).fine()
+    (run,) = set(contend.run_directories()) - known
+    return run
+
+
+def asked(contend: Home, source: Path, *words: str) -> dict[str, Any]:
+    said = contend("whatif", str(source), *words, "--json", timeout=300)
+    assert said.code in (0, 5), said
+    found: dict[str, Any] = said.json()
+    return found
+
+
+def traced_storm(root: Path, variables: Mapping[str, str]) -> Path:
+    """The services under the recorder, the host beside them, and one storm after one server that warms them up."""
+    place = root.parent / "trace"
+    openstack(root, "up", "--traced", str(place), "--cpu-times")
+    sample = [CONTEND, "sample", "-i", "100ms", "-o", str(place / SAMPLE), "--for", "120s"]
+    work = root.parent / "run" / "work"
+    work.mkdir(parents=True)
+    files = ["--access", str(work / "access.json"), "--server", str(work / "server.json"), "--cloud", CLOUD]
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        assert boot.main(["prepare", *files]) == 0
+        with subprocess.Popen(sample, stdout=subprocess.DEVNULL) as sampler:
+            time.sleep(2)
+            out = work / "trials/000001/storm.json"
+            out.parent.mkdir(parents=True)
+            words = ["--run", str(work.parent), "--out", str(out), "--n", str(TRACED)]
+            assert boot.main(["storm", *words, *files]) == 0
+            time.sleep(1)
+            sampler.send_signal(signal.SIGINT)
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+    openstack(root, "down")
+    return place
+
+
+def outside(predicted: Mapping[str, float | None], took: list[float]) -> bool:
+    """Whether a storm lay outside of the interval; without one, whether the mean is more than 10 % off."""
+    low, high = predicted["low"], predicted["high"]
+    if low is None or high is None:
+        mean = sum(took) / len(took)
+        return abs(float(predicted["value"] or 0) - mean) > 0.1 * mean
+    return not all(low <= one <= high for one in took)
+
+
+def page(told: Mapping[str, Any]) -> str:
+    lines = [
+        f"# {LARGE} boots predicted from {TRACED}",
+        "",
+        f"A bed of OpenStack (`{' '.join(BED)}`), contend {told['contend']}, {told['host']}. Measured: {len(told['large'])}"
+        f" storms of {LARGE}. Made by `pytest tests/accept/test_boot_prediction.py`.",
+        "",
+        "| n | median | makespan | storms |",
+        "|---|---|---|---|",
+    ]
+    for n, of in {**told["small"], LARGE: told["large"]}.items():
+        means = [
+            format_duration(sum(one[key] for one in of) / len(of)) for key in ("median_ns", "makespan_ns")
+        ]
+        lines.append(f"| {n} | {means[0]} | {means[1]} | {len(of)} |")
+    for name in ("batch law", "replay"):
+        answer = told[name]
+        lines += [
+            "",
+            f"## By {'the batch law' if name == 'batch law' else f'a replay of one storm of {TRACED}'}",
+            "",
+        ]
+        gate = answer["gate"]
+        lines += [
+            f"Trusted: {answer['regime']['why']}." if gate["passed"] else f"**Refused**: {gate['reason']}.",
+            "",
+        ]
+        said = "predicted" if gate["passed"] else "it would have said"
+        lines += [f"| | {said} | measured (each storm) | off |", "|---|---|---|---|"]
+        for key in KEYS:
+            one, took = answer["predicted"][key], [storm[key] for storm in told["large"]]
+            interval = (
+                ""
+                if one["low"] is None
+                else f" [{format_duration(one['low'])}, {format_duration(one['high'])}]"
+            )
+            off = one["value"] / (sum(took) / len(took)) - 1
+            each = ", ".join(format_duration(ns) for ns in sorted(took))
+            lines.append(
+                f"| {key.removesuffix('_ns')} | {format_duration(one['value'])}{interval} | {each} | {off:+.0%} |"
+            )
+        lines += ["", *(f"- {note}" for note in answer["notes"])]
+    return "\n".join([*lines, ""])
