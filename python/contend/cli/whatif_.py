@@ -217,7 +217,7 @@ def _verify(
                 f"no storm of {', '.join(wanted) or 'the same'} servers in {', '.join(after)}",
                 hint="contend run boot-storm --set n=N",
             )
-        found = verify_times(prediction, after, [times(document) for document in of])
+        found = verify_times(prediction, tuple(after), [times(document) for document in of])
     else:
         found = verify(prediction, open_storms(after, job, cell))
     if as_json:

@@ -3,7 +3,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::ctrace::format::{Event, event, lock as kind, track};
 use crate::ctrace::reader::Trace;
-use crate::ctrace::span_kinds::SpanKinds;
+use crate::ctrace::span_kinds::{SpanKind, SpanKinds};
 use crate::ctrace::spans::{At, Ending, Job, Sink, Title, Value};
 use crate::{Error, Result};
 
@@ -113,6 +113,12 @@ pub struct Record<'t> {
     kinds: SpanKinds,
     /// Names of system calls: no work of their own.
     pub system_calls: HashSet<u32>,
+    /// By track: whether each span that is open is a call.
+    calls: Vec<Vec<bool>>,
+    /// Queues and tracks that have put something into them.
+    putters: HashSet<(u32, u32)>,
+    /// Queues of what calls need, as connections, and who takes it puts it back: what is got from them is no work.
+    stores: HashSet<u32>,
     count: usize,
 }
 
@@ -139,6 +145,9 @@ impl<'t> Record<'t> {
             items: trace.names.find("items"),
             kinds: SpanKinds::new(trace),
             system_calls: HashSet::new(),
+            calls: vec![Vec::new(); trace.tracks.len()],
+            putters: HashSet::new(),
+            stores: HashSet::new(),
             count: 0,
         }
     }
@@ -193,9 +202,11 @@ impl Sink for Record<'_> {
         match what {
             Title::Span(name) => {
                 self.used(at.ns, track, details);
-                if self.kinds.of(self.trace, at.file, details).is_system_call() {
+                let kind = self.kinds.of(self.trace, at.file, details);
+                if kind.is_system_call() {
                     self.system_calls.insert(name);
                 }
+                self.calls[track as usize].push(kind == SpanKind::Remote);
                 let items = self.said(at, details);
                 self.add(at.ns, track, What::Begin { name, items })?;
             }
@@ -211,6 +222,9 @@ impl Sink for Record<'_> {
     }
 
     fn end(&mut self, at: At, track: u32, what: Title, how: Ending, details: &[Event]) -> Result<()> {
+        if matches!(what, Title::Span(_)) {
+            self.calls[track as usize].pop();
+        }
         match what {
             // What never ended is no job.
             Title::Span(_) if how == Ending::FileEnd => {}
@@ -285,6 +299,14 @@ impl Sink for Record<'_> {
     }
 
     fn queue(&mut self, at: At, track: u32, lock: u32, _: u32, got: bool) -> Result<()> {
+        if !got {
+            self.putters.insert((lock, track));
+        } else if self.calls[track as usize].contains(&true) && self.putters.contains(&(lock, track)) {
+            self.stores.insert(lock); // an answer comes from somebody else
+        }
+        if self.stores.contains(&lock) {
+            return Ok(());
+        }
         let place = self.add(at.ns, track, if got { What::Got(lock) } else { What::Put(lock) })?;
         let of = self.queues.entry(lock).or_default();
         if got { &mut of.1 } else { &mut of.0 }.push(place);
