@@ -103,10 +103,13 @@ pub fn pools(
     (pools, pool_of)
 }
 
+/// Items, and queues with who has waited at them.
+type Part = (Vec<u32>, Vec<(u32, u32)>);
+
 /// Queues that are called alike may be of pools that have nothing to do with each other, as two executors of one class:
 /// a queue of which several workers take is a pool of its own, with the others of which these take. Queues with a worker
 /// each are one pool.
-fn apart(links: &[Link], items: Vec<u32>, takers: Vec<(u32, u32)>) -> Vec<(Vec<u32>, Vec<(u32, u32)>)> {
+fn apart(links: &[Link], items: Vec<u32>, takers: Vec<(u32, u32)>) -> Vec<Part> {
     let queue_of = |at: u32| match links[at as usize].by {
         By::Queue(queue) => queue,
         By::Flow(_) => NONE,
@@ -137,7 +140,7 @@ fn apart(links: &[Link], items: Vec<u32>, takers: Vec<(u32, u32)>) -> Vec<(Vec<u
         (items, takers.iter().copied().filter(|taker| queues.contains(&taker.0)).collect())
     });
     // Who only waits at a queue to which nothing came serves nothing.
-    found.filter(|(items, _): &(Vec<u32>, Vec<_>)| !items.is_empty()).collect()
+    found.filter(|(items, _): &Part| !items.is_empty()).collect()
 }
 
 /// Workers are called by what they work at, or by themselves where that says less: the queue of an executor is called by
