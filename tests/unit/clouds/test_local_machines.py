@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from contend.clouds.local import cpu, qemu
+from contend.clouds.local import cpu, qemu, settle
 from contend.clouds.local.calls import call
 from contend.clouds.local.guest import Node, archive, find_kernel
 from contend.clouds.local.record import CONTAINER, TAP, VM, Record
@@ -59,6 +59,14 @@ def test_every_row_says_what_the_machines_are(text: str, said: str) -> None:
 def test_what_no_engine_gives_is_refused(parameters: dict[str, Any], network: str, said: str) -> None:
     with pytest.raises((BadInput, CannotHonour), match=said):
         check(parameters, (network,))
+
+
+def test_taps_are_not_promised_to_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settle, "vm_lacks", lambda kernel="": [])
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    check({"engine": "qemu"}, ("none", "user"))
+    with pytest.raises(CannotHonour, match="needs root"):
+        check({"engine": "qemu"}, ("none", "auto"))
 
 
 def test_a_kernel_that_is_not_there_is_said() -> None:

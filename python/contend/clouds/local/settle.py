@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +37,11 @@ def check(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> None:
             raise BadInput(
                 f"micro-VMs know no network '{network}'", hint="none, user, auto (a tap device each)"
             )
+    if "auto" in networks and (os.geteuid() != 0 or shutil.which("ip") is None):
+        raise CannotHonour(
+            "a tap device for each micro-VM needs root, and ip",
+            hint="apt-get install iproute2; or --set network=user",
+        )
 
 
 def vm_lacks(kernel: str = "") -> list[CannotHonour]:
