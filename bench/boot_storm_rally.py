@@ -29,7 +29,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from boot_storm_rally_page import page
-from rally_tools import GENERATOR, Campaign, Contend, Rally, Stamps
+from rally_tools import FILES, GENERATOR, Campaign, Contend, Rally, Stamps
 
 from contend.clouds.access import Access
 from contend.environment import fingerprint
@@ -81,7 +81,7 @@ def measure(
     given: argparse.Namespace, place: Path, stamps: Stamps, chance: random.Random, began: float
 ) -> list[list[Campaign]]:
     """Blocks of campaigns, each in the order in which they ran."""
-    files = {name: place / f"{name}.json" for name in ("access", "server")}
+    files = {name: place / f"{name}.json" for name in FILES}
     told = [word for name, file in files.items() for word in (f"--{name}", str(file))]
     subprocess.run([*GENERATOR, "prepare", *told], check=True)
     access = Access.load(files["access"])

@@ -21,6 +21,7 @@ from contend.clouds.storm import roles
 from contend.testbed.openstack import daemons, servers
 from contend.testbed.openstack.bed import Bed
 
+FILES = ("access", "server", "background")
 GENERATOR = [sys.executable, "-P", "-m", "contend.workloads.generators", "boot-storm"]
 
 
@@ -106,7 +107,9 @@ class Contend:
         campaign = Campaign(self.name, n)
         self._stamps.take()
         runs = self._place / f"runs-{time.monotonic_ns()}"
-        own = {**os.environ, "CONTEND_RUNS": str(runs), "XDG_STATE_HOME": str(self._place / "state")}
+        # Without what `up` tells of the bed's database and bus: statements and messages are not what Rally counts.
+        own = {name: value for name, value in os.environ.items() if not name.startswith("CONTEND_")}
+        own |= {"CONTEND_RUNS": str(runs), "XDG_STATE_HOME": str(self._place / "state")}
         command = [sys.executable, "-P", "-m", "contend", "run", "boot-storm", "--set", f"n=[{n}]"]
         command += ["--set", "measure.target=null", "--set", "measure.blocks=1", "--set", "measure.pilot=1"]
         spent(campaign, self._catalogue, lambda: call(command, own))
@@ -114,7 +117,7 @@ class Contend:
         for file in sorted(runs.glob("*/outputs/*/storm.json")):
             self._add(campaign, json.loads(file.read_text(encoding="utf-8")), stamps)
         # A run's log-in is a process of its own, which tells nothing of itself: the same once more.
-        files = [word for name in ("access", "server") for word in (f"--{name}", str(runs / f"{name}.json"))]
+        files = [word for name in FILES for word in (f"--{name}", str(runs / f"{name}.json"))]
         again = Campaign(self.name, n)
         spent(again, {}, lambda: call([*GENERATOR, "prepare", *files], own))
         campaign.login_cpu_s = again.whole_cpu_s

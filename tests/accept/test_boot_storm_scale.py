@@ -44,7 +44,8 @@ def test_many_servers_in_one_storm(looking: Looking, tmp_path: Path) -> None:
     run = tmp_path / "boot-storm-scale"
     out = run / "outputs/000001/storm.json"
     out.parent.mkdir(parents=True)
-    files = ["--access", str(run / "access.json"), "--server", str(run / "server.json")]
+    names = ("access", "server", "background")
+    files = [word for name in names for word in (f"--{name}", str(run / f"{name}.json"))]
     subprocess.run([*COMMAND, "prepare", *files], check=True)
     words = ["--run", str(run), "--out", str(out), "--n", str(n), "--within", str(WITHIN_S)]
     began = time.monotonic()
