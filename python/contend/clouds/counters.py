@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import SplitResult
 
 from contend.clouds.http import proxy_for
-from contend.clouds.secrets import find_url, login_of
+from contend.clouds.secrets import BROKER, DATABASE, find_url, login_of
 from contend.clouds.wire import Lost, NotSent, Untrusted, Wire
 from contend.errors import BadInput, CannotHonour, ContendError, HostFailed
 
 if TYPE_CHECKING:
     import ssl
 
-DATABASE, BROKER = "CONTEND_DATABASE_URL", "CONTEND_BROKER_URL"
 OF = " of "
 """Between `statements` and the name of the user or schema that they are of."""
 NS = 1_000_000_000

@@ -12,10 +12,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from contend.clock import Clock, SystemClock
@@ -31,8 +30,7 @@ PAGE = 1000  # what APIs give at once at most, unless they are told otherwise: t
 Mark = Literal["metadata", "description", "property"]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of thing: where it is asked for, and where its mark is. `wrapped`: its body has the key `one` around it."""
 
     name: str

@@ -11,6 +11,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from contend.errors import BadInput
 
 FILE = "file:"
+DATABASE, BROKER = "CONTEND_DATABASE_URL", "CONTEND_BROKER_URL"
+NOTIFICATIONS = "CONTEND_NOTIFICATIONS_URL"
 _PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*:[^/?#\s]*@", re.IGNORECASE)
 
 

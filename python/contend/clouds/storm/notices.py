@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qs, unquote
 
-from contend.clouds.secrets import find_url, login_of
+from contend.clouds.secrets import NOTIFICATIONS, find_url, login_of
 from contend.clouds.storm.stamps import NS
 from contend.errors import BadInput, CannotHonour, HostFailed
 
-NOTIFICATIONS = "CONTEND_NOTIFICATIONS_URL"
 _KEYS = ("versioned_notifications.*", "notifications.*")
 _TIMEOUT_S = 10.0
 

@@ -9,7 +9,6 @@ the Date headers of its answers tie to ours.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 NS = 1_000_000_000
@@ -64,24 +63,27 @@ def state_of(server: Mapping[str, Any]) -> str:
     return _STATES.get(task, str(task))
 
 
-@dataclass
 class Track:
-    """One server as the client saw it. `due_ns` is when it was to be asked for; 0 stands for not yet."""
+    """One server as the client saw it. `due_ns` is when it was to be asked for; 0 stands for not yet.
 
-    name: str
-    due_ns: int = 0
-    sent_ns: int = 0
-    accepted_ns: int = 0
-    running_ns: int = 0  # as its maker's own exact stamp says
-    id: str = ""
-    request: str = ""  # the API's own id of the request that asked for it
-    problem: str = ""  # why it will never be ACTIVE
-    entries: list[tuple[str, Interval]] = field(
-        default_factory=list
-    )  # states in the order they were first seen
-    delete_ns: int = 0  # when its deletion was asked for
-    gone: Interval | None = None
-    _last_ns: int = 0  # sending of the last poll: what is seen from now on came after it
+    No data class, like all that a storm's client needs: making those costs it more than a storm does (ADR 0021).
+    """
+
+    def __init__(
+        self, name: str, *, due_ns: int = 0, sent_ns: int = 0, accepted_ns: int = 0, delete_ns: int = 0
+    ) -> None:
+        self.name = name
+        self.due_ns = due_ns
+        self.sent_ns = sent_ns
+        self.accepted_ns = accepted_ns
+        self.running_ns = 0  # as its maker's own exact stamp says
+        self.id = ""
+        self.request = ""  # the API's own id of the request that asked for it
+        self.problem = ""  # why it will never be ACTIVE
+        self.entries: list[tuple[str, Interval]] = []  # states in the order they were first seen
+        self.delete_ns = delete_ns  # when its deletion was asked for
+        self.gone: Interval | None = None
+        self._last_ns = 0  # sending of the last poll: what is seen from now on came after it
 
     @property
     def state(self) -> str:

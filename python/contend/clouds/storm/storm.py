@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from contend.clouds.base import Machines
 from contend.clouds.storm.actions import Event
@@ -14,8 +13,7 @@ from contend.clouds.storm.stamps import NS, PHASES, Clocks, Interval, Track
 _LEAD_S = 0.02  # between the start of the threads and the first request, so that all of them wait for it
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What a storm is to be.
 
     rate: machines a second, sent when due whatever has been answered; 0: all at once. within_s: how long to wait for
@@ -27,34 +25,38 @@ class Asked:
     within_s: float = 300.0
 
 
-@dataclass
 class Happened:
     """One storm. Times are CLOCK_MONOTONIC ns; `active` by name, merged of what both sides saw."""
 
-    asked: Asked
-    tracks: list[Track]
-    awaited: str = "ACTIVE"
-    order: tuple[str, ...] = PHASES  # of the phases on the way there
-    begin_ns: int = 0
-    wall_minus_monotonic_ns: int = 0  # of this host's clocks, at the beginning
-    active: dict[str, Interval] = field(default_factory=dict)
-    disagree: int = 0  # servers whose own stamps contradict what was seen
-    events: dict[str, tuple[Event, ...]] = field(default_factory=dict)  # by name
-    stamps: dict[str, dict[str, int]] = field(default_factory=dict)  # of notifications, by name and kind
-    unheard: dict[str, Interval] = field(default_factory=dict)  # `active` as it was without notifications
-    served: dict[str, Interval] = field(default_factory=dict)  # guests that answered, by name
-    served_at_once: int = 0  # guests whose address answered the first attempt
-    probes: int = 0
-    counted: dict[str, Any] | None = None  # statements and messages, where the cloud's counters can be read
-    clock: Clocks | None = None
-    client_cpu_ns: int = 0  # of this process, from the first request to the last machine that came to it
-    roles: dict[str, float] = field(default_factory=dict)  # CPU seconds by role, meanwhile
-    polls: int = 0
-    asking_ns: int = 0  # the API worked on polls
-    widest_ns: int = 0  # from a poll's sending to the next one's answer, at most
-    watched_ns: int = 0  # from the first request to the last poll's answer
-    counts: dict[str, int] = field(default_factory=dict)
-    left: dict[str, str] = field(default_factory=dict)  # names that could not be deleted, and why
+    def __init__(
+        self, asked: Asked, tracks: list[Track], awaited: str = "ACTIVE", order: tuple[str, ...] = PHASES
+    ) -> None:
+        self.asked = asked
+        self.tracks = tracks
+        self.awaited = awaited
+        self.order = order  # of the phases on the way there
+        self.begin_ns = 0
+        self.wall_minus_monotonic_ns = 0  # of this host's clocks, at the beginning
+        self.active: dict[str, Interval] = {}
+        self.disagree = 0  # servers whose own stamps contradict what was seen
+        self.events: dict[str, tuple[Event, ...]] = {}  # by name
+        self.stamps: dict[str, dict[str, int]] = {}  # of notifications, by name and kind
+        self.unheard: dict[str, Interval] = {}  # `active` as it was without notifications
+        self.served: dict[str, Interval] = {}  # guests that answered, by name
+        self.served_at_once = 0  # guests whose address answered the first attempt
+        self.probes = 0
+        self.counted: dict[str, Any] | None = (
+            None  # statements and messages, where the cloud's counters can be read
+        )
+        self.clock: Clocks | None = None
+        self.client_cpu_ns = 0  # of this process, from the first request to the last machine that came to it
+        self.roles: dict[str, float] = {}  # CPU seconds by role, meanwhile
+        self.polls = 0
+        self.asking_ns = 0  # the API worked on polls
+        self.widest_ns = 0  # from a poll's sending to the next one's answer, at most
+        self.watched_ns = 0  # from the first request to the last poll's answer
+        self.counts: dict[str, int] = {}
+        self.left: dict[str, str] = {}  # names that could not be deleted, and why
 
 
 def storm(machines: Machines, prefix: str, asked: Asked) -> Happened:

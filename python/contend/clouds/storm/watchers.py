@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contend.clouds.http import Api
 from contend.clouds.storm import roles
-from contend.clouds.storm.counted import Counting
-from contend.clouds.storm.notices import Notices
-from contend.clouds.storm.served import Prober, address_of
 from contend.clouds.storm.stamps import NS, Clocks, Interval, Stamped, Track, merge
 
 if TYPE_CHECKING:
+    from contend.clouds.storm.counted import Counting
+    from contend.clouds.storm.notices import Notices
+    from contend.clouds.storm.served import Prober
     from contend.clouds.storm.storm import Happened
 
 _NOTICES_S = 2.0  # after the last server that was ACTIVE, for the notifications still to come
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(NamedTuple):
     """Of one storm; None where it was not asked for, or cannot.
 
     served_s: how long guests may take to serve, from the last server that was due.
@@ -34,7 +32,11 @@ class Beside:
 
     def listed(self, track: Track, server: Mapping[str, Any]) -> None:
         """A poll has shown it."""
-        if self.prober is not None and (address := address_of(server)):
+        if self.prober is None:
+            return
+        from contend.clouds.storm.served import address_of
+
+        if address := address_of(server):
             self.prober.watch(track.name, address)
 
     def close(self) -> None:

@@ -14,9 +14,7 @@ from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 
-from contend.clouds.counters import BROKER, DATABASE
-from contend.clouds.secrets import FILE
-from contend.clouds.storm.notices import NOTIFICATIONS
+from contend.clouds.secrets import BROKER, DATABASE, FILE, NOTIFICATIONS
 from contend.errors import HostFailed
 from contend.testbed.lab import broker
 from contend.testbed.openstack import configuration, daemons, install, patched, reports, schemas, servers

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from contend.clouds.access import Access, login
-from contend.clouds.counters import NOTHING, Background, Counters
 from contend.clouds.http import Api
 from contend.clouds.openstack import Record, need_id, unique_name
-from contend.clouds.storm.counted import Counting
+from contend.clouds.secrets import BROKER, DATABASE, NOTIFICATIONS
 from contend.clouds.storm.document import write
-from contend.clouds.storm.notices import listen, where
-from contend.clouds.storm.served import Prober, Service
 from contend.clouds.storm.servers import Servers
 from contend.clouds.storm.storm import Asked, storm
 from contend.clouds.storm.watchers import Beside
@@ -51,6 +48,9 @@ def _prepare(given: argparse.Namespace) -> None:
 
 def _check(given: argparse.Namespace) -> None:
     """What storms will be asked for can be done. Raises BadInput, HostFailed, CannotHonour."""
+    from contend.clouds.storm.notices import listen, where
+    from contend.clouds.storm.served import Service
+
     bus = where(given.notifications_url)
     if bus is not None:
         listen(bus).close()
@@ -66,6 +66,8 @@ def _check(given: argparse.Namespace) -> None:
 
 def _watch_background(given: argparse.Namespace) -> None:
     """What the cloud's counters count while nothing is asked for, once a run."""
+    from contend.clouds.counters import NOTHING, Counters
+
     counters = Counters.open(given.database_url, given.broker_url)
     try:
         background = counters.quiet(given.quiet) if counters or given.traces else NOTHING
@@ -151,6 +153,14 @@ def _storm(given: argparse.Namespace) -> None:
 
 
 def _beside(given: argparse.Namespace) -> Beside:
+    asked = (given.database_url, given.broker_url, given.notifications_url, given.served, given.traces)
+    if not any(asked) and not any(os.environ.get(name) for name in (DATABASE, BROKER, NOTIFICATIONS)):
+        return Beside()
+    from contend.clouds.counters import Background, Counters
+    from contend.clouds.storm.counted import Counting
+    from contend.clouds.storm.notices import listen, where
+    from contend.clouds.storm.served import Prober, Service
+
     counters = Counters.open(given.database_url, given.broker_url)
     background = Background.from_json(json.loads(given.background.read_text(encoding="utf-8")))
     bus = where(given.notifications_url)
