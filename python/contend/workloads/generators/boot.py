@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import sys
@@ -19,6 +18,7 @@ from contend.clouds.storm.servers import Servers
 from contend.clouds.storm.storm import Asked, storm
 from contend.clouds.storm.watchers import Beside
 from contend.errors import BadInput, ContendError
+from contend.platforms.names import short_hash
 
 
 def main(arguments: list[str]) -> int:
@@ -105,7 +105,7 @@ def server_of(api: Api, image: str, flavor: str, network: str) -> dict[str, Any]
 def _file(given: argparse.Namespace) -> Path:
     """Of the token: a run may compare clouds."""
     path: Path = given.access
-    number = hashlib.sha256(given.cloud.encode()).hexdigest()[:8]
+    number = short_hash(given.cloud)
     return path.with_name(f"{path.stem}-{number}{path.suffix}") if given.cloud else path
 
 
