@@ -355,11 +355,15 @@ def broken(at: Estimate) -> str:
 
     >>> broken(Estimate(1240.4, 1190.2, 1302.0, "entities", 20, 0.95, "", "level"))
     '1240 [1190, 1302]'
-    >>> broken(Estimate(math.inf, 0, math.inf, "entities", 20, 0.95, "", "refused", ("not below 1200 entities",)))
+    >>> broken(Estimate(math.inf, math.inf, math.inf, "entities", 20, 0.95, "", "refused"))
     'not within reach'
+    >>> broken(Estimate(math.inf, 850.2, math.inf, "entities", 20, 0.95, "", "refused"))
+    'not before 850'
     """
     if at.verdict == "refused":
-        return "not within reach"
+        if math.isinf(at.low):
+            return "not within reach"
+        return f"not before {at.low:.0f}" if at.low > 0 else "cannot be told"
     if at.value == 0:
         return "the first on"
     high = f"{at.high:.0f}" if math.isfinite(at.high) else "?"

@@ -118,9 +118,10 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     check_growth(
         contend,
         looking,
-        kinds={"subnet": 4, "user": 4, "volume": 0},
+        kinds={"subnet": 3, "user": 3, "volume": 0},
         step=1,
-        modes="[quiet,mixed]",
+        rounds=1,
+        modes="[quiet,neighbour]",
         env={**told_of},
     )
 

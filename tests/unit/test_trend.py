@@ -55,6 +55,8 @@ def test_what_does_not_grow_breaks_nothing() -> None:
     assert found.shape == "flat"
     assert found.breaks(0.1).verdict == "refused"
     assert "nothing says that it grows" in found.breaks(0.1).warnings[0]
+    assert math.isinf(found.breaks(0.1).low), "not by the whole of its interval"
+    assert 0 < found.breaks(0.0215).low < 1300, "it might from then on"
     assert found.breaks(0.001).value == 0.0
 
 

@@ -19,7 +19,7 @@ def show_growth(
     """
     line()
     if growths.calls:
-        line(told.about(growths), "bold", 0, 2)
+        line(f"Calls by population. {told.about(growths)}", "bold", 0, 2)
         columns(told.headers(growths), [told.row(call, growths) for call in growths.calls])
     line(f"populations: {told.populations(growths) or 'none'}", "dim", 2, 2)
     for words in told.control(growths):

@@ -156,21 +156,22 @@ class Trend:
         return self._straight.value_at(self.largest) / start if start > 0 else math.inf
 
     def breaks(self, limit: float) -> Estimate:
-        """The population from which on a typical visit is above `limit`. Refused, with the reason, where that is not
-        within reach: the trend does not rise for certain, or not to the limit within FURTHEST times the largest
-        population that was visited (where the curve bends, within twice)."""
+        """The population from which on a typical visit is above `limit`. Refused, with the reason, where the trend does
+        not rise for certain, or not to the limit within FURTHEST times the largest population that was visited (where
+        the curve bends, within twice): `low` is then where it might at the earliest, infinite where not within that.
+        """
         fit = self._best
         furthest = (2.0 if fit is self._bent else FURTHEST) * self.largest
         if self.at(0).low > limit:
             return self._broken(0.0, 0.0, 0.0, warnings=("above it from the first entity on",))
+        low = _crossing(lambda p: fit.value_at(p) + self._half(fit, p) - limit, 0.0, furthest)
         if self.shape in ("flat", "shrinks"):
             slope = self.slope
             told = f"nothing says that it grows: {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] {slope.unit}"
-            return self._refused(told)
+            return self._refused(low, told)
         value = _crossing(lambda p: fit.value_at(p) - limit, 0.0, furthest)
         if math.isinf(value):
-            return self._refused(f"not below {furthest:.0f} entities")
-        low = _crossing(lambda p: fit.value_at(p) + self._half(fit, p) - limit, 0.0, value)
+            return self._refused(low, f"not below {furthest:.0f} entities")
         high = _crossing(lambda p: fit.value_at(p) - self._half(fit, p) - limit, value, 4 * furthest)
         return self._broken(value, low, high)
 
@@ -180,8 +181,8 @@ class Trend:
     def _broken(self, value: float, low: float, high: float, warnings: tuple[str, ...] = ()) -> Estimate:
         return Estimate(value, low, high, "entities", self.n, self.level, METHOD, "level", warnings)
 
-    def _refused(self, why: str) -> Estimate:
-        return Estimate(math.inf, 0.0, math.inf, "entities", self.n, self.level, METHOD, "refused", (why,))
+    def _refused(self, low: float, why: str) -> Estimate:
+        return Estimate(math.inf, low, math.inf, "entities", self.n, self.level, METHOD, "refused", (why,))
 
 
 def trend(visits: Sequence[Visit], unit: str, level: float = 0.95) -> Trend:

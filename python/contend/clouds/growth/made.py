@@ -37,7 +37,7 @@ class Tenant:
     def announce(self, count: int) -> list[tuple[str, int]]:
         """Names and numbers that were not used yet, on the disk when this returns."""
         made = [
-            (f"{self.prefix}-{number}", number) for number, _ in zip(self.numbers, range(count), strict=False)
+            (f"{self.prefix}-{number}", number) for _, number in zip(range(count), self.numbers, strict=False)
         ]
         self.record.intend(self.growing.kind, (name for name, _ in made))
         return made
