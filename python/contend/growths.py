@@ -55,13 +55,18 @@ class Call:
 
     @property
     def growing_counts(self) -> dict[str, Trend]:
-        return {what: of for what, of in self.counted.items() if of.slope_at(self.level).low > 0}
+        return {
+            what: of
+            for what, of in self.counted.items()
+            if of.slope_at(self.level).low > 0 and of.growth >= LEAST_GROWTH
+        }
 
     @property
     def flagged(self) -> bool:
-        """Its work grows: a slope above 0 beyond the joint interval, and, where the work is counted, that too."""
+        """Its work grows: a slope above 0 beyond the joint interval. A listing of all grows with its answer; where its
+        work is counted, that has to grow too."""
         slower = self.together.low > 0 and self.latency.growth >= LEAST_GROWTH
-        return slower and (not self.counted or bool(self.growing_counts))
+        return slower and (self.name != "list" or not self.counted or bool(self.growing_counts))
 
     def to_json(self) -> dict[str, Any]:
         latency = self.latency

@@ -60,6 +60,12 @@ def test_what_does_not_grow_breaks_nothing() -> None:
     assert found.breaks(0.001).value == 0.0
 
 
+def test_a_count_that_is_always_the_same_has_no_slope() -> None:
+    found = trend([Visit(n, 7.0) for n in BOTH_WAYS], "SQL")
+    assert found.slope.low < 0 < found.slope.high
+    assert found.slope.half_width < 1e-6
+
+
 def test_a_line_is_followed_no_further_than_four_times() -> None:
     found = made(lambda n: 0.02 + 0.0001 * n)
     assert found.breaks(0.02 + 0.0001 * 1190).verdict == "level"

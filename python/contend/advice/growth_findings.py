@@ -33,7 +33,7 @@ def _finding(id_: str, call: Call, repeat: str) -> Finding:
         told = " and ".join(f"{number:.2g} {what}" for what, number in each.items())
         sentence += f", with {told} for each of them: an N+1."
     elif call.counted and not call.growing_counts:
-        sentence += "."
+        sentence += f", with as many {' and '.join(call.counted)} as ever: what it asks for takes longer."
     elif call.growing_counts:
         sentence += f", and so does what it asks for ({', '.join(call.growing_counts)})."
     else:

@@ -37,6 +37,7 @@ _FOR_CONTROL, _FOR_TIME = 9, 10  # visits from which on a column more can be aff
 _FOR_BEND = 8
 _FLOOR = 0.05  # of the largest value: what is nought would have all the weight
 _ROUNDS = 50
+_EXACT = 1e-9  # relative: what arithmetic leaves of values that are all the same
 _MOST_LIKENESS = 0.9
 
 
@@ -232,7 +233,8 @@ def _fit(visits: Sequence[Visit], terms: int) -> _Fit:
     weighted = design / scale[:, None]
     likeness = _likeness(residuals, [v.series for v in visits], design.shape[1])
     wider = (1 + likeness) / (1 - likeness)
-    covariance = float(residuals @ residuals) / freedom * wider * np.linalg.pinv(weighted.T @ weighted)
+    variance = max(float(residuals @ residuals) / freedom, _EXACT**2)
+    covariance = variance * wider * np.linalg.pinv(weighted.T @ weighted)
     back = np.array([size ** -float(power) for power in range(terms)] + [1.0] * others.shape[1])
     return _Fit(beta * back, covariance * np.outer(back, back), freedom, likeness, terms)
 

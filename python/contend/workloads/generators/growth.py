@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from contend.clouds.access import Access, login
+from contend.clouds.counters import Counters
 from contend.clouds.growth.document import document
 from contend.clouds.growth.grow import MODES, NEIGHBOUR, Asked, grow
 from contend.clouds.growth.kinds import GROWING, SERVICES, api_pool
+from contend.clouds.growth.meter import CloudMeter
 from contend.clouds.growth.neighbour import Neighbour, of_another_cloud, of_own_project
 from contend.clouds.http import Api
 from contend.clouds.openstack import Cloud, Record, unique_name
@@ -41,8 +43,9 @@ def _access(given: argparse.Namespace) -> Access:
 
 
 def _prepare(given: argparse.Namespace) -> None:
-    """Log in, unless another cell of the run has."""
+    """Log in, unless another cell of the run has; see that what is to be counted can be."""
     _access(given)
+    Counters.open(given.database_url, given.broker_url).close()
 
 
 def _pass(given: argparse.Namespace) -> None:
@@ -54,6 +57,7 @@ def _pass(given: argparse.Namespace) -> None:
         return fresh
 
     run: Path = given.run.resolve()
+    counters = Counters.open(given.database_url, given.broker_url)
     api = Api(access, renew, connections=api_pool(given.workers, given.flood))
     # Of no other pass, nor of this trial's when it was tried before.
     prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
@@ -74,10 +78,16 @@ def _pass(given: argparse.Namespace) -> None:
             )
             second = f"{prefix}-neighbour"
             happened = grow(
-                api, record, prefix, asked, neighbour=lambda: _neighbour(given, api, record, second, server)
+                api,
+                record,
+                prefix,
+                asked,
+                neighbour=lambda: _neighbour(given, api, record, second, server),
+                meter=CloudMeter(counters, GROWING[given.kind].kind.service) if counters else None,
             )
         finally:
             api.close()
+            counters.close()
     if happened.left:
         name, why = next(iter(happened.left.items()))
         raise TrialFailed(f"{len(happened.left)} of what was made cannot be removed: {name}: {why}")
@@ -120,5 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(run_verb=_pass)
     for verb in (prepare, one):
         verb.add_argument("--cloud", default="")
+        verb.add_argument("--database-url", default="", help="else $CONTEND_DATABASE_URL")
+        verb.add_argument("--broker-url", default="", help="else $CONTEND_BROKER_URL")
         verb.add_argument("--access", type=Path, required=True, help="file of the token, shared by the run")
     return parser
