@@ -204,7 +204,7 @@ class _Printer:
     def columns(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """A table of words: the first column to the left, figures to the right."""
         table = self.table()
-        table.add_column(headers[0], overflow="fold")
+        table.add_column(headers[0], no_wrap=True)
         for header in headers[1:]:
             table.add_column(self.text(header), justify="right", overflow="fold")
         for row in rows:
