@@ -28,7 +28,8 @@ from support import planted
 from support.command_line import CONTEND, Home, wait_for
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
+# Loads of most weight take a CPU from whoever runs beside them.
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 BURN = "while True: pass"
 NAP = "import time\nwhile True:\n sum(range(3000)); time.sleep(0.001)"
 
