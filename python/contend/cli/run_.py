@@ -150,7 +150,8 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
     for line in left_out:
         print(f"  left out: {line}")
     for cell in plan.cells:
-        role = "control" if cell.control else "baseline" if not cell.baseline else ""
+        alone = cell.baseline or asked.study == "growth"  # whose kinds are compared with nothing
+        role = "control" if cell.control else "" if alone else "baseline"
         print(f"  {cell.label + (' (control)' if cell.control else ''):<44} {role}")
     other = "" if asked.measure.seed is not None else " (another seed gives another)"
     print(f"order of the first block{other}:")
@@ -170,4 +171,6 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
 def estimate_trial_s(cell: Any, asked: Any) -> float:
     """Expected time of a trial before any has run: its workload's own word, and 0.3 s around it."""
     own = asked.measure.trial or cell.victim.instance.workload.trial
+    if asked.study == "growth":  # a pass has its own time
+        own = 1e9 * cell.victim.instance.parameters["within"]
     return float(own) / 1e9 * (1.5 if cell.neighbours else 1.0) + 0.3
