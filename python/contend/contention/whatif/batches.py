@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FILE = "storm.json"
 LAW = "batch law"
+CONTROL = " (control)"  # the smallest size once more
 STRAIGHT = 0.05  # so little the largest size may be off the line of the others, however sure these are
 Document = Mapping[str, Any]
 
@@ -113,7 +114,8 @@ def _alibis(run: Path) -> Sequence[CellAlibi]:
     from contend.store import RunDirectory
 
     directory = RunDirectory.open(str(run))
-    return cell_alibis(latest(directory.rows()), Recording.of_run(directory))
+    found = cell_alibis(latest(directory.rows()), Recording.of_run(directory))
+    return [alibi for alibi in found if not alibi.cell.endswith(CONTROL)]
 
 
 def _regime(alibis: Sequence[CellAlibi]) -> Regime:
