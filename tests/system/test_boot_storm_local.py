@@ -37,6 +37,7 @@ def some_engine() -> str:
     raise AssertionError
 
 
+@pytest.mark.one_of("strays")  # whoever lists containers fails at one that goes
 def test_containers_of_two_sizes(contend: Home) -> None:
     engine = some_engine()
     asked = ("--set", f"parameters.engine={engine}", "--set", "n=[1,3]", "--set", "measure.blocks=1")
