@@ -25,8 +25,8 @@ def page(document: dict[str, Any]) -> str:
     lines = [
         "# Boot storms: contend beside Rally",
         "",
-        f"{document['rally']}, {environment['cpus']} CPUs {environment['cpu']}, kernel {environment['kernel']};"
-        f" {len(blocks)} blocks, seed {document['seed']}, {document['took_s'] / 60:.0f} min; `python"
+        f"{document['rally'].replace(' version:', '')}, {environment['cpus']} CPUs {environment['cpu']}, kernel {environment['kernel']};"
+        f" blocks: {len(blocks)}, seed {document['seed']}, {document['took_s'] / 60:.0f} min; `python"
         " bench/boot_storm_rally.py`.",
         *(
             [
