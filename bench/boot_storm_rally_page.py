@@ -22,10 +22,11 @@ def page(document: dict[str, Any]) -> str:
     large = {t: [c for block in blocks for c in block if c["tool"] == t and c["n"] == n] for t in tools}
     small = {t: [c for block in blocks for c in block if c["tool"] == t and c["n"] == 1] for t in tools}
     loaded = document["load_before"] > LOADED
+    rally = document["rally"].replace(" version:", "")
     lines = [
         "# Boot storms: contend beside Rally",
         "",
-        f"{document['rally'].replace(' version:', '')}, {environment['cpus']} CPUs {environment['cpu']}, kernel {environment['kernel']};"
+        f"{rally}, {environment['cpus']} CPUs {environment['cpu']}, kernel {environment['kernel']};"
         f" blocks: {len(blocks)}, seed {document['seed']}, {document['took_s'] / 60:.0f} min; `python"
         " bench/boot_storm_rally.py`.",
         *(
