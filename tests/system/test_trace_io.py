@@ -103,17 +103,13 @@ def test_the_kinds_of_a_jobs_time_are_what_the_program_measured(tmp_path: Path) 
     def near(found: int, known: int) -> bool:
         return abs(found - known) <= MARGIN_NS
 
-    def of_call(found: int, name: str) -> bool:
-        """Beside the hog, 6.6 ms were once told more than the kernel's account, why is not known; a delay bounds it."""
-        return off(name) - MARGIN_NS <= found <= off(name) + took[name]["delay"] + MARGIN_NS
-
     assert near(ns("compute", "running"), took["compute"]["cpu"])
     delay = took["compute"]["delay"]
     assert delay > 10_000_000, "the hog took nothing"
-    assert delay / 2 <= ns("compute", "cpu") <= delay + MARGIN_NS
-    assert of_call(ns("ask", "io"), "ask")
-    assert of_call(ns("save", "io"), "save")
-    assert of_call(ns("pause", "sleep"), "sleep")
+    assert near(ns("compute", "cpu"), delay)
+    assert near(ns("ask", "io"), off("ask"))
+    assert near(ns("save", "io"), off("save"))
+    assert near(ns("pause", "sleep"), off("sleep"))
     assert near(ns("native", "blocked"), off("native"))
     assert off("call") - MARGIN_NS <= ns("call", "reply") <= took["call"]["wall"]
     calls = {row["resource"] for row in rows if row["kind"] == "io"}

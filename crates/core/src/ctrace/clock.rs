@@ -59,6 +59,11 @@ pub fn ticks_in(ns: u64) -> u64 {
     (u128::from(first_rate(source())) * u128::from(ns) / 1_000_000_000) as u64
 }
 
+/// So many ticks in nanoseconds, as far as their rate is known early.
+pub fn ns_in(ticks: u64) -> u64 {
+    (u128::from(ticks) * 1_000_000_000 / u128::from(first_rate(source()).max(1))) as u64
+}
+
 /// Now, in ticks.
 #[inline]
 pub fn ticks() -> u64 {

@@ -3,13 +3,16 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::clock::{ns_in, ticks};
 use super::format::{Event, event};
-use crate::clock::{monotonic_ns, thread_cpu_ns};
+use crate::clock::thread_cpu_ns;
 
 const CPU: u32 = 1;
 const RUN_DELAY: u32 = 2;
 /// To read both takes a tenth of that where nobody comes between.
 const LATE_NS: u64 = 100_000;
+/// Of the run delay, until nobody has come between.
+const MOST_LOOKS: usize = 8;
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
 /// Every BEGIN and END of a span is followed by these.
@@ -28,31 +31,59 @@ pub fn asked() -> bool {
 #[cold]
 pub fn beside(event: Event) -> ([Event; 3], usize) {
     let asked = ASKED.load(Ordering::Relaxed);
-    let since = monotonic_ns();
+    let cpu_ns = thread_cpu_ns();
     let mut group = [event; 3];
     let mut len = 1;
     if asked & CPU != 0 {
-        group[len] = Event::new(thread_cpu_ns(), event::CPU, 0, 0);
+        group[len] = Event::new(cpu_ns, event::CPU, 0, 0);
         len += 1;
     }
     if asked & RUN_DELAY != 0
-        && let Some(ns) = run_delay_ns()
+        && let Some(ns) = run_delay_at(event.ticks, cpu_ns, Look::now)
     {
-        let late = late_ns(since, group[len - 1]);
-        group[len] = Event::new(ns.saturating_sub(late), event::RUN_DELAY, 0, 0);
+        group[len] = Event::new(ns, event::RUN_DELAY, 0, 0);
         len += 1;
     }
     (group, len)
 }
 
-/// What of the run delay just read is later than the event: it takes a system call to read it, amid which the CPU may be
-/// taken away. `before` is the event before in the group, the thread's CPU time if that is asked for.
-fn late_ns(since: u64, before: Event) -> u64 {
-    let window = monotonic_ns().saturating_sub(since);
-    if window < LATE_NS || before.kind() != event::CPU {
-        return 0;
+/// A run delay as it was read, between two readings of the clock, and the CPU time then.
+#[derive(Clone, Copy)]
+struct Look {
+    before: u64,
+    after: u64,
+    run_delay_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Look {
+    fn now() -> Option<Self> {
+        let (before, run_delay_ns) = (ticks(), run_delay_ns()?);
+        Some(Self { before, after: ticks(), run_delay_ns, cpu_ns: thread_cpu_ns() })
     }
-    window.saturating_sub(thread_cpu_ns().saturating_sub(before.ticks))
+
+    /// Nobody took the CPU away meanwhile: else nobody knows whether that is in the run delay or not.
+    fn is_clear(&self) -> bool {
+        ns_in(self.after.saturating_sub(self.before)) < LATE_NS
+    }
+}
+
+/// The run delay up to `at`, when the thread had used `cpu_ns`: without what came since then, for it takes system calls to
+/// read it, amid which and after which the CPU may be taken away.
+fn run_delay_at(at: u64, cpu_ns: u64, mut look: impl FnMut() -> Option<Look>) -> Option<u64> {
+    let mut found = look()?;
+    for _ in 1..MOST_LOOKS {
+        if found.is_clear() {
+            break;
+        }
+        found = look()?;
+    }
+    let since_ns = ns_in(found.after.saturating_sub(at));
+    let late_ns = match since_ns < LATE_NS {
+        true => 0,
+        false => since_ns.saturating_sub(found.cpu_ns.saturating_sub(cpu_ns)),
+    };
+    Some(found.run_delay_ns.saturating_sub(late_ns))
 }
 
 /// How long the calling thread has been ready to run and waited for a CPU, in all: the second number of its schedstat
@@ -83,5 +114,32 @@ mod tests {
             assert_eq!(group[..len].iter().map(|event| event.kind()).collect::<Vec<_>>(), kinds);
         }
         ask(false, false);
+    }
+
+    #[test]
+    fn a_run_delay_is_that_of_the_event_whoever_comes_while_it_is_read() {
+        let ms = |ms: u64| crate::ctrace::clock::ticks_in(1_000_000) * ms;
+        let look = |before: u64, after: u64, run_delay_ms: u64, cpu_ns: u64| Look {
+            before: ms(before),
+            after: ms(after),
+            run_delay_ns: run_delay_ms * 1_000_000,
+            cpu_ns,
+        };
+        let near = |found: Option<u64>, ms: u64| found.unwrap().abs_diff(ms * 1_000_000) < 100_000;
+        // At 100 ms, with 40 ms of delay up to then.
+        for (what, looks, expected) in [
+            ("nobody came", vec![look(100, 100, 40, 5)], 40),
+            ("before it was read", vec![look(107, 107, 47, 5)], 40),
+            ("while it was read, and it is in", vec![look(100, 107, 47, 5), look(107, 107, 47, 5)], 40),
+            ("while it was read, and it is not in", vec![look(100, 107, 40, 5), look(107, 107, 47, 5)], 40),
+            ("the thread itself has run since", vec![look(107, 107, 44, 3_000_005)], 40),
+        ] {
+            let mut looks = looks.into_iter();
+            assert!(near(run_delay_at(ms(100), 5, || looks.next()), expected), "{what}");
+            assert!(looks.next().is_none(), "{what}");
+        }
+        let never_clear = || Some(look(100, 107, 47, 5));
+        assert!(run_delay_at(ms(100), 5, never_clear).is_some());
+        assert_eq!(run_delay_at(ms(100), 5, || None), None);
     }
 }
