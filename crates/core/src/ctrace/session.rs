@@ -59,6 +59,8 @@ pub(super) struct State {
     pub status: Status,
     options: Option<Options>,
     sessions: u32,
+    /// A thread makes the file of the next one.
+    starting: bool,
     /// In a child whose file is not begun yet.
     waiting: bool,
 }
@@ -96,6 +98,7 @@ pub(super) fn with<T>(ask: impl FnOnce(&mut State) -> T) -> T {
         status: Status::default(),
         options: None,
         sessions: 0,
+        starting: false,
         waiting: false,
     }))
 }
@@ -126,17 +129,30 @@ pub fn start(options: Options) -> Result<PathBuf> {
         // The writer of the last recording may still be at work, if another thread stops it.
         ask(|_| (), |asked| current() != 0 || asked.finished == asked.session);
         let patient = begun.elapsed() < LONGEST_WAIT;
-        if let Some(path) = with(|state| state.start(&options, patient))? {
-            return Ok(path);
+        if with(|state| state.may_start(&options, patient))? {
+            break;
         }
     }
+    // Without the lock: a file system may take its time, and every thread that names something would wait for it.
+    let output = create(&options);
+    with(|state| {
+        state.starting = false;
+        state.start(options, output?)
+    })
+}
+
+/// The file of this process.
+fn create(options: &Options) -> Result<Output> {
+    let source = clock::choose(options.allow_counter);
+    Output::create(&options.directory, source)
 }
 
 impl State {
-    /// None where the last recording is still being written, and the caller is `patient`.
-    fn start(&mut self, options: &Options, patient: bool) -> Result<Option<PathBuf>> {
+    /// The caller starts the next one, and nobody else. False where the last recording is still being written, and the
+    /// caller is `patient`.
+    fn may_start(&mut self, options: &Options, patient: bool) -> Result<bool> {
         let last = || self.status.path.as_deref().unwrap_or(&options.directory).display().to_string();
-        if current() != 0 {
+        if current() != 0 || self.starting {
             return Err(Error::invalid(format!("already recording into {}", last()), "stop() first"));
         }
         let writing = {
@@ -144,7 +160,7 @@ impl State {
             asked.finished != asked.session
         };
         if writing && patient {
-            return Ok(None); // one that another thread began and ended meanwhile
+            return Ok(false); // one that another thread began and ended meanwhile
         }
         if writing {
             return Err(Error::invalid(
@@ -152,17 +168,20 @@ impl State {
                 "does its file system answer?",
             ));
         }
+        self.starting = true;
+        Ok(true)
+    }
+
+    fn start(&mut self, options: Options, output: Output) -> Result<PathBuf> {
         room::begin(options.buffer_bytes, options.block);
         self.sessions += 1;
         self.definitions.begin();
-        let path = self.begin(options.clone(), self.sessions)?;
+        let path = self.begin(options, output, self.sessions)?;
         set_current(self.sessions);
-        Ok(Some(path))
+        Ok(path)
     }
 
-    fn begin(&mut self, options: Options, session: u32) -> Result<PathBuf> {
-        let source = clock::choose(options.allow_counter);
-        let output = Output::create(&options.directory, source)?;
+    fn begin(&mut self, options: Options, output: Output, session: u32) -> Result<PathBuf> {
         let path = output.path.clone();
         let (id, name) = (self.definitions.new_track(), self.definitions.name(&options.name));
         let tid = u64::from(std::process::id());
@@ -281,8 +300,12 @@ pub fn define_lock(lock: Lock) {
 }
 
 /// As [`define_lock`], by what holds at that moment: of two threads that define one lock, the last one tells the newest.
-pub fn define_lock_now(lock: impl FnOnce() -> Lock) {
-    with(|state| state.definitions.lock(lock()));
+/// It is given what makes a number, as [`new_lock`] does.
+pub fn define_lock_now(lock: impl FnOnce(&mut dyn FnMut() -> u32) -> Lock) {
+    with(|state| {
+        let lock = lock(&mut || state.definitions.new_lock());
+        state.definitions.lock(lock);
+    });
 }
 
 /// Id of a name of events.
@@ -347,7 +370,8 @@ pub(super) fn begin_in_child(session: u32) -> bool {
         let Some(options) = state.options.clone() else {
             return false;
         };
-        let begun = state.begin(options, session);
+        // With the lock: other threads of the child have nowhere to record before it is there.
+        let begun = create(&options).and_then(|output| state.begin(options, output, session));
         if let Err(error) = &begun {
             set_current(0);
             state.waiting = false;
@@ -405,6 +429,7 @@ extern "C" fn after_fork_in_child() {
     }
     let rings = with(|state| {
         state.status = Status::default();
+        state.starting = false; // by a thread that is not in this process
         if current() != 0 {
             state.sessions += 1;
             state.waiting = true;

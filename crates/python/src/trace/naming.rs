@@ -296,14 +296,7 @@ unsafe fn text_of(code: *mut PyObject, name: &CStr, is: impl FnOnce(&[u8]) -> bo
 #[cold]
 #[inline(never)]
 pub unsafe fn define(futex: &Futex, session: u32) {
-    // It is defined before any thread goes on to record it: events come after the definition. Without the interpreter's
-    // lock several may be here at once: the first one's number counts.
-    if futex.id.load(Ordering::Relaxed) == 0 {
-        let new = session::new_lock();
-        let _first = futex
-            .id
-            .compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
-    }
+    // It is defined before any thread goes on to record it: events come after the definition.
     tell(futex);
     futex.defined.store(session, Ordering::Release);
     if futex.named.swap(true, Ordering::Relaxed) {
@@ -323,11 +316,17 @@ pub unsafe fn define(futex: &Futex, session: u32) {
 }
 
 fn tell(futex: &Futex) {
-    session::define_lock_now(|| Lock {
-        id: futex.id.load(Ordering::Relaxed),
-        kind: futex.kind,
-        name: futex.name.load(Ordering::Relaxed),
-        site: futex.site.load(Ordering::Relaxed),
-        shared: futex.shared,
+    session::define_lock_now(|number| {
+        // Without the interpreter's lock several may be here, one after the other: the first one's number counts.
+        if futex.id.load(Ordering::Relaxed) == 0 {
+            futex.id.store(number(), Ordering::Relaxed);
+        }
+        Lock {
+            id: futex.id.load(Ordering::Relaxed),
+            kind: futex.kind,
+            name: futex.name.load(Ordering::Relaxed),
+            site: futex.site.load(Ordering::Relaxed),
+            shared: futex.shared,
+        }
     });
 }
