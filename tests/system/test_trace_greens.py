@@ -247,6 +247,36 @@ def test_drop_ins_made_before_and_after_the_monkey_patch_wait_as_greenlets_do(
     plain(patched(library, EXISTING_USED, before=natives + EXISTING), tmp_path)
 
 
+# A lock that is held for long: whoever waits looks again now and then, and stays where it is in the row.
+IN_A_ROW = """
+from contend import trace
+from contend.trace import greens
+lock, looks, taken = trace.Lock(), [], []
+make = greens._semaphore
+greens._semaphore = lambda: (looks.append(1), make())[1]
+def places():
+    (row,) = greens._waiting.values()
+    return [place for place, _ in row]
+def take(number):
+    with lock: taken.append(number)
+lock.acquire()
+waiting = [spawn(take, number) for number in range(3)]
+while len(looks) < 3: sleep(0.001)
+row = places()
+assert len(set(row)) == 3 and row == sorted(row), row
+while len(looks) < 9: sleep(0.001)
+assert places() == row, (places(), row)
+lock.release()
+for one in waiting: (one.wait if hasattr(one, "wait") else one.join)()
+assert sorted(taken) == [0, 1, 2] and not greens._waiting
+"""
+
+
+@LIBRARIES
+def test_who_waits_for_long_keeps_its_place(library: str, tmp_path: Path) -> None:
+    plain(patched(library, IN_A_ROW), tmp_path)
+
+
 AFTERWARDS = """
 from contend import trace
 import threading

@@ -7,8 +7,9 @@ moment that `threading` is monkey-patched, a wait for a lock of ours lets other 
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
-from collections import deque
+from bisect import insort
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -24,7 +25,9 @@ Hub = Callable[[], Any]
 
 _hub: Hub = lambda: None  # noqa: E731 - replaced when there is one
 _semaphore: Callable[[], Any]
-_waiting: dict[int, deque[tuple[Any, Any]]] = {}
+_places = itertools.count(1)
+# By lock and hub, so that one thread alone uses a row; in the order of their places.
+_waiting: dict[tuple[int, int], list[tuple[int, Any]]] = {}
 _active = False
 
 before: list[Callable[[], None]] = []
@@ -38,15 +41,18 @@ def active() -> bool:
     return _active
 
 
-def park(key: int, seconds: float | None) -> bool:
-    """Let others run until `wake` is called, or for so long, or for nothing; False if no greenlets run here."""
+def park(key: int, seconds: float | None, place: int) -> int:
+    """Let others run until `wake` is called, or for so long, or for nothing; 0 if no greenlets run here.
+
+    `place` is 0 for the end of the row of those that wait; what is returned is the place to come back to.
+    """
     hub = _hub()
     if hub is None:
-        return False
+        return 0
     waiter = _semaphore()
-    entry = (hub, waiter)
-    waiters = _waiting.setdefault(key, deque())
-    waiters.append(entry)
+    entry = (place or next(_places), waiter)
+    waiters = _waiting.setdefault((key, id(hub)), [])
+    insort(waiters, entry)
     woken = False
     try:
         woken = waiter.acquire(timeout=_LOOK_AGAIN_S if seconds is None else min(seconds, _LOOK_AGAIN_S))
@@ -57,22 +63,16 @@ def park(key: int, seconds: float | None) -> bool:
     finally:
         if not woken and entry in waiters:
             waiters.remove(entry)
-        if not waiters and _waiting.get(key) is waiters:
-            del _waiting[key]
-    return True
+        if not waiters and _waiting.get((key, id(hub))) is waiters:
+            del _waiting[key, id(hub)]
+    return entry[0]
 
 
 def wake(key: int) -> None:
     """Have the greenlet of this thread that has waited longest look again."""
-    waiters = _waiting.get(key)
-    if not waiters:
-        return
-    hub = _own_hub()
-    for entry in waiters:
-        if entry[0] is hub:
-            waiters.remove(entry)
-            entry[1].release()
-            return
+    waiters = _waiting.get((key, id(_own_hub())))
+    if waiters:
+        waiters.pop(0)[1].release()
 
 
 _own_hub: Hub = lambda: None  # noqa: E731

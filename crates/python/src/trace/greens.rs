@@ -13,8 +13,8 @@ static GETCURRENT: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 
 /// How a wait ended.
 pub enum Parked {
-    /// Perhaps for nothing.
-    Woken,
+    /// Perhaps for nothing; its place in the row, to wait on.
+    Woken(u64),
     /// No greenlets run on this thread.
     NoHub,
     /// With an error set.
@@ -27,21 +27,22 @@ pub fn cooperates() -> bool {
     !PARK.load(Ordering::Relaxed).is_null()
 }
 
-/// Let other greenlets run until somebody calls [`wake`] with that key, or for so long.
+/// Let other greenlets run until somebody calls [`wake`] with that key, or for so long. `place` is 0 for the end of the
+/// row.
 ///
 /// # Safety
 /// With the interpreter's lock held, where [`cooperates`] is true.
-pub unsafe fn park(key: usize, seconds: Option<f64>) -> Parked {
+pub unsafe fn park(key: usize, seconds: Option<f64>, place: u64) -> Parked {
     // SAFETY: the caller's.
     let py = unsafe { Python::assume_attached() };
     // SAFETY: set once, and kept for good.
     let park = unsafe { Bound::from_borrowed_ptr(py, PARK.load(Ordering::Acquire)) };
     match park
-        .call1((key, seconds))
-        .and_then(|found| found.is_truthy())
+        .call1((key, seconds, place))
+        .and_then(|place| place.extract())
     {
-        Ok(true) => Parked::Woken,
-        Ok(false) => Parked::NoHub,
+        Ok(0) => Parked::NoHub,
+        Ok(place) => Parked::Woken(place),
         Err(error) => {
             error.restore(py);
             Parked::Raised
