@@ -7,14 +7,11 @@
 //! through the functions here. Which two conditions are meant is seen when the thread that begins lets the lock go and
 //! takes it again: nothing is assumed about CPython's structures.
 //!
-//! So what is kept here is guarded by `gil->mutex`, or by the lock itself; its atomics are for the threads of other
-//! interpreters, which look and find that they are not meant. Nothing here may call Python, and nothing waits for who
-//! might wait for the lock. Whoever finds `gil->mutex` taken goes to sleep, and once more for the lock that it wants: a
+//! What is kept ([`super::gil_state`]) is guarded by `gil->mutex`, or by the lock itself. Nothing here may call Python, and
+//! nothing waits for who might wait for the lock. Whoever finds `gil->mutex` taken goes to sleep, and once more for the lock that it wants: a
 //! wait is told only when the mutex is free again, which is seen by `pthread_mutex_unlock`.
-use std::cell::Cell;
-use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use contend_core::ctrace::clock::{self, ticks, ticks_after};
@@ -24,8 +21,12 @@ use contend_core::ctrace::ring::{current, local};
 use contend_core::ctrace::session;
 
 use super::api::{PyEval_RestoreThread, PyEval_SaveThread};
+use super::gil_state::{
+    ASKED, BUSY, DEFINED, ID, LOOKS, NONE, SEEN, Waiting, set_waiting, waiting,
+};
 use super::got::{self, Slot};
-use super::holders::{Holders, MOST_HOLDERS, Wait};
+use super::holders::{MOST_HOLDERS, Wait};
+use super::thread_names::name;
 
 const WAIT: &CStr = c"pthread_cond_timedwait";
 const SIGNAL: &CStr = c"pthread_cond_signal";
@@ -33,99 +34,8 @@ const UNLOCK: &CStr = c"pthread_mutex_unlock";
 
 /// Shorter waits are not recorded.
 const LEAST_NS: u64 = 20_000;
-/// Threads whose names are kept.
-const MOST_THREADS: usize = 1 << 16;
-
-/// What every thread writes that waits or lets the lock go: one cache line, which goes from CPU to CPU with the lock. All
-/// written with `gil->mutex` or the lock held; a recording that begins starts it anew.
-#[repr(align(128))]
-struct Busy {
-    /// How many threads wait.
-    waiting: AtomicU32,
-    /// The session of the hold on record, 0 none.
-    held_in: AtomicU32,
-    /// The conditions are looked for.
-    looking: AtomicBool,
-    /// A wait has ended that is not told yet; of which thread, that thread knows.
-    ended: AtomicBool,
-    holders: Holders,
-}
-static BUSY: Busy = Busy {
-    waiting: AtomicU32::new(0),
-    held_in: AtomicU32::new(0),
-    looking: AtomicBool::new(false),
-    ended: AtomicBool::new(false),
-    holders: Holders::new(),
-};
-
-impl Busy {
-    /// Nothing to do for a thread that lets the lock go or takes it.
-    fn is_idle(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) == 0
-            && self.held_in.load(Ordering::Relaxed) == 0
-            && !self.looking.load(Ordering::Relaxed)
-    }
-}
-
-/// What changes with a recording only.
-#[repr(align(128))]
-struct Asked {
-    /// The two conditions; 0 while nothing is asked for.
-    cond: AtomicUsize,
-    switch_cond: AtomicUsize,
-    /// `gil->mutex`, from the first wait on; 0 also where it is not seen when that is let go.
-    mutex: AtomicUsize,
-    /// What was begun before the last change is not gone on with. Never 0 while waits are asked for.
-    epoch: AtomicU32,
-    least: AtomicU64,
-    /// What is called by the hooks.
-    real_wait: AtomicUsize,
-    real_signal: AtomicUsize,
-    real_unlock: AtomicUsize,
-    /// The hook of that is set.
-    unlocks: AtomicBool,
-}
-static ASKED: Asked = Asked {
-    cond: AtomicUsize::new(0),
-    switch_cond: AtomicUsize::new(0),
-    mutex: AtomicUsize::new(0),
-    epoch: AtomicU32::new(0),
-    least: AtomicU64::new(0),
-    real_wait: AtomicUsize::new(0),
-    real_signal: AtomicUsize::new(0),
-    real_unlock: AtomicUsize::new(0),
-    unlocks: AtomicBool::new(false),
-};
-
-/// While the conditions are looked for: by which thread, and what it has signalled.
-static LOOKS: AtomicUsize = AtomicUsize::new(0);
-static SEEN: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
-
-/// The lock in the file, and the session that it is defined in.
-static ID: AtomicU32 = AtomicU32::new(0);
-static DEFINED: AtomicU32 = AtomicU32::new(0);
-
-#[derive(Clone, Copy)]
-struct Waiting {
-    epoch: u32,
-    wait: Wait,
-}
-
-const NONE: Waiting = Waiting {
-    epoch: 0,
-    wait: Wait {
-        began: 0,
-        ended: 0,
-        logged: 0,
-    },
-};
-
-thread_local! {
-    static WAITING: Cell<Waiting> = const { Cell::new(NONE) };
-}
 
 static PATCHED: Mutex<Vec<(Slot, usize)>> = Mutex::new(Vec::new());
-static NAMES: Mutex<Option<HashMap<u32, String>>> = Mutex::new(None);
 
 type TimedWait =
     unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *const libc::timespec) -> c_int;
@@ -181,7 +91,7 @@ unsafe extern "C-unwind" fn on_unlock(mutex: *mut c_void) -> c_int {
         return unsafe { real(mutex) };
     }
     let result = unsafe { real(mutex) };
-    if WAITING.get().wait.ended != 0 {
+    if waiting().wait.ended != 0 {
         tell();
     }
     result
@@ -194,7 +104,7 @@ fn myself() -> usize {
 
 fn wait_begins(mutex: usize) {
     let epoch = ASKED.epoch.load(Ordering::Relaxed);
-    if WAITING.get().epoch == epoch || current() == 0 {
+    if waiting().epoch == epoch || current() == 0 {
         return; // the next switch interval of the same wait
     }
     let logged = BUSY.holders.logged();
@@ -203,12 +113,12 @@ fn wait_begins(mutex: usize) {
         ended: 0,
         logged,
     };
-    WAITING.set(Waiting { epoch, wait });
+    set_waiting(Waiting { epoch, wait });
     if ASKED.unlocks.load(Ordering::Relaxed) && ASKED.mutex.load(Ordering::Relaxed) != mutex {
         ASKED.mutex.store(mutex, Ordering::Relaxed);
     }
-    let waiting = BUSY.waiting.load(Ordering::Relaxed);
-    BUSY.waiting.store(waiting + 1, Ordering::Relaxed);
+    let count = BUSY.waiting.load(Ordering::Relaxed);
+    BUSY.waiting.store(count + 1, Ordering::Relaxed);
 }
 
 #[cold]
@@ -250,20 +160,20 @@ fn release() {
 
 /// The calling thread has the lock; after a wait, if it is one of those that waited.
 fn taken() {
-    let Waiting { epoch, wait } = WAITING.get();
+    let Waiting { epoch, wait } = waiting();
     if epoch == 0 || epoch != ASKED.epoch.load(Ordering::Relaxed) {
         return;
     }
-    let waiting = BUSY.waiting.load(Ordering::Relaxed);
+    let count = BUSY.waiting.load(Ordering::Relaxed);
     BUSY.waiting
-        .store(waiting.saturating_sub(1), Ordering::Relaxed);
+        .store(count.saturating_sub(1), Ordering::Relaxed);
     let now = ticks_after();
     if current() == 0 || now.saturating_sub(wait.began) < ASKED.least.load(Ordering::Relaxed) {
-        WAITING.set(NONE);
+        set_waiting(NONE);
         return;
     }
     let wait = Wait { ended: now, ..wait };
-    WAITING.set(Waiting { epoch, wait });
+    set_waiting(Waiting { epoch, wait });
     match ASKED.mutex.load(Ordering::Relaxed) {
         0 => tell(),
         _ => BUSY.ended.store(true, Ordering::Relaxed),
@@ -274,7 +184,8 @@ fn taken() {
 #[cold]
 #[inline(never)]
 fn tell() {
-    let Waiting { epoch, wait } = WAITING.replace(NONE);
+    let Waiting { epoch, wait } = waiting();
+    set_waiting(NONE);
     BUSY.ended.store(false, Ordering::Relaxed);
     let session = current();
     if session == 0 || epoch != ASKED.epoch.load(Ordering::Relaxed) {
@@ -308,29 +219,6 @@ fn define() {
         site: 0,
         shared: 0,
     });
-}
-
-/// Of the calling thread, as far as Python has told it.
-pub fn name() -> Option<String> {
-    guard(&NAMES).as_ref()?.get(&tid()).cloned()
-}
-
-/// The kernel's number: unlike that of pthreads, the next thread does not have it.
-fn tid() -> u32 {
-    // SAFETY: takes nothing, cannot fail.
-    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
-}
-
-/// Know a thread of the kernel by that name, 0 for the calling one.
-pub fn know(thread: u32, name: String) {
-    if thread == 0 {
-        local().name(&name); // a thread waits for the lock before it can say its name
-    }
-    let mut names = guard(&NAMES);
-    let names = names.get_or_insert_default();
-    if names.len() < MOST_THREADS {
-        names.insert(if thread == 0 { tid() } else { thread }, name);
-    }
 }
 
 /// Of a slot: where it is to lead, where it led, and the C library's function.

@@ -15,8 +15,8 @@ use contend_core::ctrace::{session, times};
 use libc::{off_t, size_t, ssize_t};
 
 use super::api::PyEval_SaveThread;
-use super::gil;
 use super::got::{self, Slot};
+use super::thread_names;
 
 /// Shorter ones are not recorded: they are found in what the span around them takes.
 const LEAST_NS: u64 = 50_000;
@@ -76,7 +76,7 @@ fn tell(session: u32, began: &[Event], now: u64, which: usize) {
     events[len] = Event::new(began[0].ticks, event::ARG, *kind, *of);
     len += 1;
     events[len..len + count].copy_from_slice(&after[..count]);
-    local().group_quietly(session, &events[..len + count], gil::name);
+    local().group_quietly(session, &events[..len + count], thread_names::name);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
 }
@@ -108,7 +108,7 @@ macro_rules! calls {
                 use super::*;
 
                 unsafe extern "C-unwind" fn hook($($arg: $type),*) -> $ret {
-                    let began = begins() $(.filter(|_| !$unless))?;
+                    let began = if false $(|| $unless)? { None } else { begins() };
                     // SAFETY: set before the hook was, to a function of that type; the arguments are handed on.
                     let result = unsafe {
                         let real = REAL[$number].load(Ordering::Relaxed);
