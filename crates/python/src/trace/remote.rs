@@ -232,9 +232,13 @@ pub unsafe extern "C-unwind" fn call_statement(
             end(local(), session, name, true);
             return result;
         }
-        let (group, mut count) = times::beside(Event::new(ticks(), event::END, name, 0));
-        let mut events = [group[0]; MOST];
-        events[..count].copy_from_slice(&group[..count]);
+        let mut events = [Event::new(ticks(), event::END, name, 0); MOST];
+        let mut count = 1;
+        if times::asked() {
+            let (group, len) = times::beside(events[0]);
+            events[..len].copy_from_slice(&group[..len]);
+            count = len;
+        }
         if let Some(rows) = rows(words, given(1, c"cursor")) {
             events[count] = Event::new(rows, event::INT, words.rows, 0);
             count += 1;

@@ -42,10 +42,10 @@ impl Drop for TraceSubmitted {
     }
 }
 
-/// Of "submit", "kind", "queued_ns": a name keeps its id.
-fn names() -> [u32; 3] {
-    static NAMES: OnceLock<[u32; 3]> = OnceLock::new();
-    *NAMES.get_or_init(|| ["submit", "kind", "queued_ns"].map(session::name))
+/// Of "submit", "kind", "queued_ns", "submitted": a name keeps its id.
+fn names() -> [u32; 4] {
+    static NAMES: OnceLock<[u32; 4]> = OnceLock::new();
+    *NAMES.get_or_init(|| ["submit", "kind", "queued_ns", "submitted"].map(session::name))
 }
 
 impl TraceSubmitted {
@@ -87,7 +87,7 @@ impl TraceSubmitted {
     /// Its run begins; its name if that is on record.
     fn begin(&self, py: Python<'_>, session: u32) -> PyResult<Option<u32>> {
         let name = self.name(py)?;
-        let [submit, kind, queued] = names();
+        let [submit, kind, queued, submitted] = names();
         let queued_ns = monotonic_ns().saturating_sub(self.submitted_ns);
         let now = ticks();
         let began = Event::new(now, event::BEGIN, name, 0);
@@ -98,14 +98,16 @@ impl TraceSubmitted {
             events[..len].copy_from_slice(&group[..len]);
             count = len;
         }
-        if let Some(text) = session::value("submitted") {
-            events[count] = Event::new(now, event::ARG, kind, text);
+        for event in [
+            Event::new(now, event::ARG, kind, submitted),
+            Event::new(queued_ns, event::INT, queued, 0),
+            Event::new(now, event::FLOW_IN, submit, self.number as u32),
+            Event::new(self.number, event::INT, 0, 0),
+        ] {
+            events[count] = event;
             count += 1;
         }
-        events[count] = Event::new(queued_ns, event::INT, queued, 0);
-        events[count + 1] = Event::new(now, event::FLOW_IN, submit, self.number as u32);
-        events[count + 2] = Event::new(self.number, event::INT, 0, 0);
-        let recorded = local().group(session, &events[..count + 3]);
+        let recorded = local().group(session, &events[..count]);
         self.track.store(local().track(), Ordering::SeqCst);
         self.tell();
         Ok(recorded.then_some(name))
