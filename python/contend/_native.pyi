@@ -192,12 +192,29 @@ def trace_digest_key(key: bytes | None, /) -> None:
 def trace_track() -> int:
     """The number of what runs now: thread, task or greenlet. Below 2**31, not 0."""
 
+class ConditionMethods:
+    """Before threading.Condition in a class's bases: its `__enter__`, `__exit__`, `notify` and `notify_all` in native code.
+
+    Whatever is not plain (a lock of another type, a class below, somebody to notify) goes to what they stand before.
+    """
+
+    def __enter__(self) -> bool: ...
+    def __exit__(self, *args: object) -> None: ...
+    def notify(self, n: int = 1) -> None: ...
+    def notify_all(self) -> None: ...
+
+def trace_conditions(
+    classes: tuple[type, type], notify: Callable[..., None], notify_all: Callable[..., None]
+) -> None:
+    """Of which classes `ConditionMethods` is the first base, and the standard library's own methods, as functions."""
+
 def trace_cooperate(
-    park: Callable[[int, float | None], bool],
+    park: Callable[[int, float | None, int], int],
     wake: Callable[[int], None],
     getcurrent: Callable[[], object],
 ) -> None:
-    """Greenlets share threads from now on: a wait for a lock is `park(key, seconds)`, its release `wake(key)`."""
+    """Greenlets share threads from now on: a wait for a lock is `park(key, seconds, place)`, its release `wake(key)`.
+    `place` is 0 first, then what it returned."""
 
 def trace_gil(follow: bool) -> str | None:
     """Record waits for the interpreter's lock in this recording, or no more. Why that cannot be, else None."""

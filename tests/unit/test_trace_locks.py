@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from contend import trace
+from contend.trace.locks import unrecorded_condition
 from contend.trace.names import describe
 from support.ctrace_events import (
     LOCK_ACQUIRED,
@@ -445,3 +446,70 @@ def test_a_lock_is_called_what_it_is_assigned_to() -> None:
     both, local, item, either = found[len(expected) :]
     assert both in ("Service.first", "Service.second") and (local, item) == ("Service.__init__.local", "")
     assert either in ("Service.__init__.either", "")  # which way it goes on is not looked at
+
+
+class _Steps(trace.Condition):
+    """A class of a program's that changes what the native methods would leave out."""
+
+    def notify(self, n: int = 1) -> None:
+        asked.append(n)
+
+
+asked: list[int] = []
+
+
+@pytest.mark.parametrize("lock", [trace.Lock, trace.RLock, threading.Lock, threading.RLock])
+def test_a_condition_does_what_threadings_own_does_with_any_lock(lock: type[trace.Lock]) -> None:
+    for condition in (trace.Condition(lock()), unrecorded_condition(lock())):
+        for notify in (condition.notify, condition.notify_all, lambda of=condition: of.notify(2)):
+            with pytest.raises(RuntimeError, match="cannot notify on un-acquired lock"):
+                notify()
+            with condition:
+                assert notify() is None
+        with pytest.raises(RuntimeError, match=r"un-acquired|unlocked"):
+            condition.__exit__(None, None, None)
+        with pytest.raises(KeyError), condition:
+            raise KeyError
+        with pytest.raises(TypeError), condition:
+            condition.notify(1, 2)  # type: ignore[call-arg]
+        assert not condition.wait_for(lambda: False, timeout=0) if condition.acquire() else False
+        condition.release()
+
+
+def test_a_condition_wakes_as_many_as_it_is_told() -> None:
+    condition, awake = trace.Condition(), []
+
+    def wait() -> None:
+        with condition:
+            condition.wait(30)
+            awake.append(1)
+
+    threads = [threading.Thread(target=wait) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    while len(condition._waiters) < 6:
+        time.sleep(0.001)
+    for notify, left in (
+        (condition.notify, 5),
+        (lambda: condition.notify(n=2), 3),
+        (condition.notify_all, 0),
+    ):
+        with condition:
+            notify()
+            assert len(condition._waiters) == left
+    for thread in threads:
+        thread.join(30)
+    assert len(awake) == 6
+
+
+def test_a_class_below_a_condition_is_asked_itself() -> None:
+    asked.clear()
+    condition = _Steps()
+    with condition:
+        condition.notify_all()
+    assert asked == [0]
+    broken = trace.Condition()
+    del broken._lock
+    for call in (broken.__enter__, lambda: broken.__exit__(None, None, None)):
+        with pytest.raises(AttributeError, match="_lock"):
+            call()

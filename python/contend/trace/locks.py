@@ -10,7 +10,7 @@ import _thread
 import threading
 from typing import Any
 
-from contend._native import Lock, RLock, Waits, trace_waits
+from contend._native import ConditionMethods, Lock, RLock, Waits, trace_conditions, trace_waits
 from contend.trace import greens
 
 __all__ = ["BoundedSemaphore", "Condition", "Lock", "RLock", "Semaphore"]
@@ -26,9 +26,13 @@ _Semaphore, _BoundedSemaphore = threading.Semaphore, threading.BoundedSemaphore
 greens.follow()
 
 
+class _Unrecorded(ConditionMethods, _Condition):
+    """threading.Condition, over a lock of ours perhaps."""
+
+
 def unrecorded_condition(lock: Any = None) -> threading.Condition:
     """threading's own, also where its names are patched; without a lock, of one that is nobody's business."""
-    return _Condition(_thread.allocate_lock() if lock is None else lock)
+    return _Condition(_thread.allocate_lock()) if lock is None else _Unrecorded(lock)
 
 
 def unrecorded_semaphore(value: int) -> threading.Semaphore:
@@ -38,7 +42,7 @@ def unrecorded_semaphore(value: int) -> threading.Semaphore:
     return made
 
 
-class Condition(threading.Condition):
+class Condition(ConditionMethods, threading.Condition):
     """threading.Condition; a wait for its notification is on record, as is its lock."""
 
     def __init__(
@@ -70,6 +74,9 @@ class Condition(threading.Condition):
             else:
                 waits.gave_up(token)
         return notified
+
+
+trace_conditions((Condition, _Unrecorded), _Condition.notify, _Condition.notify_all)
 
 
 class Semaphore(threading.Semaphore):

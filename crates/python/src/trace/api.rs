@@ -32,6 +32,13 @@ unsafe extern "C-unwind" {
         nargsf: usize,
         kwnames: *mut PyObject,
     ) -> *mut PyObject;
+    /// In the stable ABI from 3.12 on, exported before.
+    pub fn PyObject_VectorcallMethod(
+        name: *mut PyObject,
+        args: *const *mut PyObject,
+        nargsf: usize,
+        kwnames: *mut PyObject,
+    ) -> *mut PyObject;
     /// Outside of the stable ABI, exported by every CPython from 3.9 on.
     pub fn PyVectorcall_Function(callable: *mut PyObject) -> Option<Vectorcall>;
     pub fn PyVectorcall_Call(

@@ -7,7 +7,7 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use super::api::PyObject_Vectorcall;
+use super::api::{PyObject_Vectorcall, PyObject_VectorcallMethod};
 use super::callable::{PyVectorcall_NARGS, Traced};
 use super::waits::Waits;
 
@@ -60,16 +60,6 @@ unsafe fn with_waits<T>(queue: *mut PyObject, tell: impl FnOnce(&Waits, usize) -
 
 /// PEP 590.
 const ARGUMENTS_OFFSET: usize = 1 << (usize::BITS - 1);
-
-unsafe extern "C-unwind" {
-    /// In the stable ABI from 3.12 on, exported before.
-    fn PyObject_VectorcallMethod(
-        name: *mut PyObject,
-        args: *const *mut PyObject,
-        nargsf: usize,
-        kwnames: *mut PyObject,
-    ) -> *mut PyObject;
-}
 
 /// `put(self, item, …)`.
 pub unsafe extern "C-unwind" fn put(

@@ -10,8 +10,9 @@ use pyo3::prelude::*;
 
 use super::api::{self, LAST_MEMBER, slot};
 use super::greens;
-use super::lock::{Futex, Patience, Taken, patience};
+use super::lock::{Futex, Taken};
 use super::naming::Origin;
+use super::patience::{Patience, patience};
 
 /// Both types; `owner` and `count` are the re-entrant one's.
 #[repr(C)]
@@ -36,6 +37,31 @@ pub unsafe fn futex_of<'a>(thing: *mut PyObject) -> Option<&'a Futex> {
         .iter()
         .any(is)
         .then(|| unsafe { &object(thing).futex })
+}
+
+/// Which of the two it is, and no class below, which may have its own ways: `Some(true)` for the re-entrant one.
+///
+/// # Safety
+/// With the interpreter's lock held, on a live object.
+#[inline]
+pub unsafe fn is_reentrant(thing: *mut PyObject) -> Option<bool> {
+    let class = unsafe { ffi::Py_TYPE(thing) };
+    let at = TYPES
+        .iter()
+        .position(|known| known.load(Ordering::Relaxed) == class)?;
+    Some(at == 1)
+}
+
+/// A condition's notion: a plain lock is held by somebody, a re-entrant one by the caller.
+///
+/// # Safety
+/// On an object of exactly these types, with the interpreter's lock held.
+pub unsafe fn is_held(lock: *mut PyObject, reentrant: bool) -> bool {
+    let held = unsafe { object(lock) };
+    match reentrant {
+        true => held.owner.load(Ordering::Relaxed) == me(),
+        false => held.futex.is_taken(),
+    }
 }
 
 /// Both, once they are made.
@@ -98,7 +124,7 @@ unsafe extern "C-unwind" fn acquire(
     }
 }
 
-unsafe extern "C-unwind" fn enter(this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
+pub unsafe extern "C-unwind" fn enter(this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
     unsafe { result(object(this).futex.acquire(Patience::Forever)) }
 }
 
@@ -111,7 +137,7 @@ unsafe extern "C-unwind" fn release(this: *mut PyObject, _none: *mut PyObject) -
     }
 }
 
-unsafe extern "C-unwind" fn exit(
+pub unsafe extern "C-unwind" fn exit(
     this: *mut PyObject,
     _args: *const *mut PyObject,
     _count: isize,
@@ -163,7 +189,10 @@ unsafe extern "C-unwind" fn r_acquire(
     }
 }
 
-unsafe extern "C-unwind" fn r_enter(this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
+pub unsafe extern "C-unwind" fn r_enter(
+    this: *mut PyObject,
+    _none: *mut PyObject,
+) -> *mut PyObject {
     unsafe { result(again(object(this), Patience::Forever)) }
 }
 
@@ -181,7 +210,7 @@ unsafe extern "C-unwind" fn r_release(this: *mut PyObject, _none: *mut PyObject)
     }
 }
 
-unsafe extern "C-unwind" fn r_exit(
+pub unsafe extern "C-unwind" fn r_exit(
     this: *mut PyObject,
     _args: *const *mut PyObject,
     _count: isize,

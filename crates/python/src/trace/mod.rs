@@ -14,8 +14,10 @@ mod api;
 mod blocked;
 mod callable;
 mod collections;
+mod conditions;
 mod digest;
 mod gil;
+mod gil_state;
 mod got;
 mod greenlets;
 mod greens;
@@ -26,10 +28,12 @@ mod lock;
 mod locks;
 mod marks;
 mod naming;
+mod patience;
 mod remote;
 mod requests;
 mod steps;
 mod submitted;
+mod thread_names;
 mod waits;
 
 /// A method by its plain function, whose shape `how` tells.
@@ -157,7 +161,7 @@ fn trace_io(_py: Python<'_>, follow: bool) {
 /// See `_native.pyi`.
 #[pyfunction]
 fn trace_thread(name: String, thread: u32) {
-    gil::know(thread, name);
+    thread_names::know(thread, name);
 }
 
 /// See `_native.pyi`.
@@ -192,6 +196,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     marks::register(module)?;
     callable::register(module)?;
     collections::register(module)?;
+    conditions::register(module)?;
     greenlets::register(module)?;
     greens::register(module)?;
     steps::register(module)?;

@@ -1,0 +1,207 @@
+//! `ConditionMethods`: what `threading.Condition` does in Python with its lock, in native code where the lock is one of ours.
+//!
+//! Events, futures and queues enter a condition and notify it a dozen times a request, mostly with nobody waiting: two to
+//! five calls of Python's each time, which cost more than all that is recorded of them.
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pyo3::ffi::{self, PyObject, PyTypeObject};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+use super::api::{self, PyObject_Vectorcall, PyObject_VectorcallMethod, slot};
+use super::locks;
+
+/// The classes whose `notify` and `notify_all` are these; one below may have changed what they rest on.
+static CLASSES: [AtomicPtr<PyTypeObject>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
+/// The standard library's own, in the same order.
+static OWN: [AtomicPtr<PyObject>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
+
+/// Interned names, kept for good.
+struct Names([usize; 4]);
+const LOCK: usize = 0;
+const WAITERS: usize = 1;
+const ENTER: usize = 2;
+const EXIT: usize = 3;
+
+/// A name; null, with an error set, while there is no memory for it.
+unsafe fn name(which: usize) -> *mut PyObject {
+    static NAMES: PyOnceLock<Names> = PyOnceLock::new();
+    // SAFETY: with the interpreter's lock held, as the caller says.
+    let names = NAMES.get_or_init(unsafe { Python::assume_attached() }, || {
+        let texts = [c"_lock", c"_waiters", c"__enter__", c"__exit__"];
+        Names(texts.map(|text| unsafe { ffi::PyUnicode_InternFromString(text.as_ptr()) } as usize))
+    });
+    names.0[which] as *mut PyObject
+}
+
+/// Its lock, counted; null with an error set.
+unsafe fn lock_of(this: *mut PyObject) -> *mut PyObject {
+    unsafe { ffi::PyObject_GetAttr(this, name(LOCK)) }
+}
+
+unsafe extern "C-unwind" fn enter(this: *mut PyObject, none: *mut PyObject) -> *mut PyObject {
+    // SAFETY: CPython's own arguments.
+    unsafe {
+        let lock = lock_of(this);
+        if lock.is_null() {
+            return lock;
+        }
+        let result = match locks::is_reentrant(lock) {
+            Some(false) => locks::enter(lock, none),
+            Some(true) => locks::r_enter(lock, none),
+            None => PyObject_VectorcallMethod(name(ENTER), &raw const lock, 1, ptr::null_mut()),
+        };
+        ffi::Py_DECREF(lock);
+        result
+    }
+}
+
+unsafe extern "C-unwind" fn exit(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+) -> *mut PyObject {
+    // SAFETY: as above; an exception's type, value and traceback.
+    unsafe {
+        let lock = lock_of(this);
+        if lock.is_null() {
+            return lock;
+        }
+        let result = match locks::is_reentrant(lock) {
+            Some(false) => locks::exit(lock, args, count),
+            Some(true) => locks::r_exit(lock, args, count),
+            None => {
+                let mut given = vec![lock];
+                given.extend((0..count).map(|at| *args.offset(at)));
+                PyObject_VectorcallMethod(name(EXIT), given.as_ptr(), given.len(), ptr::null_mut())
+            }
+        };
+        ffi::Py_DECREF(lock);
+        result
+    }
+}
+
+/// Nobody waits, and it may be notified.
+unsafe fn is_for_nobody(this: *mut PyObject) -> bool {
+    unsafe {
+        let class = ffi::Py_TYPE(this);
+        if CLASSES
+            .iter()
+            .all(|known| known.load(Ordering::Relaxed) != class)
+        {
+            return false;
+        }
+        let lock = lock_of(this);
+        if lock.is_null() {
+            ffi::PyErr_Clear(); // who is asked next says so
+            return false;
+        }
+        let held = locks::is_reentrant(lock).is_some_and(|again| locks::is_held(lock, again));
+        ffi::Py_DECREF(lock);
+        if !held {
+            return false;
+        }
+        let waiters = ffi::PyObject_GetAttr(this, name(WAITERS));
+        let count = match waiters.is_null() {
+            true => -1,
+            false => ffi::PyObject_Size(waiters),
+        };
+        ffi::Py_XDECREF(waiters);
+        ffi::PyErr_Clear();
+        count == 0
+    }
+}
+
+/// The standard library's own does it.
+unsafe fn own(
+    which: usize,
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    unsafe {
+        let named = match names.is_null() {
+            true => 0,
+            false => ffi::PyTuple_Size(names),
+        };
+        let mut given = vec![this];
+        given.extend((0..count + named).map(|at| *args.offset(at)));
+        let function = OWN[which].load(Ordering::Acquire);
+        if function.is_null() {
+            let why = c"contend.trace.locks was not imported";
+            ffi::PyErr_SetString(ffi::PyExc_RuntimeError, why.as_ptr());
+            return function;
+        }
+        PyObject_Vectorcall(function, given.as_ptr(), count as usize + 1, names)
+    }
+}
+
+/// `notify(n=1)`.
+unsafe extern "C-unwind" fn notify(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: CPython's own arguments.
+    unsafe {
+        if count == 0 && names.is_null() && is_for_nobody(this) {
+            return locks::none();
+        }
+        own(0, this, args, count, names)
+    }
+}
+
+unsafe extern "C-unwind" fn notify_all(this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
+    // SAFETY: as above.
+    unsafe {
+        if is_for_nobody(this) {
+            return locks::none();
+        }
+        own(1, this, ptr::null(), 0, ptr::null_mut())
+    }
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+fn trace_conditions(
+    classes: [Bound<'_, PyType>; 2],
+    notify: Bound<'_, PyAny>,
+    notify_all: Bound<'_, PyAny>,
+) {
+    // Kept for good, as is what was there before: it may be in use.
+    for (place, own) in OWN.iter().zip([notify, notify_all]) {
+        place.store(own.into_ptr(), Ordering::Release);
+    }
+    for (place, class) in CLASSES.iter().zip(classes) {
+        place.store(class.into_ptr().cast(), Ordering::Release);
+    }
+}
+
+/// Make the type.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let fast = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
+    let plain: [(&std::ffi::CStr, *const c_void, c_int); 4] = [
+        (c"__enter__", enter as *const c_void, ffi::METH_NOARGS),
+        (c"__exit__", exit as *const c_void, ffi::METH_FASTCALL),
+        (c"notify", notify as *const c_void, fast),
+        (c"notify_all", notify_all as *const c_void, ffi::METH_NOARGS),
+    ];
+    let mut methods: Vec<_> = plain
+        .into_iter()
+        .map(|(name, function, how)| super::method(name, function, how))
+        .collect();
+    methods.push(ffi::PyMethodDef::zeroed());
+    api::add_type(
+        module,
+        c"contend._native.ConditionMethods",
+        size_of::<PyObject>(),
+        ffi::Py_TPFLAGS_BASETYPE | api::IMMUTABLE,
+        vec![slot(ffi::Py_tp_methods, methods.leak().as_ptr().cast())],
+    )?;
+    module.add_function(wrap_pyfunction!(trace_conditions, module)?)
+}
