@@ -115,7 +115,7 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     check_beside(contend, root)
 
     # Its control plane as it fills, a few of several kinds; there is no cinder here.
-    check_growth(
+    grown = check_growth(
         contend,
         looking,
         kinds={"subnet": 3, "user": 3, "volume": 0},
@@ -124,6 +124,10 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
         modes="[quiet,neighbour]",
         env={**told_of},
     )
+    kinds = {kind["kind"]: kind for kind in grown["growth"]["kinds"]}
+    assert kinds["subnet"]["modes_left_out"] == {}, "an administrator can make a second tenant"
+    assert kinds["subnet"]["flooded_per_s"]["neighbour"] > 0
+    assert "403" in kinds["user"]["modes_left_out"]["neighbour"], "who may make no users"
 
     # A part that is lost is told, and what it leaves behind is ended too.
     stranger = subprocess.Popen(["sleep", "300"], cwd="/", start_new_session=True)

@@ -76,7 +76,7 @@ def _pass(given: argparse.Namespace) -> None:
                 given.seed,
                 server,
             )
-            second = f"{prefix}-neighbour"
+            second = f"{prefix}-n"  # keystone takes 64 characters for a project
             happened = grow(
                 api,
                 record,
