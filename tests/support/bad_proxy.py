@@ -39,8 +39,10 @@ class Limit:
 class BadProxy:
     url: str
     limits: dict[str, Limit] = field(default_factory=dict)  # by method
-    faults: dict[str, list[Fault]] = field(default_factory=dict)  # by method, used up one after the other
-    before: Callable[[str, str, str], None] = lambda _method, _path, _token: None
+    fault: Callable[[str, str, bytes], Fault | None] = lambda _method, _path, _body: None
+    """What happens to a request, by its method, path and body; one at a time."""
+    before: Callable[[str, bytes, str], None] = lambda _method, _body, _token: None
+    """Is called before any is worked on: method, body, token."""
     turned_away: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -55,12 +57,11 @@ def bad_proxy(upstream: str) -> Iterator[BadProxy]:
 
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            proxy.before(self.command, self.path, self.headers.get("X-Auth-Token", ""))
+            proxy.before(self.command, body, self.headers.get("X-Auth-Token", ""))
             with proxy.lock:
                 limit = proxy.limits.get(self.command)
                 wait = limit.take() if limit is not None else 0.0
-                waiting = proxy.faults.get(self.command)
-                fault = waiting.pop(0) if waiting and not wait else None
+                fault = None if wait else proxy.fault(self.command, self.path, body)
                 proxy.turned_away += bool(wait)
             if wait:
                 self.send(429, [("Retry-After", f"{wait:.3f}")], b"too many")
