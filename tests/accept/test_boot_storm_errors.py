@@ -114,7 +114,7 @@ def test_a_token_that_is_revoked_in_the_middle_is_renewed(
     identity = looking.api.access.catalogue["identity"].rstrip("/").removesuffix("/v3")
 
     def revoke(method: str, body: bytes, token: str) -> None:
-        """Once a storm, before its first request."""
+        """Once a storm, before its only request: a build that goes on with a revoked token fails in nova itself."""
         name = json.loads(body)["server"]["name"] if method == "POST" else ""
         if not name.endswith("-0") or name in gone:
             return
@@ -127,12 +127,12 @@ def test_a_token_that_is_revoked_in_the_middle_is_renewed(
         urllib.request.urlopen(request, timeout=60).close()
 
     proxy.before = revoke
-    said = contend(*STORM, *ONE, "--set", "n=[4]", env=through, timeout=300).fine()
+    said = contend(*STORM, *ONE, "--set", "n=[1]", env=through, timeout=300).fine()
     run = contend.the_run()
     told = storms(run)
     assert gone
     assert all(storm["counts"]["token renewed"] >= 1 for storm in told)
-    assert [storm["served"] for storm in told] == [4] * len(told)
+    assert [storm["served"] for storm in told] == [1] * len(told)
     assert "token renewed" in said.out
     check_nothing_is_left(run, looking)
 

@@ -28,7 +28,7 @@ COMMAND = [sys.executable, "-P", "-m", "contend.testbed.openstack"]
 # What a boot with a network takes, as small as it can be.
 SMALL = ["--computes=1", "--web-workers=1", "--notifications", "--without=volume", "--without=orchestration"]
 BOOT = """
-import json, openstack
+import json, openstack, time
 cloud = openstack.connect()
 image, flavour = cloud.image.find_image("blank"), cloud.compute.find_flavor("tiny")
 network = cloud.network.find_network("net")
@@ -38,7 +38,11 @@ server = cloud.compute.wait_for_server(server, interval=0.2, wait=60)
 told = {"status": server.status, "addresses": list(server.addresses)}
 cloud.compute.delete_server(server)
 cloud.compute.wait_for_delete(server, interval=0.2, wait=60)
-print(json.dumps(told | {"left": len(list(cloud.compute.servers())), "ports": len(list(cloud.network.ports()))}))
+# It waits until a server is DELETED; a moment later it is no longer listed.
+until = time.monotonic() + 60
+while (left := len(list(cloud.compute.servers()))) and time.monotonic() < until:
+    time.sleep(0.2)
+print(json.dumps(told | {"left": left, "ports": len(list(cloud.network.ports()))}))
 """
 
 
