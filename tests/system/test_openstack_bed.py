@@ -114,7 +114,7 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     looking = Looking(CLOUD, str(bed.clouds_yaml))
     told_of = variables(bed)
     assert all(value in printed for value in told_of.values())
-    settings = ("parameters.quiet=5", f"parameters.traces={traces}")
+    settings = ("parameters.quiet=2", f"parameters.traces={traces}")
     check_storms(contend, looking, small=1, large=3, blocks=1, env={**told_of}, settings=settings)
     check_beside(contend, root)
 
