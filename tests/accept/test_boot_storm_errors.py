@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,36 +106,6 @@ def test_errors_and_lost_answers_make_no_server_twice(
     check_nothing_is_left(run, looking)
 
 
-def test_a_token_that_is_revoked_in_the_middle_is_renewed(
-    contend: Home, looking: Looking, proxy: BadProxy, through: dict[str, str | None]
-) -> None:
-    gone: set[str] = set()
-    identity = looking.api.access.catalogue["identity"].rstrip("/").removesuffix("/v3")
-
-    def revoke(method: str, body: bytes, token: str) -> None:
-        """Once a storm, before its only request: a build that goes on with a revoked token fails in nova itself."""
-        name = json.loads(body)["server"]["name"] if method == "POST" else ""
-        if not name.endswith("-0") or name in gone:
-            return
-        gone.add(name)
-        request = urllib.request.Request(
-            f"{identity}/v3/auth/tokens",
-            method="DELETE",
-            headers={"X-Auth-Token": looking.api.access.token, "X-Subject-Token": token},
-        )
-        urllib.request.urlopen(request, timeout=60).close()
-
-    proxy.before = revoke
-    said = contend(*STORM, *ONE, "--set", "n=[1]", env=through, timeout=300).fine()
-    run = contend.the_run()
-    told = storms(run)
-    assert gone
-    assert all(storm["counts"]["token renewed"] >= 1 for storm in told)
-    assert [storm["served"] for storm in told] == [1] * len(told)
-    assert "token renewed" in said.out
-    check_nothing_is_left(run, looking)
-
-
 @pytest.fixture
 def too_large(looking: Looking) -> Iterator[str]:
     """A flavour that no host has room for."""
@@ -151,7 +120,7 @@ def too_large(looking: Looking) -> Iterator[str]:
 
 def test_servers_in_error_are_told_with_their_fault(contend: Home, looking: Looking, too_large: str) -> None:
     said = contend(*STORM, *ONE, "--set", "n=[2]", "--set", f"parameters.flavor={too_large}", timeout=300)
-    said.error(1, "2 of 2 servers did not become ACTIVE", "ERROR", "No valid host")
+    said.error(1, "2 of 2 machines did not become ACTIVE: ERROR: No valid host")
     check_nothing_is_left(contend.the_run(), looking)
 
 
@@ -159,12 +128,13 @@ def test_some_failures_can_be_tolerated_and_are_counted(contend: Home, looking: 
     path = f"/os-quota-sets/{looking.api.access.project}"
     looking.api.request("PUT", "compute", path, body={"quota_set": {"instances": 2}})
     try:
-        settings = ("--set", "n=[4]", "--set", "parameters.tolerate=0.5")
+        settings = ("--set", "n=[4]", "--set", "parameters.tolerate=0.75")
         said = contend(*STORM, *ONE, *settings, timeout=300).fine()
     finally:
         looking.api.request("DELETE", "compute", path)
     run = contend.the_run()
     told = storms(run)
-    assert {(storm["served"], storm["failed"]) for storm in told} == {(2, 2)}
+    # Nova looks again after it has made a row: of two that take the last place, both may have to go.
+    assert all(storm["served"] + storm["failed"] == 4 and storm["failed"] in (2, 3) for storm in told)
     assert "Quota exceeded" in said.out
     check_nothing_is_left(run, looking)
