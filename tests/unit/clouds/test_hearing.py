@@ -20,7 +20,8 @@ HERE, THERE = "http://127.0.0.1:8774/v2.1", "http://192.0.2.1:8774/v2.1"
 
 def heard(notices: list[Notice], *, clock: Clocks | None, url: str = HERE) -> Happened:
     """Of a server that polls saw become ACTIVE between 10 s and 12 s of CLOCK_MONOTONIC."""
-    track = Track("a", id="u")
+    track = Track("a")
+    track.id = "u"
     happened = Happened(Asked(1), [track], active={"a": Interval(10 * NS, 12 * NS)}, clock=clock)
     thread = threading.Thread(target=int)
     api: Any = SimpleNamespace(access=SimpleNamespace(endpoint=lambda _service: url), counts=Counter())

@@ -153,6 +153,7 @@ def _server(happened: Happened, track: Track, parts: Mapping[str, int]) -> dict[
     def both(interval: Interval | None) -> list[float] | None:
         return None if interval is None else [(end - happened.begin_ns) / NS for end in interval]
 
+    active = happened.active.get(track.name)
     return {
         "name": track.name,
         "id": track.id,
@@ -161,7 +162,8 @@ def _server(happened: Happened, track: Track, parts: Mapping[str, int]) -> dict[
         "accepted_s": since(track.accepted_ns),
         "running_s": since(track.running_ns),
         "states": [{"state": state, "seen_s": both(interval)} for state, interval in track.entries],
-        "active_s": both(happened.active.get(track.name)),
+        "active_s": both(active),
+        "active_at_s": since(active.estimate) if active is not None else None,
         "phases_s": {name: ns / NS for name, ns in parts.items()},
         "notifications_s": {what: since(ns) for what, ns in happened.stamps.get(track.name, {}).items()},
         "unheard_s": both(happened.unheard.get(track.name)),
