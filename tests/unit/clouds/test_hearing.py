@@ -22,7 +22,9 @@ def heard(notices: list[Notice], *, clock: Clocks | None, url: str = HERE) -> Ha
     """Of a server that polls saw become ACTIVE between 10 s and 12 s of CLOCK_MONOTONIC."""
     track = Track("a")
     track.id = "u"
-    happened = Happened(Asked(1), [track], active={"a": Interval(10 * NS, 12 * NS)}, clock=clock)
+    happened = Happened(Asked(1), [track])
+    happened.active["a"] = Interval(10 * NS, 12 * NS)
+    happened.clock = clock
     thread = threading.Thread(target=int)
     api: Any = SimpleNamespace(access=SimpleNamespace(endpoint=lambda _service: url), counts=Counter())
     hear(api, happened, Notices(notices, threading.Event(), thread, []))
