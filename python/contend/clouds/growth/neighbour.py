@@ -50,7 +50,8 @@ class Neighbour:
                     self.record.removed(kind, [name for name in names if name not in late])
                 self._left |= remove_base(self.cloud, self.record, self.prefix, self._growing)
             except RequestFailed as error:
-                self._left[self.prefix] = error.message
+                if error.status != 403:  # who may not list them was not let make any
+                    self._left[self.prefix] = error.message
         self.cloud.api.close()
         self.record.close()
         return self._left | self.over()
