@@ -187,7 +187,7 @@ def check_beside(contend: Home, bed: Path) -> None:
     """What stands beside the storms of the last run on a test bed, whose services were recorded: counts by the database
     and the broker against those of the traces, nova's stamps, and the hunt's findings; no secret anywhere."""
     run = contend.the_run()
-    analysis = contend("report", run.name, "--json").fine().json()
+    analysis = contend("report", str(run), "--json").fine().json()
     storms = analysis["storms"]
     largest = max(storms["sizes"], key=lambda size: size["n"])
     counted = {name: told["value"] for name, told in largest["counts_per_boot"].items()}
