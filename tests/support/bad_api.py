@@ -50,6 +50,12 @@ class BadApi:
         return sum(line.startswith(method) for line in self.seen)
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = (
+        128  # as many as a storm sends at once: its kernel would drop some beyond the usual five
+    )
+
+
 @contextmanager
 def bad_api() -> Iterator[BadApi]:
     """One on a free port of the loopback device."""
@@ -115,7 +121,7 @@ def bad_api() -> Iterator[BadApi]:
         def log_message(self, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with _Server(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         api = BadApi(f"http://127.0.0.1:{server.server_address[1]}")
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

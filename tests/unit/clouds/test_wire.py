@@ -206,7 +206,7 @@ def test_what_never_left_is_told_apart(wire: Any) -> None:
 
 def test_silence_ends(wire: Any) -> None:
     with (
-        serving(handle=lambda spoken, request: time.sleep(0.5)) as server,
+        serving(handle=lambda spoken, request: time.sleep(0.2)) as server,
         pytest.raises(Lost, match="timed out"),
     ):
         wire(read_s=0.1).exchange("GET", server.url, {}, None)
@@ -259,7 +259,7 @@ def test_tls_with_a_client_certificate(wire: Any, authority: Authority) -> None:
 
 def test_tls_where_there_is_none(wire: Any, authority: Authority) -> None:
     with serving(b"no", closes=True) as server, pytest.raises((Untrusted, NotSent)):
-        wire(context=trusting(authority), connect_s=0.5).exchange("GET", f"https{server.url[4:]}", {}, None)
+        wire(context=trusting(authority), connect_s=0.2).exchange("GET", f"https{server.url[4:]}", {}, None)
 
 
 def test_certificates_that_cannot_be_read() -> None:
