@@ -27,7 +27,6 @@ pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
 BURN = """
 import time, resource
 import sys
-import tempfile
 while time.process_time() < float(sys.argv[1]): pass
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime)
@@ -96,9 +95,9 @@ def nothing_left(run_id: str) -> bool:
 
 def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
+    while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return condition()
+    return met
 
 
 def test_runs_a_command_where_and_how_it_was_asked(host: Host, tmp_path: Path, run_id: str) -> None:
@@ -339,11 +338,17 @@ def test_destroy_forgets_a_run_that_left_nothing(case: str, run_id: str, tmp_pat
     assert nothing_left(run_id)
 
 
+@pytest.fixture
+def nobodys() -> Iterator[Path]:
+    """A directory of `nobody`'s own, not below pytest's: every pytest that starts closes that to other users."""
+    with tempfile.TemporaryDirectory(prefix="contend-nobody-", ignore_cleanup_errors=True) as name:
+        os.chown(name, 65534, 65534)
+        yield Path(name)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="this is the test that becomes another user")
-def test_the_contract_holds_for_an_unprivileged_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_contract_holds_for_an_unprivileged_user(nobodys: Path) -> None:
     """The affinity cases again as `nobody`, who gets no cgroup. Its one right is to read this checkout."""
-    folder = Path(tempfile.mkdtemp(prefix="contend-nobody-", dir=tmp_path_factory.getbasetemp().parent))
-    os.chown(folder, 65534, 65534)
     rights = ("--inh-caps", "-all,+dac_read_search", "--ambient-caps", "-all,+dac_read_search")
     done = subprocess.run(
         [
@@ -356,7 +361,7 @@ def test_the_contract_holds_for_an_unprivileged_user(tmp_path_factory: pytest.Te
                 "-p",
                 "no:cacheprovider",
                 "--basetemp",
-                str(folder / "base"),
+                str(nobodys / "base"),
             ),
             *("-k", "bare-affinity", str(Path(__file__))),
         ],
@@ -364,8 +369,8 @@ def test_the_contract_holds_for_an_unprivileged_user(tmp_path_factory: pytest.Te
         env={
             **os.environ,
             cases.UNPRIVILEGED: "1",
-            "HOME": str(folder),
-            "XDG_STATE_HOME": str(folder / "state"),
+            "HOME": str(nobodys),
+            "XDG_STATE_HOME": str(nobodys / "state"),
         },
         capture_output=True,
         text=True,
