@@ -1,8 +1,8 @@
 """Five hundred servers in one storm on a real cloud, as `contend run boot-storm` does one: counts, and what it costs.
 
-Needs a cloud without a quota in the way (`testbed/openstack up --without volume --without orchestration --computes 1`
-and the variables that it prints: its quotas are unlimited, and a fake compute has room for 4,000 of its flavour).
-CONTEND_TEST_SERVERS says how many. About five minutes on a quiet machine.
+Needs a cloud without a quota in the way (`testbed/openstack up --without volume --without orchestration --computes 8`
+and those of the variables that it prints that name the cloud; its quotas are unlimited). Several computes: a boot asks
+placement for the allocations of all servers on its host. CONTEND_TEST_SERVERS says how many.
 """
 
 from __future__ import annotations

@@ -25,12 +25,14 @@ NOT_OURS = ("./bench", "mysvc")
 
 
 def asks_a_cloud(words: list[str]) -> bool:
-    return "boot-storm" in words and "local" not in words
+    return bool({"boot-storm", "control-plane-growth"}.intersection(words)) and "local" not in words
 
 
 def cut_short(words: list[str]) -> list[str]:
     if asks_a_cloud(words) and os.environ.get("OS_CLOUD"):
-        few = ("n=[1]", "measure.blocks=1", "measure.target=null", "parameters.quiet=1")
+        few: tuple[str, ...] = ("n=[1]", "measure.blocks=1", "measure.target=null", "parameters.quiet=1")
+        if "control-plane-growth" in words:
+            few = ("kinds=[network]", "parameters.upto=12", "parameters.step=4", "parameters.rounds=2")
         return [*words, *(word for setting in few for word in ("--set", setting))]
     if words[0] == "run":
         return [*words, "--dry-run"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from contend.platforms import procfs
 from contend.report.trace_summary import summarise
 from support.command_line import Home, rows
 
@@ -73,7 +74,7 @@ def test_a_scenario_that_asks_for_traces_has_one_a_counted_trial(home: Home) -> 
         (lock,) = [lock for lock in summarise(file).locks if lock.name.endswith("LOCK")]
         assert lock.waits == 2
     daemon = home.path / "daemon"
-    assert daemon.exists() and not Path(f"/proc/{daemon.read_text().strip()}").exists()
+    assert list(procfs.processes([int(daemon.read_text())])) == []
     home.nothing_left()
 
 
