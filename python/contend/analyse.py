@@ -17,6 +17,7 @@ from contend.errors import NoVerdict
 from contend.ledger import read_rows
 from contend.plan import REPEATS
 from contend.scenario import Growth, Scenario, Storm
+from contend.stats import trend
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
@@ -54,6 +55,7 @@ def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
     return tuple(PlannedCell(c["id"], c["factors"], c["baseline"], c["control"]) for c in plan["cells"])
 
 
+_ESTIMAND = "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
 Table = dict[str, dict[str, Series]]  # cell id → metric → values
 
 
@@ -78,7 +80,7 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
         seed=int(plan["seed"]),
         blocks=complete,
         kind=plan["design"],
-        estimand="Hodges–Lehmann median of within-block log ratios, shown as a ratio",
+        estimand=_ESTIMAND if grown is None else trend.METHOD,
         intervals=_describe_intervals(scenario.measure.level, len(primary)),
         simultaneous=len(primary),
         target=target,
