@@ -119,7 +119,8 @@ def _check_storm(storm: dict[str, Any]) -> None:
         assert low <= server["active_at_s"] <= high
         took = server["active_at_s"] - server["due_s"]
         assert abs(sum(server["phases_s"].values()) - took) < 1e-6
-        assert server["deleted_s"] < server["gone_s"][0] <= server["gone_s"][1]
+        # Where the first poll no longer shows it, it may have gone at once.
+        assert server["deleted_s"] <= server["gone_s"][0] <= server["gone_s"][1]
 
 
 GROWTH = ("run", "control-plane-growth")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from contend import trace
+from contend.stats.quantiles import clopper_pearson
 from contend.trace.locks import unrecorded_condition
 from contend.trace.names import describe
 from support.ctrace_events import (
@@ -211,8 +212,10 @@ def test_a_waits_holder_is_the_real_one(tmp_path: Path) -> None:
     waits = told.of(LOCK_WAIT)
     assert len(waits) > 100 and all(told.tracks[wait.value].name.startswith("worker-") for wait in waits)
     right = sum(any(track == w.value and a <= w.ticks <= b for track, a, b in held) for w in waits)
-    # The holder may let go between the look and the reading of the clock, a few instructions later.
-    assert right >= 0.999 * len(waits), (right, len(waits))
+    # The holder may let go between the look and the reading of the clock, a few instructions later: as rarely as once in
+    # a thousand, which so few waits can only disprove. tests/accept/test_trace_holders_campaign.py has enough of them.
+    wrong = len(waits) - right
+    assert clopper_pearson(wrong, len(waits), 0.98)[0] <= 0.001, (right, len(waits))
     _every_wait_ends(told)
 
 
