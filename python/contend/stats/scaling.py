@@ -153,9 +153,9 @@ class Line:
                 "refused",
                 (self._far(value, furthest),),
             )
-        low = _crossing(lambda n: self.value_at(n) + self._half(n) - limit, 0.0, value)
+        low = crossing(lambda n: self.value_at(n) + self._half(n) - limit, 0.0, value)
         # The band's lower edge may never reach it within what was tested.
-        high = _crossing(lambda n: self.value_at(n) - self._half(n) - limit, value, 4 * end)
+        high = crossing(lambda n: self.value_at(n) - self._half(n) - limit, value, 4 * end)
         warnings = () if value >= 1 else ("even one job alone takes longer",)
         return Estimate(max(value, 0), low, high, "jobs", self.n, self.level, method, "level", warnings)
 
@@ -256,7 +256,7 @@ def _least_squares(design: Floats, values: Floats, scale: Floats) -> Floats:
     return np.asarray(found, dtype=np.float64)
 
 
-def _crossing(f: Callable[[float], float], low: float, high: float) -> float:
+def crossing(f: Callable[[float], float], low: float, high: float) -> float:
     """Where the rising f meets 0 between low and high; low where it is above there, inf where it is below at high."""
     if f(low) >= 0:
         return low

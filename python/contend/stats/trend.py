@@ -9,7 +9,7 @@ between the others in the same visit. What is left of it in neighbouring visits 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from contend.errors import BadInput
 from contend.stats.estimate import Estimate
 from contend.stats.quantiles import t_quantile
+from contend.stats.scaling import crossing
 
 Floats = npt.NDArray[np.float64]
 Shape = Literal["flat", "linear", "worse than linear", "less than linear", "shrinks"]
@@ -165,15 +166,15 @@ class Trend:
         furthest = (2.0 if fit is self._bent else FURTHEST) * self.largest
         if self.at(0).low > limit:
             return self._broken(0.0, 0.0, 0.0, warnings=("above it from the first entity on",))
-        low = _crossing(lambda p: fit.value_at(p) + self._half(fit, p) - limit, 0.0, furthest)
+        low = crossing(lambda p: fit.value_at(p) + self._half(fit, p) - limit, 0.0, furthest)
         if self.shape in ("flat", "shrinks"):
             slope = self.slope
             told = f"nothing says that it grows: {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] {slope.unit}"
             return self._refused(low, told)
-        value = _crossing(lambda p: fit.value_at(p) - limit, 0.0, furthest)
+        value = crossing(lambda p: fit.value_at(p) - limit, 0.0, furthest)
         if math.isinf(value):
             return self._refused(low, f"not below {furthest:.0f} entities")
-        high = _crossing(lambda p: fit.value_at(p) - self._half(fit, p) - limit, value, 4 * furthest)
+        high = crossing(lambda p: fit.value_at(p) - self._half(fit, p) - limit, value, 4 * furthest)
         return self._broken(value, low, high)
 
     def _half(self, fit: _Fit, population: float) -> float:
@@ -280,15 +281,3 @@ def _likeness(residuals: Floats, series: Sequence[str], columns: int) -> float:
         return 0.0
     seen = sum(a * b for a, b in pairs) / whole + (columns - 1) / len(residuals) / 2
     return min(max(seen, 0.0), _MOST_LIKENESS)
-
-
-def _crossing(f: Callable[[float], float], low: float, high: float) -> float:
-    """Where the rising f meets 0 between low and high; low where it is above there, inf where it is below at high."""
-    if f(low) >= 0:
-        return low
-    if f(high) < 0:
-        return math.inf
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if f(middle) < 0 else (low, middle)
-    return (low + high) / 2
