@@ -12,6 +12,10 @@ pub const MOST_NAMES: usize = 1 << 20;
 pub const TOO_MANY: &str = "(too many names)";
 /// Values of arguments are remembered so long only, to write an often repeated one once.
 const MOST_VALUES: usize = 1 << 14;
+/// Of locks' numbers, the last ones stand for places where locks are made, for locks beyond the others.
+const PLACE_LOCKS: u32 = 1 << 16;
+/// The last one that stands for one lock.
+const LAST_LOCK: u32 = MOST_IDS - PLACE_LOCKS;
 /// Of texts that wait to be written; what comes beyond is not taken.
 const MOST_PENDING_BYTES: usize = 16 << 20;
 
@@ -33,7 +37,7 @@ pub struct Track {
 /// A lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lock {
-    /// Not 0.
+    /// 0 of one that is new.
     pub id: u32,
     /// As in [`super::format::lock`].
     pub kind: u32,
@@ -72,6 +76,8 @@ pub struct Definitions {
     strings: u32,
     tracks: u32,
     locks: u32,
+    /// Locks with a number from `LAST_LOCK` on, by kind, name and site.
+    places: HashMap<(u32, u32, u32), u32>,
     pending: Pending,
     pending_bytes: usize,
 }
@@ -127,15 +133,30 @@ impl Definitions {
         self.pending.tracks.push(track);
     }
 
-    /// A number for a lock. The last one stands for all beyond it.
-    pub fn new_lock(&mut self) -> u32 {
-        self.locks = (self.locks + 1).min(MOST_IDS);
-        self.locks
-    }
-
-    /// To be written before the events that follow.
-    pub fn lock(&mut self, lock: Lock) {
-        self.pending.locks.push(lock);
+    /// To be written before the events that follow; its number, which is a new one where that is 0. A service that makes
+    /// locks for each request comes to the end of them after hours: locks of one kind that are made at one place share
+    /// one number from there on, and what is made at still more places the last one, which is never told.
+    pub fn lock(&mut self, lock: Lock) -> u32 {
+        let place = (lock.kind, lock.name, lock.site);
+        let id = match (lock.id, self.places.get(&place)) {
+            (0, _) if self.locks < LAST_LOCK => {
+                self.locks += 1;
+                self.locks
+            }
+            (0, Some(&shared)) => shared,
+            (0, None) if self.places.len() < PLACE_LOCKS as usize - 1 => {
+                let shared = LAST_LOCK + 1 + self.places.len() as u32;
+                self.places.insert(place, shared);
+                shared
+            }
+            (0, None) => MOST_IDS,
+            (id, _) => id,
+        };
+        // What is found out of one of many later is not said of all.
+        if id <= LAST_LOCK || self.places.get(&place) == Some(&id) {
+            self.pending.locks.push(Lock { id, ..lock });
+        }
+        id
     }
 
     /// A file begins: every name is told again, and nothing else.
@@ -180,6 +201,32 @@ mod tests {
         assert_eq!(all.value("v"), Some(first));
         all.begin();
         assert_ne!(all.value("v"), Some(first));
+    }
+
+    #[test]
+    fn locks_beyond_the_last_number_share_one_by_their_place() {
+        let at = |site, id| Lock { id, kind: 1, name: 2, site, shared: 0 };
+        let mut all = Definitions { locks: LAST_LOCK - 1, ..Definitions::default() };
+        let own = all.lock(at(7, 0));
+        assert_eq!((own, all.lock(at(7, own))), (LAST_LOCK, LAST_LOCK));
+        let (here, there) = (all.lock(at(7, 0)), all.lock(at(8, 0)));
+        assert_eq!((here, there, all.lock(at(7, 0))), (LAST_LOCK + 1, LAST_LOCK + 2, here));
+        all.take();
+        // One that was nameless when it got its number: its name is not that of the others.
+        assert_eq!(all.lock(Lock { name: 3, ..at(8, there) }), there);
+        assert!(all.take().is_empty());
+        all.begin();
+        assert_eq!(all.lock(at(8, there)), there);
+        assert_eq!(all.take().locks, [at(8, there)]);
+    }
+
+    #[test]
+    fn places_of_locks_have_an_end_too() {
+        let mut all = Definitions { locks: LAST_LOCK, ..Definitions::default() };
+        let ids =
+            (0..PLACE_LOCKS + 2).map(|site| all.lock(Lock { id: 0, kind: 1, name: 0, site, shared: 0 }));
+        assert_eq!(ids.last(), Some(MOST_IDS));
+        assert!(all.take().locks.iter().all(|lock| lock.id < MOST_IDS));
     }
 
     #[test]

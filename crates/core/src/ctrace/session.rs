@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
@@ -289,22 +289,12 @@ pub fn define_named_track(id: u32, kind: u32, parent: u32, name: u32) {
     with(|state| state.definitions.track(Track { id, kind, parent, name, tid: 0 }));
 }
 
-/// A number for a lock that is about to be defined.
-pub fn new_lock() -> u32 {
-    with(|state| state.definitions.new_lock())
-}
-
-/// Define a lock. Once a session.
-pub fn define_lock(lock: Lock) {
-    with(|state| state.definitions.lock(lock));
-}
-
-/// As [`define_lock`], by what holds at that moment: of two threads that define one lock, the last one tells the newest.
-/// It is given what makes a number, as [`new_lock`] does.
-pub fn define_lock_now(lock: impl FnOnce(&mut dyn FnMut() -> u32) -> Lock) {
+/// Define a lock, once a session: its number is in `id`, and comes there where that is 0. Of two threads that define one
+/// lock, the last one tells the newest: `lock` says what holds at that moment.
+pub fn define_lock(id: &AtomicU32, lock: impl FnOnce() -> Lock) {
     with(|state| {
-        let lock = lock(&mut || state.definitions.new_lock());
-        state.definitions.lock(lock);
+        let known = id.load(Ordering::Relaxed);
+        id.store(state.definitions.lock(Lock { id: known, ..lock() }), Ordering::Relaxed);
     });
 }
 

@@ -4,7 +4,7 @@
 //! the loop. What it was is told by `contend.trace.blocked`, in Python, for those few.
 use std::cell::RefCell;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use contend_core::ctrace::clock::{self, ticks};
 use contend_core::ctrace::defs::Lock;
@@ -113,15 +113,15 @@ fn record(began: u64, now: u64, of: &str, name: &str, site: &str, ready: Option<
 }
 
 fn define(of: &str) -> u32 {
-    let (id, name) = (session::new_lock(), session::name(of));
-    session::define_lock(Lock {
-        id,
+    let (id, name) = (AtomicU32::new(0), session::name(of));
+    session::define_lock(&id, || Lock {
+        id: 0,
         kind: lock::INTERPRETER,
         name,
         site: 0,
         shared: 0,
     });
-    id
+    id.into_inner()
 }
 
 /// See `_native.pyi`.

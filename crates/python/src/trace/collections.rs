@@ -62,12 +62,9 @@ fn names() -> [u32; 4] {
 
 fn begin(session: u32, generation: c_long) {
     if DEFINED.swap(session, Ordering::Relaxed) != session {
-        if ID.load(Ordering::Relaxed) == 0 {
-            ID.store(session::new_lock(), Ordering::Relaxed);
-        }
-        let (id, name) = (ID.load(Ordering::Relaxed), names()[0]);
-        session::define_lock(Lock {
-            id,
+        let name = names()[0];
+        session::define_lock(&ID, || Lock {
+            id: 0,
             kind: lock::INTERPRETER,
             name,
             site: 0,

@@ -207,13 +207,9 @@ fn tell() {
 
 #[cold]
 fn define() {
-    if ID.load(Ordering::Relaxed) == 0 {
-        ID.store(session::new_lock(), Ordering::Relaxed);
-    }
     let name = session::name("GIL");
-    let id = ID.load(Ordering::Relaxed);
-    session::define_lock(Lock {
-        id,
+    session::define_lock(&ID, || Lock {
+        id: 0,
         kind: lock::INTERPRETER,
         name,
         site: 0,

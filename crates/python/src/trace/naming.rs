@@ -316,17 +316,11 @@ pub unsafe fn define(futex: &Futex, session: u32) {
 }
 
 fn tell(futex: &Futex) {
-    session::define_lock_now(|number| {
-        // Without the interpreter's lock several may be here, one after the other: the first one's number counts.
-        if futex.id.load(Ordering::Relaxed) == 0 {
-            futex.id.store(number(), Ordering::Relaxed);
-        }
-        Lock {
-            id: futex.id.load(Ordering::Relaxed),
-            kind: futex.kind,
-            name: futex.name.load(Ordering::Relaxed),
-            site: futex.site.load(Ordering::Relaxed),
-            shared: futex.shared,
-        }
+    session::define_lock(&futex.id, || Lock {
+        id: 0,
+        kind: futex.kind,
+        name: futex.name.load(Ordering::Relaxed),
+        site: futex.site.load(Ordering::Relaxed),
+        shared: futex.shared,
     });
 }
