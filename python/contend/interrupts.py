@@ -16,6 +16,20 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an interrupt is at the bottom of it: an extension that is being imported makes another error of one.
+
+    >>> try:
+    ...     raise ImportError("an extension") from KeyboardInterrupt()
+    ... except ImportError as error:
+    ...     is_interrupt(error), is_interrupt(error.__cause__), is_interrupt(OSError())
+    (True, True, False)
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 class Interrupts:
     """Raises KeyboardInterrupt once, at the first of SIGNALS, unless held. For the main thread.
 

@@ -92,6 +92,7 @@ def execute(
     # The id names cgroups and containers: it must differ between two runs of one second in two places.
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
     with Interrupts() as interrupts:
+        _load_engine(interrupts)
         run = RunDirectory.create(runs, name, stamp)
         execution = None
         try:
@@ -132,7 +133,16 @@ def resume(
         )
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
     with Interrupts() as interrupts:
+        _load_engine(interrupts)
         return _Execution(run, scenario, plan, progress, clock or SystemClock(), interrupts).go()
+
+
+def _load_engine(interrupts: Interrupts) -> None:
+    """Import what writes and reads series. An interrupt in the midst of it ends the process at once (abort, by nanobind),
+    or makes an ImportError of which no later import recovers: so before there is anything to lose, and undisturbed.
+    """
+    with interrupts.postponed():
+        import duckdb  # noqa: F401
 
 
 class _Execution:

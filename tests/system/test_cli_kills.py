@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -216,3 +217,29 @@ def test_a_run_directory_that_is_deleted_meanwhile(contend: Home) -> None:
     assert process.returncode == 1, err
     assert "Traceback" not in err
     assert not [p for name in groups for p in Path("/sys/fs/cgroup").glob(f"**/{name}")]
+
+
+LOADING = """
+from contend.interrupts import Interrupts
+from contend.run import _load_engine
+print("now", flush=True)
+with Interrupts() as interrupts:
+    try:
+        _load_engine(interrupts)
+    except KeyboardInterrupt:
+        print("interrupted")
+import duckdb
+"""
+
+
+def test_an_interrupt_amid_the_import_of_an_extension_is_one_all_the_same() -> None:
+    """Where it met the import itself, one in twenty aborted the process, and two made an ImportError."""
+    chance = random.Random(fresh_seed())
+    for _ in range(12):
+        with subprocess.Popen([sys.executable, "-c", LOADING], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(chance.random() * 0.1)
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=30)
+        assert (said, process.returncode) in (("interrupted\n", 0), ("", -signal.SIGINT)), said

@@ -116,8 +116,7 @@ def run(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         return _usage(error, sys.argv[1:] if arguments is None else arguments)
     except (click.Abort, KeyboardInterrupt):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        return fail("interrupted", "nothing is left behind; trials that had finished are kept", 3)
+        return _interrupted()
     except BrokenPipeError:
         _silence(sys.stdout)
         return 0
@@ -126,11 +125,20 @@ def run(arguments: list[str] | None = None) -> int:
         hint = _HINTS.get(error.errno or 0, "is it still there, and may this user use it?")
         return fail(f"{where}{error.strerror or error}", hint, 1, getattr(error, "__notes__", []))
     except Exception as error:  # a mistake of ours; a user is told so in a user's words
+        from contend.interrupts import is_interrupt
+
+        if is_interrupt(error):
+            return _interrupted()
         if os.environ.get("CONTEND_DEBUG"):
             raise
         what = f"{type(error).__name__}: {error}".splitlines()[0]
         hint = "please report it with what CONTEND_DEBUG=1 in the environment shows"
         return fail(f"this is a mistake in contend itself: {what}", hint, 1, getattr(error, "__notes__", []))
+
+
+def _interrupted() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return fail("interrupted", "nothing is left behind; trials that had finished are kept", 3)
 
 
 def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
