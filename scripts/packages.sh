@@ -41,6 +41,10 @@ rabbitmq-server:/usr/lib/rabbitmq/bin/rabbitmq-server:tests of traced messages
 mariadb-server:mariadbd:tests of the OpenStack test bed
 qemu-system-x86:qemu-system-x86_64:micro-VMs of this host
 busybox-static:busybox:micro-VMs of this host
+qemu-utils:qemu-img:guests of the OpenStack test bed
+libvirt-clients:virsh:virtual machines of this host by libvirt
+libvirt-daemon:libvirtd:virtual machines of this host by libvirt
+libvirt-daemon-driver-qemu:/usr/share/doc/libvirt-daemon-driver-qemu:virtual machines of this host by libvirt
 python3-libvirt:/usr/lib/python3/dist-packages/libvirt.py:tests of traced libvirt calls
 '
 # atop brings a service that records from the next boot on: not for those who only run tests.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from contend.errors import ContendError
+from contend.errors import CannotHonour, ContendError
 from contend.platforms import cgroups
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Topology
@@ -224,6 +224,20 @@ def local_machines() -> Iterator[Check]:
         problem, f"emulated (KVM: {problem})"
     )
     yield Check("local machines: micro-VMs", True, f"by QEMU; {accel}")
+    yield _domains()
+
+
+def _domains() -> Check:
+    """By libvirt. The user's own would be started by asking for it."""
+    from contend.clouds.local import domains
+
+    name, (system, *own) = "local machines: domains", domains.usual()
+    try:
+        return Check(name, True, f"by libvirt at {domains.detect(system)}")
+    except CannotHonour as error:
+        if own and shutil.which(domains.VIRSH):
+            return Check(name, None, f"{system} does not answer; {own[0]} is tried by a run")
+        return Check(name, False, error.message, error.hint)
 
 
 def reporting() -> list[str]:

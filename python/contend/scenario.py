@@ -263,7 +263,7 @@ class Storm(_Scenario):
 
     n: sizes; network: of the servers, none, auto (the cloud's choice), or a network's name; both make cells. The
     smallest, on the first network, is the baseline and the control. cloud: a name in clouds.yaml, or `local`: containers
-    or micro-VMs of this host.
+    or virtual machines of this host.
     """
 
     study: Literal["storm"]

@@ -1,7 +1,8 @@
 """Kills at random moments of storms of this host's own machines: `contend destroy` has to leave nothing.
 
-Ten of containers on their engine's network, and five of emulated micro-VMs with a tap each. About four minutes;
-CONTEND_TEST_KILLS says how many of containers, and half of it of micro-VMs. Writes docs/results/local-kills.json.
+Ten of containers on their engine's network, five of emulated micro-VMs with a tap each, and five of emulated domains of a
+libvirt of the test's own. About six minutes; CONTEND_TEST_KILLS says how many of containers, and half of it of each of the
+others. Writes docs/results/local-kills.json.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import random
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,14 @@ from typing import Any
 import pytest
 
 from contend import __version__
+from contend.clouds.local import domains
 from contend.clouds.local.settle import vm_lacks
 from contend.environment import cpu_model
 from contend.errors import CannotHonour
 from contend.ledger import leftovers, read_rows
 from contend.platforms import engines, procfs
 from contend.stats.quantiles import clopper_pearson
+from contend.testbed import virt
 from support.command_line import Home
 from support.kills import fresh_seed
 from support.prerequisites import need
@@ -38,24 +42,28 @@ STORM = ("run", "boot-storm", "--cloud", "local", "--set", "measure.blocks=1", "
 KINDS = {
     "containers": (("parameters.engine=podman", "n=[6]", "network=auto"), 6.0),
     "micro-VMs": (("parameters.engine=qemu", "parameters.accel=tcg", "n=[3]", "network=auto"), 10.0),
+    "domains": (("parameters.engine=libvirt", "parameters.accel=tcg", "n=[3]", "network=user"), 12.0),
 }
 
 
 def test_kills(tmp_path: Path) -> None:
     need(not (lacks := vm_lacks()), "; ".join(f"{error.message} ({error.hint})" for error in lacks))
     try:
+        virt.need()
         engines.detect("podman")
     except CannotHonour as error:
         need(False, error.message)
     seed = fresh_seed()
     chance = random.Random(seed)
     many = int(os.environ.get("CONTEND_TEST_KILLS", "10"))
-    lives = []
-    for kind in ["containers"] * many + ["micro-VMs"] * (many // 2):
-        home = Home(tmp_path / str(len(lives)))
-        lives.append(kill_and_destroy(home, kind, chance))
-        print(len(lives), lives[-1], flush=True)
-        shutil.rmtree(home.path)
+    lives: list[dict[str, Any]] = []
+    # A socket's path is short.
+    with tempfile.TemporaryDirectory(prefix="contend-virt-") as name, virt.running(Path(name)) as uri:
+        for kind in ["containers"] * many + ["micro-VMs"] * (many // 2) + ["domains"] * (many // 2):
+            home = Home(tmp_path / str(len(lives)))
+            lives.append(kill_and_destroy(home, kind, chance, uri))
+            print(len(lives), lives[-1], flush=True)
+            shutil.rmtree(home.path)
     write(lives, seed)
     assert [life for life in lives if life["left"] or life["code"]] == []
     for kind in KINDS:
@@ -64,7 +72,7 @@ def test_kills(tmp_path: Path) -> None:
         )
 
 
-def kill_and_destroy(home: Home, kind: str, chance: random.Random) -> dict[str, Any]:
+def kill_and_destroy(home: Home, kind: str, chance: random.Random, uri: str) -> dict[str, Any]:
     """One run killed with the client that makes its machines, or only contend itself; then what destroy left.
 
     Calls of podman are not killed: what podman leaves when it is killed while it makes a network is podman's.
@@ -72,7 +80,7 @@ def kill_and_destroy(home: Home, kind: str, chance: random.Random) -> dict[str, 
     settings, last_s = KINDS[kind]
     alone = chance.random() < 0.5
     before = of_engines()
-    words = [word for setting in settings for word in ("--set", setting)]
+    words = [word for setting in (*settings, f"parameters.uri={uri}") for word in ("--set", setting)]
     process = home.start(*STORM, *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     moment = wait_for_storm(home, process, chance.uniform(0.0, last_s))
     if not alone:  # else the client goes on for a while, and makes machines that nobody waits for
@@ -83,7 +91,7 @@ def kill_and_destroy(home: Home, kind: str, chance: random.Random) -> dict[str, 
     process.wait()
     runs = home.run_directories()
     pending = leftovers(runs[0] / "ledger.ndjson") if runs else []
-    machines = [row for row in pending if row["kind"] in ("local-container", "local-vm")]
+    machines = [row for row in pending if row["kind"] in ("local-container", "local-vm", "local-domain")]
     began = time.monotonic()
     said = home("destroy", "--all", timeout=300)
     took_s = time.monotonic() - began
@@ -97,7 +105,7 @@ def kill_and_destroy(home: Home, kind: str, chance: random.Random) -> dict[str, 
         "code": said.code,
         "said": said.err[:300],
         "took_s": round(took_s, 1),
-        "left": sorted(standing(runs[0]) | (of_engines() - before)) + home.left() if runs else [],
+        "left": sorted(standing(runs[0], uri) | (of_engines() - before)) + home.left() if runs else [],
     }
 
 
@@ -109,11 +117,17 @@ def of_engines() -> set[str]:
     return links | {f"netns {path.name}" for path in made}
 
 
-def standing(run: Path) -> set[str]:
+def standing(run: Path, uri: str) -> set[str]:
     """What is there of the run's machines."""
-    taps = {str(row["name"]) for row in read_rows(run / "ledger.ndjson") if row.get("kind") == "local-tap"}
+    rows = list(read_rows(run / "ledger.ndjson"))
+    taps, files = (
+        {str(row["name"]) for row in rows if row.get("kind") == kind} for kind in ("local-tap", "local-files")
+    )
     found = {f"container {name}" for name, _, of in engines.containers() if of == run.name}
     found |= {f"process {pid}" for pid in procfs.marked(run.name)}
+    listed = domains.virsh(uri, "list", "--all", "--name").out.split()
+    found |= {f"domain {name}" for name in listed if run.name in name}
+    found |= {f"files {name}" for name in files if Path(name).exists()}
     return found | {f"link {tap}" for tap in taps if (Path("/sys/class/net") / tap).exists()}
 
 
@@ -156,8 +170,8 @@ def write(lives: list[dict[str, Any]], seed: int) -> None:
         "",
         "`contend run boot-storm --cloud local` is killed with SIGKILL at a random moment of its storms, alone or with all"
         " that it",
-        "started except podman itself; then `contend destroy --all` has to leave no container, process, link or network"
-        " namespace.",
+        "started except podman itself; then `contend destroy --all` has to leave no container, process, domain, link or"
+        " network namespace.",
         "",
         f"**{clean} of {len(lives)}** left nothing ({kinds}; 95 % bounds for the share of moments, Clopper–Pearson:"
         f" {low:.1%} – {high:.1%}).",

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,8 @@ from contend.clouds.http import Api
 from contend.clouds.openstack import KINDS, PAGE, Cloud, Kind
 from contend.errors import ContendError
 from contend.ledger import leftovers, read_rows
+from contend.testbed.lab import broker
+from contend.testbed.openstack.bed import Bed
 from support.command_line import Home, check_files, rows
 from support.prerequisites import need
 
@@ -29,6 +36,27 @@ def need_cloud() -> str:
         need(False, f"a cloud to test on: {error.message}")
         raise
     return name
+
+
+def bed_command(root: Path, *words: str) -> None:
+    """`testbed/openstack WORDS` of the bed there."""
+    command = [sys.executable, "-P", "-m", "contend.testbed.openstack", "--root", str(root), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@contextlib.contextmanager
+def own_bed(root: Path, *words: str) -> Iterator[Bed]:
+    """A small one (two computes, no volumes, no stacks) that is there for one test; words: more for `up`."""
+    need(shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]), "mariadb-server")
+    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    try:
+        bed_command(root, "up", "--computes=2", "--without=volume", "--without=orchestration", *words)
+        found = Bed.load(root)
+        assert found is not None
+        yield found
+    finally:
+        bed_command(root, "down", "--wipe")
 
 
 class Looking:

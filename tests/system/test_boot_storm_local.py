@@ -7,15 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from contend.clouds.local import domains
 from contend.clouds.local.settle import vm_lacks
 from contend.errors import CannotHonour
 from contend.ledger import Ledger, leftovers, read_rows
 from contend.platforms import engines, procfs
+from contend.testbed import virt
 from support.command_line import Home, check_files, rows
 from support.prerequisites import need
 
@@ -103,6 +106,41 @@ def test_an_emulated_micro_vm(tmp_path: Path) -> None:
         < storm["servers"][0]["active_s"][0]
     )
     assert procfs.marked(RUN) == set()
+    assert leftovers(tmp_path / RUN / "ledger.ndjson") == []
+
+
+def test_an_emulated_domain_of_libvirt(tmp_path: Path) -> None:
+    need(not (lacks := vm_lacks()), "; ".join(f"{error.message} ({error.hint})" for error in lacks))
+    try:
+        virt.need()
+    except CannotHonour as error:
+        need(False, f"{error.message} ({error.hint})")
+    with tempfile.TemporaryDirectory(prefix="contend-virt-") as name:  # a socket's path is short
+        with virt.running(Path(name)) as uri:
+            check_domains(tmp_path, uri)
+        assert virt.guests(Path(name)) == {}
+
+
+def check_domains(tmp_path: Path, uri: str) -> None:
+    work, out = tmp_path / RUN / "work/storm", tmp_path / RUN / "out/000001"
+    work.mkdir(parents=True)
+    out.mkdir(parents=True)
+    asked = ("--engine", "libvirt")
+    with Ledger(tmp_path / RUN / "ledger.ndjson"):
+        generator(work, "prepare", *asked, "--accel", "tcg", "--uri", uri)
+        generator(work, "storm", *asked, "--n", "2", "--network", "user", "--out", str(out / "storm.json"))
+        announced = leftovers(tmp_path / RUN / "ledger.ndjson")
+        assert [row["kind"] for row in announced] == ["local-files"]
+        generator(work, "finish", *asked)
+    storm = json.loads((out / "storm.json").read_text())
+    check_storm(storm)
+    assert storm["cpu_s"]["qemu"] > 0.1, "emulation is work"
+    for machine in storm["servers"]:
+        assert [name for name, s in machine["phases_s"].items() if s > 0] == [
+            "libvirt", "machine", "firmware", "kernel",
+        ]  # fmt: skip
+    assert f"contend-{RUN}" not in domains.virsh(uri, "list", "--all", "--name").out
+    assert not Path(announced[0]["name"]).exists()
     assert leftovers(tmp_path / RUN / "ledger.ndjson") == []
 
 

@@ -6,17 +6,21 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contend.contention.events import read
+from contend.errors import ContendError
 from contend.testbed.lab import broker
-from contend.testbed.openstack.bed import CLOUD, Bed, answers
+from contend.testbed.openstack import hypervisor
+from contend.testbed.openstack.bed import CLOUD, GUESTS, Bed, answers
 from contend.testbed.openstack.cloud import BUILD, variables
 from support.clouds import Looking, check_beside, check_growth, check_storms
 from support.command_line import Home
@@ -43,6 +47,20 @@ until = time.monotonic() + 60
 while (left := len(list(cloud.compute.servers()))) and time.monotonic() < until:
     time.sleep(0.2)
 print(json.dumps(told | {"left": left, "ports": len(list(cloud.network.ports()))}))
+"""
+GUEST = """
+import openstack
+cloud = openstack.connect()
+image, flavour = cloud.image.find_image("guest"), cloud.compute.find_flavor("tiny")
+network = cloud.network.find_network("net")
+servers = [
+    cloud.compute.create_server(
+        name=name, image_id=image.id, flavor_id=flavour.id, networks=[{"uuid": network.id}], host="virt-1")
+    for name in ("stays", "goes")]
+stays, goes = (cloud.compute.wait_for_server(server, interval=0.2, wait=120) for server in servers)
+cloud.compute.delete_server(goes)
+cloud.compute.wait_for_delete(goes, interval=0.2, wait=60)
+print(stays.id)
 """
 
 
@@ -92,6 +110,7 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     assert bed is not None
     assert str(bed.clouds_yaml) in printed
 
+    links = [name for _, name in socket.if_nameindex()]
     # Nothing is done twice.
     before = {name: row["pid"] for name, row in states(root).items()}
     openstack(root, "up", *traced)
@@ -100,15 +119,7 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     assert {row["state"] for row in rows.values()} == {"up"}
     assert {"keystone", "glance", "placement", "neutron", "nova-api", "nova-compute-fake-1"} < set(rows)
 
-    told = subprocess.run(
-        [str(bed.python), "-c", BOOT],
-        env={**os.environ, "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": "contend-testbed"},
-        capture_output=True,
-        text=True,
-        timeout=150,
-    )
-    assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout) == {"status": "ACTIVE", "addresses": ["net"], "left": 0, "ports": 0}
+    assert json.loads(run_on(bed, BOOT)) == {"status": "ACTIVE", "addresses": ["net"], "left": 0, "ports": 0}
 
     # Storms on it, from the command line to the report.
     looking = Looking(CLOUD, str(bed.clouds_yaml))
@@ -133,8 +144,11 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     assert kinds["subnet"]["flooded_per_s"]["neighbour"] > 0
     assert "403" in kinds["user"]["modes_left_out"]["neighbour"], "who may make no users"
 
+    _has_real_guests(bed, traced)
+
     # A part that is lost is told, and what it leaves behind is ended too.
     stranger = subprocess.Popen(["sleep", "300"], cwd="/", start_new_session=True)
+    rows = states(root)
     for name in ("neutron", "mariadb"):
         os.kill(rows[name]["pid"], signal.SIGKILL)
     lost = states(root)
@@ -149,9 +163,41 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     assert processes_below(root) == []
     assert [port for port in bed.ports.values() if answers(port)] == []
     assert not root.exists()
+    assert [name for _, name in socket.if_nameindex() if name.startswith("tap") and name not in links] == []
     assert openstack(root, "status", check=False).returncode == 3
 
     _is_on_record(traces)
+
+
+def _has_real_guests(bed: Bed, traced: Sequence[str]) -> None:
+    """With a compute of the libvirt driver beside the fake one. One of its guests is left running."""
+    try:
+        hypervisor.need(bed)
+    except ContendError as error:
+        need(False, f"{error.message} ({error.hint})")
+    openstack(bed.root, "up", *traced, "--libvirt=1")
+    made = run_on(bed, GUEST)
+    server, until = made.strip(), time.monotonic() + 60
+    while hypervisor.SAYS not in hypervisor.console(bed, server) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert hypervisor.SAYS in hypervisor.console(bed, server), "the guest of nova's server does not run"
+    assert len(hypervisor.domains(bed)) == 1
+    (guest,) = (pid for pid, service in bed.processes().items() if service == GUESTS)
+    openstack(bed.root, "up", *traced)
+    assert guest in bed.processes(), "guests go on"
+
+
+def run_on(bed: Bed, script: str) -> str:
+    """What a script of the bed's own Python prints, as its administrator."""
+    done = subprocess.run(
+        [str(bed.python), "-c", script],
+        env={**os.environ, "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": CLOUD},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def _is_on_record(traces: Path) -> None:

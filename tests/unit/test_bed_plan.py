@@ -56,6 +56,19 @@ def test_each_compute_has_a_name_and_a_place_of_its_own(bed: Bed) -> None:
     assert len({section["host"] for section in told}) == len({section["state_path"] for section in told}) == 3
 
 
+def test_real_guests_are_of_a_libvirt_of_the_beds_own(bed: Bed) -> None:
+    shape = Shape(computes=0, libvirt=1)
+    wanted, made = services(bed, shape), configuration.files(bed, shape, RABBIT)
+    assert {name for name in wanted if name.startswith("nova-compute")} == {"nova-compute-virt-1"}
+    assert str(bed.libvirt) in wanted["libvirtd"].command
+    told = _parsed(made["virt-1.conf"])
+    assert told["DEFAULT"]["compute_driver"] == "libvirt.LibvirtDriver"
+    assert told["libvirt"]["connection_uri"] == f"qemu+unix:///system?socket={bed.libvirt}/run/libvirt-sock"
+    assert "libvirtd" not in services(bed, Shape())
+    with pytest.raises(BadInput, match="computes: 0"):
+        Shape(computes=0)
+
+
 def test_knobs_reach_the_configuration(bed: Bed) -> None:
     shape = Shape(conductors=4, schedulers=3, web_workers=5)
     made = configuration.files(bed, shape, RABBIT)

@@ -7,15 +7,16 @@ import os
 import socket
 import subprocess
 import time
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from contend.clouds.local import cpu, qemu, settle
+from contend.clouds.local import cpu, domains, qemu, settle
 from contend.clouds.local.calls import call
 from contend.clouds.local.guest import Node, archive, find_kernel
-from contend.clouds.local.record import CONTAINER, TAP, VM, Record
+from contend.clouds.local.record import CONTAINER, DOMAIN, FILES, TAP, VM, Record, new_files, remove
 from contend.clouds.local.settle import accelerator, check
 from contend.doctor import local_machines
 from contend.errors import BadInput, CannotHonour, ScenarioError
@@ -41,6 +42,7 @@ def scenario(text: str) -> Storm:
         ("parameters: {engine: podman}", "container (podman)"),
         ("parameters: {engine: qemu, accel: tcg}", "micro-VM (emulated)"),
         ("parameters: {engine: qemu, accel: kvm}", "micro-VM (KVM)"),
+        ("parameters: {engine: libvirt, accel: tcg}", "VM (libvirt, emulated)"),
     ],
 )
 def test_every_row_says_what_the_machines_are(text: str, said: str) -> None:
@@ -65,6 +67,8 @@ def test_taps_are_not_promised_to_everybody(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(settle, "vm_lacks", lambda kernel="": [])
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     check({"engine": "qemu"}, ("none", "user"))
+    monkeypatch.setattr(domains, "need_program", lambda: None)
+    check({"engine": "libvirt"}, ("none", "auto", "mine"))  # libvirt's networks are made by its daemon
     with pytest.raises(CannotHonour, match="needs root"):
         check({"engine": "qemu"}, ("none", "auto"))
 
@@ -114,6 +118,46 @@ def test_an_archive_is_what_the_kernel_unpacks() -> None:
     assert found["init"] == (0o100755, b"#!/x\n", (0, 0))
 
 
+def test_a_domain_is_described_as_asked() -> None:
+    made = domains.Domain("qemu:///system", "/var/tmp/k", "/var/tmp/i", "tcg", 96)
+    told = ElementTree.fromstring(made.xml("contend-x-1", 1, "auto", 4711))
+    assert told.get("type") == "qemu"
+    assert {path: told.findtext(path) for path in ("name", "memory", "os/kernel", "os/initrd")} == {
+        "name": "contend-x-1",
+        "memory": "96",
+        "os/kernel": "/var/tmp/k",
+        "os/initrd": "/var/tmp/i",
+    }
+    assert "contend=1" in (told.findtext("os/cmdline") or "")
+    source = told.find("devices/serial/source")
+    assert source is not None
+    assert source.attrib == {"mode": "connect", "host": "127.0.0.1", "service": "4711"}
+    networks = {
+        network: [
+            (card.get("type"), card.find("source"))
+            for card in ElementTree.fromstring(made.xml("x", 1, network, 1)).iter("interface")
+        ]
+        for network in ("none", "user")
+    }
+    assert networks == {"none": [], "user": [("user", None)]}
+    named = told.find("devices/interface/source")
+    assert named is not None
+    assert named.get("network") == "default"
+
+
+def test_what_is_not_a_runs_own_is_not_removed(tmp_path: Path) -> None:
+    mine = new_files(RUN)
+    mine.mkdir()
+    (mine / "vmlinuz").touch()
+    others = [tmp_path, mine.parent / "contend-00000000-abcdef", mine / "vmlinuz"]
+    rows = [{"kind": FILES, "name": str(folder), "run": RUN} for folder in [*others, mine, mine]]
+    rows.append({"kind": DOMAIN, "name": "web-1", "run": RUN, "uri": "test:///default"})
+    told = [(there, bool(why)) for _, _, there, why in remove(rows)]
+    assert told == [(True, True)] * 3 + [(True, False), (False, False), (True, True)]
+    assert tmp_path.exists()
+    assert not mine.exists()
+
+
 def test_a_guest_tells_when_it_runs_and_when_it_serves() -> None:
     guest = qemu.Guest(3, "contend-x-3")
     (console, theirs), (monitor, qmp) = socket.socketpair(), socket.socketpair()
@@ -133,9 +177,9 @@ def test_a_guest_tells_when_it_runs_and_when_it_serves() -> None:
         assert (guest.greeted_ns, guest.running_ns) == (10, 0)
         said(qmp, monitor, b'{"timestamp": {}, "event": "RESUME"}\r\n', 30)
         said(theirs, console, b"[0.1] odd words\r\ncontend ser", 40)
-        assert (guest.running_ns, guest.served_ns) == (30, 0)
+        assert (guest.running_ns, guest.console.served_ns) == (30, 0)
         said(theirs, console, b"ved 3 1.25\r\n", 50)
-        assert (guest.served_ns, guest.uptime_ns) == (50, 1_250_000_000)
+        assert (guest.console.served_ns, guest.console.uptime_ns) == (50, 1_250_000_000)
         qmp.close()
         guest.hear(monitor, 60)
         assert guest.ended == "QEMU ended"

@@ -1,1 +1,3 @@
-"""Machines of this host: containers of podman, docker, runc or crun, and micro-VMs of QEMU, made at once and timed."""
+"""Machines of this host: containers of podman, docker, runc or crun,
+micro-VMs of QEMU and domains of libvirt, made at once and timed.
+"""

@@ -63,13 +63,16 @@ def _above(fd: int) -> int:
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SPARE)
 
 
-def call(argv: Sequence[str], within_s: float) -> Ended:
+def call(argv: Sequence[str], within_s: float, environment: Mapping[str, str] | None = None) -> Ended:
     """Run a program to its end; after `within_s` it is killed. Its output goes to memory files, not pipes: what it
-    leaves running would keep a pipe open. Raises OSError where it cannot be started."""
+    leaves running would keep a pipe open. It is marked as a call (PARTY) unless it is given an environment of its own.
+    Raises OSError where it cannot be started."""
+    if environment is None:
+        environment = {**os.environ, procfs.PARTY_MARKER: PARTY}
     out, err = os.memfd_create("out", os.MFD_CLOEXEC), os.memfd_create("err", os.MFD_CLOEXEC)
     try:
         began_ns = time.monotonic_ns()
-        pid = spawn(argv, {1: out, 2: err}, {**os.environ, procfs.PARTY_MARKER: PARTY})
+        pid = spawn(argv, {1: out, 2: err}, environment)
         late = not _ended(pid, within_s)
         if late:
             os.kill(pid, signal.SIGKILL)

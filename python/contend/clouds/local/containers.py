@@ -149,8 +149,10 @@ class Containers:
         def used() -> dict[str, float]:
             own = {self._made.engine: (self._cpu_ns - already_ns) / NS}
             found = own | cpu.between(before, cpu.read())
-            if self._made.engine != "docker":  # whose daemons these are
-                found = {role: s for role, s in found.items() if role not in ("engine daemon", "shim")}
+            others = (
+                {cpu.LIBVIRT} if self._made.engine == "docker" else {cpu.LIBVIRT, "engine daemon", "shim"}
+            )
+            found = {role: s for role, s in found.items() if role not in others}
             return dict(sorted(found.items(), key=lambda item: -item[1]))
 
         return used

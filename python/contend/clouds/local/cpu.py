@@ -1,4 +1,4 @@
-"""CPU time of container engines' helpers by role, from /proc before and after a storm.
+"""CPU time of engines' helpers by role, from /proc before and after a storm.
 
 A helper that stays beside its container (conmon, a containerd shim) has waited for the runtime it started, so the
 kernel has added that time to its own children's: this is how the cost of a runtime that has ended is known.
@@ -11,12 +11,17 @@ from pathlib import Path
 
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # By the name of /proc/PID/stat, of 15 characters at most: (role of itself, role of its children).
+LIBVIRT = "libvirt daemon"
 _ROLES = {
     "conmon": ("conmon", "runtime"),
     "conmonrs": ("conmon", "runtime"),
     "containerd-shim": ("shim", "runtime"),
     "dockerd": ("engine daemon", "engine daemon"),
     "containerd": ("engine daemon", "engine daemon"),
+    "libvirtd": (LIBVIRT, LIBVIRT),
+    "virtqemud": (LIBVIRT, LIBVIRT),
+    "virtnetworkd": (LIBVIRT, LIBVIRT),
+    "virtlogd": (LIBVIRT, LIBVIRT),
 }
 Used = dict[tuple[int, int], tuple[str, int, int]]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ from pathlib import Path
 from contend.errors import CannotHonour
 
 SAYS = b"contend served "
+_SERVED = re.compile(re.escape(SAYS) + rb"[0-9]+ ([0-9]+\.[0-9]+)")
 _BUSYBOX_INIT = """\
 #!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
@@ -37,6 +39,44 @@ int main(void) {
     for (;;) pause();
 }
 """
+
+
+def command_line(number: int) -> str:
+    """Of a guest's kernel, which is that number to its program."""
+    # No timer check: under emulation it finds the timer late now and then, and the kernel panics.
+    return f"console=ttyS0 quiet panic=-1 no_timer_check contend={number}"
+
+
+class Console:
+    """What a guest has said so far. Moments are CLOCK_MONOTONIC ns, 0 for not yet.
+
+    >>> console = Console()
+    >>> console.hear(b"Booting\\ncontend served 3 0.71\\r\\n", now_ns=900)
+    >>> console.last, console.served_ns, console.uptime_ns
+    ('Booting', 900, 710000000)
+    """
+
+    def __init__(self) -> None:
+        self.served_ns = 0
+        self.uptime_ns = 0  # by the guest's clock, when it served
+        self.last = ""  # line that told of something else
+        self._heard = bytearray()
+
+    def hear(self, data: bytes, now_ns: int) -> None:
+        self._heard += data
+        while (end := self._heard.find(b"\n")) >= 0:
+            line = bytes(self._heard[:end]).strip()
+            del self._heard[: end + 1]
+            served = _SERVED.search(line)
+            if served is None:
+                self.last = line.decode(errors="replace") or self.last
+            elif not self.served_ns:
+                self.served_ns, self.uptime_ns = now_ns, round(float(served[1]) * 1e9)
+
+    @property
+    def kernel_ns(self) -> int:
+        """When the guest's clock started, with its kernel: what came before is firmware and unpacking."""
+        return self.served_ns - self.uptime_ns if self.served_ns else 0
 
 
 @dataclass(frozen=True, slots=True)

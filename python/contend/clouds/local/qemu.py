@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -17,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from contend.clouds.local.calls import spawn
-from contend.clouds.local.guest import SAYS
+from contend.clouds.local.guest import Console, command_line
 from contend.errors import CannotHonour
 from contend.platforms import procfs
 
 PROGRAM = "qemu-system-x86_64"
-_SERVED = re.compile(re.escape(SAYS) + rb"[0-9]+ ([0-9]+\.[0-9]+)")
 _NIC = {"microvm": "virtio-net-device", "q35": "virtio-net-pci"}
 
 
@@ -46,13 +44,18 @@ class Machine:
 
     def command(self, number: int, network: str, tap: str) -> list[str]:
         """QEMU's, with descriptor 3 for the console and 4 for QMP. network: none, user, or auto with its `tap`."""
-        # No timer check: under emulation it finds the timer late now and then, and the kernel panics.
-        line = f"console=ttyS0 quiet panic=-1 no_timer_check contend={number}"
         accel = "tcg,thread=multi" if self.emulated else "kvm"
         argv = [PROGRAM, "-M", self.model, "-accel", accel, "-cpu", "max" if self.emulated else "host"]
         argv += ["-m", str(self.memory_mib), "-smp", "1", "-nodefaults", "-no-user-config"]
         argv += ["-display", "none", "-no-reboot", "-kernel", self.kernel, "-initrd", self.initramfs]
-        argv += ["-append", line, "-chardev", "socket,id=console,fd=3", "-serial", "chardev:console"]
+        argv += [
+            "-append",
+            command_line(number),
+            "-chardev",
+            "socket,id=console,fd=3",
+            "-serial",
+            "chardev:console",
+        ]
         argv += ["-chardev", "socket,id=qmp,fd=4", "-mon", "chardev=qmp,mode=control"]
         if network != "none":
             backend = "user" if network == "user" else f"tap,ifname={tap},script=no,downscript=no"
@@ -78,12 +81,11 @@ class Guest:
     def __init__(self, number: int, name: str) -> None:
         self.number, self.name = number, name
         self.pid = 0
-        self.greeted_ns = self.running_ns = self.served_ns = 0
-        self.uptime_ns = 0  # by the guest's clock, when it served
+        self.greeted_ns = self.running_ns = 0
+        self.console = Console()
         self.ended = ""  # why it is no more
-        self._last = ""  # line of its console that told of something else
         self.sockets: tuple[socket.socket, ...] = ()
-        self._heard = {"console": bytearray(), "qmp": bytearray()}
+        self._heard = bytearray()  # from the monitor
         self._err = -1
         self._lock = threading.Lock()
 
@@ -113,19 +115,14 @@ class Guest:
         if not data:
             self.ended = self.ended or "QEMU ended"
             return
-        console = which is self.sockets[0]
-        heard = self._heard["console" if console else "qmp"]
-        heard += data
-        while (end := heard.find(b"\n")) >= 0:
-            line = bytes(heard[:end]).strip()
-            served = _SERVED.search(line) if console else None
-            if served is not None and not self.served_ns:
-                self.served_ns, self.uptime_ns = now_ns, round(float(served[1]) * 1e9)
-            elif not console:
-                self._answer(json.loads(line), now_ns)
-            elif line:
-                self._last = line.decode(errors="replace")
-            del heard[: end + 1]
+        if which is self.sockets[0]:
+            self.console.hear(data, now_ns)
+            return
+        self._heard += data
+        while (end := self._heard.find(b"\n")) >= 0:
+            line = bytes(self._heard[:end])
+            del self._heard[: end + 1]
+            self._answer(json.loads(line), now_ns)
 
     def _answer(self, told: Mapping[str, Any], now_ns: int) -> None:
         """QMP: a greeting, the status that was asked for, and RESUME where the guest did not run yet by then."""
@@ -178,7 +175,7 @@ class Guest:
     def last_words(self) -> str:
         """Of QEMU, or else of the guest's kernel."""
         said = os.pread(self._err, 4096, 0).decode(errors="replace").strip() if self._err >= 0 else ""
-        return said.splitlines()[-1] if said else self._last
+        return said.splitlines()[-1] if said else self.console.last
 
 
 def _gone(pidfd: int, within_s: float) -> bool:
@@ -200,7 +197,7 @@ def boots(machine: Machine, within_s: float = 15.0) -> str:
         guest.start(machine.command(0, "none", ""), {})
         for mine in guest.sockets:
             poll.register(mine, select.POLLIN)
-        while not guest.served_ns and not guest.ended:
+        while not guest.console.served_ns and not guest.ended:
             left = within_s - (time.monotonic() - began)
             if left <= 0:
                 return f"a guest said nothing within {within_s:g} s"

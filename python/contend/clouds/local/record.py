@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import secrets
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +25,9 @@ from contend.platforms import engines, names, network, procfs
 
 PREFIX = "local-"  # how their kinds begin
 CONTAINER, VM, TAP, IMAGE = "local-container", "local-vm", "local-tap", "local-image"
+DOMAIN, FILES = "local-domain", "local-files"
+# Of what others than this user must read, such as libvirt's QEMU.
+SHARED = Path("/var/tmp")
 
 
 class Record:
@@ -63,9 +68,9 @@ def let_calls_end(rows: Sequence[Mapping[str, Any]], within_s: float = 20.0) -> 
     """End the storms that the rows are of, and wait for the calls of an engine that they have left going on.
 
     An engine that is killed while it attaches a container to its network leaves a namespace, a link and an address
-    that it does not know any more, and that carry no name of ours.
+    that it does not know any more, and that carry no name of ours. libvirt goes on with what its client asked for.
     """
-    runs = {str(row.get("run", "")) for row in rows if row["kind"] == CONTAINER}
+    runs = {str(row.get("run", "")) for row in rows if row["kind"] in (CONTAINER, DOMAIN)}
     for run in runs - {""}:
         procfs.kill_until_gone(functools.partial(_storms, run))
         until = time.monotonic() + within_s
@@ -99,6 +104,19 @@ def remove(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, bool, str]
     return done
 
 
+def new_files(run: str) -> Path:
+    """A directory of a run in SHARED, not made yet."""
+    return SHARED / f"{names.PREFIX}-{names.short_hash(run)}-{secrets.token_hex(3)}"
+
+
+def _remove_files(folder: Path, run: str) -> bool:
+    if folder.parent != SHARED or not folder.name.startswith(f"{names.PREFIX}-{names.short_hash(run)}-"):
+        raise HostFailed(f"{folder} is not one of contend's directories", hint="the ledger names a stranger")
+    there = folder.exists()
+    shutil.rmtree(folder, ignore_errors=not there)
+    return there
+
+
 def _remove(
     kind: str, name: str, run: str, row: Mapping[str, Any], standing: Sequence[tuple[str, str, str]]
 ) -> bool:
@@ -108,6 +126,12 @@ def _remove(
         return engines.remove_image(str(row.get("engine", "")), name)
     if kind == TAP:
         return network.remove_link(name)
+    if kind == DOMAIN:
+        from contend.clouds.local import domains
+
+        return domains.remove(str(row.get("uri", "")), name, run)
+    if kind == FILES:
+        return _remove_files(Path(name), run)
     if kind == VM:
         if not name.startswith(f"{names.PREFIX}-{run}-"):
             raise HostFailed(f"'{name}' is not one of contend's machines", hint="the ledger names a stranger")

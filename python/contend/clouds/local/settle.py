@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.local import guest, qemu
+from contend.clouds.local import domains, guest, qemu
 from contend.clouds.local.containers import check_network
 from contend.errors import BadInput, CannotHonour
 from contend.platforms import engines, procfs
 
-VM_ENGINES = ("qemu",)
+VM_ENGINES = ("qemu", "libvirt")
 ENGINES = (*engines.NAMES, *VM_ENGINES)
 MEMORY_MIB = 128
 
@@ -32,6 +32,9 @@ def check(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> None:
     if lacks := vm_lacks(str(parameters.get("kernel") or "")):
         message, hint = ("; ".join(getattr(error, k) for error in lacks) for k in ("message", "hint"))
         raise CannotHonour(message, hint=hint)
+    if engine == "libvirt":
+        domains.need_program()
+        return
     for network in networks:
         if network not in ("none", "user", "auto"):
             raise BadInput(
@@ -74,7 +77,12 @@ def settle(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> dict[str
             check_network(found.name, network)
         return {**parameters, "engine": found.name}
     accel, _ = accelerator(parameters)
-    return {**parameters, "accel": accel}
+    settled = {**parameters, "accel": accel}
+    if engine == "libvirt":
+        settled["uri"] = domains.detect(str(parameters.get("uri") or ""))
+        for network in networks:
+            domains.check_network(settled["uri"], network)
+    return settled
 
 
 def accelerator(parameters: Mapping[str, Any]) -> tuple[str, str]:
@@ -109,13 +117,16 @@ def platform_of(parameters: Mapping[str, Any]) -> str:
 
     >>> platform_of({"engine": "qemu", "accel": "tcg"}), platform_of({"engine": "podman"})
     ('micro-VM (emulated)', 'container (podman)')
+    >>> platform_of({"engine": "libvirt", "accel": "kvm"})
+    'VM (libvirt, KVM)'
     """
     engine = str(parameters.get("engine") or "")
     if engine not in VM_ENGINES:
         return f"container ({engine})" if engine else "container"
-    return {"kvm": "micro-VM (KVM)", "tcg": "micro-VM (emulated)"}.get(
-        str(parameters.get("accel")), "micro-VM"
-    )
+    how = {"kvm": "KVM", "tcg": "emulated"}.get(str(parameters.get("accel")), "")
+    if engine == "libvirt":
+        return f"VM ({', '.join(filter(None, ('libvirt', how)))})"
+    return f"micro-VM ({how})" if how else "micro-VM"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class MicroVms:
                 heard_ns = time.monotonic_ns()
                 guest.hear(which, heard_ns)
                 track = by_name[guest.name]
-                if guest.served_ns and track.active is None:
+                if guest.console.served_ns and track.active is None:
                     track.entries.append((ACTIVE, Interval(heard_ns, heard_ns)))
                 if guest.ended:
                     self._epoll.unregister(fd)
@@ -109,13 +109,11 @@ class MicroVms:
             guest = self._guests[track.name]
             track.running_ns = guest.running_ns
             tap_ns = self._taps.get(track.name, ("", 0))[1]
-            # The guest's clock starts with its kernel: what came before is firmware and unpacking.
-            kernel_ns = guest.served_ns - guest.uptime_ns if guest.served_ns else 0
             moments = (
                 ("process", tap_ns),
                 ("machine", guest.greeted_ns),
                 ("firmware", guest.running_ns),
-                ("kernel", kernel_ns),
+                ("kernel", guest.console.kernel_ns),
             )
             on_the_way = [(state, Interval(at, at)) for state, at in moments if at]
             track.entries = on_the_way + [entry for entry in track.entries if entry[0] == ACTIVE]

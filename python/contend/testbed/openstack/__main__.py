@@ -146,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
 
 _KNOBS = {
     "computes": "hosts with nova's fake driver",
+    "libvirt": "hosts (0 or 1) with nova's libvirt driver, whose guests are real, by a libvirt of the bed's own",
     "conductors": "nova-conductor's workers",
     "schedulers": "nova-scheduler's workers",
     "web_workers": "processes of each API",

@@ -15,11 +15,13 @@ from pathlib import Path
 
 from contend.errors import HostFailed
 from contend.platforms import procfs
+from contend.testbed import virt
 from contend.testbed.openstack import install
 
 MARK = "CONTEND_OPENSTACK"
 CLOUD = "contend-testbed"
 REGION = "one"
+GUESTS = "guests"
 # Those that answer on a port. RabbitMQ chooses its own at each start.
 _PORTS = ("keystone", "glance", "placement", "nova-api", "neutron", "cinder-api", "heat-api", "mariadb")
 # Below those that the kernel gives to whoever asks for any: a bed that is down keeps its ports for clients' clouds.yaml.
@@ -103,6 +105,11 @@ class Bed:
         return self.root / "log"
 
     @property
+    def libvirt(self) -> Path:
+        """Of the bed's own, where there is one."""
+        return self.data / "libvirt"
+
+    @property
     def clouds_yaml(self) -> Path:
         return self.root / "clouds.yaml"
 
@@ -176,7 +183,8 @@ class Bed:
             elif process.pid == process.session and self._leads(process.pid):
                 # The bed's directory was removed, and what it remembered with it.
                 found[process.pid] = "unknown"
-        return found
+        # libvirt starts them in an environment and a session of their own.
+        return found | dict.fromkeys(virt.guests(self.libvirt), GUESTS)
 
     def _leads(self, pid: int) -> bool:
         """Whether it was started with configuration of the bed's, in its directory."""

@@ -43,8 +43,9 @@ def catalogue(services: dict[str, list[str]], region: str, password: str) -> Non
     identity.assign_domain_role_to_user(domain.id, admin.id, roles["admin"])
 
 
-def furnish() -> None:
-    """A flavour "tiny", an image "blank", a network "net" with a subnet, a volume type "fake"."""
+def furnish(guest: str) -> None:
+    """A flavour "tiny", an image "blank", one that is called "guest" of that file, a network "net" with a subnet, a volume
+    type "fake"."""
     cloud = _connect()
     if not cloud.compute.find_flavor("tiny"):
         # Rally asks for a disk of 1 GB; the fake driver takes none.
@@ -58,6 +59,15 @@ def furnish() -> None:
             visibility="public",
             wait=True,
             validate_checksum=False,
+        )
+    if guest and not cloud.image.find_image("guest"):
+        cloud.create_image(
+            "guest",
+            filename=guest,
+            disk_format="qcow2",
+            container_format="bare",
+            visibility="public",
+            wait=True,
         )
     if cloud.has_service("network") and not cloud.network.find_network("net"):
         network = cloud.network.create_network(name="net", provider_network_type="local")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -16,9 +17,19 @@ from pathlib import Path
 
 from contend.clouds.secrets import BROKER, DATABASE, FILE, NOTIFICATIONS
 from contend.errors import HostFailed
+from contend.testbed import virt
 from contend.testbed.lab import broker
-from contend.testbed.openstack import configuration, daemons, install, patched, reports, schemas, servers
-from contend.testbed.openstack.bed import CLOUD, REGION, Bed, answers
+from contend.testbed.openstack import (
+    configuration,
+    daemons,
+    hypervisor,
+    install,
+    patched,
+    reports,
+    schemas,
+    servers,
+)
+from contend.testbed.openstack.bed import CLOUD, GUESTS, REGION, Bed, answers
 from contend.testbed.openstack.shape import Service, Shape, services
 
 # Service of the catalogue → the bed's own, its type, and what follows the port in its URL.
@@ -67,6 +78,9 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     if install.install(bed.logs / "install.log"):
         say("OpenStack installed")
     environment = daemons.base_environment(bed)
+    if shape.libvirt:
+        hypervisor.need(bed)
+        hypervisor.make(bed)
     servers.start_database(bed, environment)
     rabbit = _rabbit(bed)
     say("MariaDB and RabbitMQ are up")
@@ -85,6 +99,9 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     clients = {**environment, "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": CLOUD}
     _catalogue(bed, shape, clients)
     _wait_for_ports(bed, wanted, ["placement"])
+    if shape.libvirt:
+        ready = functools.partial(virt.answers, bed.libvirt)
+        daemons.wait(bed, [hypervisor.SERVICE], ready, "libvirt does not answer", _START_S)
     for name in wanted.keys() - early.keys():
         start(wanted[name])
     _wait_for_ports(bed, wanted, shape.web)
@@ -96,10 +113,11 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     say("all services have reported")
     furnished = bed.data / "made/furnished"
     if start.started or not furnished.exists():
-        _script(bed, "furnish", {}, clients)
+        guest = str(hypervisor.guest_image(bed, environment)) if shape.libvirt else ""
+        _script(bed, "furnish", {"guest": guest}, clients)
         furnished.touch()
     _record(bed, shape, traced, time.monotonic() - began)
-    say(f"ready: {shape.computes} computes, {len(start.started)} services started")
+    say(f"ready: {len(shape.hosts)} computes, {len(start.started)} services started")
 
 
 def variables(bed: Bed) -> dict[str, str]:
@@ -124,6 +142,7 @@ def down(bed: Bed, *, wipe: bool = False) -> list[str]:
 
 def _down(bed: Bed, wipe: bool) -> list[str]:
     found = daemons.stop(bed)
+    hypervisor.end(bed)
     if broker.stop(bed.root / "rabbitmq"):
         found.append("rabbitmq")
     if wipe:
@@ -166,16 +185,17 @@ class _Starter:
         now = time.monotonic()
         environment = {**self._environment, **service.environment}
         changed = patched.place(self._bed, self._patches, service.name)
-        if changed is not None:
-            # Behind the recorder's own, if there is one.
-            known = [environment["PYTHONPATH"]] if "PYTHONPATH" in environment else []
-            environment["PYTHONPATH"] = os.pathsep.join([*known, str(changed)])
+        # The recorder's own first, if there is one.
+        found = (of.get("PYTHONPATH", "") for of in (self._environment, service.environment))
+        paths = [*filter(None, found), *([str(changed)] if changed else [])]
+        if paths:
+            environment["PYTHONPATH"] = os.pathsep.join(paths)
         made = daemons.start(self._bed, service.name, service.command, environment, self._digest(service))
         self.when[service.name] = now if made else None
 
     def end_others(self, wanted: Mapping[str, Service]) -> None:
         """All at once: what is not wanted, what is wanted otherwise, what somebody has left without its leader."""
-        kept = {"mariadb", "rabbitmq"}
+        kept = {"mariadb", "rabbitmq", *([GUESTS] if hypervisor.SERVICE in wanted else [])}
         for name, service in wanted.items():
             leader = self._bed.leader(name)
             if leader is not None and leader[1] == self._digest(service):

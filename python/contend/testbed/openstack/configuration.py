@@ -8,6 +8,7 @@ import uuid
 from importlib import resources
 
 from contend.errors import BadInput
+from contend.testbed import virt
 from contend.testbed.openstack.bed import CLOUD, REGION, Bed
 from contend.testbed.openstack.servers import DATABASES
 from contend.testbed.openstack.shape import WSGI, Option, Shape, arguments
@@ -46,6 +47,8 @@ def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
         "keystone": bed.url("keystone"),
         "data": str(bed.data),
         "venv": str(bed.venv),
+        "etc": str(bed.etc),
+        "libvirt": virt.uri(bed.libvirt),
         "conductors": str(shape.conductors),
         "schedulers": str(shape.schedulers),
         "notifier": "messagingv2" if shape.notifications else "noop",
@@ -56,7 +59,8 @@ def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
     words["auth"] = _fill("auth.conf", words)
     made = {name: _fill(name, words) for name in _FILES}
     for host in shape.hosts:
-        made[f"{host}.conf"] = _fill("compute.conf", {**words, "host": host})
+        template = "virt.conf" if host in shape.virtual else "compute.conf"
+        made[f"{host}.conf"] = _fill(template, {**words, "host": host})
     for option in map(Option.read, shape.options):
         if option.file not in made:
             raise BadInput(
@@ -95,7 +99,7 @@ def write(bed: Bed, shape: Shape, made: dict[str, str]) -> None:
     for name, text in made.items():
         bed.write(f"etc/{name}", text)
     bed.write("clouds.yaml", clouds_yaml(bed))
-    for directory in (*_DIRECTORIES, *(f"nova/{host}" for host in shape.hosts)):
+    for directory in (*_DIRECTORIES, *(f"nova/{host}/instances" for host in shape.hosts)):
         (bed.data / directory).mkdir(parents=True, exist_ok=True)
     for host in shape.hosts:
         # nova-compute makes it only at its very first start, and refuses to start again without it.

@@ -67,8 +67,9 @@ def undiscovered(bed: Bed, environment: Mapping[str, str]) -> bool:
 def wait_for_room(bed: Bed, shape: Shape, environment: Mapping[str, str]) -> None:
     """Until placement knows what each compute has."""
     query = (
-        "select distinct p.name from placement.resource_providers p"
-        " join placement.inventories i on i.resource_provider_id = p.id;"
+        "select distinct n.host from nova.compute_nodes n"
+        " join placement.resource_providers p on p.uuid = n.uuid"
+        " join placement.inventories i on i.resource_provider_id = p.id where n.deleted = 0;"
     )
     wanted = set(shape.hosts)
     names = [f"nova-compute-{host}" for host in shape.hosts]

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from contend.errors import BadInput
+from contend.testbed import virt
 from contend.testbed.openstack.bed import Bed
 
 OPTIONAL = {
@@ -91,6 +92,8 @@ class Shape:
     """
 
     computes: int = 3
+    libvirt: int = 0
+    """Hosts with nova's libvirt driver, beside those that fake it: 0 or 1."""
     conductors: int = 1
     schedulers: int = 1
     web_workers: int = 2
@@ -106,10 +109,13 @@ class Shape:
 
     def __post_init__(self) -> None:
         for name in ("computes", "conductors", "schedulers", "web_workers"):
-            if getattr(self, name) < 1:
+            if getattr(self, name) < (0 if name == "computes" and self.libvirt else 1):
                 raise BadInput(
                     f"{name}: {getattr(self, name)} is too few", hint=f"--{name.replace('_', '-')} 1"
                 )
+        if self.libvirt not in (0, 1):
+            # Nova calls a node as libvirt calls its host, so that two on one host would be one.
+            raise BadInput(f"libvirt: {self.libvirt} is neither 0 nor 1", hint="--libvirt 1")
         for option in self.options:
             Option.read(option)
 
@@ -133,7 +139,12 @@ class Shape:
         >>> Shape(computes=2).hosts
         ['fake-1', 'fake-2']
         """
-        return [f"fake-{number}" for number in range(1, self.computes + 1)]
+        return [f"fake-{number}" for number in range(1, self.computes + 1)] + self.virtual
+
+    @property
+    def virtual(self) -> list[str]:
+        """Of them, those whose guests are real."""
+        return [f"virt-{number}" for number in range(1, self.libvirt + 1)]
 
     @property
     def web(self) -> list[str]:
@@ -161,6 +172,8 @@ class Service:
 def services(bed: Bed, shape: Shape) -> dict[str, Service]:
     """Every service of OpenStack's in a bed of that shape, by name: APIs first, computes last."""
     found = [_api(bed, name) for name in shape.web]
+    if shape.libvirt:
+        found.append(Service("libvirtd", tuple(virt.command(bed.libvirt))))
     environment = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true" if shape.threads == "native" else "false"}
     for name, files in _AGENTS.items():
         if shape.has(name):
@@ -168,7 +181,10 @@ def services(bed: Bed, shape: Shape) -> dict[str, Service]:
             found.append(_agent(bed, name, name, files, told))
     for host in shape.hosts:
         reads = (_NOVA[0], f"{host}.conf")
-        found.append(_agent(bed, f"nova-compute-{host}", "nova-compute", reads, environment))
+        told = environment
+        if host in shape.virtual:
+            told = {**environment, "PYTHONPATH": str(bed.libvirt / "python")}
+        found.append(_agent(bed, f"nova-compute-{host}", "nova-compute", reads, told))
     return {service.name: service for service in found}
 
 

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from contend.clouds.base import Machines
-from contend.clouds.local import guest, qemu
+from contend.clouds.local import domains, guest, qemu
 from contend.clouds.local.containers import Containers, Made
-from contend.clouds.local.record import IMAGE, Record
+from contend.clouds.local.record import FILES, IMAGE, Record, new_files, remove
 from contend.clouds.local.settle import VM_ENGINES, accelerator
 from contend.clouds.local.vms import MicroVms
 from contend.clouds.openstack import unique_name
@@ -42,12 +42,25 @@ def _prepare(given: argparse.Namespace) -> None:
     if given.engine in VM_ENGINES:
         asked = {"kernel": given.kernel, "accel": given.accel, "memory_mib": given.memory_mib}
         accel, _ = accelerator(asked)
-        initramfs = given.work / "initramfs"
-        init = guest.make_initramfs(initramfs, given.work)
-        made = asdict(qemu.machine(accel, guest.find_kernel(given.kernel), initramfs, given.memory_mib, init))
+        kernel = guest.find_kernel(given.kernel)
+        if given.engine == "libvirt":
+            made = asdict(_domain(given, accel, kernel))
+        else:
+            initramfs = given.work / "initramfs"
+            init = guest.make_initramfs(initramfs, given.work)
+            made = asdict(qemu.machine(accel, kernel, initramfs, given.memory_mib, init))
     else:
         made = asdict(_containers(given))
     (given.work / _FILE).write_text(json.dumps(made) + "\n", encoding="utf-8")
+
+
+def _domain(given: argparse.Namespace, accel: str, kernel: Path) -> domains.Domain:
+    uri = domains.detect(given.uri)
+    folder = new_files(given.run.name)
+    with Record(given.run / "ledger.ndjson", given.run.name) as record:
+        record.intend(FILES, (str(folder),))
+    copied, initramfs = domains.put_files(folder, kernel, given.work)
+    return domains.Domain(uri, str(copied), str(initramfs), accel, given.memory_mib)
 
 
 def _containers(given: argparse.Namespace) -> Made:
@@ -81,7 +94,9 @@ def _storm(given: argparse.Namespace) -> None:
     prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
     with Record(run / "ledger.ndjson", run.name) as record:
         machines: Machines
-        if given.engine in VM_ENGINES:
+        if given.engine == "libvirt":
+            machines = domains.Domains(domains.Domain(**made), record, prefix, given.network)
+        elif given.engine == "qemu":
             machines = MicroVms(qemu.Machine(**made), record, prefix, given.network)
         else:
             made["command"], made["rlimits"] = tuple(made["command"]), tuple(made["rlimits"])
@@ -97,6 +112,11 @@ def _finish(given: argparse.Namespace) -> None:
     run = given.run
     image = f"{names.PREFIX}-{names.short_hash(run.name)}"
     made = json.loads((given.work / _FILE).read_text(encoding="utf-8"))
+    if given.engine == "libvirt":
+        folder = str(Path(made["kernel"]).parent)
+        with Record(run / "ledger.ndjson", run.name) as record:
+            if not any(why for *_, why in remove([{"kind": FILES, "name": folder, "run": run.name}])):
+                record.removed(FILES, (folder,))
     if made.get("image") == image:
         engines.remove_image(made["engine"], image)
         with Record(run / "ledger.ndjson", run.name) as record:
@@ -112,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     prepare.add_argument("--image", default="")
     prepare.add_argument("--kernel", default="")
     prepare.add_argument("--accel", default="auto")
+    prepare.add_argument("--uri", default="")
     prepare.add_argument("--memory-mib", type=int, default=128)
     prepare.set_defaults(run_verb=_prepare)
     one = verbs.add_parser("storm", help="one storm")
@@ -128,6 +149,5 @@ def _parser() -> argparse.ArgumentParser:
         # Whole paths: engines and runtimes have working directories of their own.
         for name, what in (("--work", "the workload's directory"), ("--run", "the run's, with its ledger")):
             verb.add_argument(name, type=lambda text: Path(text).resolve(), required=True, help=what)
-        if verb is not finish:
-            verb.add_argument("--engine", default="")
+        verb.add_argument("--engine", default="")
     return parser

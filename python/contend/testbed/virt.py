@@ -1,0 +1,150 @@
+"""A libvirt of one's own: the daemon in a mount namespace where its directories are ours, so that the host's, if there is
+one, is neither asked nor changed. It needs root, for that namespace, and no systemd. Where the host lacks a directory that
+ours is mounted on (/var/lib/libvirt and the like), an empty one is made there and stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from contend.errors import CannotHonour, HostFailed
+from contend.platforms import procfs
+
+PROGRAM = "libvirtd"
+_SYSTEM_PATH = ":/usr/local/sbin:/usr/sbin:/sbin"
+# Guests are this user's processes, in no cgroup and no namespace of their own; their consoles are plain files.
+_QEMU_CONF = """\
+user = "root"
+group = "root"
+dynamic_ownership = 0
+remember_owner = 0
+security_driver = "none"
+cgroup_controllers = [ ]
+namespaces = [ ]
+stdio_handler = "file"
+"""
+_LIBVIRTD_CONF = """\
+auth_unix_ro = "none"
+auth_unix_rw = "none"
+"""
+# What Debian's libvirtd looks up before it reads that it is not wanted; the package that makes it wants systemd.
+_USER = "libvirt-qemu"
+# Of the host, by name below the place; /run is all new, so that neither the host's daemons nor its D-Bus are found.
+_PLACES = {
+    "etc": "/etc/libvirt",
+    "lib": "/var/lib/libvirt",
+    "cache": "/var/cache/libvirt",
+    "log": "/var/log/libvirt",
+}
+_SCRIPT = """\
+set -e
+mount -t tmpfs none /run
+mkdir /run/libvirt
+mount --bind "$1/run" /run/libvirt
+{binds}
+mount --bind "$1/passwd" /etc/passwd
+mount --bind "$1/group" /etc/group
+exec libvirtd --config "$1/etc/libvirtd.conf"
+"""
+
+
+def need() -> None:
+    """Raises CannotHonour where there can be none."""
+    path = os.environ.get("PATH", os.defpath) + _SYSTEM_PATH
+    for program, package in (
+        (PROGRAM, "libvirt-daemon libvirt-daemon-driver-qemu"),
+        ("virsh", "libvirt-clients"),
+        ("unshare", "util-linux"),
+    ):
+        if shutil.which(program, path=path) is None:
+            raise CannotHonour(f"{program} was not found", hint=f"apt-get install {package}")
+    if os.geteuid() != 0:
+        raise CannotHonour("a libvirt of one's own needs root", hint="qemu:///session needs none")
+
+
+def uri(place: Path) -> str:
+    """How its clients find it."""
+    return f"qemu+unix:///system?socket={place}/run/libvirt-sock"
+
+
+def make(place: Path) -> None:
+    """Its directories and configuration."""
+    for name in ("run", *_PLACES):
+        (place / name).mkdir(parents=True, exist_ok=True)
+    (place / "etc/qemu.conf").write_text(_QEMU_CONF, encoding="ascii")
+    (place / "etc/libvirtd.conf").write_text(_LIBVIRTD_CONF, encoding="ascii")
+    for name, entry in (("passwd", ":x:64055:64055::/nonexistent:/usr/sbin/nologin"), ("group", ":x:64055:")):
+        known = Path("/etc", name).read_text(encoding="utf-8")
+        lines = known.splitlines()
+        if not any(line.startswith(f"{_USER}:") for line in lines):
+            lines.append(_USER + entry)
+        (place / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def command(place: Path) -> list[str]:
+    """What starts it, in the foreground. A guest's process outlives it: see `guests`."""
+    binds = "\n".join(
+        f'mkdir -p {there} && mount --bind "$1/{name}" {there}' for name, there in _PLACES.items()
+    )
+    script = _SCRIPT.format(binds=binds)
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(place)]
+
+
+def answers(place: Path) -> bool:
+    """Whether it takes connections."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(place / "run/libvirt-sock"))
+        except OSError:
+            return False
+    return True
+
+
+def guests(place: Path) -> dict[int, str]:
+    """Its guests' processes that live: pid and domain. By what it notes of them, so also after it has ended."""
+    found = {}
+    for path in (place / "run/qemu").glob("*.pid"):
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(path.read_text(encoding="ascii"))
+            line = (procfs.PROC / str(pid) / "cmdline").read_bytes()
+            if b"guest=" + path.stem.encode() in line:
+                found[pid] = path.stem
+    return found
+
+
+@contextlib.contextmanager
+def running(place: Path, within_s: float = 30.0) -> Iterator[str]:
+    """One that lives as long as the block; its URI. Raises CannotHonour, HostFailed."""
+    need()
+    make(place)
+    environment = {**os.environ, "PATH": os.environ.get("PATH", os.defpath) + _SYSTEM_PATH}
+    with (
+        (place / "said").open("wb") as said,
+        subprocess.Popen(
+            command(place), stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment
+        ) as daemon,
+    ):
+        try:
+            until = time.monotonic() + within_s
+            while not answers(place):
+                if daemon.poll() is not None or time.monotonic() > until:
+                    lines = (place / "said").read_text(errors="replace").strip().splitlines()
+                    raise HostFailed(
+                        "libvirtd does not start", hint=lines[-1] if lines else "it said nothing"
+                    )
+                time.sleep(0.05)
+            yield uri(place)
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                daemon.wait(10)
+            daemon.kill()
+            procfs.kill_until_gone(lambda: guests(place))
