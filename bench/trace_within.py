@@ -44,7 +44,7 @@ def switch(modes, rounds, length_s):
 
     def look():
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        return served[0], time.process_time_ns() / 1000, usage.ru_nvcsw + usage.ru_nivcsw
+        return served[0], time.process_time_ns() / 1000, usage.ru_nvcsw + usage.ru_nivcsw, time.monotonic()
 
     found = []
     for _ in range(rounds):
@@ -83,7 +83,7 @@ Row = dict[str, list[float]]
 
 
 def measured(server: str, modes: Sequence[str], rounds: int) -> list[Row]:
-    """Requests, µs of CPU and switches in each mode, a row each round."""
+    """Requests, µs of CPU, switches and seconds in each mode, a row each round."""
     longest = int(rounds * len(modes) * LENGTH_S * 4) + 10
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -113,9 +113,12 @@ def lines(modes: Sequence[str], starts: Sequence[list[Row]]) -> Iterator[str]:
     parts = [rows[at::PARTS] for rows in starts for at in range(PARTS)]
     for mode in modes:
         cells = [mode]
-        for at in (1, 2):
+        for above, below in ((0, 3), (1, 0), (2, 0)):
             base, own = (
-                [sum(row[which][at] for row in part) / sum(row[which][0] for row in part) for part in parts]
+                [
+                    sum(row[which][above] for row in part) / sum(row[which][below] for row in part)
+                    for part in parts
+                ]
                 for which in (modes[0], mode)
             )
             cells.append(f"{sorted(own)[len(own) // 2]:,.1f}")
@@ -140,7 +143,7 @@ def main() -> None:
         sys.exit(f"error: --rounds {given.rounds}\n  hint: {PARTS} at least")
     starts = [measured(given.server, given.modes, given.rounds) for _ in range(given.starts)]
     print(f"{given.server}, load {os.getloadavg()[0]:.1f}; ratios to `{given.modes[0]}`")
-    print("| | CPU µs a request | switches a request |\n|---|---:|---:|")
+    print("| | requests a second | CPU µs a request | switches a request |\n|---|---:|---:|---:|")
     print(*lines(given.modes, starts), sep="\n")
 
 

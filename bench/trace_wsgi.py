@@ -1,7 +1,7 @@
 """What `contend trace` costs a service: requests a second of a WSGI application, plain and traced, in turn.
 
     python bench/trace_wsgi.py [--blocks 20] [--pairs 3] [--server waitress gunicorn] [--write docs/results/trace-wsgi]
-                              (about 8 minutes on a quiet machine, 12 at most; less of the blocks for a first look)
+                              (about 12 minutes on a quiet machine, 18 at most; less of the blocks for a first look)
 
 The application (Flask) does what services do for a request: it takes a lock, hands a task to a worker by a queue,
 asks SQLite by SQLAlchemy's ORM for a row and those that belong to it, and answers in JSON. wrk asks it over the loopback
@@ -104,6 +104,8 @@ SERVERS = {
         "--bind=127.0.0.1:{port}",
         "service:app",
     ],
+    # What gunicorn does where nobody says otherwise: a request at a time.
+    "gunicorn-sync": ["-m", "gunicorn", "--log-level=warning", "--bind=127.0.0.1:{port}", "service:app"],
 }
 DISTURBED = 0.02
 """More than this share of all CPUs used by others: measured again."""
