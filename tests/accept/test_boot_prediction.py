@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,49 +23,35 @@ from contend import __version__
 from contend.contention.whatif.batches import measured, times
 from contend.environment import cpu_model
 from contend.report.trace_export import SAMPLE
-from contend.testbed.lab import broker
 from contend.testbed.openstack.bed import CLOUD, Bed
 from contend.units import format_duration
 from contend.workloads.generators import boot
+from support.clouds import bed_command, own_bed
 from support.command_line import CONTEND, Home
 from support.kills import fresh_seed
-from support.prerequisites import need
 
 pytestmark = pytest.mark.accept
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
-BED = ("--computes=2", "--web-workers=1", "--without=volume", "--without=orchestration")
 SMALL, LARGE, TRACED = (1, 2, 5), 20, 5
 STORM = ("run", "boot-storm", "--set", "measure.target=null", "--set", "measure.pilot=2")
 KEYS = ("median_ns", "p90_ns", "makespan_ns")
 
 
-def openstack(root: Path, *words: str) -> None:
-    command = [sys.executable, "-P", "-m", "contend.testbed.openstack", "--root", str(root), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    need(shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]), "mariadb-server")
-    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
-    place = tmp_path_factory.mktemp("prediction") / "bed"
-    try:
-        yield place
-    finally:
-        openstack(place, "down", "--wipe")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    with own_bed(tmp_path_factory.mktemp("prediction") / "bed", "--web-workers=1") as found:
+        yield found
 
 
-def test_twenty_from_five(root: Path, contend: Home) -> None:
+def test_twenty_from_five(bed: Bed, contend: Home) -> None:
     seed = fresh_seed()
-    openstack(root, "up", *BED)
-    variables = {"OS_CLIENT_CONFIG_FILE": str(Bed.load_or_make(root).clouds_yaml), "OS_CLOUD": CLOUD}
+    variables = {"OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": CLOUD}
     small = storms(contend, variables, f"n={list(SMALL)}", 6, seed)
     law = asked(contend, small, "--jobs", str(LARGE))
     large = storms(contend, variables, f"n=[{LARGE}]", 3, seed)
     took = [times(document) for document in measured(large)[LARGE]]
-    trace = traced_storm(root, variables)
+    trace = traced_storm(bed.root, variables)
     replay = asked(contend, trace, "--jobs", str(LARGE))
     told = {
         "schema_version": 1,
@@ -109,11 +93,12 @@ def asked(contend: Home, source: Path, *words: str) -> dict[str, Any]:
 def traced_storm(root: Path, variables: Mapping[str, str]) -> Path:
     """The services under the recorder, the host beside them, and one storm after one server that warms them up."""
     place = root.parent / "trace"
-    openstack(root, "up", "--traced", str(place), "--cpu-times")
+    bed_command(root, "up", "--traced", str(place), "--cpu-times")
     sample = [CONTEND, "sample", "-i", "100ms", "-o", str(place / SAMPLE), "--for", "120s"]
     work = root.parent / "run" / "work"
     work.mkdir(parents=True)
-    files = ["--access", str(work / "access.json"), "--server", str(work / "server.json"), "--cloud", CLOUD]
+    kept = ("access", "server", "background")
+    files = [word for name in kept for word in (f"--{name}", str(work / f"{name}.json"))] + ["--cloud", CLOUD]
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -129,7 +114,7 @@ def traced_storm(root: Path, variables: Mapping[str, str]) -> Path:
     finally:
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
-    openstack(root, "down")
+    bed_command(root, "down")
     return place
 
 
@@ -146,8 +131,8 @@ def page(told: Mapping[str, Any]) -> str:
     lines = [
         f"# {LARGE} boots predicted from {TRACED}",
         "",
-        f"A bed of OpenStack (`{' '.join(BED)}`), contend {told['contend']}, {told['host']}. Measured: {len(told['large'])}"
-        f" storms of {LARGE}. Made by `pytest tests/accept/test_boot_prediction.py`.",
+        f"A bed of OpenStack (two computes, one worker of each API), contend {told['contend']}, {told['host']}. Measured:"
+        f" {len(told['large'])} storms of {LARGE}. Made by `pytest tests/accept/test_boot_prediction.py`.",
         "",
         "| n | median | makespan | storms |",
         "|---|---|---|---|",

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from contend.clouds.storm.document import quantile
 from contend.environment import cpu_model
 from contend.testbed.openstack.bed import Bed
 from contend.testbed.openstack.cloud import variables
-from support.clouds import STORM, Looking, check_beside
+from support.clouds import STORM, Looking, check_beside, own_bed
 from support.command_line import Home
 
 pytestmark = pytest.mark.accept
@@ -33,23 +31,12 @@ SIZES, BLOCKS = (1, 5, 10), 3
 LIMIT_S = 0.05
 
 
-def bed_command(root: Path, *words: str) -> None:
-    command = [sys.executable, "-P", "-m", "contend.testbed.openstack", "--root", str(root), *words]
-    subprocess.run(command, check=True, timeout=900)
-
-
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bed, Path]]:
     place = tmp_path_factory.mktemp("stamps")
-    root, traces = place / "bed", place / "traces"
-    try:
-        shape = ("--computes=2", "--notifications", "--without=volume", "--without=orchestration")
-        bed_command(root, "up", *shape, "--traced", str(traces), "--include", SAVED)
-        found = Bed.load(root)
-        assert found is not None
+    traces = place / "traces"
+    with own_bed(place / "bed", "--notifications", "--traced", str(traces), "--include", SAVED) as found:
         yield found, traces
-    finally:
-        bed_command(root, "down", "--wipe")
 
 
 def test_active_is_timed_right(bed: tuple[Bed, Path], contend: Home) -> None:
