@@ -12,7 +12,7 @@ from contend.clouds.counters import NS, Background, Counters, Reading, each
 
 TAIL_S = 0.5
 """What a boot still does after ACTIVE (its action's end, what the scheduler is told) counts as the boot's."""
-POLLS = 5
+POLLS = 10
 
 
 @dataclass
@@ -26,12 +26,11 @@ class Counting:
     def begin(self) -> None:
         self._before = self.counters.read()
 
-    def end(self, boots: int, polls: int, poll: Callable[[], None]) -> dict[str, Any]:
-        """What one boot took. polls: how many there were meanwhile; `poll` makes one more, to see what it takes."""
+    def end(self, boots: int, polls: int, poll: Callable[[int], None]) -> dict[str, Any]:
+        """What one boot took. polls: how many there were meanwhile; `poll` makes so many more, to see what one takes."""
         time.sleep(TAIL_S)
         after = self.counters.read()
-        for _ in range(POLLS):
-            poll()
+        poll(POLLS)
         polled = self.counters.read()
         of_poll = each(after, polled, POLLS, self.background)
         of_polls = {name: max(0.0, count.value) * polls for name, count in of_poll.items()}

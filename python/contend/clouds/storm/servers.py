@@ -42,10 +42,11 @@ class Servers:
         beside: Beside | None = None,
     ) -> None:
         self._api, self._record, self._prefix, self._wanted = api, record, prefix, wanted
-        self._poll_s, self._poll_share = poll_s, poll_share
         self._cloud = Cloud(api, record.run)
         self._beside = beside or Beside()
-        self._poller = Poller(api, prefix, poll_s, poll_share, states=states, listed=self._beside.listed)
+        each = self._beside.prober is not None  # an address is to be asked as soon as it is known
+        listed = self._beside.listed
+        self._poller = Poller(api, prefix, poll_s, poll_share, states=states, each=each, listed=listed)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -53,6 +54,7 @@ class Servers:
 
     def announce(self, tracks: Sequence[Track]) -> None:
         self._record.intend(SERVER, (track.name for track in tracks))
+        self._poller.warm()
 
     def count_cpu(self) -> Callable[[], dict[str, float]]:
         if self._beside.counting is not None:
@@ -102,7 +104,7 @@ class Servers:
         self._cloud.delete(SERVER, track.id)
 
     def watch_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
-        Poller(self._api, self._prefix, self._poll_s, self._poll_share).until_gone(tracks, until_ns)
+        self._poller.until_gone(tracks, until_ns)
 
     def clear(self, tracks: Sequence[Track], within_s: float) -> dict[str, str]:
         names = [track.name for track in tracks]

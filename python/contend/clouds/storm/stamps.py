@@ -2,7 +2,8 @@
 
 All times are CLOCK_MONOTONIC of the client, in ns. A poll that was sent at s and answered at r shows a state that was
 true at some moment between. So a change lies after the sending of the last poll that did not show it, and before the
-answer to the first that did. A stamp of the server is a whole second of its own clock (databases keep no more), which
+answer to the first that did. Under load requests wait before they are worked on: what a poll shows was likelier read at
+its end. A stamp of the server is a whole second of its own clock (databases keep no more), which
 the Date headers of its answers tie to ours.
 """
 
@@ -39,15 +40,31 @@ class Interval(NamedTuple):
     def width(self) -> int:
         return self.high - self.low
 
+    def narrowed(self, low: int, high: int) -> Interval:
+        """To these ends."""
+        return Interval(low, high)
 
-class Stamped(Interval):
-    """One whose end is a fine stamp of just after the moment."""
 
-    __slots__ = ()
+class Likely(Interval):
+    """One of which more is known than its ends.
+
+    >>> Likely(10, 30, 27).estimate, Likely(10, 30, 27).narrowed(10, 25).estimate
+    (27, 25)
+    """
+
+    def __new__(cls, low: int, high: int, at: int) -> Likely:
+        made = super().__new__(cls, low, high)
+        made._at = min(max(at, low), high)
+        return made
+
+    _at: int
 
     @property
     def estimate(self) -> int:
-        return self.high
+        return self._at
+
+    def narrowed(self, low: int, high: int) -> Interval:
+        return Likely(low, high, self._at)
 
 
 def state_of(server: Mapping[str, Any]) -> str:
@@ -61,6 +78,25 @@ def state_of(server: Mapping[str, Any]) -> str:
         return ACTIVE if status == "ACTIVE" else ERROR
     task = server.get("OS-EXT-STS:task_state")
     return _STATES.get(task, str(task))
+
+
+class Poll(NamedTuple):
+    """One question to the API. read_ns: when what it shows was likely so. whole: servers in all states were asked for, not
+    only those that are ACTIVE."""
+
+    sent_ns: int
+    read_ns: int
+    received_ns: int
+    whole: bool = True
+
+
+_NONE = Poll(0, 0, 0)
+
+
+def _between(last: Poll, poll: Poll, asked_ns: int) -> Interval:
+    """Of what came after a request, that the last poll did not show and this one did."""
+    at = (max(last.read_ns, asked_ns) + poll.read_ns) // 2
+    return Likely(max(last.sent_ns, asked_ns), poll.received_ns, at)
 
 
 class Track:
@@ -83,24 +119,29 @@ class Track:
         self.entries: list[tuple[str, Interval]] = []  # states in the order they were first seen
         self.delete_ns = delete_ns  # when its deletion was asked for
         self.gone: Interval | None = None
-        self._last_ns = 0  # sending of the last poll: what is seen from now on came after it
+        # The last poll that would have shown it ACTIVE, and the last that would have shown any state: what is seen from
+        # now on came after it.
+        self._last, self._last_whole = _NONE, _NONE
 
     @property
     def state(self) -> str:
         return self.entries[-1][0] if self.entries else ""
 
-    def observe(self, state: str, sent_ns: int, received_ns: int) -> None:
+    def observe(self, state: str, poll: Poll) -> None:
         """What a poll showed of it; "" where it was not listed."""
         if state and state != self.state:
-            self.entries.append((state, Interval(max(self._last_ns, self.sent_ns), received_ns)))
-        self._last_ns = max(self._last_ns, sent_ns)
+            since = self._last if state == ACTIVE else self._last_whole
+            self.entries.append((state, _between(since, poll, self.sent_ns)))
+        self._last = max(self._last, poll)
+        if poll.whole:
+            self._last_whole = max(self._last_whole, poll)
 
-    def observe_gone(self, present: bool, sent_ns: int, received_ns: int) -> None:
+    def observe_gone(self, present: bool, poll: Poll) -> None:
         """What a poll after the request for its deletion showed."""
         if present:
-            self._last_ns = max(self._last_ns, sent_ns)
+            self._last = max(self._last, poll)
         elif self.gone is None:
-            self.gone = Interval(max(self._last_ns, self.delete_ns), received_ns)
+            self.gone = _between(self._last, poll, self.delete_ns)
 
     @property
     def active(self) -> Interval | None:
@@ -173,4 +214,4 @@ def merge(seen: Interval, after: Sequence[Interval], before: Sequence[Interval])
     """
     low = max([seen.low, *(moment.low for moment in after)])
     high = min([seen.high, *(moment.high for moment in before)])
-    return (Interval(low, high), True) if low <= high else (seen, False)
+    return (seen.narrowed(low, high), True) if low <= high else (seen, False)

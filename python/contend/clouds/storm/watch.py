@@ -10,23 +10,33 @@ from urllib.parse import quote, urlsplit
 
 from contend.clouds.http import Answer, Api
 from contend.clouds.openstack import KINDS, PAGE
-from contend.clouds.storm.stamps import ACTIVE, ERROR, Track, state_of
+from contend.clouds.storm.stamps import ACTIVE, ERROR, Poll, Track, state_of
 
 SERVER = KINDS["server"]
 _ERRORS_EVERY = 10  # polls that look for ACTIVE only
+_WHOLE = "/servers/detail"
+_NAMES = "/servers"
+# After a listing with states, so many times as long as it took without another one, and this long at most.
+_WITHOUT_STATES, _WITHOUT_STATES_S = 7, 1.0
+_PAUSE_MOST_S = 0.25  # after an answer that took long for waiting behind the storm's own requests
 
 
 class Poller:
-    """Lists all servers whose names begin alike, with one request (a page of them at a time), every `interval_s`; less
-    often where the API takes so long that it would be busy with polls for more than `share` of the time.
+    """Asks for the names of those that are ACTIVE, of all servers whose names begin alike, with one request (a page of them
+    at a time), every `interval_s`; less often where the API takes so long that it would be busy with polls for more than
+    `share` of the time. What a poll shows was read half of the shortest poll's length before its answer: what it takes
+    longer while the cloud is busy, it waits first.
 
-    `polls` and `asking_ns` are its own cost: how often it asked, and how long the API worked on that. `dates` are the
-    answers' Date headers with our wall clock before and after.
+    A listing with the states on the way costs nova and those behind it more, and makes the next poll for ACTIVE late, so
+    that it comes between them only now and then.
+
+    `polls` and `asking_ns` are its own cost: how often it asked, and how long the API worked on that; `wholes` are polls
+    with states. `dates` are the answers' Date headers with our wall clock before and after.
 
     listed: is told of each server that a poll shows on its way, or there for the first time.
 
-    states: with the states on the way, from detailed listings; else only names of those that are ACTIVE are asked for,
-    which costs nova about half, and those in ERROR now and then.
+    states: those on the way are asked for too; else only now and then for those in ERROR. each: with every poll, for who
+    wants to know more of a server at once.
     """
 
     def __init__(
@@ -37,34 +47,37 @@ class Poller:
         share: float = 1.0,
         *,
         states: bool = True,
+        each: bool = False,
         listed: Callable[[Track, Mapping[str, Any]], None] = lambda _track, _server: None,
     ) -> None:
         self._api, self._prefix, self._interval_s, self._share = api, prefix, interval_s, share
-        self._states, self._listed = states, listed
-        self.polls, self.asking_ns = 0, 0
+        self._states, self._each, self._listed = states, each, listed
+        self.polls, self.wholes, self.asking_ns = 0, 0, 0
         self.widest_ns = 0  # from a poll's sending to the next one's answer, at most
         self.dates: list[tuple[int, int, int]] = []
         self.launched: dict[str, str] = {}  # the server's own stamp, by id
-        self._began_ns, self._took_ns = 0, 0  # of the last poll
+        self._began_ns = 0  # of the last poll
+        self._least_ns: dict[str, int] = {}  # that polls of each kind took
+        self._due_ns, self._whole_due_ns = 0, 0
+
+    def warm(self) -> None:
+        """Connect, and see what polls take while nothing is asked for."""
+        for path in (_NAMES, _WHOLE, _NAMES):
+            self._poll(path)
+        self.polls, self.asking_ns, self.widest_ns, self._began_ns = 0, 0, 0, 0
 
     def until_settled(self, tracks: Sequence[Track], until_ns: int, sending: Callable[[], bool]) -> None:
         """Watch until every server is ACTIVE, in ERROR or refused, or until that moment. sending: more will come."""
         while time.monotonic_ns() < until_ns:
             pending = [t for t in tracks if not t.problem and t.state not in (ACTIVE, ERROR)]
             if not pending and not sending():
-                if not self._states:  # the server's own stamps
-                    self._stamps(self._poll("/servers/detail")[0].values())
+                if any(t.state == ACTIVE and t.id not in self.launched for t in tracks):
+                    self._stamps(self._poll(_WHOLE)[0].values())
                 return
-            if self._states:
-                listed, sent_ns, received_ns = self._poll("/servers/detail")
-                self._stamps(listed.values())
-            else:
-                failed = self._poll("/servers/detail", "ERROR")[0] if self.polls % _ERRORS_EVERY == 9 else {}
-                listed, sent_ns, received_ns = self._poll("/servers", "ACTIVE")
-                listed = {**{n: {**s, "status": "ACTIVE"} for n, s in listed.items()}, **failed}
+            listed, poll = self._look()
             for track in pending:
                 server = listed.get(track.name)
-                track.observe("" if server is None else state_of(server), sent_ns, received_ns)
+                track.observe("" if server is None else state_of(server), poll)
                 if server is None:
                     continue
                 track.id = track.id or str(server["id"])
@@ -75,12 +88,29 @@ class Poller:
                     track.problem = f"ERROR: {said or 'the server tells no fault'}"
             self._pause()
 
-    def again(self) -> None:
-        """Ask once more, as while servers boot."""
-        if self._states:
-            self._poll("/servers/detail")
-        else:
-            self._poll("/servers", "ACTIVE")
+    def again(self, times: int) -> None:
+        """Ask so often once more, in turn as while servers boot."""
+        share = self.wholes / max(1, self.polls)
+        for number in range(times):
+            if int((number + 1) * share) > int(number * share):
+                self._poll(_WHOLE)
+            else:
+                self._poll(_NAMES, "ACTIVE")
+
+    def _look(self) -> tuple[dict[str, Mapping[str, object]], Poll]:
+        """One poll of the kind that is due."""
+        if self._states and (self._each or time.monotonic_ns() >= self._whole_due_ns):
+            listed, poll = self._poll(_WHOLE)
+            self._stamps(listed.values())
+            self.wholes += 1
+            without = min(_WITHOUT_STATES * (poll.received_ns - poll.sent_ns), round(_WITHOUT_STATES_S * 1e9))
+            self._whole_due_ns = poll.received_ns + without
+            return listed, poll
+        errors = not self._states and self.polls % _ERRORS_EVERY == _ERRORS_EVERY - 1
+        failed = self._poll(_WHOLE, "ERROR")[0] if errors else {}
+        listed, poll = self._poll(_NAMES, "ACTIVE")
+        active = {name: {**server, "status": "ACTIVE"} for name, server in listed.items()}
+        return {**active, **failed}, poll._replace(whole=False)
 
     def _stamps(self, listed: Iterable[Mapping[str, object]]) -> None:
         for server in listed:
@@ -93,13 +123,13 @@ class Poller:
             pending = [t for t in tracks if t.delete_ns and t.gone is None]
             if not pending:
                 return
-            listed, sent_ns, received_ns = self._poll("/servers")
+            listed, poll = self._poll(_NAMES)
             for track in pending:
-                track.observe_gone(track.name in listed, sent_ns, received_ns)
+                track.observe_gone(track.name in listed, poll)
             self._pause()
 
-    def _poll(self, path: str, status: str = "") -> tuple[dict[str, Mapping[str, object]], int, int]:
-        """Servers by name, and when the first page was asked for and the last was there."""
+    def _poll(self, path: str, status: str = "") -> tuple[dict[str, Mapping[str, object]], Poll]:
+        """Servers by name; from when the first page was asked for until the last was there."""
         only = f"&status={status}" if status else ""
         following, first = f"{path}?limit={PAGE}&name={quote(self._prefix)}{only}", 0
         found: dict[str, Mapping[str, object]] = {}
@@ -112,10 +142,14 @@ class Poller:
             links = page.get("servers_links") or ()
             href = next((link["href"] for link in links if link.get("rel") == "next"), "")
             following = f"{path}?{urlsplit(href).query}" if href else ""
+        received = answer.received_ns
         if self._began_ns:
-            self.widest_ns = max(self.widest_ns, answer.received_ns - self._began_ns)
-        self._began_ns, self._took_ns = first, answer.received_ns - first
-        return found, first, answer.received_ns
+            self.widest_ns = max(self.widest_ns, received - self._began_ns)
+        self._began_ns, took = first, received - first
+        least = self._least_ns[path] = min(took, self._least_ns.get(path, took))
+        pause = min(round(took / self._share) - took, round(_PAUSE_MOST_S * 1e9))
+        self._due_ns = max(first + round(self._interval_s * 1e9), received + pause)
+        return found, Poll(first, received - least // 2, received)
 
     def _count(self, answer: Answer) -> None:
         self.polls += 1
@@ -127,8 +161,7 @@ class Poller:
 
     def _pause(self) -> None:
         """Until the next poll is due: so long after the last began, not after it was answered."""
-        due_ns = self._began_ns + max(round(self._interval_s * 1e9), round(self._took_ns / self._share))
-        time.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
+        time.sleep(max(0.0, (self._due_ns - time.monotonic_ns()) / 1e9))
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
