@@ -38,8 +38,10 @@ def page(document: dict[str, Any]) -> str:
         ),
         "",
         f"A campaign is {large['contend'][0]['boots'] // n} storms of {n} servers without a network, by `contend run"
-        " boot-storm`, or by `rally task start`",
-        "(boot_and_delete_server) and `rally task report`. CPU seconds per 100 boots, medians over the blocks:",
+        " boot-storm` (and those of its pilot,",
+        "which count where their cost does), or by `rally task start` (boot_and_delete_server) and `rally task report`. CPU"
+        " seconds per",
+        "100 boots, medians over the blocks:",
         "",
         "| | client, whole processes | net of start-up | with reports and statistics | while servers boot | failed |",
         "|---|---:|---:|---:|---:|---:|",
@@ -48,8 +50,8 @@ def page(document: dict[str, Any]) -> str:
         net = [per_100(b, a) for a, b in zip(small[tool], large[tool], strict=True)]
         storm = [c["storm_cpu_s"] * 100 / c["boots"] for c in large[tool]]
         lines.append(
-            f"| {tool} | {middle(per_boot(large[tool], 'client_cpu_s')):.2f} | {middle(net):.2f} |"
-            f" {middle(per_boot(large[tool], 'whole_cpu_s')):.2f} |"
+            f"| {tool} | {middle(per_boot(large[tool], 'client_cpu_s', 'boots')):.2f} | {middle(net):.2f} |"
+            f" {middle(per_boot(large[tool], 'whole_cpu_s', 'made')):.2f} |"
             f" {f'{middle(storm):.2f}' if any(storm) else 'not told'} | {sum(c['failed'] for c in large[tool])} |"
         )
     lines += [
@@ -59,8 +61,8 @@ def page(document: dict[str, Any]) -> str:
     ]
     for tool in tools[1:]:
         lines.append(
-            f"- {tool}: whole processes {ratio(large, tool, lambda c: c['client_cpu_s'])},"
-            f" with reports {ratio(large, tool, lambda c: c['whole_cpu_s'])}"
+            f"- {tool}: whole processes {ratio(large, tool, lambda c: c['client_cpu_s'] / c['boots'])},"
+            f" with reports {ratio(large, tool, lambda c: c['whole_cpu_s'] / c['made'])}"
             + f", net of start-up {net_ratio(small, large, tool)}"
         )
     lines += [
@@ -74,7 +76,7 @@ def page(document: dict[str, Any]) -> str:
     ]
     for tool in tools:
         of = [c["cloud_cpu_s"] for c in large[tool]]
-        boots = [c["boots"] for c in large[tool]]
+        boots = [c["made"] for c in large[tool]]
         cells = [
             middle([pick(cpu) * 100 / b for cpu, b in zip(of, boots, strict=True)])
             for pick in (
@@ -117,7 +119,7 @@ def page(document: dict[str, Any]) -> str:
         "|---|---:|---:|---:|---:|---:|",
     ]
     for tool in tools:
-        storms = large[tool][0]["boots"] // n
+        storms = large[tool][0]["made"] // n
         fixed = middle([c["wall_s"] for c in small[tool]])
         each = max(0.0, middle([c["wall_s"] for c in large[tool]]) - fixed) / storms
         spread = within(large[tool])
@@ -132,8 +134,8 @@ def middle(values: Sequence[float]) -> float:
     return statistics.median(values) if values else math.nan
 
 
-def per_boot(campaigns: Sequence[Row], what: str) -> list[float]:
-    return [c[what] * 100 / c["boots"] for c in campaigns]
+def per_boot(campaigns: Sequence[Row], what: str, boots: str) -> list[float]:
+    return [c[what] * 100 / c[boots] for c in campaigns]
 
 
 def per_100(large: Row, small: Row) -> float:
@@ -142,7 +144,7 @@ def per_100(large: Row, small: Row) -> float:
 
 def ratio(large: dict[str, list[Row]], tool: str, of: Callable[[Row], float]) -> str:
     pairs = zip(large["contend"], large[tool], strict=True)
-    return interval([math.log(of(t) / t["boots"] / (of(c) / c["boots"])) for c, t in pairs])
+    return interval([math.log(of(t) / of(c)) for c, t in pairs])
 
 
 def net_ratio(small: dict[str, list[Row]], large: dict[str, list[Row]], tool: str) -> str:

@@ -46,3 +46,17 @@ def test_a_storm_of_many(tmp_path: Path) -> None:
     for server in told["servers"]:
         assert server["sent_s"] <= server["active_s"][0] <= server["active_s"][1]
         assert server["deleted_s"] <= server["gone_s"][0] <= server["gone_s"][1]
+
+
+def test_a_deletion_that_fails_is_not_waited_for(tmp_path: Path) -> None:
+    """Nova leaves such a server in ERROR for ever: `within_s` would go by before it is deleted anew."""
+    with bad_api() as bad, Record(tmp_path / "ledger.ndjson", run="run", cloud="bad", config="") as record:
+        bad.undeletable = 2
+        api = Api(bad.access(), connections=9)
+        servers = Servers(api, record, "contend-run-1-ab", {}, poll_s=0.01)
+        told = document(storm(servers, "contend-run-1-ab", Asked(8, within_s=3600)))
+        api.close()
+        assert bad.servers == {}
+    assert told["counts"]["deletions that failed"] == 2
+    assert (told["left"], sum(server["gone_s"] is not None for server in told["servers"])) == ({}, 6)
+    assert leftovers(tmp_path / "ledger.ndjson") == []

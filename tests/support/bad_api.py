@@ -35,6 +35,7 @@ class BadApi:
     faults: dict[str, list[Fault]] = field(default_factory=dict)  # by method, used up one after the other
     seen: list[str] = field(default_factory=list)
     page: int = 500
+    undeletable: int = 0  # so many deletions are accepted, and end in ERROR
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def access(self, token: str = "good") -> Access:
@@ -92,13 +93,20 @@ def bad_api() -> Iterator[BadApi]:
                 return 404, {}
             with api.lock:
                 if self.command == "DELETE":
+                    server = api.servers.get(parts.path.rpartition("/")[2])
+                    if server is not None and api.undeletable:
+                        api.undeletable -= 1
+                        server |= {"status": "ERROR", "fault": {"message": "told to fail"}}
+                        return 204, None
                     return (204, None) if api.servers.pop(parts.path.rpartition("/")[2], None) else (404, {})
                 query = parse_qs(parts.query)
+                status = query.get("status", [""])[0]
                 found = [s for s in api.servers.values() if query.get("name", [""])[0] in s["name"]]
+                found = [s for s in found if status in ("", s["status"])]
                 start = int(query.get("marker", ["0"])[0])
                 page: dict[str, Any] = {"servers": found[start : start + api.page]}
                 if len(found) > start + api.page:
-                    href = f"{api.url}{parts.path}?name={query['name'][0]}&marker={start + api.page}"
+                    href = f"{api.url}{parts.path}?name={query['name'][0]}&status={status}&marker={start + api.page}"
                     page["servers_links"] = [{"rel": "next", "href": href}]
                 return 200, page
 

@@ -105,6 +105,8 @@ class Servers:
 
     def watch_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
         self._poller.until_gone(tracks, until_ns)
+        if failed := len(self._poller.undeleted):  # `clear` deletes them anew
+            self._api.counts["deletions that failed"] += failed
 
     def clear(self, tracks: Sequence[Track], within_s: float) -> dict[str, str]:
         names = [track.name for track in tracks]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -13,9 +14,10 @@ from contend.clouds.openstack import KINDS, PAGE
 from contend.clouds.storm.stamps import ACTIVE, ERROR, Poll, Track, state_of
 
 SERVER = KINDS["server"]
-_ERRORS_EVERY = 10  # polls that look for ACTIVE only
+_ERRORS_EVERY = 10  # polls that do not show states
 _WHOLE = "/servers/detail"
 _NAMES = "/servers"
+_TASK = "OS-EXT-STS:task_state"
 # After a listing with states, so many times as long as it took without another one, and this long at most.
 _WITHOUT_STATES, _WITHOUT_STATES_S = 7, 1.0
 _PAUSE_MOST_S = 0.25  # after an answer that took long for waiting behind the storm's own requests
@@ -56,6 +58,7 @@ class Poller:
         self.widest_ns = 0  # from a poll's sending to the next one's answer, at most
         self.dates: list[tuple[int, int, int]] = []
         self.launched: dict[str, str] = {}  # the server's own stamp, by id
+        self.undeleted: dict[str, str] = {}
         self._began_ns = 0  # of the last poll
         self._least_ns: dict[str, int] = {}  # that polls of each kind took
         self._due_ns, self._whole_due_ns = 0, 0
@@ -83,9 +86,7 @@ class Poller:
                 track.id = track.id or str(server["id"])
                 self._listed(track, server)
                 if track.state == ERROR:
-                    fault = server.get("fault")
-                    said = str(fault.get("message", "")) if isinstance(fault, Mapping) else ""
-                    track.problem = f"ERROR: {said or 'the server tells no fault'}"
+                    track.problem = f"ERROR: {_fault(server)}"
             self._pause()
 
     def again(self, times: int) -> None:
@@ -118,11 +119,16 @@ class Poller:
                 self.launched[str(server["id"])] = str(stamp)
 
     def until_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
-        """Watch until none is listed any more, or until that moment."""
-        while time.monotonic_ns() < until_ns:
-            pending = [t for t in tracks if t.delete_ns and t.gone is None]
-            if not pending:
+        """Watch until none is listed any more, or until that moment; not those whose deletion has failed, which nova leaves
+        in ERROR, and at nothing: they are in `undeleted`, by name with the fault."""
+        for number in itertools.count(1):
+            pending = [t for t in tracks if t.delete_ns and t.gone is None and t.name not in self.undeleted]
+            if not pending or time.monotonic_ns() >= until_ns:
                 return
+            if number % _ERRORS_EVERY == 0:
+                failed = self._poll(_WHOLE, "ERROR")[0]
+                at_nothing = (t for t in pending if t.name in failed and not failed[t.name].get(_TASK))
+                self.undeleted |= {t.name: _fault(failed[t.name]) for t in at_nothing}
             listed, poll = self._poll(_NAMES)
             for track in pending:
                 track.observe_gone(track.name in listed, poll)
@@ -162,6 +168,13 @@ class Poller:
     def _pause(self) -> None:
         """Until the next poll is due: so long after the last began, not after it was answered."""
         time.sleep(max(0.0, (self._due_ns - time.monotonic_ns()) / 1e9))
+
+
+def _fault(server: Mapping[str, Any]) -> str:
+    fault = server.get("fault")
+    return (
+        str(fault.get("message") or "" if isinstance(fault, Mapping) else "") or "the server tells no fault"
+    )
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
