@@ -169,8 +169,8 @@ def precision(storms: Storms) -> str:
             " its own word, where it has this host's clock, to when that was heard); all stamps are of this host."
         )
     line = (
-        f"A server's ACTIVE is known to {format_duration(width * 1e9)} (n = {largest.n}, median width; times are of its"
-        f" likeliest moment); the poller kept one worker of the API busy {share:.0%} of the time."
+        f"A server's ACTIVE is known to {format_duration(width * 1e9)} (n = {largest.n}, median width; times are of the"
+        f" middle); the poller kept one worker of the API busy {share:.0%} of the time."
     )
     if storms.disagree:
         line += f" {storms.disagree} servers' own stamps contradict what was seen: are the clocks in step?"

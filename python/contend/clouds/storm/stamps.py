@@ -2,8 +2,7 @@
 
 All times are CLOCK_MONOTONIC of the client, in ns. A poll that was sent at s and answered at r shows a state that was
 true at some moment between. So a change lies after the sending of the last poll that did not show it, and before the
-answer to the first that did. Under load requests wait before they are worked on: what a poll shows was likelier read at
-its end. A stamp of the server is a whole second of its own clock (databases keep no more), which
+answer to the first that did. A stamp of the server is a whole second of its own clock (databases keep no more), which
 the Date headers of its answers tie to ours.
 """
 
@@ -40,31 +39,15 @@ class Interval(NamedTuple):
     def width(self) -> int:
         return self.high - self.low
 
-    def narrowed(self, low: int, high: int) -> Interval:
-        """To these ends."""
-        return Interval(low, high)
 
+class Stamped(Interval):
+    """One whose end is a fine stamp of just after the moment."""
 
-class Likely(Interval):
-    """One of which more is known than its ends.
-
-    >>> Likely(10, 30, 27).estimate, Likely(10, 30, 27).narrowed(10, 25).estimate
-    (27, 25)
-    """
-
-    def __new__(cls, low: int, high: int, at: int) -> Likely:
-        made = super().__new__(cls, low, high)
-        made._at = min(max(at, low), high)
-        return made
-
-    _at: int
+    __slots__ = ()
 
     @property
     def estimate(self) -> int:
-        return self._at
-
-    def narrowed(self, low: int, high: int) -> Interval:
-        return Likely(low, high, self._at)
+        return self.high
 
 
 def state_of(server: Mapping[str, Any]) -> str:
@@ -81,22 +64,11 @@ def state_of(server: Mapping[str, Any]) -> str:
 
 
 class Poll(NamedTuple):
-    """One question to the API. read_ns: when what it shows was likely so. whole: servers in all states were asked for, not
-    only those that are ACTIVE."""
+    """One question to the API. whole: servers in all states were asked for, not only those that are ACTIVE."""
 
     sent_ns: int
-    read_ns: int
     received_ns: int
     whole: bool = True
-
-
-_NONE = Poll(0, 0, 0)
-
-
-def _between(last: Poll, poll: Poll, asked_ns: int) -> Interval:
-    """Of what came after a request, that the last poll did not show and this one did."""
-    at = (max(last.read_ns, asked_ns) + poll.read_ns) // 2
-    return Likely(max(last.sent_ns, asked_ns), poll.received_ns, at)
 
 
 class Track:
@@ -119,9 +91,9 @@ class Track:
         self.entries: list[tuple[str, Interval]] = []  # states in the order they were first seen
         self.delete_ns = delete_ns  # when its deletion was asked for
         self.gone: Interval | None = None
-        # The last poll that would have shown it ACTIVE, and the last that would have shown any state: what is seen from
-        # now on came after it.
-        self._last, self._last_whole = _NONE, _NONE
+        # Sending of the last poll that would have shown it ACTIVE, and of the last that would have shown any state: what is
+        # seen from now on came after it.
+        self._last_ns, self._last_whole_ns = 0, 0
 
     @property
     def state(self) -> str:
@@ -130,18 +102,18 @@ class Track:
     def observe(self, state: str, poll: Poll) -> None:
         """What a poll showed of it; "" where it was not listed."""
         if state and state != self.state:
-            since = self._last if state == ACTIVE else self._last_whole
-            self.entries.append((state, _between(since, poll, self.sent_ns)))
-        self._last = max(self._last, poll)
+            since = self._last_ns if state == ACTIVE else self._last_whole_ns
+            self.entries.append((state, Interval(max(since, self.sent_ns), poll.received_ns)))
+        self._last_ns = max(self._last_ns, poll.sent_ns)
         if poll.whole:
-            self._last_whole = max(self._last_whole, poll)
+            self._last_whole_ns = max(self._last_whole_ns, poll.sent_ns)
 
     def observe_gone(self, present: bool, poll: Poll) -> None:
         """What a poll after the request for its deletion showed."""
         if present:
-            self._last = max(self._last, poll)
+            self._last_ns = max(self._last_ns, poll.sent_ns)
         elif self.gone is None:
-            self.gone = _between(self._last, poll, self.delete_ns)
+            self.gone = Interval(max(self._last_ns, self.delete_ns), poll.received_ns)
 
     @property
     def active(self) -> Interval | None:
@@ -214,4 +186,4 @@ def merge(seen: Interval, after: Sequence[Interval], before: Sequence[Interval])
     """
     low = max([seen.low, *(moment.low for moment in after)])
     high = min([seen.high, *(moment.high for moment in before)])
-    return (seen.narrowed(low, high), True) if low <= high else (seen, False)
+    return (Interval(low, high), True) if low <= high else (seen, False)

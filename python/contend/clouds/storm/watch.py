@@ -26,8 +26,7 @@ _PAUSE_MOST_S = 0.25  # after an answer that took long for waiting behind the st
 class Poller:
     """Asks for the names of those that are ACTIVE, of all servers whose names begin alike, with one request (a page of them
     at a time), every `interval_s`; less often where the API takes so long that it would be busy with polls for more than
-    `share` of the time. What a poll shows was read half of the shortest poll's length before its answer: what it takes
-    longer while the cloud is busy, it waits first.
+    `share` of the time.
 
     A listing with the states on the way costs nova and those behind it more, and makes the next poll for ACTIVE late, so
     that it comes between them only now and then.
@@ -60,13 +59,11 @@ class Poller:
         self.launched: dict[str, str] = {}  # the server's own stamp, by id
         self.undeleted: dict[str, str] = {}
         self._began_ns = 0  # of the last poll
-        self._least_ns: dict[str, int] = {}  # that polls of each kind took
         self._due_ns, self._whole_due_ns = 0, 0
 
     def warm(self) -> None:
-        """Connect, and see what polls take while nothing is asked for."""
-        for path in (_NAMES, _WHOLE, _NAMES):
-            self._poll(path)
+        """Connect, and let the service look at the token, before anything is timed."""
+        self._poll(_NAMES)
         self.polls, self.asking_ns, self.widest_ns, self._began_ns = 0, 0, 0, 0
 
     def until_settled(self, tracks: Sequence[Track], until_ns: int, sending: Callable[[], bool]) -> None:
@@ -152,10 +149,9 @@ class Poller:
         if self._began_ns:
             self.widest_ns = max(self.widest_ns, received - self._began_ns)
         self._began_ns, took = first, received - first
-        least = self._least_ns[path] = min(took, self._least_ns.get(path, took))
         pause = min(round(took / self._share) - took, round(_PAUSE_MOST_S * 1e9))
         self._due_ns = max(first + round(self._interval_s * 1e9), received + pause)
-        return found, Poll(first, received - least // 2, received)
+        return found, Poll(first, received)
 
     def _count(self, answer: Answer) -> None:
         self.polls += 1

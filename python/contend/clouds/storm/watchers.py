@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contend.clouds.http import Api
 from contend.clouds.storm import roles
-from contend.clouds.storm.stamps import NS, Clocks, Interval, Likely, Track, merge
+from contend.clouds.storm.stamps import NS, Clocks, Interval, Stamped, Track, merge
 
 if TYPE_CHECKING:
     from contend.clouds.storm.counted import Counting
@@ -86,9 +86,8 @@ def hear(api: Api, happened: Happened, notices: Notices) -> None:
             at = min(at, first.stamp_ns - clock.low - offset)
         before = happened.unheard[track.name] = happened.active[track.name]
         narrow(happened, track.name, before=(Interval(at, at),))
-        low, high = happened.active[track.name]
-        if high == at != before.high:
-            happened.active[track.name] = Likely(low, high, at)  # it was sent just after the moment
+        if happened.active[track.name].high == at != before.high:
+            happened.active[track.name] = Stamped(*happened.active[track.name])
 
 
 def narrow(
