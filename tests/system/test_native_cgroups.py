@@ -176,6 +176,9 @@ def test_bytes_at_the_disks_by_the_controller_of_groups(group: Group, tmp_path: 
     assert device is not None, "the temporary directory lies on no disk; set TMPDIR to one that does"
     names = ("io.stat", "blkio.throttle.io_service_bytes_recursive")
     need(group.io is not None and any((group.io / name).exists() for name in names), "no io controller")
+    if group.v1:  # from Linux 6.10 on the disk is counted only once a limit was set on it, by whomever
+        number = Path("/sys/class/block", device, "dev").read_text().strip()
+        (group.io / "blkio.throttle.read_bps_device").write_text(f"{number} {1 << 40}")
     data = tmp_path / "data"
     data.write_bytes(os.urandom(6 << 20))
     with data.open("rb+") as file:

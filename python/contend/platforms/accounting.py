@@ -43,18 +43,18 @@ def io_bytes(text: str) -> tuple[int, int] | None:
     return (read, written) if text.strip() else None
 
 
-def blkio_bytes(text: str) -> tuple[int, int]:
-    """(read, written) summed over the devices of a v1 blkio.throttle.io_service_bytes.
+def blkio_bytes(text: str) -> tuple[int, int] | None:
+    """(read, written) summed over the devices of a v1 blkio.throttle.io_service_bytes; None where it lists no device.
 
-    >>> blkio_bytes("254:0 Read 10\\n254:0 Write 5\\n254:0 Total 15\\nTotal 15\\n")
-    (10, 5)
+    >>> blkio_bytes("254:0 Read 10\\n254:0 Write 5\\n254:0 Total 15\\nTotal 15\\n"), blkio_bytes("Total 0\\n")
+    ((10, 5), None)
     """
     sums = {"Read": 0, "Write": 0}
     for line in text.splitlines():
         fields = line.split()
         if len(fields) == 3 and fields[1] in sums:
             sums[fields[1]] += int(fields[2])
-    return sums["Read"], sums["Write"]
+    return (sums["Read"], sums["Write"]) if ":" in text else None
 
 
 def read_usage(v2: Path | None, v1: Mapping[str, Path]) -> Usage:
@@ -84,9 +84,20 @@ def read_usage(v2: Path | None, v1: Mapping[str, Path]) -> Usage:
         used["nr_throttled"] = throttled.get("nr_throttled")
         used["throttled_ns"] = throttled.get("throttled_time")
     if (group := v1.get("blkio")) is not None and "read_bytes" not in used:
-        moved = blkio_bytes(_text(group / "blkio.throttle.io_service_bytes"))
-        used["read_bytes"], used["write_bytes"] = moved
+        # From Linux 6.10 on a disk is counted only once a limit was set on it, for whomever: then the root lists it too.
+        name = "blkio.throttle.io_service_bytes"
+        if (moved := blkio_bytes(_text(group / name))) is None and blkio_bytes(_text(_root(group) / name)):
+            moved = (0, 0)
+        if moved is not None:
+            used["read_bytes"], used["write_bytes"] = moved
     return Usage(**used)
+
+
+def _root(group: Path) -> Path:
+    """Of its hierarchy."""
+    while (group.parent / "cgroup.procs").exists():
+        group = group.parent
+    return group
 
 
 def _scaled(values: Mapping[str, int], key: str, scale: int) -> int | None:

@@ -154,7 +154,7 @@ TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "read_bytes": "bytes read from disks",
             "write_bytes": "bytes written to disks",
             "disk_read_bytes": "bytes of requests to disks, by the io controller (v1: blkio), those of groups "
-            "below included; 0 where it is off",
+            "below included; 0 where it is off, and with v1 from Linux 6.10 on for a disk on which no limit was ever set",
             "disk_write_bytes": "… written, with what the kernel wrote back for it later",
             "processes": "gauge: its processes",
         },
