@@ -54,8 +54,9 @@ def test_burned_cpu_shows_on_its_cpu() -> None:
     busy = (cpu["user_ns"] + cpu["nice_ns"] + cpu["system_ns"])[here]
     # Others may run there too; our own time must be in it, but for a tick at either end.
     assert int(busy[-1] - busy[0]) >= 0.9 * ended.cpu_ns
-    was, now = before.cpus[CPU], after.cpus[CPU]
-    assert now.user + now.nice - was.user - was.nice >= 0.9 * ended.user_ns
+    # Both together: which of the two a tick meets is another matter than how the kernel shares a process' time out.
+    was, now = ((one.user + one.nice + one.system) for one in (before.cpus[CPU], after.cpus[CPU]))
+    assert now - was >= 0.9 * ended.cpu_ns
     # No CPU can have been busy for longer than the time that passed.
     window = int(cpu["t_ns"][here][-1] - cpu["t_ns"][here][0])
     assert int(busy[-1] - busy[0]) <= 1.05 * window + 20e6

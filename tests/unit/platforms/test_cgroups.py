@@ -154,3 +154,16 @@ def test_usage_from_v1_files(tmp_path: Path) -> None:
     usage = accounting.read_usage(None, {"cpuacct": tmp_path, "cpu": tmp_path})
     assert (usage.cpu_ns, usage.user_ns, usage.nr_throttled, usage.throttled_ns) == (300, None, 3, 7)
     assert usage.read_bytes is None
+
+
+def test_disks_that_the_kernel_does_not_count_are_not_known(tmp_path: Path) -> None:
+    """As from Linux 6.10 on, before a limit was set on a disk: v1's files list none, the root's neither."""
+    group = tmp_path / "contend"
+    group.mkdir()
+    (tmp_path / "cgroup.procs").touch()
+    for directory in (tmp_path, group):
+        (directory / "blkio.throttle.io_service_bytes").write_text("Total 0\n")
+    assert accounting.read_usage(None, {"blkio": group}).read_bytes is None
+    (tmp_path / "blkio.throttle.io_service_bytes").write_text("254:0 Read 8\nTotal 8\n")
+    usage = accounting.read_usage(None, {"blkio": group})
+    assert (usage.read_bytes, usage.write_bytes) == (0, 0)
