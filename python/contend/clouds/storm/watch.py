@@ -32,7 +32,8 @@ class Poller:
     that it comes between them only now and then.
 
     `polls` and `asking_ns` are its own cost: how often it asked, and how long the API worked on that; `wholes` are polls
-    with states. `dates` are the answers' Date headers with our wall clock before and after.
+    with states; `undeleted` are faults of deletions that failed, by name. `dates` are the answers' Date headers with our
+    wall clock before and after.
 
     listed: is told of each server that a poll shows on its way, or there for the first time.
 
@@ -117,7 +118,7 @@ class Poller:
 
     def until_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
         """Watch until none is listed any more, or until that moment; not those whose deletion has failed, which nova leaves
-        in ERROR, and at nothing: they are in `undeleted`, by name with the fault."""
+        in ERROR, and at nothing."""
         for number in itertools.count(1):
             pending = [t for t in tracks if t.delete_ns and t.gone is None and t.name not in self.undeleted]
             if not pending or time.monotonic_ns() >= until_ns:
@@ -167,10 +168,8 @@ class Poller:
 
 
 def _fault(server: Mapping[str, Any]) -> str:
-    fault = server.get("fault")
-    return (
-        str(fault.get("message") or "" if isinstance(fault, Mapping) else "") or "the server tells no fault"
-    )
+    fault = server.get("fault") or {}
+    return str(fault.get("message") or "the server tells no fault")
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
