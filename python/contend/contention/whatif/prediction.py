@@ -190,7 +190,7 @@ def _pool_notes(source: Source, edit: Edit) -> Iterator[str]:
         name = pool["name"]
         if edit.kind == "jobs" and pool["workers"] and not waited:
             yield f"pool {name}: {pool['workers']} workers were seen; if it may have more, the prediction is too slow"
-        if edit.kind == "jobs" and pool["queues"] > 1 and waited:
+        if edit.kind == "jobs" and pool["queues"] > 1:
             yield (
                 f"pool {name}: a drawn job's queue is drawn too, unless the recorded ones are more uneven than"
                 " chance makes them; where few keys choose the queue (a host's name), the prediction is too fast"
