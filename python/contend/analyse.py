@@ -16,7 +16,6 @@ from contend.analysis import Analysis, CellResult, Control, Design, Level, Metri
 from contend.errors import NoVerdict
 from contend.ledger import read_rows
 from contend.plan import REPEATS
-from contend.scenario import Growth, Scenario, Storm
 from contend.stats import trend
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
@@ -24,6 +23,7 @@ from contend.stats.levels import level
 from contend.stats.simultaneous import simultaneous
 from contend.stats.stopping import Stopping
 from contend.store import Row, RunDirectory
+from contend.studies import Growth, Scenario, Storm
 from contend.units import format_ratio
 
 

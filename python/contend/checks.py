@@ -10,7 +10,7 @@ from contend.errors import CannotHonour, ScenarioError
 from contend.plan import Plan, cells_of
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Placement, Topology, placement
-from contend.scenario import Compare, Growth, Interference, Scenario, Storm
+from contend.studies import Compare, Growth, Interference, Scenario, Storm
 from contend.workloads import install
 
 

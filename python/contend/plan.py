@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from contend.platforms.base import Limit
-from contend.scenario import Compare, Growth, Interference, Scenario, Storm, Variant, WorkloadRef
+from contend.studies import Compare, Growth, Interference, Scenario, Storm, Variant, WorkloadRef
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Metric, Workload

@@ -35,9 +35,10 @@ from contend.probes.client import record_all
 from contend.probes.recorder import Recorder
 from contend.probes.series import SeriesWriter
 from contend.report.progress import PlanSummary, Progress
-from contend.scenario import Compare, Growth, Measure, Scenario, Storm, to_yaml
 from contend.scenario import load as load_scenario
+from contend.scenario import to_yaml
 from contend.store import Row, RunDirectory
+from contend.studies import Compare, Growth, Measure, Scenario, Storm
 from contend.traces import TrialTraces
 from contend.trial import TrialRunner
 from contend.units import format_value
@@ -419,7 +420,7 @@ class _Execution:
 def look_now(passes: int, repeats: int, measure: Measure) -> bool:
     """Whether the block that has just ended, of `repeats` passes over the cells, reached a planned look.
 
-    >>> from contend.scenario import Measure
+    >>> from contend.studies import Measure
     >>> [n for n in range(1, 31) if look_now(n, 1, Measure())]
     [15, 20, 25, 30]
     >>> [n for n in range(4, 33, 4) if look_now(n, 4, Measure())]

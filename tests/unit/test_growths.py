@@ -13,7 +13,8 @@ from contend.errors import ScenarioError
 from contend.growths import Growths, answer, read
 from contend.plan import make_plan
 from contend.report import growth_words as words
-from contend.scenario import Growth, load, parse, to_yaml
+from contend.scenario import load, parse, to_yaml
+from contend.studies import Growth
 from contend.yamlfile import read_yaml
 
 MEASURE = "measure: {target: null, blocks: 1}"

@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 
 from contend.errors import BadInput, ScenarioError, UnknownName
-from contend.scenario import Interference, builtin_names, find, json_schema, load, parse, to_yaml
+from contend.scenario import builtin_names, find, json_schema, load, parse, to_yaml
+from contend.studies import Interference
 from contend.yamlfile import read_yaml
 
 MINIMAL = "study: interference\nvictims: [ffmpeg]\nneighbours: [stress-cpu]\n"

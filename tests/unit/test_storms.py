@@ -14,8 +14,9 @@ from contend.contention.alibi.verdict import CellAlibi
 from contend.errors import ScenarioError
 from contend.plan import make_plan
 from contend.report import storm_words
-from contend.scenario import Storm, parse, to_yaml
+from contend.scenario import parse, to_yaml
 from contend.storms import Storms, answer, read
+from contend.studies import Storm
 from contend.yamlfile import read_yaml
 
 

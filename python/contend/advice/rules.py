@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from contend.advice.finding import Evidence, Finding
 from contend.analysis import CellResult, Control
-from contend.scenario import Interference, Scenario
+from contend.studies import Interference, Scenario
 from contend.units import format_ratio, format_value
 
 # A cause below this share of the slowdown is not worth a sentence.

@@ -13,7 +13,7 @@ from contend.cli.common import finish, make_progress, runs_option
 from contend.errors import BadInput
 
 if TYPE_CHECKING:
-    from contend.scenario import Compare
+    from contend.studies import Compare
     from contend.workloads.spec import Metric
 
 BUILTIN = {"wall": "s", "cpu": "s", "user": "s", "system": "s", "max_rss": "MiB"}

@@ -24,7 +24,8 @@ from contend.ledger import leftovers
 from contend.plan import make_plan
 from contend.platforms import procfs
 from contend.platforms.resources import remove_leftovers
-from contend.scenario import Storm, parse
+from contend.scenario import parse
+from contend.studies import Storm
 from contend.yamlfile import read_yaml
 
 RUN = "boot-storm-20260102-101500-7f3a"
