@@ -9,8 +9,9 @@ import numpy as np
 
 from contend.analyse import analyse
 from contend.analysis import Analysis
+from contend.errors import ScenarioError
 from contend.plan import Plan, make_plan
-from contend.scenario import ScenarioError, parse, to_yaml
+from contend.scenario import parse, to_yaml
 from contend.store import RunDirectory
 from contend.studies import Scenario
 from contend.yamlfile import read_yaml
