@@ -37,6 +37,8 @@ VARIANTS = [
     ("mpi-prime", {"ranks": 1}),
 ]
 
+PACKETS = ("-select_streams", "v:0", "-show_entries", "stream=nb_read_packets", "-of", "csv=p=0")
+
 
 @dataclass(frozen=True)
 class Place:
@@ -317,6 +319,41 @@ def test_a_single_threaded_ffmpeg_has_one_decoder_and_one_encoder(name: str, pla
             party.stop()
         most[threads] = max(seen)
     assert most["single"] == 2 < most["default"], most
+
+
+@pytest.mark.parametrize("name", ["ffmpeg"])
+def test_pieces_of_a_clip_hold_the_frames_of_the_whole(name: str, place: Place) -> None:
+    frames, files = {}, {}
+    for pieces in (1, 2, 3):
+        own = Place(place.work / str(pieces))
+        own.work.mkdir()
+        trial(resolve(load(name), {"pieces": pieces, "length": 3, "preset": "ultrafast"}), own)
+        made = sorted((own.work / "out with space").glob("*.mp4"))
+        files[pieces] = len(made)
+        frames[pieces] = sum(
+            int(subprocess.check_output(["ffprobe", "-v", "error", "-count_packets", *PACKETS, path]))
+            for path in made
+        )
+    assert files == {1: 1, 2: 2, 3: 3}
+    assert frames == {1: 75, 2: 75, 3: 75}
+
+
+@pytest.mark.parametrize("name", ["ffmpeg"])
+def test_a_clip_is_not_cut_into_more_pieces_than_it_has_keyframes(name: str, place: Place) -> None:
+    instance = resolve(load(name), {"pieces": 5, "length": 4})
+    with pytest.raises(AssertionError, match="a clip of 4 s has keyframes for 4 pieces, not for 5"):
+        prepare(instance, place, values(instance, place))
+
+
+@pytest.mark.parametrize("name", ["ffmpeg"])
+def test_a_piece_that_cannot_be_transcoded_fails_the_trial(name: str, place: Place) -> None:
+    instance = resolve(load(name), {"pieces": 2, "length": 2, "preset": "ultrafast"})
+    known = values(instance, place)
+    prepare(instance, place, known)
+    (place.work / "pieces" / "001.mp4").write_bytes(b"no video")
+    done = subprocess.run(instance.commands(known).run[0], capture_output=True, cwd=known["out"], timeout=30)
+    assert done.returncode == 1
+    assert b"001.mp4" in done.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
