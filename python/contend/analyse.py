@@ -50,6 +50,16 @@ class PlannedCell:
     baseline: str
     control: bool
 
+    @property
+    def part(self) -> float:
+        """Of the CPUs that its baseline has: 1, but for sizes that are no whole number of CPUs.
+
+        >>> PlannedCell("a", {"cpus": "0.5"}, "b", False).part, PlannedCell("a", {"neighbour": "x"}, "b", False).part
+        (0.5, 1.0)
+        """
+        cpus = float(self.factors.get("cpus", 1))
+        return cpus / math.ceil(cpus)
+
 
 def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
     return tuple(PlannedCell(c["id"], c["factors"], c["baseline"], c["control"]) for c in plan["cells"])
@@ -212,8 +222,13 @@ class _Pair:
         return self.treatment.info.better == "higher" and "variant" not in self.cell.factors
 
     def scaled(self, series: Series) -> list[float]:
-        """Values whose ratio treatment / baseline is the slowdown: of a rate, the time per unit."""
-        return [1 / v for v in series.values] if self.inverted else series.values
+        """Values whose ratio treatment / baseline is the slowdown: of a rate, the time per unit.
+
+        A platform that has a part of a CPU takes the longer for it on any account: what is compared is what it would
+        take at that rate with the whole.
+        """
+        part = self.cell.part if series is self.treatment and series.info.primary else 1.0
+        return [part * (1 / v if self.inverted else v) for v in series.values]
 
 
 def _compare_all(

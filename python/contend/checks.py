@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from contend.errors import CannotHonour, ScenarioError
 from contend.plan import Plan, cells_of
 from contend.platforms.network import check_rights
+from contend.platforms.sizes import cpus_label, parse_platform_size
 from contend.platforms.topology import Placement, Topology, placement
-from contend.studies import Compare, Growth, Interference, Scenario, Storm
+from contend.studies import Compare, Growth, Interference, Overhead, Scenario, Storm
 from contend.workloads import install
 
 
@@ -20,6 +23,8 @@ def check(scenario: Scenario) -> None:
     if isinstance(scenario, Compare) and not scenario.workload:
         _check_programs(scenario)
         _check_revisions(scenario)
+    if isinstance(scenario, Overhead) and scenario.app:
+        _check_app(scenario.app, scenario.directory)
     for cell in cells:
         for party in (cell.victim, *cell.neighbours):
             absent = install.missing(party.instance.workload)
@@ -51,6 +56,44 @@ def settled(scenario: Scenario) -> Scenario:
     return scenario
 
 
+def fitted(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario with the sizes that fit this host, and those that do not, in words. Raises CannotHonour for none."""
+    if not isinstance(scenario, Overhead):
+        return scenario, ()
+    if scenario.app and not scenario.directory:
+        scenario = scenario.model_copy(update={"directory": str(Path.cwd())})
+    cpus, memory = len(Topology.read().cpus), _memory_bytes()
+    sizes = scenario.sizes or tuple(
+        dict.fromkeys(parse_platform_size(cpus * share) for share in (0.25, 0.5, 1))
+    )
+    fits, skipped = [], []
+    for size in sizes:
+        if size.cpus > cpus:
+            skipped.append(f"size {size.label}: this host has {cpus_label(cpus)} for contend")
+        elif size.memory_bytes is not None and size.memory_bytes > memory:
+            skipped.append(f"size {size.label}: this host has {memory / 2**30:.4g} GiB")
+        else:
+            fits.append(size)
+    if not fits:
+        raise CannotHonour("no size fits this host", hint="; ".join(skipped))
+    return scenario.model_copy(update={"sizes": tuple(fits)}), tuple(skipped)
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _check_app(app: str, directory: str) -> None:
+    """The user's own command must be there; one with a slash is looked for where it runs."""
+    program = next(iter(shlex.split(app)), "")
+    found = (Path(directory) / program).exists() if "/" in program else install.find_command(program)
+    if not found:
+        raise CannotHonour(
+            f"app cannot run: there is no program '{program}'",
+            hint="install it or give its path; what only a shell knows: sh -c '...'",
+        )
+
+
 def _check_programs(scenario: Compare) -> None:
     """Compared commands must be on PATH; one with a slash may still be built by then."""
     for variant in scenario.variants:
@@ -69,14 +112,17 @@ def place(scenario: Scenario) -> Placement:
 
 def without_missing(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
     """The scenario less the workloads whose programs are not here, and what was left out, in words."""
-    if not isinstance(scenario, Interference):
-        return scenario, ()
+    keys: tuple[str, ...] = ()
+    if isinstance(scenario, Interference):
+        keys = "victims", "neighbours"
+    elif isinstance(scenario, Overhead) and not scenario.app:
+        keys = ("apps",)
     left_out: list[str] = []
     changes: dict[str, Any] = {}
-    for key in ("victims", "neighbours"):
+    for key in keys:
         kept = []
         for ref in getattr(scenario, key):
-            single = scenario.model_copy(update={"victims": (ref,), "neighbours": (ref,)})
+            single = scenario.model_copy(update=dict.fromkeys(keys, (ref,)))
             try:
                 check(single)
                 kept.append(ref)

@@ -1,7 +1,8 @@
 """The parties of a trial in their places: each workload's host, its inputs, its commands.
 
 One party keeps one host for the whole run (a cgroup, a container), so a trial starts processes and nothing
-else. A victim and a neighbour that are the same workload are two parties with two hosts and two sets of inputs.
+else. A victim and a neighbour that are the same workload are two parties with two hosts and two sets of inputs; where
+a study compares places, every place is one host, and what runs there takes turns.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from contend.errors import TrialFailed
 from contend.ledger import Ledger
-from contend.plan import Cell, Party
+from contend.plan import Cell, Party, Place
 from contend.platforms.base import Command, Exit, Host, HostSpec, Limit, Platform, Process, Role
 from contend.platforms.network import NetPair, Networks
-from contend.platforms.topology import Placement
+from contend.platforms.topology import Placement, Topology, pick
 from contend.store import RunDirectory, safe_name
 from contend.workloads.instance import Argv, Commands
 
@@ -33,12 +34,14 @@ class Seat:
 
     party: Party
     role: Role
+    name: str
     host: Host
     load: Host | None
     work: Path
     cpu_list: tuple[int, ...]
     network: NetPair | None
     values: dict[str, object] = field(default_factory=dict)
+    shared: bool = False  # its inputs are another seat's, who made them and ends what they need
 
     @property
     def served(self) -> bool:
@@ -55,18 +58,21 @@ class Parties:
         self,
         run: RunDirectory,
         ledger: Ledger,
-        platform: Platform,
-        outside: Platform,
+        platforms: Mapping[str, Platform],
         placement: Placement,
         networks: Networks,
         *,
+        kind: str = "bare",
         limit: Limit,
         seconds: float | None,
     ) -> None:
+        """platforms: by kind, `bare` among them; kind, limit: of victims that the plan has given no place."""
         self._run, self._ledger = run, ledger
-        self._platform, self._outside, self._placement = platform, outside, placement
+        self._platforms, self._kind, self._placement = platforms, kind, placement
         self._networks, self._limit, self._seconds = networks, limit, seconds
         self._seats: dict[tuple[Role, str], Seat] = {}
+        self._placed: dict[tuple[Role, Place], Host] = {}
+        self._inputs: dict[object, Path] = {}
 
     def seat(self, party: Party, role: Role) -> Seat:
         """The party's seat, made and its inputs prepared on first use. Raises CannotHonour, TrialFailed."""
@@ -94,6 +100,7 @@ class Parties:
                 except Exception as error:  # noqa: BLE001 - the rest must still be closed; raised below
                     errors.append(error)
         self._seats.clear()
+        self._placed.clear()
         self._networks.close()
         if errors:
             raise errors[0]
@@ -101,51 +108,94 @@ class Parties:
     def _make(self, party: Party, role: Role) -> Seat:
         workload = party.instance.workload
         name = safe_name(f"{role}-{party.label}").lower()
-        while any(seat.work.name == name for seat in self._seats.values()):
+        while any(seat.name == name for seat in self._seats.values()):
             name += "x"  # two labels that differ only in what a file name cannot hold
         network = self._networks.pair(name) if workload.network == "pair" else None
-        cpus = self._placement.victim if role == "victim" else self._placement.neighbours
-        spec = HostSpec(
-            name=name,
-            role=role,
-            cpu_list=cpus,
-            limit=self._limit if role == "victim" and self._limit else party.limit,
-            netns=network.server_ns if network else None,
-            directory=self._run.path,
-        )
-        # A neighbour sits on the bare host whatever the victim's platform is: it is another tenant.
-        host = (self._platform if role == "victim" else self._outside).prepare(spec)
+        host = self._host(party, role, name, network)
         load = None
         if workload.serve is not None:
-            load_cpus = self._placement.load if role == "victim" else self._placement.neighbours
-            load = self._outside.prepare(
+            load = self._platforms["bare"].prepare(
                 HostSpec(
                     f"{name}-load",
                     "load",
-                    load_cpus,
+                    self._load_cpus(party, role),
                     netns=network.client_ns if network else None,
                     directory=self._run.path,
                 )
             )
-        work = self._run.work / name
-        work.mkdir(parents=True, exist_ok=True)
-        shown = cpus if cpus is not None else self._placement.all
+        shown = host.spec.cpu_list if host.spec.cpu_list is not None else self._placement.all
         seconds = self._seconds if self._seconds is not None else workload.trial / 1e9
+        sized = party.place is not None and party.place.threads == "size"
         values: dict[str, object] = {
-            "work": work,
             "seconds": f"{seconds:g}",
-            "cpus": len(shown),
+            "cpus": party.place.size.whole_cpus if party.place is not None and sized else len(shown),
             "cpu_list": ",".join(str(c) for c in shown),
             "address": network.server_address if network else "127.0.0.1",
             "native": NATIVE,
             # One port for the whole run: files written once may name it.
             "port": free_port() if workload.serve is not None else 0,
         }
-        seat = Seat(party, role, host, load, work, shown, network, values)
+        work, made = self._work(party, role, name, values)
+        seat = Seat(
+            party, role, name, host, load, work, shown, network, {**values, "work": work}, shared=made
+        )
         # Before its inputs are made: what a preparation that fails half-way has started is to end, too.
         self._seats[role, party.label] = seat
-        self._write_files(seat)
+        if not made:
+            self._write_files(seat)
         return seat
+
+    def _host(self, party: Party, role: Role, name: str, network: NetPair | None) -> Host:
+        """A host of the party's own; one of its place where it has one: all that run there take turns."""
+        place = party.place
+        if place is not None and network is None and (known := self._placed.get((role, place))):
+            return known
+        cpus = self._placement.victim if role == "victim" else self._placement.neighbours
+        limit = self._limit if role == "victim" and self._limit else party.limit
+        # A neighbour sits on the bare host whatever the victim's platform is: it is another tenant.
+        kind = self._kind if role == "victim" else "bare"
+        if place is not None:
+            kind, limit, cpus = place.kind, place.limit, self._cpus_of(place)
+            name = safe_name(f"{role}-{place.label}").lower() if network is None else name
+        spec = HostSpec(
+            name=name,
+            role=role,
+            cpu_list=cpus,
+            limit=limit,
+            netns=network.server_ns if network else None,
+            directory=self._run.path,
+        )
+        host = self._platforms[kind].prepare(spec)
+        if place is not None and network is None:
+            self._placed[role, place] = host
+        return host
+
+    def _cpus_of(self, place: Place) -> tuple[int, ...] | None:
+        """Its set of CPUs; None for no set, and for the whole host where that is bare: nothing is to be treated there."""
+        if place.cpus_wanted is None or (
+            place.kind == "bare" and place.cpus_wanted == len(self._placement.all)
+        ):
+            return None
+        return pick(Topology.read(allowed=self._placement.all), place.cpus_wanted)
+
+    def _load_cpus(self, party: Party, role: Role) -> tuple[int, ...] | None:
+        """Beside the measured party; the same for all platforms of a size: those that a set of CPUs leaves, if any."""
+        if party.place is None:
+            return self._placement.load if role == "victim" else self._placement.neighbours
+        wanted = min(party.place.size.whole_cpus, len(self._placement.all))
+        taken = pick(Topology.read(allowed=self._placement.all), wanted)
+        return tuple(cpu for cpu in self._placement.all if cpu not in taken) or None
+
+    def _work(self, party: Party, role: Role, name: str, values: dict[str, object]) -> tuple[Path, bool]:
+        """Its directory, and whether its inputs are there: places that would make the same ones share them."""
+        key: object = (role, party.label)
+        if party.place is not None:
+            key = party.instance.inputs({**values, "work": "WORK", "out": "WORK", "seed": 0})
+        if key in self._inputs:
+            return self._inputs[key], True
+        work = self._inputs[key] = self._run.work / name
+        work.mkdir(parents=True, exist_ok=True)
+        return work, False
 
     def _write_files(self, seat: Seat) -> None:
         """Put the workload's files into {work} and run its prepare commands there, in its own place."""
@@ -155,7 +205,8 @@ class Parties:
         self._once(seat, "prepare", commands.prepare)
 
     def _finish(self, seat: Seat) -> None:
-        self._once(seat, "finish", seat.commands(seat.work, 0).finish)
+        if not seat.shared:
+            self._once(seat, "finish", seat.commands(seat.work, 0).finish)
 
     @staticmethod
     def _once(seat: Seat, what: str, commands: Sequence[Argv]) -> None:

@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from contend.platforms.base import Limit
-from contend.studies import Compare, Growth, Interference, Scenario, Storm, Variant, WorkloadRef
+from contend.platforms.sizes import PlatformSize
+from contend.studies import (
+    Compare,
+    Growth,
+    Interference,
+    Overhead,
+    Scenario,
+    Storm,
+    Variant,
+    WorkloadRef,
+)
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Metric, Workload
@@ -29,12 +39,44 @@ REPEATS: Mapping[str, int] = {"pairs": 1, "blocks of 8": 4}
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A platform of one size, where a study compares several. provisioning: "" for bare, which has neither."""
+
+    kind: str
+    provisioning: Literal["", "vanilla", "pinned"]
+    size: PlatformSize
+    threads: Literal["size", "automatic"] = "size"
+
+    @property
+    def label(self) -> str:
+        """
+        >>> Place("container", "pinned", PlatformSize(0.5)).label, Place("bare", "", PlatformSize(1)).label
+        ('container pinned 0.5 CPU', 'bare 1 CPU')
+        """
+        return " ".join(word for word in (self.kind, self.provisioning, self.size.label) if word)
+
+    @property
+    def limit(self) -> Limit:
+        """The quota of vanilla, and of what is left of a CPU where pinned: the set of CPUs has whole ones."""
+        if self.kind == "bare":
+            return Limit()
+        quota = self.provisioning == "vanilla" or self.size.cpus != self.size.whole_cpus
+        return Limit(cpus=self.size.cpus if quota else None, memory_bytes=self.size.memory_bytes)
+
+    @property
+    def cpus_wanted(self) -> int | None:
+        """Size of its set of CPUs; None: no set."""
+        return None if self.provisioning == "vanilla" else self.size.whole_cpus
+
+
+@dataclass(frozen=True, slots=True)
 class Party:
-    """One workload in a cell: what it is, and the cap it gets."""
+    """One workload in a cell: what it is, and the cap it gets. place: None, where the run has one platform."""
 
     label: str
     instance: Instance
     limit: Limit = Limit()
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +96,7 @@ class Cell:
     @property
     def label(self) -> str:
         beside = " + ".join(n.label for n in self.neighbours)
-        if "variant" in self.factors:
+        if "variant" in self.factors or self.victim.place is not None:
             return self.victim.label
         return f"{self.victim.label} beside {beside}" if beside else f"{self.victim.label} alone"
 
@@ -164,6 +206,8 @@ def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
         return _interference_cells(scenario)
     if isinstance(scenario, Growth):
         return _growth_cells(scenario)
+    if isinstance(scenario, Overhead):
+        return _overhead_cells(scenario)
     return _storm_cells(scenario) if isinstance(scenario, Storm) else _compare_cells(scenario)
 
 
@@ -233,6 +277,54 @@ def _interference_cells(scenario: Interference) -> tuple[Cell, ...]:
             if other.label == victim.label:
                 add(victim, (neighbour,), neighbour.label)
     return tuple(cells)
+
+
+def _overhead_cells(scenario: Overhead) -> tuple[Cell, ...]:
+    """Each application on the bare host of so many CPUs, and on each platform of each size that these can give."""
+    apps = [resolve(load_workload(ref.workload), ref.parameters) for ref in scenario.apps]
+    if scenario.app:
+        apps = [resolve(_user_command(scenario), {})]
+    sizes = sorted(scenario.sizes, key=lambda size: size.cpus)
+    cells: list[Cell] = []
+
+    def add(app: Instance, place: Place, baseline: str, *, control: bool = False) -> str:
+        name = f"{app.label}|{place.label}"
+        factors = {
+            "victim": app.label,
+            "platform": place.kind,
+            "provisioning": place.provisioning or "none",
+            "size": place.size.label,
+            "cpus": f"{place.size.cpus:g}",
+        }
+        if control:
+            name, factors = f"{name} (control)", factors | {"platform": f"{place.kind} (control)"}
+        if all(cell.id != name for cell in cells):
+            party = Party(f"{app.label} on {place.label}", app, place.limit, place)
+            cells.append(Cell(name, party, (), factors, baseline, control))
+        return name
+
+    for app in apps:
+        for size in sizes:
+            bare = Place("bare", "", PlatformSize(size.whole_cpus), scenario.threads)
+            baseline = add(app, bare, "")
+            if size is sizes[-1]:
+                add(app, bare, baseline, control=True)
+            for kind in dict.fromkeys(scenario.platforms):
+                for provisioning in dict.fromkeys(scenario.provisioning):
+                    add(app, Place(kind, provisioning, size, scenario.threads), baseline)
+    return tuple(cells)
+
+
+def _user_command(scenario: Overhead) -> Workload:
+    return Workload(
+        name="app",
+        title=scenario.app,
+        directory=escape(scenario.directory),
+        run=(escape(scenario.app),),
+        metrics=dict(COMMAND_METRICS),
+        dominant="cpu",
+        trial=scenario.timeout,
+    )
 
 
 def _party(ref: WorkloadRef) -> Party:

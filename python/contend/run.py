@@ -38,7 +38,7 @@ from contend.report.progress import PlanSummary, Progress
 from contend.scenario import load as load_scenario
 from contend.scenario import to_yaml
 from contend.store import Row, RunDirectory
-from contend.studies import Compare, Growth, Measure, Scenario, Storm
+from contend.studies import Compare, Growth, Measure, Overhead, Scenario, Storm, platform_of
 from contend.traces import TrialTraces
 from contend.trial import TrialRunner
 from contend.units import format_value
@@ -237,7 +237,7 @@ class _Execution:
 
     def _in_places(self, ledger: Ledger) -> None:
         scenario, places = self._scenario, place(self._scenario)
-        spec = scenario.platform
+        spec = platform_of(scenario)
         self._progress.started(self._summary())
         self._progress.note(summary_line(self._run.read_json("environment.json")))
         self._progress.note(
@@ -250,23 +250,20 @@ class _Execution:
             ledger.intend("directory", str(self._run.work))
             self._run.work.mkdir(exist_ok=True)
             stack.callback(self._clear_work, ledger)
-            outside = self._platform(stack, "bare", ledger)
-            inside = (
-                outside
-                if spec.kind == "bare"
-                else self._platform(stack, spec.kind, ledger, engine=spec.engine, image=spec.image)
-            )
+            platforms = self._platforms(stack, ledger)
             networks = Networks(self._run.id, ledger)
             seconds = scenario.measure.trial / 1e9 if scenario.measure.trial else None
             parties = Parties(
-                self._run, ledger, inside, outside, places, networks,
-                limit=Limit(cpus=spec.cpus, memory_bytes=spec.memory), seconds=seconds,
+                self._run, ledger, platforms, places, networks,
+                kind=spec.kind, limit=Limit(cpus=spec.cpus, memory_bytes=spec.memory), seconds=seconds,
             )  # fmt: skip
             stack.callback(parties.close)
             self._progress.note("preparing inputs")
             for cell in self._plan.cells:
                 parties.seats(cell)
-            timeout = scenario.timeout / 1e9 if isinstance(scenario, Compare | Storm | Growth) else None
+            timeout = (
+                scenario.timeout / 1e9 if isinstance(scenario, Compare | Storm | Growth | Overhead) else None
+            )
             runner = TrialRunner(
                 parties,
                 self._run.work,
@@ -284,7 +281,7 @@ class _Execution:
             stack.callback(self._close, recorder, ledger)
             recorder.collect_in_background()
             sources = dict(recorder.sources)
-            ledger.event("platform", victim=inside.describe(), outside=outside.describe())
+            ledger.event("platform", **{kind: made.describe() for kind, made in platforms.items()})
             ledger.event("probe", sources=sources, notes=list(recorder.notes))
             self._pilot(runner, ledger)
             self._blocks(runner, ledger, recorder)
@@ -310,10 +307,18 @@ class _Execution:
         self._run.remove_work()
         ledger.removed("directory", str(self._run.work))
 
-    def _platform(self, stack: ExitStack, kind: str, ledger: Ledger, **options: str) -> Platform:
-        made = platform(kind, run_id=self._run.id, ledger=ledger, directory=self._run.path, **options)
-        stack.callback(made.close)
-        return made
+    def _platforms(self, stack: ExitStack, ledger: Ledger) -> dict[str, Platform]:
+        """Those that the plan's parties run on, by kind; always the bare host, where load and neighbours are."""
+        spec = platform_of(self._scenario)
+        placed = {cell.victim.place.kind for cell in self._plan.cells if cell.victim.place is not None}
+        found = {}
+        for kind in ("bare", *sorted((placed | {spec.kind}) - {"bare"})):
+            options = {} if kind == "bare" else {"engine": spec.engine, "image": spec.image}
+            found[kind] = platform(
+                kind, run_id=self._run.id, ledger=ledger, directory=self._run.path, **options
+            )
+            stack.callback(found[kind].close)
+        return found
 
     def _summary(self) -> PlanSummary:
         """What is ahead: the pilot's least rounds and every planned block that is not done."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from contend.platforms.base import Limit
+from contend.platforms.sizes import PlatformSize, parse_platform_size
 from contend.settings import workload_list
 from contend.units import parse_fraction, parse_size_bytes
 from contend.workloads.spec import Duration, Metric, Scalar, Strict, Traced
@@ -322,10 +323,82 @@ class Growth(_Scenario):
         return self
 
 
-Scenario = Interference | Compare | Storm | Growth
-STUDIES: Mapping[str, type[Interference] | type[Compare] | type[Storm] | type[Growth]] = {
+PLATFORM_KINDS = Literal["container"]
+Provisioning = Literal["vanilla", "pinned"]
+PlatformSizes = Annotated[
+    tuple[
+        Annotated[
+            PlatformSize,
+            BeforeValidator(parse_platform_size, json_schema_input_type=float | str | dict[str, Any]),
+            PlainSerializer(lambda size: size.text, return_type=str),
+        ],
+        ...,
+    ],
+    BeforeValidator(_list, json_schema_input_type=float | str | list[float | str | dict[str, Any]]),
+]
+
+
+class Overhead(_Scenario):
+    """Applications on platforms of several sizes, against the bare host.
+
+    apps: workloads; app: a command of the user's in their place, run in `directory`. provisioning: vanilla gives the
+    size by a quota over all CPUs, pinned by a set of CPUs. sizes: CPUs, CPUs/memory, instance types; none: a quarter, half
+    and all of the host. threads: what workloads are told of CPUs (`{cpus}`), the size, or what they would see by
+    themselves.
+    """
+
+    study: Literal["overhead"]
+    apps: tuple[WorkloadRef, ...] = Field((), validate_default=False)
+    app: str = ""
+    directory: str = ""
+    platforms: Annotated[
+        tuple[PLATFORM_KINDS, ...],
+        Field(min_length=1),
+        BeforeValidator(_list, json_schema_input_type=str | list[str]),
+    ] = ("container",)
+    provisioning: Annotated[
+        tuple[Provisioning, ...],
+        Field(min_length=1),
+        BeforeValidator(_list, json_schema_input_type=str | list[str]),
+    ] = ("vanilla", "pinned")
+    sizes: PlatformSizes = ()
+    threads: Literal["size", "automatic"] = "size"
+    engine: Literal["", "docker", "podman", "runc", "crun"] = ""
+    image: str = ""
+    timeout: Duration = 600 * 10**9
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apps(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "apps" in value:
+            return {**value, "apps": workload_list(value["apps"])}
+        return value
+
+    @model_validator(mode="after")
+    def _something_to_run(self) -> Overhead:
+        if not self.app and not self.apps:
+            raise ValueError("name `apps`, workloads of the catalogue, or an `app`, a command of yours")
+        if self.directory and not self.app:
+            raise ValueError("`directory` is where `app` runs: there is none")
+        if any(ref.limit.value() for ref in self.apps):
+            raise ValueError("a limit of an app would be a second treatment: `sizes` says what it gets")
+        if self.trace is not None:
+            raise ValueError("an overhead is measured without traces: what records is not in a container")
+        return self
+
+
+Scenario = Interference | Compare | Storm | Growth | Overhead
+STUDIES: Mapping[str, type[Scenario]] = {
     "interference": Interference,
     "compare": Compare,
     "storm": Storm,
     "growth": Growth,
+    "overhead": Overhead,
 }
+
+
+def platform_of(scenario: Scenario) -> PlatformSpec:
+    """What victims run on that the plan gives no place of their own, and how platforms of a kind are made."""
+    if isinstance(scenario, Overhead):
+        return PlatformSpec.model_construct(kind="bare", engine=scenario.engine, image=scenario.image)
+    return scenario.platform

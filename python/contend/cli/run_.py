@@ -104,10 +104,10 @@ def command(
         settings += (f"cloud={cloud}",)
     if seed is not None:
         settings += (f"measure.seed={seed}",)
-    asked = load(scenario, settings)
-    left_out: tuple[str, ...] = ()
+    asked, left_out = checks.fitted(load(scenario, settings))
     if skip_missing:
-        asked, left_out = checks.without_missing(asked)
+        asked, absent = checks.without_missing(asked)
+        left_out += absent
     if dry_run:
         return _dry_run(asked, left_out, as_json)
     outcome = orchestrator.execute(

@@ -52,13 +52,17 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
         if show:
             print(workload.model_dump_json(indent=1, by_alias=True, exclude_defaults=True))
         return 0
-    asked = scenarios.load(file, settings)
+    from contend.checks import fitted
     from contend.plan import cells_of
+
+    asked, left_out = fitted(scenarios.load(file, settings))
 
     cells = cells_of(asked)
     print(f"{file}: scenario is right: {asked.study}, {len(cells)} cells")
     for cell in cells:
         print(f"  {cell.label}{' (control)' if cell.control else ''}")
+    for line in left_out:
+        print(f"  left out: {line}")
     if show:
         print(scenarios.to_yaml(asked), end="")
     return 0

@@ -197,6 +197,43 @@ def _own_cores(topology: Topology) -> Placement:
     return Placement("own-cores", victim, neighbours, rest, rest, topology.ids, tuple(notes))
 
 
+def pick(topology: Topology, number: int) -> tuple[int, ...]:
+    """The CPUs of a machine of so many on this host: in as few nodes, caches and cores as they fit.
+
+    From the high end, since CPU 0 takes most interrupts. The same number gives the same CPUs. Raises CannotHonour.
+
+    >>> smt = Topology(tuple(Cpu(n, n % 4, node=n % 4 // 2, cache=n % 4 // 2) for n in range(8)))
+    >>> pick(smt, 2), pick(smt, 3), pick(smt, 5)
+    ((3, 7), (2, 3, 7), (1, 2, 3, 6, 7))
+    """
+    if not 1 <= number <= len(topology.cpus):
+        have = len(topology.cpus)
+        raise CannotHonour(
+            f"{number} CPUs are wanted, this host gives {have}", hint="a smaller size, or another host"
+        )
+    return tuple(sorted(cpu.id for cpu in _fill(topology.cpus, number, ("node", "cache", "core"))))
+
+
+def _fill(cpus: Iterable[Cpu], number: int, levels: tuple[str, ...]) -> list[Cpu]:
+    """So many of them, group by group of the first level: the smallest that holds the rest, else the largest."""
+    if not levels:
+        return sorted(cpus, key=lambda cpu: cpu.id)[:number]
+    groups: dict[int, list[Cpu]] = {}
+    for cpu in cpus:
+        groups.setdefault(getattr(cpu, levels[0]), []).append(cpu)
+    picked: list[Cpu] = []
+    while number > len(picked):
+        rest = number - len(picked)
+        # Of equal ones the highest.
+        by_size = sorted(groups, key=lambda key: (len(groups[key]), -key))
+        best = next((key for key in by_size if len(groups[key]) >= rest), None)
+        if best is None:
+            best = max(groups, key=lambda key: (len(groups[key]), key))
+        group = groups.pop(best)
+        picked += _fill(group, min(rest, len(group)), levels[1:])
+    return picked
+
+
 def _roomiest_node(topology: Topology) -> list[tuple[Cpu, ...]]:
     """The cores of the node with the most, if it has 3; else all. Another node has slower memory."""
     nodes: dict[int, list[tuple[Cpu, ...]]] = {}

@@ -138,6 +138,15 @@ class Instance:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_MARK.sub(insert, text), encoding="utf-8")
 
+    def inputs(self, values: Mapping[str, object]) -> tuple[object, ...]:
+        """All that its inputs are made from, with these values: equal where two parties would make the same."""
+        commands, filled = self.commands(values), self.values(values)
+        lasting = tuple(
+            (name, tuple(str(filled.get(word)) for word in _MARK.findall(file.text or self._beside(str(file.beside)))))
+            for name, file in self.workload.files.items()
+        )  # fmt: skip
+        return self.label, commands.prepare, commands.finish, lasting
+
     def _beside(self, name: str) -> str:
         source = Path(self.workload.origin).parent / name
         try:
