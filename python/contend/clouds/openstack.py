@@ -225,7 +225,8 @@ class Cloud:
         ]
 
     def list(self, kind: Kind, prefix: str) -> list[dict[str, Any]]:
-        """All whose name begins with `prefix`, page by page."""
+        """All whose name begins with `prefix`, page by page. Once each: nova shows a server that it has just scheduled on
+        two pages, first as a request to build and then as an instance."""
         path = kind.list_path or kind.path
         query = f"limit={PAGE}"
         if kind.service == "compute":  # a pattern to nova, anywhere in the name; others know only whole names
@@ -235,13 +236,13 @@ class Cloud:
             "block-storage",
         ):  # the others show an administrator all
             query += "&all_tenants=1"
-        found: list[dict[str, Any]] = []
+        found: dict[str, dict[str, Any]] = {}
         following = f"{path}?{query}"
         while following:
             page = self.api.request("GET", kind.service, following, version=kind.version).json()
-            found += [i for i in page[kind.many] if str(i.get("name") or "").startswith(prefix)]
+            found |= {i["id"]: i for i in page[kind.many] if str(i.get("name") or "").startswith(prefix)}
             following = next_page(page, kind, path)
-        return found
+        return list(found.values())
 
     def delete(self, kind: Kind, id_: str) -> None:
         """Ask for its removal; one that has gone already is fine. Raises RequestFailed."""
