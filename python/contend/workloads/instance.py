@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contend.errors import UnknownName, WorkloadError, suggest
-from contend.workloads.spec import PLACEHOLDERS, Parameter, Scalar, Workload, fill, placeholders
+from contend.workloads.placeholders import PLACEHOLDERS, fill, placeholders
+from contend.workloads.spec import Parameter, Scalar, Workload
 
 Argv = tuple[str, ...]
 

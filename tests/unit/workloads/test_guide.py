@@ -11,7 +11,7 @@ import pytest
 from contend.workloads.instance import resolve
 from contend.workloads.load import load, names
 from contend.workloads.metrics import read_metrics
-from contend.workloads.spec import PLACEHOLDERS
+from contend.workloads.placeholders import PLACEHOLDERS
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "workloads.md"
 
