@@ -38,7 +38,13 @@ chromium:chromium:tests of the report page
 sysstat:pidstat:cross-checks with pidstat
 linux-perf:perf:cross-checks with perf, and what histograms cost a pipe
 rabbitmq-server:/usr/lib/rabbitmq/bin/rabbitmq-server:tests of traced messages
-mariadb-server:mariadbd:tests of the OpenStack test bed
+mariadb-server:mariadbd:tests of the OpenStack test bed, workload wordpress
+apache2-bin:apache2:workload wordpress
+apache2-utils:ab:workload wordpress
+libapache2-mod-php:/usr/share/doc/libapache2-mod-php:workload wordpress
+php-mysql:/usr/share/doc/php-mysql:workload wordpress
+wordpress:/usr/share/wordpress/wp-settings.php:workload wordpress
+wordpress-theme-twentytwentythree:/usr/share/wordpress/wp-content/themes/twentytwentythree:workload wordpress
 qemu-system-x86:qemu-system-x86_64:micro-VMs of this host
 busybox-static:busybox:micro-VMs of this host
 qemu-utils:qemu-img:guests of the OpenStack test bed

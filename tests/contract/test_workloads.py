@@ -26,6 +26,8 @@ pytestmark = pytest.mark.system
 NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
 # What others do the work of needs them: tests/system/test_openstack_bed.py has a cloud.
 NAMES = sorted(p.stem for p in catalogue().glob("*.yaml") if not load(p.stem).elsewhere)
+# Of those that are long, as much as shows that they work.
+SMALL: dict[str, dict[str, str | int]] = {"wordpress": {"requests": 20, "loader": "ab"}}
 VARIANTS = [
     ("fio", {"read": 0}),
     ("fio", {"read": 50, "pattern": "rw", "block": "64k", "engine": "io_uring"}),
@@ -217,13 +219,17 @@ def serve(instance: Instance, place: Place, known: dict[str, object], out: Path)
         time.monotonic() + instance.workload.serve.ready.timeout / 1e9 if instance.workload.serve else 0.0
     )
     while time.monotonic() < deadline and party.process.poll() is None:
-        # ss, since a connection would use up iperf3's single one, and is not possible from outside the pair.
-        listening = subprocess.check_output([*place.server, "ss", "-Hltn", f"sport = :{port}"], text=True)
-        if listening if port is not None else Path(str(file)).exists():
+        if Path(file).exists() if file is not None else listening(place, port):
             return party
         time.sleep(0.02)
     party.stop()
     raise AssertionError(f"the server does not serve: {party.log.read_text()}")
+
+
+def listening(place: Place, port: int | None) -> bool:
+    # ss, since a connection would use up iperf3's single one, and is not possible from outside the pair.
+    found = subprocess.check_output([*place.server, "ss", "-Hltn", f"sport = :{port}"], text=True)
+    return bool(found)
 
 
 def trial(instance: Instance, place: Place) -> list[Reading]:
@@ -252,7 +258,7 @@ def trial(instance: Instance, place: Place) -> list[Reading]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_metric_of_a_trial_is_read_and_positive(name: str, place: Place) -> None:
-    instance = resolve(load(name), {})
+    instance = resolve(load(name), SMALL.get(name, {}))
     readings = trial(instance, place)
     assert [r.name for r in readings] == list(instance.workload.metrics)
     assert all(r.value > 0 for r in readings), readings
@@ -267,7 +273,7 @@ def test_parameters_reach_the_tool(name: str, parameters: dict[str, str | int], 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_neighbour_burns_until_it_is_stopped(name: str, place: Place) -> None:
-    instance = resolve(load(name), {})
+    instance = resolve(load(name), SMALL.get(name, {}))
     known = values(instance, place)
     out = Path(str(known["out"]))
     prepare(instance, place, known)

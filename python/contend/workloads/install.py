@@ -26,8 +26,13 @@ def find_command(name: str) -> Path | None:
 
 
 def missing(workload: Workload) -> tuple[str, ...]:
-    """The workload's commands, and the Python modules, that are not installed."""
-    return (*_commands(workload), *_modules(workload))
+    """The workload's commands, files and Python modules that are not installed."""
+    return (*_packaged(workload), *_modules(workload))
+
+
+def _packaged(workload: Workload) -> tuple[str, ...]:
+    """Commands and files that a package would bring."""
+    return (*_commands(workload), *(path for path in workload.install.file if not Path(path).exists()))
 
 
 def _commands(workload: Workload) -> tuple[str, ...]:
@@ -39,8 +44,8 @@ def _modules(workload: Workload) -> tuple[str, ...]:
 
 
 def packages(workloads: Iterable[Workload]) -> tuple[str, ...]:
-    """The Debian packages of those of `workloads` that miss a command, sorted."""
-    return tuple(sorted({package for w in workloads if _commands(w) for package in w.install.apt}))
+    """The Debian packages of those of `workloads` that miss a command or a file, sorted."""
+    return tuple(sorted({package for w in workloads if _packaged(w) for package in w.install.apt}))
 
 
 def hint(workloads: Iterable[Workload]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contend.errors import UnknownName, WorkloadError, suggest
+from contend.workloads.install import find_command
 from contend.workloads.placeholders import PLACEHOLDERS, fill, placeholders
 from contend.workloads.spec import Parameter, Scalar, Workload
 
@@ -160,7 +161,7 @@ class Instance:
 
 
 def resolve(workload: Workload, parameters: Mapping[str, Scalar]) -> Instance:
-    """The workload with `parameters`, and its defaults for the others.
+    """The workload with `parameters`, and its defaults for the others, or what they prefer and is installed.
 
     Text, as `--set` gives it, becomes a value of the default's type. Raises UnknownName for a parameter the
     workload has not, WorkloadError for a value that is not allowed.
@@ -171,7 +172,8 @@ def resolve(workload: Workload, parameters: Mapping[str, Scalar]) -> Instance:
     decided: dict[str, Scalar] = {}
     for name, parameter in workload.parameters.items():
         if name not in parameters:
-            decided[name] = parameter.default
+            preferred = parameter.prefer and find_command(parameter.prefer) is not None
+            decided[name] = parameter.prefer if preferred else parameter.default
             continue
         try:
             decided[name] = parameter.check(name, _coerce(name, parameters[name], parameter))

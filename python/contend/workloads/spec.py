@@ -48,18 +48,19 @@ Lines = Annotated[
 
 
 class Install(Strict):
-    """What must be there: `command` are programs looked up on PATH, `apt` the Debian packages with them, `module` what
-    contend's own Python must be able to import."""
+    """What must be there: `command` are programs looked up on PATH, `file` paths that a package brings, `apt` the Debian
+    packages with them, `module` what contend's own Python must be able to import."""
 
     apt: tuple[str, ...] = ()
     command: Lines = ()
+    file: Lines = ()
     module: Lines = ()
     note: str = ""
 
     @model_validator(mode="before")
     @classmethod
     def _single(cls, value: Any) -> Any:
-        return _lists(value, "command", "module")
+        return _lists(value, "command", "file", "module")
 
 
 class Traced(Strict):
@@ -89,9 +90,11 @@ def _lists(value: Any, *keys: str) -> Any:
 
 
 class Parameter(Strict):
-    """A value that `--set` may change. A default like `{cpus}` takes the placeholder's value of the trial."""
+    """A value that `--set` may change. A default like `{cpus}` takes the placeholder's value of the trial. With
+    `prefer: jmeter`, jmeter is the value where nobody chose one and a program of that name is on PATH."""
 
     default: Scalar
+    prefer: str = ""
     choices: tuple[Scalar, ...] = ()
     min: float | None = None
     max: float | None = None
@@ -127,10 +130,11 @@ class Parameter(Strict):
 
     @model_validator(mode="after")
     def _default_allowed(self) -> Parameter:
-        try:
-            self.check("default", self.default)
-        except WorkloadError as error:
-            raise MisplacedError(error.message, ("default",)) from error
+        for key, value in (("default", self.default), ("prefer", self.prefer)):
+            try:
+                self.check(key, value if value != "" else self.default)
+            except WorkloadError as error:
+                raise MisplacedError(error.message, (key,)) from error
         return self
 
 

@@ -29,6 +29,16 @@ def test_what_has_no_package_is_said_plainly() -> None:
     assert install.hint([lacking]) == "put no-such-tool on PATH; it comes with the database"
 
 
+def test_a_file_that_a_package_brings_is_missing_like_a_command(tmp_path: Path) -> None:
+    there, absent = tmp_path / "there", tmp_path / "absent"
+    there.touch()
+    lacking = workload(["sh"], ["site"])
+    needs = lacking.install.model_copy(update={"file": (str(there), str(absent))})
+    lacking = lacking.model_copy(update={"install": needs})
+    assert install.missing(lacking) == (str(absent),)
+    assert install.hint([lacking]) == "apt-get install site"
+
+
 def test_a_module_that_python_lacks_is_missing_without_its_package() -> None:
     lacking = workload(["sh"], ["dash"], "pip install it")
     lacking = lacking.model_copy(

@@ -44,6 +44,18 @@ def test_the_label_names_only_what_differs_from_the_defaults() -> None:
     assert resolve(load("fio"), {"read": "0", "block": "64k"}).label == "fio[read=0,block=64k]"
 
 
+def test_what_is_preferred_and_installed_is_taken_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = workload(parameters={"loader": {"default": "ab", "prefer": "no-such-loader"}}, run="tool {loader}")
+    assert resolve(tool, {}).label == "tool"
+    (tmp_path / "no-such-loader").write_text("#!/bin/sh\n")
+    (tmp_path / "no-such-loader").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert resolve(tool, {}).label == "tool[loader=no-such-loader]"
+    assert resolve(tool, {"loader": "ab"}).label == "tool"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [

@@ -1,0 +1,169 @@
+"""Many users ask a web server for one page at once: `python -m contend.workloads.generators.burst URL --requests N …`.
+
+The load is a maintained tool's: ApacheBench, since it is of Apache's own project, counts every way to fail, and is one
+process of C that takes little from a server on the same host; or JMeter, where there is one. Prints one JSON document
+(and leaves it in OUT/burst.json): which tool it was, and the response times of all requests, each from the start of its
+connection to the last byte. A burst in which a request fails is no measurement: it says how many, and fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from contend.errors import BadInput, ContendError, TrialFailed
+from contend.workloads.generators.latencies import summary
+
+SCHEMA_VERSION = 1
+# A page that takes longer has failed; a thousand users of one CPU wait a minute for the last one.
+TIMEOUT_S = 900
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="burst", description="Many users at once on an HTTP server.")
+    parser.add_argument("url", help="http://HOST:PORT/PATH")
+    parser.add_argument("--requests", type=int, required=True, help="users, who ask once each")
+    parser.add_argument("--loader", default="ab", help="ab, jmeter, or the path of ApacheJMeter.jar")
+    parser.add_argument("--plan", type=Path, help="JMeter: the test plan, which holds the same URL and users")
+    parser.add_argument("--out", type=Path, required=True, help="directory for what the tool writes")
+    return parser
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Load the server; the result as it is printed. Raises BadInput for a loader that is none, TrialFailed."""
+    if options.loader == "ab":
+        return with_ab(options.url, options.requests, options.out)
+    if options.loader == "jmeter":
+        return with_jmeter(["jmeter"], options.plan, options.requests, options.out)
+    if options.loader.endswith(".jar"):
+        return with_jmeter(["java", "-jar", options.loader], options.plan, options.requests, options.out)
+    raise BadInput(
+        f"'loader: {options.loader}' is no loader", hint="ab, jmeter, or the path of ApacheJMeter.jar"
+    )
+
+
+def with_ab(url: str, requests: int, out: Path) -> dict[str, Any]:
+    times = out / "ab.tsv"
+    # -l: pages may differ in length. -r: one that fails does not end the others, so that all are counted.
+    options = [
+        "-n",
+        str(requests),
+        "-c",
+        str(requests),
+        "-s",
+        str(TIMEOUT_S),
+        "-l",
+        "-r",
+        "-q",
+        "-g",
+        str(times),
+    ]
+    said = _call(["ab", *options, url], out / "ab.txt")
+    failed = sum(
+        int(n) for n in re.findall(r"^(?:Failed requests|Non-2xx responses):\s+(\d+)", said, re.MULTILINE)
+    )
+    took = re.search(r"^Time taken for tests:\s+(\S+) seconds", said, re.MULTILINE)
+    version = re.search(r"^This is (ApacheBench, Version \S+)", said, re.MULTILINE)
+    if took is None or not times.is_file():
+        raise TrialFailed("ab wrote no result", hint=f"see {out / 'ab.txt'}")
+    with times.open(encoding="utf-8", newline="") as file:
+        response_s = [int(row["ttime"]) / 1000 for row in csv.DictReader(file, delimiter="\t")]
+    return _result(version[1] if version else "ab", requests, failed, response_s, float(took[1]))
+
+
+def with_jmeter(command: Sequence[str], plan: Path | None, requests: int, out: Path) -> dict[str, Any]:
+    if plan is None:
+        raise BadInput("JMeter needs a test plan", hint="--plan FILE")
+    log, times = out / "jmeter.log", out / "jmeter.csv"
+    times.unlink(missing_ok=True)
+    settings = [
+        "-Jjmeter.save.saveservice.output_format=csv",
+        "-Jjmeter.save.saveservice.print_field_names=true",
+    ]
+    _call([*command, "-n", "-t", str(plan), "-l", str(times), "-j", str(log), *settings], out / "jmeter.txt")
+    if not times.is_file():
+        raise TrialFailed("JMeter wrote no result", hint=f"see {log}")
+    with times.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    good = [row for row in rows if row["success"] == "true"]
+    starts = [int(row["timeStamp"]) for row in rows]
+    ends = [int(row["timeStamp"]) + int(row["elapsed"]) for row in rows]
+    version = (
+        re.search(r"Version (\d\S*)", log.read_text(encoding="utf-8", errors="replace"))
+        if log.exists()
+        else None
+    )
+    took_s = (max(ends) - min(starts)) / 1000 if rows else 0.0
+    response_s = [int(row["elapsed"]) / 1000 for row in good]
+    return _result(
+        f"JMeter {version[1]}" if version else "JMeter", requests, requests - len(good), response_s, took_s
+    )
+
+
+def _result(
+    loader: str, requests: int, failed: int, response_s: list[float], took_s: float
+) -> dict[str, Any]:
+    if failed or len(response_s) != requests:
+        failed = failed or requests - len(response_s)
+        raise TrialFailed(
+            f"{failed} of {requests} requests failed ({loader})",
+            hint="see what the server said, or let fewer users come at once",
+        )
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "loader": loader,
+        "requests": requests,
+        "failed": 0,
+        "response_time_s": summary(response_s),
+        "took_s": took_s,
+        "throughput_per_s": requests / max(took_s, 0.001),
+    }
+
+
+def _call(argv: Sequence[str], said: Path) -> str:
+    """What the tool printed. Raises TrialFailed when it cannot be started or fails."""
+    # A socket for every user.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with said.open("wb") as file:
+            code = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
+            ).returncode
+    except OSError as error:
+        raise TrialFailed(
+            f"{argv[0]}: {error.strerror}", hint="put it on PATH, or choose another --loader"
+        ) from error
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    text = said.read_text(encoding="utf-8", errors="replace")
+    if code != 0:
+        lines = text.strip().splitlines() or ["it said nothing"]
+        word = next((line for line in lines if line.lower().startswith("error")), lines[-1])
+        raise TrialFailed(f"{argv[0]} ended with exit status {code}: {word[:300]}", hint=f"see {said}")
+    return text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0 if every request was answered, 1 if not, 2 for bad input."""
+    options = _parser().parse_args(arguments)
+    try:
+        text = json.dumps(run(options), indent=1, allow_nan=False) + "\n"
+        (options.out / "burst.json").write_text(text, encoding="utf-8")
+        sys.stdout.write(text)
+    except ContendError as error:
+        print(f"error: {error.message}; {error.hint}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
