@@ -11,16 +11,15 @@ import json
 import math
 import platform
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from contend.stats import aligned, signed_rank
+from contend.stats.known_result import Result, counted
 from contend.stats.noise import GENERATORS, Noise, block_order, randomised_blocks, randomised_pairs
-from contend.stats.quantiles import clopper_pearson, t_quantile
+from contend.stats.quantiles import t_quantile
 from contend.stats.simultaneous import simultaneous
 from contend.stats.stopping import Stopping, simulate
 
@@ -40,70 +39,25 @@ SIZES = (10, 20, 40)
 LEVEL = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """How often something held: `count` of `experiments`, with the bounds within which that had to lie.
-
-    `width` is the mean width of the interval on the log scale (0.06 = about 6 %), None where it has none.
-    """
-
-    table: str
-    noise: str
-    n: int
-    count: int
-    experiments: int
-    width: float | None = None
-    extra: str = ""
-
-    @property
-    def share(self) -> float:
-        return self.count / self.experiments
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Clopper–Pearson 95 % bounds of the true share."""
-        return clopper_pearson(self.count, self.experiments)
-
-    def to_json(self) -> dict[str, Any]:
-        low, high = self.bounds
-        return {
-            "table": self.table,
-            "noise": self.noise,
-            "n": self.n,
-            "count": self.count,
-            "experiments": self.experiments,
-            "share": self.share,
-            "low": low,
-            "high": high,
-            "width": self.width,
-            "extra": self.extra,
-        }
-
-
-def _counted(table: str, noise: Noise, n: int, held: npt.NDArray[np.bool_], width: Floats | None) -> Result:
-    mean_width = None if width is None else float(width.mean())
-    return Result(table, noise.name, n, int(held.sum()), len(held), mean_width)
-
-
 def coverage(noise: Noise, pairs: int, experiments: int, seed: int) -> Result:
     """Randomised pairs, signed-rank interval, true ratio 1.05."""
     a, b = randomised_pairs(noise, experiments, pairs, SHIFT, np.random.default_rng([seed, 1, pairs]))
     _, low, high = signed_rank.intervals(b - a, LEVEL)
-    return _counted("coverage", noise, pairs, (low <= SHIFT) & (high >= SHIFT), high - low)
+    return counted("coverage", noise, pairs, (low <= SHIFT) & (high >= SHIFT), high - low)
 
 
 def power(noise: Noise, pairs: int, experiments: int, seed: int) -> Result:
     """How often an injected 5 % is found."""
     a, b = randomised_pairs(noise, experiments, pairs, SHIFT, np.random.default_rng([seed, 2, pairs]))
     _, low, high = signed_rank.intervals(b - a, LEVEL)
-    return _counted("power", noise, pairs, low > 0, high - low)
+    return counted("power", noise, pairs, low > 0, high - low)
 
 
 def alarms(noise: Noise, pairs: int, experiments: int, seed: int) -> Result:
     """How often an A/A control claims a difference that is not there."""
     a, b = randomised_pairs(noise, experiments, pairs, 0.0, np.random.default_rng([seed, 3, pairs]))
     _, low, high = signed_rank.intervals(b - a, LEVEL)
-    return _counted("A/A alarms", noise, pairs, (low > 0) | (high < 0), high - low)
+    return counted("A/A alarms", noise, pairs, (low > 0) | (high < 0), high - low)
 
 
 def sequential(noise: Noise, most: int, experiments: int, seed: int, rule: Stopping | None = None) -> Result:
@@ -121,7 +75,7 @@ def blocks_of_8(noise: Noise, blocks: int, experiments: int, seed: int) -> Resul
     a, b = randomised_blocks(noise, experiments, blocks, 4, SHIFT, rng)
     treated = np.broadcast_to(np.arange(8) >= 4, (blocks, 8))
     _, low, high = aligned.intervals(np.concatenate([a, b], axis=2), treated, LEVEL)
-    return _counted("blocks of 8", noise, blocks, (low <= SHIFT) & (high >= SHIFT), high - low)
+    return counted("blocks of 8", noise, blocks, (low <= SHIFT) & (high >= SHIFT), high - low)
 
 
 def welch_on_block_order(noise: Noise, runs: int, experiments: int, seed: int) -> Result:
@@ -132,7 +86,7 @@ def welch_on_block_order(noise: Noise, runs: int, experiments: int, seed: int) -
     freedom = np.round((va + vb) ** 2 / ((va**2 + vb**2) / (runs - 1)))
     reach = np.array([t_quantile(0.975, float(df)) for df in freedom]) * np.sqrt(va + vb)
     error = b.mean(axis=1) - a.mean(axis=1) - SHIFT
-    return _counted("Welch on block order", noise, runs, np.abs(error) <= reach, 2 * reach)
+    return counted("Welch on block order", noise, runs, np.abs(error) <= reach, 2 * reach)
 
 
 def iterations_as_replicates(experiments: int, seed: int, of_runs: bool) -> Result:
@@ -168,7 +122,7 @@ def five_hosts(experiments: int, seed: int, pooled: bool, hosts: int = 5, pairs:
         low, high = centre - reach, centre + reach
     held = (low <= SHIFT) & (high >= SHIFT)
     table = "five hosts, blocks pooled" if pooled else "five hosts, t over hosts"
-    return _counted(table, noise, hosts, held, high - low)
+    return counted(table, noise, hosts, held, high - low)
 
 
 def family(noise: Noise, blocks: int, families: int, treatments: int, experiments: int, seed: int) -> Result:
