@@ -1,0 +1,143 @@
+"""Curves of overhead over size: what they hold when their form is right, and what they admit when it is not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from contend.errors import BadInput, NoVerdict
+from contend.stats import platform_answers as known
+from contend.stats.noise import noise
+from contend.stats.platform_curves import FORMS, Curve, NoCurve, curve, curves
+from contend.stats.platform_size import SizeCell
+
+SEED = 20260101
+SIZES = known.SIZES
+
+
+def made(
+    truth: str = "1 / CHR - 1", *, blocks: int = 20, seed: int = SEED, name: str = "iid"
+) -> list[SizeCell]:
+    rng = np.random.default_rng(seed)
+    platform, bare = known.sized(noise(name), truth, 1, blocks, rng)
+    return known.cells_of(platform[0], bare[0])
+
+
+def true_at(truth: str, size: float) -> float:
+    return math.exp(known.PTO + float(known.TRUTHS[truth](np.array([size / known.HOST]))[0]))
+
+
+@pytest.mark.parametrize("name", ["iid", "neighbour"])
+@pytest.mark.parametrize("truth", ["constant", "log(1 / CHR)", "1 / CHR - 1", "CHR^-0.5 - 1"])
+def test_a_curve_of_the_right_form_holds_at_a_size_not_measured(truth: str, name: str) -> None:
+    found = known.curves(truth, noise(name), 20, 40, SEED, resamples=200)
+    assert found.share >= 0.85  # 36 or more of 40 in all but one of a hundred, were it 95 %
+
+
+def test_a_wrong_form_spoils_the_curve_and_neither_pto_nor_pso() -> None:
+    rng = np.random.default_rng(SEED)
+    platform, bare = known.sized(noise("iid"), "a hump", 500, 20, rng)
+    told = known._measured(platform - bare, known.TRUTHS["a hump"](known._CHR))
+    shares = [int(part.split()[1].rstrip("%")) for part in told.split(", ")]
+    assert all(92 <= share <= 98 for share in shares)
+    of_curve = known.curves("a hump", noise("iid"), 20, 20, SEED, resamples=200)
+    assert of_curve.share <= 0.1
+    assert "given in 0," in of_curve.extra
+
+
+@pytest.mark.parametrize("truth", ["1 - CHR", "log(1 / CHR)", "1 / CHR - 1"])
+def test_the_form_is_found(truth: str) -> None:
+    found = curve(made(truth))
+    assert found.form == f"a + b·{truth}" if "(" in truth else found.form == f"a + b·({truth})"
+    assert not found.doubt and math.exp(found.coefficients[0]) == pytest.approx(1.1, rel=0.05)
+    assert sum(found.chosen.values()) == pytest.approx(1)
+    assert set(found.chosen) <= set(FORMS)
+    assert found.chosen[found.form] > 0.5
+
+
+def test_a_constant_overhead_is_not_bent() -> None:
+    found = curve(made("constant"))
+    assert found.form == "a" and found.exponent is None
+    assert found.at(3).value == found.at(12).value == pytest.approx(1.1, rel=0.03)
+
+
+def test_intervals_are_wider_outside_and_refused_far_outside() -> None:
+    found = curve(made()[1:])  # 2 to 16 of 16
+    widths = [math.log(found.at(s).high / found.at(s).low) for s in (3, 2, 1)]
+    assert widths[0] < widths[2] and widths[1] < widths[2]
+    assert "outside the sizes measured, 2 to 16" in found.at(1).warnings[-1]
+    assert found.at(1).low <= true_at("1 / CHR - 1", 1) <= found.at(1).high
+    for size, why in ((0.9, "2 times outside"), (17, "more than the host's 16")):
+        refused = found.at(size)
+        assert refused.verdict == "refused" and math.isinf(refused.high) and why in refused.warnings[-1]
+        assert math.isfinite(refused.value)
+
+
+def test_where_no_form_fits_there_is_no_interval() -> None:
+    found = curve(made("a step"))
+    assert found.misfit < 1e-6
+    refused = found.at(3)
+    assert refused.verdict == "refused" and "no form fits" in refused.warnings[-1]
+    assert math.isfinite(refused.value)
+
+
+def test_each_size_is_predicted_from_the_others() -> None:
+    good = curve(made()).held_out
+    assert [h.size for h in good] == list(SIZES)
+    assert [h.inside for h in good].count(True) == len(SIZES)
+    assert all(abs(h.error) < 0.1 for h in good)
+    bad = curve(made("a hump")).held_out
+    assert [h.inside for h in bad].count(False) >= 2
+    assert bad[2].error < -0.1  # the hump itself
+    assert curve(made()[2:]).held_out == ()
+
+
+def test_a_size_that_cannot_be_predicted_from_the_others_is_neither_in_nor_out() -> None:
+    cells = made()
+    found = curve([cells[0], *cells[2:]]).held_out  # 1, 4, 8, 16: 1 is four times below 4
+    assert found[0].predicted.verdict == "refused" and found[0].inside is None
+    assert found[1].inside is True
+
+
+def test_three_sizes_have_no_free_exponent() -> None:
+    found = curve(made("CHR^-0.5 - 1")[2:])
+    assert found.form != FORMS[-1] and FORMS[-1] not in found.chosen
+    assert curve(made("CHR^-0.5 - 1")).exponent == pytest.approx(0.5, abs=0.5)
+
+
+def test_blocks_without_all_sizes_are_left_out() -> None:
+    cells = made()
+    first = SizeCell(cells[0].setting, [math.nan, *cells[0].values[1:]], cells[0].baseline)
+    found = curve([first, *cells[1:]])
+    assert found.n == 19 and found.at(3).n == 19
+    assert found.at(3).warnings == ("1 incomplete blocks left out",)
+
+
+def test_the_same_seed_gives_the_same_curve() -> None:
+    one, again, other = (curve(made(), seed=s).at(3) for s in (1, 1, 2))
+    assert one == again and one != other and one.value == other.value
+
+
+def test_blocks_that_are_all_the_same_leave_nothing_to_doubt() -> None:
+    cells = [SizeCell(c.setting, [1.5] * 8, [1.0] * 8) for c in made()]
+    told = curve(cells).at(3)
+    assert told.low == pytest.approx(1.5) == told.high
+
+
+def test_what_carries_no_curve() -> None:
+    with pytest.raises(NoVerdict, match="2 sizes: a curve needs 3"):
+        curve(made()[:2])
+    with pytest.raises(NoVerdict, match="5 blocks hold all sizes"):
+        curve(made(blocks=5))
+    with pytest.raises(BadInput, match="0 series"):
+        curve([])
+    with pytest.raises(BadInput, match="resamples"):
+        curve(made(), resamples=10)
+    with pytest.raises(BadInput, match="CPUs"):
+        curve(made()).at(0)
+    (none,) = curves(made()[:2])
+    assert isinstance(none, NoCurve) and none.why == "2 sizes: a curve needs 3" and none.host_cpus == 16
+    (some,) = curves(made())
+    assert isinstance(some, Curve)
