@@ -50,7 +50,7 @@ def test_pto_and_pso_hold_the_truth(generator: Noise, blocks: int) -> None:
 @pytest.mark.parametrize(("blocks", "unequal"), [(8, False), (20, True)])
 @pytest.mark.parametrize("name", ["iid", "neighbour"])
 def test_all_parts_hold_together(name: str, blocks: int, unequal: bool) -> None:
-    found = known.whole_decomposition(noise(name), blocks, 150, SEED, unequal)
+    found = known.whole_decomposition(noise(name), blocks, 100, SEED, unequal)
     assert found.share >= 0.92
 
 
