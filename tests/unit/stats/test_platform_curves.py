@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from contend.errors import BadInput, NoVerdict
 from contend.stats import platform_answers as known
 from contend.stats.noise import noise
 from contend.stats.platform_curves import FORMS, Curve, NoCurve, curve, curves
+from contend.stats.platform_forms import design_of, fitted_forms
 from contend.stats.platform_size import SizeCell
 
 SEED = 20260101
@@ -75,6 +77,22 @@ def test_intervals_are_wider_outside_and_refused_far_outside() -> None:
         assert math.isfinite(refused.value)
 
 
+def test_the_choice_of_the_form_is_in_the_interval() -> None:
+    found = curve(made("constant"))
+    assert len(found.chosen) > 2
+    as_if_known = replace(found, _maps=(found._maps[found._best],))
+    assert as_if_known.chosen == {"a": 1.0}
+    both = [math.log(c.at(1).high / c.at(1).low) for c in (found, as_if_known)]
+    assert both[0] > 1.2 * both[1]
+
+
+def test_few_blocks_move_the_percentiles_outwards() -> None:
+    found = curve(made(blocks=6))
+    low, high = found._reach(np.random.default_rng(1).standard_normal(200_000), 0.0)
+    assert high == pytest.approx(2.571 * math.sqrt(6 / 5), rel=0.02)  # t of 5 degrees of freedom
+    assert low == pytest.approx(-high, rel=0.02)
+
+
 def test_where_no_form_fits_there_is_no_interval() -> None:
     found = curve(made("a step"))
     assert found.misfit < 1e-6
@@ -99,6 +117,16 @@ def test_a_size_that_cannot_be_predicted_from_the_others_is_neither_in_nor_out()
     found = curve([cells[0], *cells[2:]]).held_out  # 1, 4, 8, 16: 1 is four times below 4
     assert found[0].predicted.verdict == "refused" and found[0].inside is None
     assert found[1].inside is True
+
+
+def test_every_form_is_one_at_chr_1_and_pays_for_its_parameters() -> None:
+    forms = fitted_forms(np.array([0.01, 0.1, 0.5, 1.0]), np.full(4, 1e-4))
+    assert {f.form: f.parameters for f in forms} == dict(zip(FORMS, (1, 2, 2, 2, 3), strict=True))
+    for f in forms:
+        assert design_of(f.exponent, np.array([1.0]))[0, 1:].tolist() in ([], [0.0])
+        # What has the form is met exactly, also where 1 / CHR³ is a million.
+        y = design_of(f.exponent, np.array([0.01, 0.1, 0.5, 1.0])) @ np.array([0.1, 1e-3])[: f.solve.shape[0]]
+        assert f.hat @ y == pytest.approx(y, rel=1e-6)
 
 
 def test_three_sizes_have_no_free_exponent() -> None:

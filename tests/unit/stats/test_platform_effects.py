@@ -61,6 +61,9 @@ def test_pinning_and_its_crossing_with_size() -> None:
     assert [s.size for s in (*crossed.over, *crossed.under)] == [2, 8, 8, 2]
     assert "above 1, pinning helps" in small.meaning
     assert len(found) == 3
+    cells[1] = cell("vanilla", 8, 1.5)
+    (other,) = effects(cells, kinds=["size × pinning"])
+    assert other.ratio.value == pytest.approx((2.0 / 1.5) / (1.25 / 1.2), rel=0.03)
 
 
 def test_no_crossing_with_size_without_a_cell_near_one() -> None:
@@ -70,10 +73,10 @@ def test_no_crossing_with_size_without_a_cell_near_one() -> None:
 
 def test_chr_and_its_crossing_with_pinning() -> None:
     cells = [
-        cell("vanilla", 4, 1.5, host=32),
-        cell("vanilla", 4, 1.2, host=16),
-        cell("vanilla", 4, 1.0, host=4),
-        cell("pinned", 4, 1.0, host=32),
+        cell("vanilla", 4, 1.8, host=32),
+        cell("vanilla", 4, 1.5, host=16),
+        cell("vanilla", 4, 1.2, host=4),
+        cell("pinned", 4, 1.1, host=32),
         cell("pinned", 4, 1.0, host=4),
     ]
     found = effects(cells)
@@ -81,10 +84,10 @@ def test_chr_and_its_crossing_with_pinning() -> None:
         (e.over[0].provisioning, e.over[0].host_cpus, e.under[0].host_cpus) for e in of_kind(found, "CHR")
     ]
     assert hosts == [("vanilla", 32, 16), ("vanilla", 16, 4), ("pinned", 32, 4)]
-    assert of_kind(found, "CHR")[0].ratio.value == pytest.approx(1.25, rel=0.03)
+    assert of_kind(found, "CHR")[0].ratio.value == pytest.approx(1.2, rel=0.03)
     assert of_kind(found, "CHR × pinning") == []  # the pinned one has no host of 16
     (crossed,) = of_kind(effects([cells[0], *cells[2:]]), "CHR × pinning")
-    assert crossed.ratio.value == pytest.approx(1.5, rel=0.03)
+    assert crossed.ratio.value == pytest.approx((1.8 / 1.2) / (1.1 / 1.0), rel=0.03)
 
 
 def test_pto_of_hosts_of_several_sizes() -> None:
