@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from contend import growths, storms
+from contend import growths, overheads, storms
+from contend.advice.finding import Finding
 from contend.advice.growth_findings import findings as growth_findings
+from contend.advice.overhead_findings import findings as overhead_findings
+from contend.advice.practices import judge
 from contend.advice.rules import advise
 from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo, ProbeCost
 from contend.errors import NoVerdict
@@ -23,7 +26,7 @@ from contend.stats.levels import level
 from contend.stats.simultaneous import simultaneous
 from contend.stats.stopping import Stopping
 from contend.store import Row, RunDirectory
-from contend.studies import Growth, Scenario, Storm
+from contend.studies import Growth, Overhead, Scenario, Storm
 from contend.units import format_ratio
 
 
@@ -49,16 +52,6 @@ class PlannedCell:
     factors: Mapping[str, str]
     baseline: str
     control: bool
-
-    @property
-    def part(self) -> float:
-        """Of the CPUs that its baseline has: 1, but for sizes that are no whole number of CPUs.
-
-        >>> PlannedCell("a", {"cpus": "0.5"}, "b", False).part, PlannedCell("a", {"neighbour": "x"}, "b", False).part
-        (0.5, 1.0)
-        """
-        cpus = float(self.factors.get("cpus", 1))
-        return cpus / math.ceil(cpus)
 
 
 def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
@@ -86,6 +79,7 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
     found = _storms(run, scenario, counted)
     grown = _growth(run, scenario, counted)
     repeat = str(plan.get("command", "contend run SCENARIO"))
+    placed = _overhead(scenario, primary, counted, environment, int(plan["seed"]))
     design = Design(
         seed=int(plan["seed"]),
         blocks=complete,
@@ -103,20 +97,60 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
         run=run.id,
         study=scenario.study,
         title=scenario.title or scenario.origin,
-        answer=_said(found, grown) or answer(scenario.study, primary, complete),
+        answer=_said(found, grown, placed, primary) or answer(scenario.study, primary, complete),
         design=design,
         cells=tuple(results),
         controls=tuple(controls),
-        findings=advise(scenario, results, controls, repeat)
-        if grown is None
-        else growth_findings(grown, repeat),
+        findings=_findings(scenario, results, controls, repeat, grown, placed),
         skipped=tuple(environment.get("skipped", ())),
         failed=tuple(f"trial {r['trial']}, {r['cell']}: {r['error']}" for r in rows if r["status"] != "ok"),
         flags=dict(Counter(_flag_kind(flag) for r in counted for flag in r["flags"]).most_common()),
         trials=len(counted),
         storms=found,
         growth=grown,
+        overhead=placed,
+        practices=() if placed is None else judge(placed, primary, _dominant(plan)),
     )
+
+
+def _findings(
+    scenario: Scenario,
+    results: Sequence[CellResult],
+    controls: Sequence[Control],
+    repeat: str,
+    grown: growths.Growths | None,
+    placed: overheads.Overheads | None,
+) -> tuple[Finding, ...]:
+    """Of the study's own kind."""
+    if grown is not None:
+        return growth_findings(grown, repeat)
+    if placed is not None:
+        return overhead_findings(placed, [r for r in results if r.metric.primary], repeat)
+    return advise(scenario, results, controls, repeat)
+
+
+def _overhead(
+    scenario: Scenario,
+    primary: Sequence[CellResult],
+    counted: Sequence[Row],
+    environment: Mapping[str, Any],
+    seed: int,
+) -> overheads.Overheads | None:
+    if not isinstance(scenario, Overhead):
+        return None
+    emulated = {r["factors"]["platform"] for r in counted if r.get("honoured", {}).get("emulated")}
+    return overheads.read(
+        [overheads.measured(result) for result in primary],
+        int(environment["cpus"]),
+        scenario.measure.level,
+        seed,
+        sorted(emulated),
+    )
+
+
+def _dominant(plan: Mapping[str, Any]) -> dict[str, str]:
+    """What each workload of a plan is bound by."""
+    return {name: str(workload["dominant"]) for name, workload in plan["workloads"].items()}
 
 
 def _storms(run: RunDirectory, scenario: Scenario, counted: Sequence[Row]) -> storms.Storms | None:
@@ -132,10 +166,17 @@ def _growth(run: RunDirectory, scenario: Scenario, counted: Sequence[Row]) -> gr
     return growths.read(run.path, counted, scenario.kinds, scenario.slo / 1e9, scenario.measure.level)
 
 
-def _said(found: storms.Storms | None, grown: growths.Growths | None) -> str:
+def _said(
+    found: storms.Storms | None,
+    grown: growths.Growths | None,
+    placed: overheads.Overheads | None,
+    primary: Sequence[CellResult],
+) -> str:
     """The answer of a study that has one of its own, "" of the others."""
     if grown is not None:
         return growths.answer(grown)
+    if placed is not None:
+        return overheads.answer(primary)
     return "" if found is None else storms.answer(found)
 
 
@@ -227,7 +268,7 @@ class _Pair:
         A platform that has a part of a CPU takes the longer for it on any account: what is compared is what it would
         take at that rate with the whole.
         """
-        part = self.cell.part if series is self.treatment and series.info.primary else 1.0
+        part = overheads.part(self.cell.factors) if series is self.treatment and series.info.primary else 1.0
         return [part * (1 / v if self.inverted else v) for v in series.values]
 
 

@@ -14,7 +14,9 @@ from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
 from contend.stats.estimate import Estimate
 
 if TYPE_CHECKING:
+    from contend.advice.practices import Practice
     from contend.growths import Growths
+    from contend.overheads import Overheads
     from contend.storms import Storms
 
 SCHEMA_VERSION = 1
@@ -193,6 +195,8 @@ class Analysis:
     probe: ProbeCost | None = None  # None where nothing was recorded, or the run was killed
     storms: Storms | None = None  # of a storm study, where storms were counted
     growth: Growths | None = None  # of a growth study, where passes were counted
+    overhead: Overheads | None = None  # of an overhead study
+    practices: tuple[Practice, ...] = ()  # what an overhead study says of what others advise
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -214,4 +218,9 @@ class Analysis:
             "probe": None if self.probe is None else self.probe.to_json(),
             **({} if self.storms is None else {"storms": self.storms.to_json()}),
             **({} if self.growth is None else {"growth": self.growth.to_json()}),
+            **({} if self.overhead is None else {"overhead": self._overhead()}),
         }
+
+    def _overhead(self) -> dict[str, Any]:
+        told = {} if self.overhead is None else self.overhead.to_json()
+        return {**told, "practices": [practice.to_json() for practice in self.practices]}

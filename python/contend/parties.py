@@ -63,12 +63,15 @@ class Parties:
         networks: Networks,
         *,
         kind: str = "bare",
+        own_files: frozenset[str] = frozenset(),
         limit: Limit,
         seconds: float | None,
     ) -> None:
-        """platforms: by kind, `bare` among them; kind, limit: of victims that the plan has given no place."""
+        """platforms: by kind, `bare` among them; kind, limit: of victims that the plan has given no place; own_files: kinds
+        whose programs are not the host's, so that what is made in one of them is no input in another."""
         self._run, self._ledger = run, ledger
         self._platforms, self._kind, self._placement = platforms, kind, placement
+        self._own_files = own_files
         self._networks, self._limit, self._seconds = networks, limit, seconds
         self._seats: dict[tuple[Role, str], Seat] = {}
         self._placed: dict[tuple[Role, Place], Host] = {}
@@ -190,7 +193,8 @@ class Parties:
         """Its directory, and whether its inputs are there: places that would make the same ones share them."""
         key: object = (role, party.label)
         if party.place is not None:
-            key = party.instance.inputs({**values, "work": "WORK", "out": "WORK", "seed": 0})
+            apart = party.place if party.place.kind in self._own_files else None
+            key = apart, party.instance.inputs({**values, "work": "WORK", "out": "WORK", "seed": 0})
         if key in self._inputs:
             return self._inputs[key], True
         work = self._inputs[key] = self._run.work / name

@@ -140,7 +140,11 @@ class Plan:
 
     def workloads(self) -> dict[str, Any]:
         """The definition of every workload in the plan: what was run, readable without its file."""
-        parties = {p.label: p for c in self.cells for p in (c.victim, *c.neighbours)}
+        parties = {
+            p.label if p.place is None else p.instance.label: p
+            for c in self.cells
+            for p in (c.victim, *c.neighbours)
+        }
         return {
             label: p.instance.workload.model_dump(mode="json", by_alias=True, exclude_defaults=True)
             for label, p in parties.items()

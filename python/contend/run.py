@@ -254,9 +254,16 @@ class _Execution:
             networks = Networks(self._run.id, ledger)
             seconds = scenario.measure.trial / 1e9 if scenario.measure.trial else None
             parties = Parties(
-                self._run, ledger, platforms, places, networks,
-                kind=spec.kind, limit=Limit(cpus=spec.cpus, memory_bytes=spec.memory), seconds=seconds,
-            )  # fmt: skip
+                self._run,
+                ledger,
+                platforms,
+                places,
+                networks,
+                kind=spec.kind,
+                own_files=frozenset({"container"} if spec.image else ()),
+                limit=Limit(cpus=spec.cpus, memory_bytes=spec.memory),
+                seconds=seconds,
+            )
             stack.callback(parties.close)
             self._progress.note("preparing inputs")
             for cell in self._plan.cells:

@@ -8,6 +8,11 @@ import yaml
 
 from contend.errors import ScenarioError, suggest
 
+TEXTS = (
+    "app",
+    "directory",
+)  # keys whose value is a text, whatever YAML would make of it: a command `true`, or `sh -c 'a: b'`
+
 
 def workload_list(value: Any) -> Any:
     """`ffmpeg, fio`, a mapping of names to parameters, or a list, as a list."""
@@ -27,6 +32,8 @@ def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
     {'measure': {'blocks': 5}}
     >>> apply_setting({"victims": "fio, nginx"}, "victims.fio.depth=4")
     {'victims': [{'fio': {'depth': 4}}, 'nginx']}
+    >>> apply_setting({}, "app=sh -c 'echo yes: no'")
+    {'app': "sh -c 'echo yes: no'"}
     """
     path, equals, text = setting.partition("=")
     keys = path.strip().split(".")
@@ -36,7 +43,7 @@ def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
             hint="like --set placement=own-cores or --set measure.blocks=20",
         )
     try:
-        value = yaml.safe_load(text)
+        value = text if path.strip() in TEXTS else yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ScenarioError(
             f"--set '{setting}': the value is not YAML", hint="quote it for the shell"

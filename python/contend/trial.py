@@ -275,6 +275,11 @@ class TrialRunner:
             measured_s = seat.party.instance.measured_s(seat.values)
             if measured_s is not None:
                 evidence["measured"] = (measured_s, "s")
+            started_ns = sum(exit_.startup_ns for exit_ in exits)
+            if (
+                started_ns and server is None
+            ):  # what the platform took before the commands ran: no part of their time
+                evidence["startup"] = (started_ns / 1e9, "s")
         finally:
             if server is not None:
                 server.stop(workload.stop.signal, workload.stop.grace / 1e9)

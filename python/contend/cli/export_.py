@@ -12,12 +12,13 @@ from contend.cli.common import load_report, shown
 from contend.errors import BadInput
 from contend.units import parse_fraction
 
-TABLES = ("csv", "parquet", "junit", "openmetrics")
+TABLES = ("csv", "parquet", "latex", "junit", "openmetrics")
 TRACES = ("perfetto", "chrome")
 STACKS = "folded"
 SUFFIX = {
     "csv": "csv",
     "parquet": "parquet",
+    "latex": "tex",
     "junit": "xml",
     "openmetrics": "txt",
     "perfetto": "perfetto-trace",
@@ -50,7 +51,7 @@ SUFFIX = {
     help="junit: a slowdown whose interval lies above this is a failure.",
 )
 def command(sources: tuple[str, ...], form: str, output: Path | None, fail_above: str) -> int:
-    """Write RUN as tidy CSV or Parquet (a row a trial and metric), JUnit, OpenMetrics, a trace, or its plots.
+    """Write RUN as tidy CSV or Parquet (a row a trial and metric), a LaTeX table, JUnit, OpenMetrics, a trace, or plots.
 
     Of a recording of `contend sample` or `contend watch`, csv and parquet write a directory with a file a table.
 

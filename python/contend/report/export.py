@@ -1,4 +1,4 @@
-"""A run in the formats of others: CSV and Parquet for tables, JUnit for CI, OpenMetrics for monitoring."""
+"""A run in the formats of others: CSV, Parquet and LaTeX for tables, JUnit for CI, OpenMetrics for monitoring."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from contend.analysis import CellResult, Control
 from contend.errors import HostFailed, UnknownName
 from contend.report import words
 from contend.report.exposition import Family, exposition
+from contend.report.latex import export_latex
 from contend.report.matrix import condition, is_compare, subject
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
 from contend.units import NS_PER_S
 
-FACTORS = ("victim", "neighbour", "placement", "platform", "variant")
+FACTORS = ("victim", "neighbour", "placement", "platform", "provisioning", "size", "variant")
 # Column: DuckDB type. Metric columns are empty for a trial that failed, so that no trial is left out.
 COLUMNS: Mapping[str, str] = {
     "run": "VARCHAR", "trial": "BIGINT", "block": "BIGINT", "phase": "VARCHAR", "cell": "VARCHAR",
@@ -197,4 +198,5 @@ FORMATS: Mapping[str, Callable[[ReportInput, Path, float], None]] = {
     "parquet": _parquet,
     "junit": _junit,
     "openmetrics": _openmetrics,
+    "latex": export_latex,
 }

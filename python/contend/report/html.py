@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
-from contend.report import growth_words, storm_words, words
-from contend.report.matrix import condition, is_compare, matrices, secondary, subject
+from contend.report import growth_words, overhead_words, storm_words, words
+from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
 from contend.report.theme import stylesheet
@@ -36,6 +36,7 @@ ROLES = (
     "storm-phases",
     "storm-cpu",
     "growth",
+    "overhead",
     "traced",
 )
 HEAT_LEGEND = (
@@ -58,6 +59,7 @@ def render_html(report: ReportInput) -> str:
         design=analysis.design,
         report=report,
         compare=is_compare(analysis),
+        rows_are=rows_are(analysis),
         matrices=matrices(analysis),
         secondary=secondary(analysis),
         plots=by_role,
@@ -87,6 +89,7 @@ def environment() -> Environment:
         words=words,
         storm_words=storm_words,
         growth_words=growth_words,
+        overhead_words=overhead_words,
         short=short,
         party_line=party_line,
         phase_name=phase_name,

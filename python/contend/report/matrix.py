@@ -1,7 +1,7 @@
 """Cells as a table: which rows and columns a study has, and which comparison stands where.
 
-Interference: a row a victim, a column a neighbour. Overhead: a row a victim, a column a platform. Compare: a
-row a metric, a column a variant. Factors that vary beyond these (placement, platform) make one table each.
+Interference: a row a victim, a column a neighbour. Overhead: a row an application of one size, a column a platform.
+Compare: a row a metric, a column a variant. Factors that vary beyond these (placement, platform) make one table each.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ def is_compare(analysis: Analysis) -> bool:
     return analysis.study in ("compare", "storm", "growth")
 
 
+def rows_are(analysis: Analysis) -> str:
+    """What a row of the tables is."""
+    return "metric" if is_compare(analysis) else "application" if analysis.study == "overhead" else "victim"
+
+
 def subject(factors: Mapping[str, str]) -> str:
     """Whose figure it is: the victim; in a compare study the variant.
 
@@ -62,6 +67,10 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
         varying -= {"n", "network"}
     groups: dict[str, dict[tuple[str, str], CellResult]] = {}
     for cell in cells:
+        if analysis.study == "overhead":
+            row, column = f"{subject(cell.factors)}, {cell.factors['size']}", platform_name(cell.factors)
+            groups.setdefault("", {})[row, column] = cell
+            continue
         extra = ", ".join(f"{k} {cell.factors[k]}" for k in sorted(varying) if k in cell.factors)
         if column_key in cell.factors:
             group, column = extra, cell.factors[column_key]
@@ -82,6 +91,14 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
     )
 
 
+def platform_name(factors: Mapping[str, str]) -> str:
+    """
+    >>> platform_name({"platform": "container", "provisioning": "pinned"})
+    'container pinned'
+    """
+    return f"{factors['platform']} {factors['provisioning']}"
+
+
 def _varying(cells: list[CellResult]) -> set[str]:
     seen: dict[str, set[str]] = {}
     for cell in cells:
@@ -92,8 +109,8 @@ def _varying(cells: list[CellResult]) -> set[str]:
 
 def baseline_name(analysis: Analysis) -> str:
     """What the baseline is called: `alone`, the first variant's name, or `baseline`."""
-    if analysis.study == "interference":
-        return "alone"
+    if analysis.study in ("interference", "overhead"):
+        return {"interference": "alone", "overhead": "bare"}[analysis.study]
     for control in analysis.controls:
         if "variant" in control.factors:
             return control.factors["variant"].removesuffix(CONTROL)
@@ -105,6 +122,8 @@ def condition(cell: CellResult, analysis: Analysis) -> str:
 
     Extra factors are named only where the run holds more than one level of them.
     """
+    if analysis.study == "overhead":
+        return f"{platform_name(cell.factors)}, {cell.factors['size']}"
     for matrix in matrices(analysis):
         for (_, column), other in matrix.cells.items():
             if other.cell == cell.cell:

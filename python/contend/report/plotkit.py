@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contend.report.matrix import CONTROL, matrices
+from contend.report.matrix import CONTROL, matrices, platform_name
 from contend.report.model import ReportInput
 from contend.report.theme import series_colours, var
 
@@ -45,6 +45,8 @@ def condition_name(factors: Mapping[str, str], cell: str) -> str:
     name = factors.get("neighbour") or factors.get("variant") or factors.get("platform") or cell
     if name == "none":
         return "alone"
+    if factors.get("provisioning", "none") != "none":
+        return platform_name(factors)
     return "control" if name.endswith(CONTROL) else name
 
 

@@ -52,6 +52,10 @@ def all_plots(report: ReportInput) -> list[Plot]:
         from contend.report.growth_plots import growth_plots
 
         plots += growth_plots(report.analysis.growth)
+    if report.analysis.overhead is not None:
+        from contend.report.overhead_plots import overhead_plots
+
+        plots += overhead_plots(report.analysis)
     plots += [
         points(report, matrix, row, f"{table}-{number}")
         for table, matrix in enumerate(matrices(report.analysis))
@@ -280,7 +284,10 @@ def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple
     """Block, value and whether it is flagged, of every trial of the row's A/A control."""
     cell = matrix.first(row)
     mine = subject(cell.factors) if not is_compare(report.analysis) else matrix.baseline
-    same = {k: v for k, v in cell.factors.items() if k not in ("victim", "neighbour", "variant")}
+    compared = {"victim", "neighbour", "variant"}
+    if report.analysis.study == "overhead":
+        compared |= {"platform", "provisioning"}
+    same = {k: v for k, v in cell.factors.items() if k not in compared}
     return [
         (int(trial.get("block", 0)), float(metric["value"]), bool(trial.get("flags")))
         for trial in report.counted

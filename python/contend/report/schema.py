@@ -162,13 +162,14 @@ DEFINITIONS: dict[str, Schema] = {
 def analysis_schema() -> Schema:
     """The schema as a document of draft 2020-12."""
     from contend.report.growth_schema import growth
+    from contend.report.overhead_schema import overhead
 
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend analysis",
         **closed(
             "What a run says: findings.json, and what --json prints.",
-            ("storms", "growth"),
+            ("storms", "growth", "overhead"),
             schema_version={"const": SCHEMA_VERSION},
             run=TEXT,
             study=TEXT,
@@ -196,6 +197,7 @@ def analysis_schema() -> Schema:
             ),
             storms=_storms(),
             growth=growth(),
+            overhead=overhead(),
         ),
         "$defs": DEFINITIONS,
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import cell_line, party_line, phase_name, short
@@ -19,6 +19,7 @@ from contend.report.matrix import (
     headline_controls,
     is_compare,
     matrices,
+    rows_are,
     secondary,
     subject,
 )
@@ -81,6 +82,10 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     if report.analysis.storms is None or verbose:
         for matrix in matrices(report.analysis):
             printer.matrix(matrix)
+    if report.analysis.overhead is not None:
+        from contend.report.overhead_terminal import show_overhead
+
+        show_overhead(report.analysis, printer.line, printer.columns, verbose=verbose)
     if report.analysis.growth is None:  # which has a control of its own in every visit
         printer.certainty()
     printer.alibis(verbose)
@@ -143,7 +148,8 @@ class _Printer:
             )
             title += f" (ratio to {matrix.baseline}; {interval}; 1.00 = no effect)"
         else:
-            title = f"Slowdown of each victim ({interval}; 1.00 = no effect)"
+            what = "What each platform costs" if self.analysis.overhead else "Slowdown of each victim"
+            title = f"{what} ({interval}; 1.00 = no effect)"
         self.line()
         self.line(title + (f", {matrix.group}" if matrix.group else ""), "bold", hang=2)
         for one_line in (True, False):
@@ -201,12 +207,13 @@ class _Printer:
         for trouble in told.troubles(storms):
             self.line(trouble, "yellow", 2, 2)
 
-    def columns(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table of words: the first column to the left, figures to the right."""
+    def columns(self, headers: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> None:
+        """A table: so many columns of words to the left, figures to the right."""
         table = self.table()
         table.add_column(headers[0], no_wrap=True)
-        for header in headers[1:]:
-            table.add_column(self.text(header), justify="right", overflow="fold")
+        for number, header in enumerate(headers[1:], start=1):
+            side: Literal["left", "right"] = "left" if number < words else "right"
+            table.add_column(self.text(header), justify=side, overflow="fold")
         for row in rows:
             table.add_row(*(self.text(item) for item in row))
         self._print(table)
@@ -222,9 +229,7 @@ class _Printer:
     def _grid(self, matrix: Matrix, one_line: bool) -> Table:
         """Rows by columns, two lines a row. With room the interval stands beside its value, else below it."""
         table = self.table()
-        table.add_column(
-            "metric" if is_compare(self.analysis) else "victim", overflow="fold", max_width=ROW_LABEL
-        )
+        table.add_column(rows_are(self.analysis), overflow="fold", max_width=ROW_LABEL)
         table.add_column(self.text(matrix.baseline), no_wrap=True)
         for column in matrix.columns:
             table.add_column(
@@ -262,7 +267,7 @@ class _Printer:
         """A line a comparison: for a matrix too wide for the screen, or names too long for columns."""
         table = self.table()
         room = max(16, self.console.width - 2 - 26 - BAR - 4)
-        table.add_column("metric" if is_compare(self.analysis) else "victim", overflow="fold", width=room)
+        table.add_column(rows_are(self.analysis), overflow="fold", width=room)
         table.add_column("value", no_wrap=True)
         table.add_column("", no_wrap=True)
         most = _most(matrix)
@@ -347,7 +352,7 @@ class _Printer:
         self.line()
         self.line("Other metrics (slowdown; > 1 is worse)", "bold")
         table = self.table()
-        for title in ("victim", "metric", "condition"):
+        for title in (rows_are(self.analysis), "metric", "condition"):
             table.add_column(title, overflow="fold", max_width=ROW_LABEL)
         for title in ("from → to", "slowdown"):
             table.add_column(self.text(title), overflow="fold")

@@ -21,6 +21,8 @@ def no_findings(analysis: Analysis) -> str:
     headline = [cell.estimate.verdict for cell in analysis.cells if cell.metric.primary]
     if not headline or any(verdict in ("too few", "refused") for verdict in headline):
         return "none yet: too few blocks for a verdict."
+    if analysis.overhead is not None:
+        return "none: no platform is shown to cost more than the bare host by 5 % or more."
     return "none: no victim is detectably slowed."
 
 

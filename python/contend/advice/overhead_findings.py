@@ -1,0 +1,188 @@
+"""What a platform costs an application, as findings: pin it or not, how much of the host it needs, its own cost."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from contend.advice.finding import Evidence, Finding
+from contend.advice.practices import NEGLIGIBLE, direction, fading_words
+from contend.advice.rules import Cause, explain
+from contend.analysis import CellResult
+from contend.overheads import Overheads, place_words
+from contend.platforms.sizes import cpus_label
+from contend.stats.estimate import Estimate
+from contend.stats.platform_effects import Effect
+from contend.stats.platform_size import Decomposition, Setting
+from contend.units import format_ratio
+
+
+def findings(found: Overheads, cells: Sequence[CellResult], repeat: str) -> tuple[Finding, ...]:
+    """Of every application, the costliest first. cells: headline comparisons; repeat: repeats the run."""
+    drafts = sorted(_drafts(found, cells, repeat), key=lambda draft: -draft.estimate.value)
+    return tuple(replace(draft, id=f"F{number}") for number, draft in enumerate(drafts, start=1))
+
+
+def _drafts(found: Overheads, cells: Sequence[CellResult], repeat: str) -> Iterator[Finding]:
+    for application in dict.fromkeys(cell.factors["victim"] for cell in cells):
+        mine = [cell for cell in cells if cell.factors["victim"] == application]
+        pinning = [e for e in found.effects if e.kind == "pinning" and e.over[0].application == application]
+        verify = f"{repeat} --set apps={shlex.quote(application)}" if "[" not in application else repeat
+        for platform in dict.fromkeys(e.over[0].platform for e in pinning):
+            for wanted in ("higher", "lower") if platform not in found.emulated else ():
+                told = [e for e in pinning if e.over[0].platform == platform and direction(e.ratio) == wanted]
+                if told:
+                    yield _pinning(told, mine, verify)
+        for part in found.decompositions:
+            if part.application != application or part.platform in found.emulated:
+                continue
+            if part.refused:  # what is type and what is size is not known; that it costs is
+                ours = [c for c in mine if _of(c) == (part.platform, part.provisioning)]
+                dear = [c for c in ours if direction(c.estimate) == "higher"]
+                if dear:
+                    yield _whole(max(dear, key=lambda c: c.estimate.value), part, verify)
+                continue
+            if direction(part.pto) == "higher":
+                yield _type(part, mine, verify)
+            if part.provisioning == "vanilla" and any(direction(p.ratio) == "higher" for p in part.pso):
+                yield _size(part, verify)
+
+
+def _words(of: Estimate) -> str:
+    return format_ratio(of.value, of.low, of.high).replace(" ", "× ", 1)
+
+
+def _causes(cells: Sequence[CellResult], setting: Setting) -> list[Cause]:
+    """Why that cell is slower than its baseline, as far as was seen.
+
+    Of a part of a CPU nothing is: most of what it is throttled for is what was asked for.
+    """
+    if setting.size != math.ceil(setting.size):
+        return []
+    wanted = setting.platform, setting.provisioning, f"{setting.size:g}"
+    for cell in cells:
+        if (cell.factors["platform"], cell.factors["provisioning"], cell.factors["cpus"]) == wanted:
+            return explain(cell)
+    return []
+
+
+def _pinning(told: Sequence[Effect], cells: Sequence[CellResult], verify: str) -> Finding:
+    """told: of one application and platform, all to the same side."""
+    helps = direction(told[0].ratio) == "higher"
+    most = max(told, key=lambda e: abs(math.log(e.ratio.value)))
+    vanilla = most.over[0]
+    sizes = ", ".join(f"{_words(e.ratio)} at {cpus_label(e.over[0].size)}" for e in told)
+    sentence = (
+        f"{vanilla.application} in a {vanilla.platform} under a quota takes {sizes}, of what it takes on a set of"
+        f" CPUs{'' if helps else ': pinning costs here'}"
+    )
+    causes: list[Cause] = []
+    for effect in sorted(told, key=lambda e: -e.ratio.value):
+        if causes := _causes(cells, effect.over[0]):
+            where = cpus_label(effect.over[0].size)
+            sentence += f"; under the quota of {where} it {'; it '.join(c.words for c in causes)}"
+            break
+    part = any(e.over[0].size != math.ceil(e.over[0].size) for e in told)
+    return Finding(
+        id="",
+        kind="pin" if helps else "do-not-pin",
+        subject=vanilla.application,
+        resource=causes[0].resource if causes else "unexplained",
+        sentence=sentence + ".",
+        share=min(1.0, sum(c.share for c in causes)) if causes else None,
+        estimate=most.ratio,
+        evidence=tuple(e for c in causes for e in c.evidence),
+        advice="pin it: a set of CPUs (--cpuset-cpus, cpuset.cpus, AllowedCPUs=) in place of the quota"
+        + ("; of a part of a CPU, one CPU beside the quota" if part else "")
+        if helps
+        else "leave it to the scheduler: a quota (--cpus, cpu.max) without a set of CPUs",
+        verify=f"{verify} --set sizes={_yaml([e.over[0].size for e in told])}",
+    )
+
+
+def _yaml(sizes: Sequence[float]) -> str:
+    """
+    >>> _yaml([0.5, 2])
+    '[0.5,2]'
+    """
+    return f"[{','.join(f'{size:g}' for size in sizes)}]"
+
+
+def _size(part: Decomposition, verify: str) -> Finding:
+    worst = max((p for p in part.pso if direction(p.ratio) == "higher"), key=lambda p: p.ratio.value)
+    fading = part.fades(1 + NEGLIGIBLE)
+    sentence = (
+        f"{part.application} in a {part.platform} of {cpus_label(worst.setting.size)} ({worst.setting.chr:.2g} of the host)"
+        f" takes {_words(worst.ratio)} what the same platform of the whole host costs it for being small;"
+        f" {fading_words(fading)}."
+    )
+    least = fading.below
+    return Finding(
+        id="",
+        kind="platform-size",
+        subject=part.application,
+        resource="platform size",
+        sentence=sentence,
+        share=None,
+        estimate=worst.ratio,
+        evidence=tuple(
+            Evidence(f"PSO at {p.setting.size:g} CPUs", p.ratio.value, "ratio", "overhead.decompositions")
+            for p in part.pso
+        ),
+        advice=f"give it at least {cpus_label(least.size)} ({least.chr:.2g} of this host), or a set of CPUs"
+        if least is not None and least.size < part.host_cpus
+        else "give it a set of CPUs in place of a quota, or more of the host",
+        verify=f"{verify} --set provisioning=vanilla",
+    )
+
+
+def _of(cell: CellResult) -> tuple[str, str]:
+    return cell.factors["platform"], cell.factors["provisioning"]
+
+
+def _whole(cell: CellResult, part: Decomposition, verify: str) -> Finding:
+    cpus = float(cell.factors["cpus"])
+    causes = explain(cell) if cpus == math.ceil(cpus) else []
+    sentence = (
+        f"{part.application} takes {_words(cell.estimate)} as long in a {place_words(cell.factors)} as on the bare host of"
+        " its size"
+    )
+    if causes:
+        sentence += f"; there it {'; it '.join(c.words for c in causes)}"
+    return Finding(
+        id="",
+        kind="platform-cost",
+        subject=part.application,
+        resource=causes[0].resource if causes else "unexplained",
+        sentence=f"{sentence}. What of that is type and what is size is not known: {part.refused}.",
+        share=min(1.0, sum(c.share for c in causes)) if causes else None,
+        estimate=cell.estimate,
+        evidence=tuple(e for c in causes for e in c.evidence),
+        advice="measure the whole host too, and both provisionings: sizes and provisioning of the scenario",
+        verify=f"{verify} --set provisioning=[vanilla,pinned] --set sizes={_yaml([cpus, part.host_cpus])}",
+    )
+
+
+def _type(part: Decomposition, cells: Sequence[CellResult], verify: str) -> Finding:
+    assert part.at_one is not None
+    causes = _causes(cells, part.at_one)
+    sentence = (
+        f"{part.application} takes {_words(part.pto)} as long in a {part.platform} ({part.provisioning}) with all of the"
+        " host's CPUs as on the bare host: the platform's own cost, which no size takes away"
+    )
+    if causes:
+        sentence += f"; there it {'; it '.join(c.words for c in causes)}"
+    return Finding(
+        id="",
+        kind="platform-type",
+        subject=part.application,
+        resource=causes[0].resource if causes else "unexplained",
+        sentence=sentence + ".",
+        share=min(1.0, sum(c.share for c in causes)) if causes else None,
+        estimate=part.pto,
+        evidence=tuple(e for c in causes for e in c.evidence),
+        advice="compare engines and what they mount and filter (seccomp, storage driver): the size is not the cause",
+        verify=f"{verify} --set sizes={part.at_one.size:g}",
+    )

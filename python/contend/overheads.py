@@ -1,0 +1,263 @@
+"""What the cells of an overhead study say together: of each application what part of a platform's cost is its size.
+
+Ratios of single cells are in the analysis like any other's; here are the quotients of them (`contend.stats.platform_size`,
+`platform_effects`, `platform_curves`).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contend.stats.platform_curves import Curve, NoCurve, curves
+from contend.stats.platform_effects import Effect, effects
+from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
+from contend.units import format_ratio
+
+if TYPE_CHECKING:
+    from contend.analysis import CellResult
+
+PIECES = "pieces"  # a parameter of that name cuts the work of an application into so many
+
+
+@dataclass(frozen=True, slots=True)
+class Overheads:
+    """Of all applications. host_cpus: those that contend may use; emulated: platforms whose machines were."""
+
+    host_cpus: int
+    decompositions: tuple[Decomposition, ...]
+    effects: tuple[Effect, ...]
+    curves: tuple[Curve | NoCurve, ...]
+    emulated: tuple[str, ...]
+    startup_s: Mapping[str, float]
+    """By platform, what starting a command in it took: a median, and no part of any ratio."""
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "host_cpus": self.host_cpus,
+            "decompositions": [_decomposition(d) for d in self.decompositions],
+            "effects": [_effect(e) for e in self.effects],
+            "curves": [_curve(c) for c in self.curves],
+            "emulated": list(self.emulated),
+            "startup_s": dict(self.startup_s),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One cell on a platform and its baseline, as they were measured."""
+
+    factors: Mapping[str, str]
+    values: Sequence[float]
+    blocks: Sequence[int]
+    baseline: Sequence[float]
+    baseline_blocks: Sequence[int]
+    startup_s: float | None = None
+
+
+def read(
+    cells: Sequence[Measured], host_cpus: int, level: float, seed: int, emulated: Sequence[str] = ()
+) -> Overheads:
+    """The decomposition, effects and curves of these cells. Never raises for too little data."""
+    blocks = sorted({block for cell in cells for block in (*cell.blocks, *cell.baseline_blocks)})
+    table = []
+    for cell in cells:
+        values = by_block(cell.values, cell.blocks, blocks)
+        baseline = by_block(cell.baseline, cell.baseline_blocks, blocks)
+        if np.isfinite(values).any() and np.isfinite(baseline).any():
+            table.append(SizeCell(_setting(cell.factors, host_cpus), values, baseline))
+    return Overheads(
+        host_cpus=host_cpus,
+        decompositions=decompositions(table, level=level, seed=seed) if table else (),
+        effects=effects(table, pieces=pieces(table), level=level, seed=seed) if table else (),
+        curves=curves(table, level=level, seed=seed) if table else (),
+        emulated=tuple(emulated),
+        startup_s=_startups(cells),
+        notes=tuple(_notes(cells, host_cpus, emulated)),
+    )
+
+
+def part(factors: Mapping[str, str]) -> float:
+    """Of the CPUs that a cell's baseline has: 1, but for sizes that are no whole number of CPUs.
+
+    >>> part({"cpus": "0.5"}), part({"cpus": "1.5"}), part({"neighbour": "x"})
+    (0.5, 0.75, 1.0)
+    """
+    cpus = float(factors.get("cpus", 1))
+    return cpus / math.ceil(cpus)
+
+
+def measured(result: CellResult) -> Measured:
+    """A comparison's values, lower is better, and as if the platform had its whole CPUs."""
+    turn = -1 if result.metric.better == "higher" else 1
+    own, bare = result.treatment, result.baseline
+    scale = part(result.factors)
+    return Measured(
+        result.factors,
+        [scale * v**turn for v in own.values],
+        own.blocks,
+        [v**turn for v in bare.values],
+        bare.blocks,
+        result.evidence["startup"][0] if "startup" in result.evidence else None,
+    )
+
+
+def _startups(cells: Sequence[Measured]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for cell in cells:
+        if cell.startup_s is not None:
+            found.setdefault(cell.factors["platform"], []).append(cell.startup_s)
+    return {platform: statistics.median(times) for platform, times in found.items()}
+
+
+def by_block(values: Sequence[float], blocks: Sequence[int], wanted: Sequence[int]) -> list[float]:
+    """The value of each block, of several their geometric mean; NaN where there is none.
+
+    >>> by_block([1.0, 4.0, 3.0], [0, 0, 2], [0, 1, 2])
+    [2.0, nan, 3.0]
+    """
+    found: dict[int, list[float]] = {}
+    for value, block in zip(values, blocks, strict=True):
+        found.setdefault(block, []).append(value)
+    means = {b: of[0] if len(of) == 1 else statistics.geometric_mean(of) for b, of in found.items()}
+    return [means.get(block, math.nan) for block in wanted]
+
+
+def _setting(factors: Mapping[str, str], host_cpus: int) -> Setting:
+    return Setting(
+        factors["victim"], factors["platform"], factors["provisioning"], float(factors["cpus"]), host_cpus
+    )
+
+
+def pieces(cells: Sequence[SizeCell]) -> dict[str, str]:
+    """Which applications do in pieces what another one here does as a whole.
+
+    >>> from contend.stats.platform_size import Setting, SizeCell
+    >>> def of(name):
+    ...     return SizeCell(Setting(name, "container", "vanilla", 1, 2), [1.0], [1.0])
+    >>> pieces([of("ffmpeg"), of("ffmpeg[pieces=30]"), of("x[a=1,pieces=2]"), of("x[a=1]"), of("y[pieces=3]")])
+    {'ffmpeg[pieces=30]': 'ffmpeg', 'x[a=1,pieces=2]': 'x[a=1]'}
+    """
+    names = list(dict.fromkeys(cell.setting.application for cell in cells))
+    found = {}
+    for name in names:
+        head, _, rest = name.partition("[")
+        settings = rest.removesuffix("]").split(",") if rest else []
+        kept = [s for s in settings if not s.startswith(f"{PIECES}=")]
+        whole = head + (f"[{','.join(kept)}]" if kept else "")
+        if len(kept) < len(settings) and whole in names:
+            found[name] = whole
+    return found
+
+
+def _notes(cells: Sequence[Measured], host_cpus: int, emulated: Sequence[str]) -> list[str]:
+    """What a reader must know of how the figures were made."""
+    sizes = sorted({float(cell.factors["cpus"]) for cell in cells})
+    notes = []
+    smaller = sorted({math.ceil(size) for size in sizes if math.ceil(size) < host_cpus})
+    if smaller:
+        told = ", ".join(str(n) for n in smaller)
+        notes.append(
+            f"the bare host of {told} CPU{'s' if smaller != [1] else ''} is an affinity on this one of {host_cpus}: no CPU"
+            " was taken offline"
+        )
+    parts = [size for size in sizes if size != math.ceil(size)]
+    if parts:
+        told = ", ".join(f"{size:g}" for size in parts)
+        notes.append(
+            f"size{'s' if len(parts) > 1 else ''} {told}: compared with what whole CPUs would take if they gave that part of"
+            " their time"
+        )
+    notes += [f"{kind}: emulated, which says nothing of virtualisation" for kind in emulated]
+    return notes
+
+
+def _key(setting: Setting) -> dict[str, Any]:
+    return {
+        "application": setting.application,
+        "platform": setting.platform,
+        "provisioning": setting.provisioning,
+        "cpus": setting.size,
+        "chr": setting.chr,
+    }
+
+
+def _decomposition(of: Decomposition) -> dict[str, Any]:
+    return {
+        "application": of.application,
+        "platform": of.platform,
+        "provisioning": of.provisioning,
+        "standing": of.standing,
+        "refused": of.refused,
+        "pto": of.pto.to_json(),
+        "pso": [{**_key(part.setting), "ratio": part.ratio.to_json()} for part in of.pso],
+    }
+
+
+def _effect(of: Effect) -> dict[str, Any]:
+    detectable = of.detectable if math.isfinite(of.detectable) else None
+    return {
+        "kind": of.kind,
+        "over": [_key(setting) for setting in of.over],
+        "under": [_key(setting) for setting in of.under],
+        "ratio": of.ratio.to_json(),
+        "detectable": detectable,
+        "meaning": of.meaning,
+    }
+
+
+def _curve(of: Curve | NoCurve) -> dict[str, Any]:
+    common = {"application": of.application, "platform": of.platform, "provisioning": of.provisioning}
+    if isinstance(of, NoCurve):
+        return {**common, "why_none": of.why}
+    return {
+        **common,
+        "why_none": "",
+        "form": of.form,
+        "exponent": of.exponent,
+        "coefficients": list(of.coefficients),
+        "chosen": of.chosen,
+        "misfit": of.misfit,
+        "held_out": [
+            {
+                "cpus": held.size,
+                "predicted": held.predicted.to_json(),
+                "measured": held.measured.to_json(),
+                "inside": held.inside,
+            }
+            for held in of.held_out
+        ],
+    }
+
+
+def answer(cells: Sequence[CellResult]) -> str:
+    """In one sentence: what costs most, and what costs nothing that could be seen. cells: headline comparisons."""
+    known = [c for c in cells if c.estimate.verdict not in ("too few", "refused")]
+    if not known:
+        return ""
+    slower = [c for c in known if c.estimate.verdict == "higher"]
+    if not slower:
+        return f"No platform is detectably slower than the bare host of its size ({len(known)} comparisons)."
+    worst = max(slower, key=lambda c: c.estimate.value)
+    ratio = format_ratio(worst.estimate.value, worst.estimate.low, worst.estimate.high)
+    rest = len(known) - len(slower)
+    quiet = f" {rest} of {len(known)} comparisons show no detectable cost." if rest else ""
+    return (
+        f"{worst.factors['victim']} pays most: {ratio} times slower in a {place_words(worst.factors)}.{quiet}"
+    )
+
+
+def place_words(factors: Mapping[str, str]) -> str:
+    """
+    >>> place_words({"platform": "container", "provisioning": "pinned", "size": "1 CPU"})
+    'pinned container of 1 CPU'
+    """
+    provisioning = "" if factors["provisioning"] == "none" else f"{factors['provisioning']} "
+    return f"{provisioning}{factors['platform']} of {factors['size']}"

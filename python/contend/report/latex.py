@@ -1,0 +1,76 @@
+"""The table of a run's headline comparisons for a paper: LaTeX, with booktabs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from contend.analysis import CellResult
+from contend.report import words
+from contend.report.matrix import Matrix, is_compare, matrices, rows_are
+from contend.report.model import ReportInput
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+}
+_TYPESET = {"–": "--", "×": r"$\times$", "µ": r"\textmu{}", "±": r"$\pm$", "→": r"$\to$", "·": r"$\cdot$"}
+_ESCAPES = _SPECIAL | _TYPESET
+_DAGGER = r"\textsuperscript{\dag}"
+
+
+def escape(text: str) -> str:
+    r"""
+    >>> print(escape("ffmpeg[threads=default], 50 % of a_b"))
+    ffmpeg[threads=default], 50 \% of a\_b
+    """
+    return re.sub("|".join(map(re.escape, _ESCAPES)), lambda found: _ESCAPES[found[0]], text)
+
+
+def export_latex(report: ReportInput, path: Path, _: float) -> None:
+    """One `table` a matrix, ratios with intervals; a dagger marks what is no detectable effect."""
+    analysis = report.analysis
+    tables = [_table(report, matrix, number) for number, matrix in enumerate(matrices(analysis))]
+    head = f"% {analysis.run}, made by contend; \\usepackage{{booktabs}}\n"
+    path.write_text(head + "\n".join(tables), encoding="utf-8")
+
+
+def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
+    analysis = report.analysis
+    heads = [rows_are(analysis), matrix.baseline, *(f"{matrix.beside} {c}".strip() for c in matrix.columns)]
+    lines = []
+    for row in matrix.rows:
+        found = [matrix.cells.get((row, column)) for column in matrix.columns]
+        cells = [escape(row), escape(words.level(matrix.level(row))), *map(_ratio, found)]
+        lines.append(" & ".join(cells) + r" \\")
+    what = "Ratio to the baseline" if is_compare(analysis) else "Slowdown"
+    about = (
+        f"{(analysis.title or analysis.run).rstrip('?.')}: {what.lower()} with {words.level_text(analysis)};"
+        f" {analysis.design.blocks} blocks{', ' + matrix.group if matrix.group else ''}."
+    )
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{escape(about)} {_DAGGER} No detectable effect.}}",
+            rf"\label{{tab:{re.sub(r'[^a-z0-9]+', '-', analysis.run.lower())}-{number}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+            r"\toprule",
+            " & ".join(escape(head) for head in heads) + r" \\",
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _ratio(cell: CellResult | None) -> str:
+    if cell is None:
+        return ""
+    told = escape(" ".join(words.split_ratio(cell.estimate)))
+    return told + (_DAGGER if cell.estimate.verdict == "no detectable effect" else "")

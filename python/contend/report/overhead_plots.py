@@ -1,0 +1,99 @@
+"""Pictures of an overhead study: bars with intervals by size and platform, and what is type and what is size."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from contend.analysis import Analysis, CellResult
+from contend.report import words
+from contend.report.matrix import platform_name, subject
+from contend.report.plotkit import Plot, Spec, chart
+from contend.report.theme import series_colours, var
+
+HEIGHT = 220
+
+
+def overhead_plots(analysis: Analysis) -> list[Plot]:
+    """Role: overhead; one an application."""
+    cells = [c for c in analysis.cells if c.metric.primary and math.isfinite(c.estimate.value)]
+    names = list(dict.fromkeys(platform_name(c.factors) for c in cells))
+    colours = series_colours(names)
+    applications = dict.fromkeys(subject(c.factors) for c in cells)
+    return [
+        _bars(number, name, [c for c in cells if subject(c.factors) == name], colours)
+        for number, name in enumerate(applications)
+    ]
+
+
+def _bars(number: int, application: str, cells: list[CellResult], colours: dict[str, str]) -> Plot:
+    """Grouped bars as the study's figures have them: a group a size, a bar a platform and provisioning."""
+    sizes = list(
+        dict.fromkeys(c.factors["size"] for c in sorted(cells, key=lambda c: float(c.factors["cpus"])))
+    )
+    platforms = [name for name in colours if any(platform_name(c.factors) == name for c in cells)]
+    values: list[dict[str, Any]] = []
+    for cell in cells:
+        name, estimate = platform_name(cell.factors), cell.estimate
+        known = math.isfinite(estimate.high) and estimate.low > 0
+        values.append(
+            {
+                "size": cell.factors["size"],
+                "platform": name,
+                "value": estimate.value,
+                "low": estimate.low if known else estimate.value,
+                "high": estimate.high if known else estimate.value,
+                "one": 1,
+                "colour": colours[name],
+                "say": f"{application}, {cell.factors['size']}, {name}: {words.ratio(estimate)}",
+            }
+        )
+    x: Spec = {
+        "field": "size",
+        "type": "nominal",
+        "sort": sizes,
+        "title": "size of the platform",
+        "axis": {"labelAngle": 0, "grid": False, "labelLimit": 140},
+        "scale": {"paddingInner": 0.25, "paddingOuter": 0.15},
+    }
+    offset: Spec = {"field": "platform", "sort": platforms}
+    y: Spec = {
+        "field": "value",
+        "type": "quantitative",
+        "title": "time over bare (1 = no cost)",
+        "scale": {"zero": True, "nice": True},
+        "axis": {"tickCount": 5},
+    }
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "bar", "opacity": 0.75},
+            "encoding": {
+                "x": x,
+                "xOffset": offset,
+                "y": y,
+                "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
+                "tooltip": {"field": "say"},
+            },
+        },
+        {
+            "mark": {"type": "rule", "color": var("ink"), "strokeWidth": 1.5},
+            "encoding": {"x": x, "xOffset": offset, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+        },
+        {
+            "data": {"values": [{"value": 1}]},
+            "mark": {"type": "rule", "color": var("soft"), "strokeDash": [4, 3]},
+            "encoding": {"y": y},
+        },
+    ]
+    table = tuple((c.factors["size"], platform_name(c.factors), words.ratio(c.estimate)) for c in cells)
+    return Plot(
+        f"overhead-{number}",
+        "overhead",
+        f"{application}: what each platform costs, by size",
+        "Bars are times over those on the bare host of the same number of CPUs, dark lines their intervals. At the dashed"
+        " line the platform costs nothing.",
+        chart(HEIGHT, layers, values),
+        {name: colours[name] for name in platforms},
+        ("size", "platform", "time over bare"),
+        table,
+    )

@@ -1,0 +1,50 @@
+"""An overhead study in the terminal, below its table of ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from contend.analysis import Analysis
+from contend.report import overhead_words as told
+from contend.stats.platform_effects import KINDS, Kind
+
+FIRST: tuple[Kind, ...] = ("pinning", "CHR", "pieces")  # the others say the same of less
+
+
+def show_overhead(
+    analysis: Analysis,
+    line: Callable[..., None],
+    columns: Callable[[Sequence[str], Sequence[Sequence[str]], int], None],
+    *,
+    verbose: bool = False,
+) -> None:
+    """Type and size, pinning, what others advise, and how it was measured; verbose: the other effects, predictions.
+
+    line: prints a paragraph, with a style, an indent and a hanging indent; columns: prints a table.
+    """
+    found = analysis.overhead
+    assert found is not None
+    for note in told.notes(found):
+        line(note, "dim", 2, 2)
+    line()
+    line("What is the platform's (PTO), and what is its size's (PSO)", "bold")
+    columns(told.decomposition_headers(), told.decomposition_rows(found), 5)
+    if any(d.standing != "claim" for d in found.decompositions):
+        line("* a description: the decomposition is claimed of vanilla containers only", "dim", 2, 2)
+    kinds = KINDS if verbose else FIRST
+    if rows := told.effect_rows(found, kinds):
+        line()
+        line("Effects", "bold")
+        columns(told.effect_headers(), rows, 2)
+        for meaning in told.meanings(found, kinds):
+            line(meaning, "dim", 2, 2)
+    if verbose and (rows := told.prediction_rows(found)):
+        line()
+        line("Sizes left out and predicted from the others", "bold")
+        columns(told.prediction_headers(), rows, 3)
+    line()
+    line("What others advise (Ghatrehsamani et al., ICPP 2020), on this host", "bold")
+    for practice in analysis.practices:
+        line(f"{practice.verdict}: {practice.claim}", "", 2, 2)
+        for said in practice.said:
+            line(said, "dim", 4, 2)

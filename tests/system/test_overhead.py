@@ -1,0 +1,164 @@
+"""`contend run platform-overhead` on this host: every place is what it was asked to be, and a planted cost is found."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from contend.platforms.topology import Topology, pick
+from contend.report.schema import analysis_schema
+from support.command_line import Home, check_files, rows
+from support.prerequisites import need
+from support.turns import alone
+
+pytestmark = pytest.mark.system
+
+# One thread that works for a fixed number of steps, over many periods of a quota.
+BURNER = "sh -c 'i=0; while [ $i -lt 700000 ]; do i=$((i+1)); done'"
+SLOWER = 1.08
+
+
+@pytest.fixture
+def contend(tmp_path: Path) -> Iterator[Home]:
+    need(os.geteuid() == 0, "root")
+    need(shutil.which("podman") or shutil.which("runc"), "podman or runc")
+    need(len(Topology.read().cpus) >= 2, "two CPUs")
+    home = Home(tmp_path)
+    yield home
+    home.nothing_left()
+
+
+def words(app: str, blocks: int, *settings: str) -> list[str]:
+    asked = [f"app={app}", "measure.target=null", f"measure.blocks={blocks}", "measure.pilot=1", *settings]
+    return ["run", "platform-overhead", *(word for setting in asked for word in ("--set", setting))]
+
+
+def test_every_place_is_what_was_asked(contend: Home) -> None:
+    """Read back from the kernel, trial by trial: sets of CPUs, quotas, and nothing of either on the bare host."""
+    said = contend(*words("true", 1, "sizes=[0.5,1,2/1GB]", "measure.design=pairs"), timeout=240).fine()
+    run = contend.the_run()
+    check_files(run)
+    every = tuple(sorted(os.sched_getaffinity(0)))
+    (one,) = pick(Topology.read(), 1)
+    given = {row["cell"]: row["honoured"] for row in rows(run)}
+    wanted: dict[str, tuple[list[int], float | None]] = {
+        "bare 1 CPU": ([one], None),
+        "container vanilla 0.5 CPU": (list(every), 0.5),
+        "container pinned 0.5 CPU": ([one], 0.5),
+        "container vanilla 1 CPU": (list(every), 1),
+        "container pinned 1 CPU": ([one], None),
+        "bare 2 CPUs": (list(pick(Topology.read(), 2)), None),
+        "container vanilla 2 CPUs 1 GiB": (list(every), 2),
+        "container pinned 2 CPUs 1 GiB": (list(pick(Topology.read(), 2)), None),
+    }
+    assert given.keys() >= {f"app|{name}" for name in wanted}
+    for name, (cpus, quota) in wanted.items():
+        got = given[f"app|{name}"]
+        assert got["cpus"] == cpus, name
+        assert got.get("quota_cpus") == quota, name
+        if name.endswith("1 GiB"):
+            assert got["memory_bytes"] == 1 << 30
+    document = json.loads((run / "findings.json").read_text())
+    jsonschema.validate(document, analysis_schema())
+    assert document["answer"].startswith("No answer yet") and "cannot tell" in said.out
+
+
+def test_one_set_of_inputs_serves_all_places(contend: Home) -> None:
+    contend.workload(
+        "once",
+        "name: once\nprepare: \"sh -c 'date +%s%N >> {work}/made'\"\n"
+        "run: \"sh -c 'cp {work}/made {out}/made'\"\nkeep: [made]\n"
+        "metrics: {wall: {builtin: wall, unit: s, better: lower}}\ndominant: cpu\ntrial: 100ms\n",
+    )
+    settings = ("apps=once", "sizes=[1,2]", "measure.target=null", "measure.blocks=1", "measure.pilot=1")
+    asked = [word for setting in settings for word in ("--set", setting)]
+    contend("run", "platform-overhead", *asked, timeout=240).fine()
+    made = {path.read_text() for path in contend.the_run().glob("outputs/*/made")}
+    assert len(made) == 1 and len(made.pop().split()) == 1
+
+
+@contextmanager
+def slowed(contend: Home, factor: float) -> Iterator[list[str]]:
+    """Whoever runs in the vanilla container of one CPU is throttled to 1/factor of it, behind contend's back."""
+    done = threading.Event()
+    seen: list[str] = []
+
+    def watch() -> None:
+        while not done.is_set():
+            for group in groups_of(contend, "vanilla-1-cpu"):
+                for name, text in (
+                    ("cpu.max", f"{round(100_000 / factor)} 100000"),
+                    ("cpu.cfs_quota_us", f"{round(100_000 / factor)}"),
+                ):
+                    file = group / name
+                    if file.exists() and file.read_text().split()[0] != text.split()[0]:
+                        file.write_text(text)
+                        seen.append(str(group))
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
+
+
+def groups_of(contend: Home, place: str) -> list[Path]:
+    """cgroups of the place's container, as its run's rows will name them; found by the container's own processes."""
+    found = []
+    for runs in contend.runs.glob("platform-overhead-*"):
+        lines = ledger(runs)
+        if all(line["event"] != "trial-start" for line in lines):
+            continue  # it reads back what a place got when that is made
+        for line in lines:
+            if line.get("kind") == "container" and str(line.get("party", "")).endswith(place):
+                found += [p.parent for p in Path("/sys/fs/cgroup").glob(f"**/*{line['name']}*/cgroup.procs")]
+                found += [p.parent for p in Path("/sys/fs/cgroup").glob(f"**/{line['party']}/cgroup.procs")]
+    return found
+
+
+def ledger(run: Path) -> list[dict[str, Any]]:
+    try:
+        lines = (run / "ledger.ndjson").read_text().splitlines()
+    except OSError:
+        return []
+    parsed = []
+    for line in lines:
+        try:
+            parsed.append(json.loads(line))
+        except ValueError:  # half written
+            continue
+    return parsed
+
+
+def test_a_planted_cost_is_found_and_put_down_to_throttling(
+    contend: Home, pytestconfig: pytest.Config
+) -> None:
+    asked = words(BURNER, 12, "sizes=1", "provisioning=vanilla", "engine=runc", "measure.design=pairs")
+    need(shutil.which("runc"), "runc")
+
+    def prefer() -> None:  # other work on this machine is no part of the test
+        os.nice(-15)
+
+    with alone(pytestconfig), slowed(contend, SLOWER) as seen:
+        contend(*asked, timeout=300, preexec_fn=prefer).fine()
+    assert seen, "the planted quota was written"
+    document = json.loads((contend.the_run() / "findings.json").read_text())
+    (cell,) = (c for c in document["cells"] if c["metric"]["primary"])
+    assert cell["estimate"]["verdict"] == "higher"
+    assert cell["estimate"]["low"] < SLOWER < cell["estimate"]["high"]
+    (finding,) = document["findings"]
+    assert (finding["kind"], finding["resource"]) == ("platform-cost", "throttling")
+    assert finding["share"] > 0.7 and "was throttled by its CPU quota" in finding["sentence"]

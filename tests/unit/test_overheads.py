@@ -1,0 +1,169 @@
+"""Overhead studies, analysed: known costs are found again, with what they come from and what they advise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from contend.analysis import Analysis
+from contend.report.model import ReportInput
+from contend.report.schema import analysis_schema
+from support.made_runs import Made
+
+TEXT = """
+study: overhead
+title: What does it cost?
+apps: [mpi-prime, ffmpeg]
+sizes: [0.5, 1, 2, 4]
+measure: {blocks: BLOCKS, target: null, most: BLOCKS}
+"""
+# On vanilla containers of mpi-prime half of the host costs 1.2 and a quarter 1.5; ffmpeg pays for nothing.
+SLOW = {
+    "mpi-prime|bare 1 CPU": 4.0,
+    "mpi-prime|bare 2 CPUs": 2.0,
+    "mpi-prime|container vanilla 0.5 CPU": 4.0 * 2 * 1.8,
+    "mpi-prime|container pinned 0.5 CPU": 4.0 * 2,
+    "mpi-prime|container vanilla 1 CPU": 4.0 * 1.5,
+    "mpi-prime|container pinned 1 CPU": 4.0,
+    "mpi-prime|container vanilla 2 CPUs": 2.0 * 1.2,
+    "mpi-prime|container pinned 2 CPUs": 2.0,
+    "ffmpeg|container vanilla 0.5 CPU": 2.0,
+    "ffmpeg|container pinned 0.5 CPU": 2.0,
+}
+EVIDENCE = {"mpi-prime|container vanilla 1 CPU": {"wall": 6.0, "throttled": 2.0, "cpu": 4.0}}
+
+
+def analysed(place: Path, blocks: int = 15, *, emulated: bool = False) -> Analysis:
+    made = Made(place, blocks, SLOW, EVIDENCE, environment={"cpus": 4}, text=TEXT)
+    if emulated:
+        rows = made.run.path / "trials.ndjson"
+        rows.write_text(rows.read_text().replace('"factors"', '"honoured": {"emulated": true}, "factors"'))
+    return made.analyse()
+
+
+@pytest.fixture(scope="module")
+def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    return analysed(tmp_path_factory.mktemp("overhead"))
+
+
+def test_a_part_of_a_cpu_is_compared_with_that_part_of_the_bare_one(analysis: Analysis) -> None:
+    ratios = {c.cell: c.estimate for c in analysis.cells if c.metric.primary}
+    assert ratios["ffmpeg|container vanilla 0.5 CPU"].verdict == "no detectable effect"
+    assert ratios["mpi-prime|container pinned 0.5 CPU"].verdict == "no detectable effect"
+    found = ratios["mpi-prime|container vanilla 0.5 CPU"]
+    assert found.low < 1.8 < found.high
+
+
+def test_type_and_size_are_told_apart(analysis: Analysis) -> None:
+    assert analysis.overhead is not None
+    parts = {(d.application, d.provisioning): d for d in analysis.overhead.decompositions}
+    vanilla = parts["mpi-prime", "vanilla"]
+    assert vanilla.standing == "claim" and vanilla.pto.verdict == "no detectable effect"
+    for part, truth in zip(vanilla.pso, (1.8, 1.5, 1.2), strict=True):
+        assert part.ratio.low < truth < part.ratio.high
+    assert {p.ratio.verdict for p in parts["ffmpeg", "vanilla"].pso} == {"no detectable effect"}
+    assert parts["mpi-prime", "pinned"].standing == "description"
+
+
+def test_pinning_is_advised_where_it_helps_and_only_there(analysis: Analysis) -> None:
+    (pin,) = (f for f in analysis.findings if f.kind == "pin")
+    assert pin.subject == "mpi-prime" and "a set of CPUs" in pin.advice
+    assert (
+        "1.80× [1.78, 1.83] at 0.5 CPU, 1.51× [1.48, 1.53] at 1 CPU, 1.20× [1.18, 1.22] at 2 CPUs"
+        in pin.sentence
+    )
+    assert "--set apps=mpi-prime --set sizes=[0.5,1,2]" in pin.verify
+    # Of a part of a CPU nothing is explained: it is throttled for what was asked for.
+    assert "of 1 CPU it was throttled by its CPU quota 2 s of 6 s (100 % of the slowdown)" in pin.sentence
+    assert [f.id for f in analysis.findings] == [f"F{n + 1}" for n in range(len(analysis.findings))]
+    size = next(f for f in analysis.findings if f.kind == "platform-size")
+    assert size.subject == "mpi-prime" and "certainly above 5 % at 0.5 of the host" in size.sentence
+
+
+def test_without_the_whole_host_it_is_told_that_it_costs_and_no_more(tmp_path: Path) -> None:
+    made = Made(
+        tmp_path, 15, SLOW, EVIDENCE, environment={"cpus": 8}, text=TEXT.replace("[0.5, 1, 2, 4]", "1")
+    )
+    found = {finding.kind: finding for finding in made.analyse().findings}
+    assert found.keys() == {"pin", "platform-cost"}
+    finding = found["platform-cost"]
+    assert finding.resource == "throttling"
+    assert "1.51× [1.49, 1.53] as long in a vanilla container of 1 CPU" in finding.sentence
+    assert "not known" in finding.sentence and "--set sizes=[1,8]" in finding.verify
+
+
+def test_what_others_advise_is_held_against_it(analysis: Analysis) -> None:
+    said = {p.id: p for p in analysis.practices}
+    assert said["pin-containers"].verdict == "cannot tell", (
+        "one application says yes, the other that it is all one"
+    )
+    assert any(words.startswith("mpi-prime: 1.8") for words in said["pin-containers"].said)
+    assert said["leave-vms-unpinned"].said == ("vm was not measured",)
+    assert said["io-in-containers-in-vms"].verdict == "cannot tell"
+    assert said["enough-of-the-host"].verdict == "refuted", "above 5 % at half of the host, far above 0.14"
+    assert set(said) == {
+        "small-vanilla-containers",
+        "pin-containers",
+        "leave-vms-unpinned",
+        "io-in-containers-in-vms",
+        "enough-of-the-host",
+    }
+
+
+def test_a_size_left_out_is_predicted_from_four(analysis: Analysis) -> None:
+    from contend.stats.platform_curves import Curve
+
+    assert analysis.overhead is not None
+    curves = {(c.application, c.provisioning): c for c in analysis.overhead.curves}
+    curve = curves["mpi-prime", "vanilla"]
+    assert isinstance(curve, Curve)
+    assert [held.size for held in curve.held_out] == [0.5, 1, 2, 4]
+
+
+def test_the_answer_and_the_document(analysis: Analysis) -> None:
+    assert analysis.answer.startswith("mpi-prime pays most: 1.8")
+    assert "times slower in a vanilla container of 0.5 CPU. 13 of 16" in analysis.answer
+    jsonschema.validate(analysis.to_json(), analysis_schema())
+
+
+def test_too_few_blocks_give_no_finding_and_no_verdict(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, blocks=4)
+    assert analysis.findings == () and analysis.answer.startswith("No answer yet")
+    assert {p.verdict for p in analysis.practices} == {"cannot tell"}
+    jsonschema.validate(analysis.to_json(), analysis_schema())
+
+
+def test_emulated_machines_are_no_platform_to_judge(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, emulated=True)
+    assert analysis.overhead is not None and "container" in analysis.overhead.emulated
+    assert analysis.findings == ()
+    assert {p.verdict for p in analysis.practices} == {"cannot tell"}
+    assert any("says nothing of virtualisation" in note for note in analysis.overhead.notes)
+
+
+def test_pages_of_it(analysis: Analysis) -> None:
+    from contend.report.html import render_html
+    from contend.report.terminal import render
+
+    report = ReportInput(analysis, {"cpus": 4}, TEXT, (), None, "contend run mine.yaml", "runs/made")
+    page = render_html(report)
+    assert 'id="overhead"' in page and "PTO (type)" in page and "ffmpeg, 0.5 CPU" in page
+    for width in (80, 120):
+        text = render(report, width=width)
+        assert "container vanilla" in text.replace("\n", " ") and "What others advise" in text
+        assert max(map(len, text.splitlines())) <= max(width, 100)
+
+
+def test_a_table_for_a_paper(analysis: Analysis, tmp_path: Path) -> None:
+    from contend.report.export import export
+
+    report = ReportInput(analysis, {"cpus": 4}, TEXT, (), None, "contend run mine.yaml", "runs/made")
+    export(report, "latex", tmp_path / "table.tex")
+    lines = (tmp_path / "table.tex").read_text().splitlines()
+    assert lines[7] == r"application & bare & container vanilla & container pinned \\"
+    assert lines[8] == r"\midrule"
+    assert lines[9].startswith("mpi-prime, 0.5 CPU & 4.") and lines[9].endswith(r"\textsuperscript{\dag} \\")
+    assert lines[9].count("&") == 3 and "1.80 [1.78, 1.83]" in lines[9]
+    assert lines[3].startswith(r"\caption{What does it cost: slowdown with 95 \% intervals")
