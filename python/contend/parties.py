@@ -7,6 +7,7 @@ a study compares places, every place is one host, and what runs there takes turn
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import sys
@@ -26,6 +27,7 @@ from contend.workloads.instance import Argv, Commands
 
 NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
 PREPARE_TIMEOUT_S = 600.0
+FETCH_TIMEOUT_S = 3600.0  # it may build what it has downloaded
 
 
 @dataclass
@@ -135,6 +137,7 @@ class Parties:
             "cpu_list": ",".join(str(c) for c in shown),
             "address": network.server_address if network else "127.0.0.1",
             "native": NATIVE,
+            "cache": downloads(),
             # One port for the whole run: files written once may name it.
             "port": free_port() if workload.serve is not None else 0,
         }
@@ -206,26 +209,45 @@ class Parties:
         instance = seat.party.instance
         commands = seat.commands(seat.work, 0)
         instance.write_files(seat.work, {**seat.values, "out": seat.work, "seed": 0})
-        self._once(seat, "prepare", commands.prepare)
+        if commands.fetch:
+            self._fetch(seat, commands.fetch)
+        self._once(seat, seat.host, "prepare", commands.prepare)
+
+    def _fetch(self, seat: Seat, commands: Sequence[Argv]) -> None:
+        """On the bare host, in a place of its own: a platform sees neither the cache nor what is in the user's home."""
+        Path(str(seat.values["cache"])).mkdir(parents=True, exist_ok=True)
+        spec = HostSpec(f"{seat.name}-fetch", "load", directory=self._run.path)
+        host = self._platforms["bare"].prepare(spec)
+        try:
+            self._once(seat, host, "fetch", commands, FETCH_TIMEOUT_S)
+        finally:
+            host.close()
 
     def _finish(self, seat: Seat) -> None:
         if not seat.shared:
-            self._once(seat, "finish", seat.commands(seat.work, 0).finish)
+            self._once(seat, seat.host, "finish", seat.commands(seat.work, 0).finish)
 
     @staticmethod
-    def _once(seat: Seat, what: str, commands: Sequence[Argv]) -> None:
-        """Run them in the seat's place, one after the other. Raises TrialFailed for the first that fails."""
+    def _once(
+        seat: Seat, host: Host, what: str, commands: Sequence[Argv], timeout_s: float = PREPARE_TIMEOUT_S
+    ) -> None:
+        """Run them in {work}, one after the other. Raises TrialFailed for the first that fails."""
         for number, argv in enumerate(commands):
             command = Command(
                 argv, seat.work, seat.work / f"{what}-{number}.out", seat.work / f"{what}-{number}.err"
             )
-            exit_ = seat.host.run(command).wait(PREPARE_TIMEOUT_S)
+            exit_ = host.run(command).wait(timeout_s)
             if exit_.code != 0:
-                doing = "preparing" if what == "prepare" else "finishing"
+                doing = {"fetch": "getting what is needed for", "prepare": "preparing"}.get(what, "finishing")
                 raise TrialFailed(
                     f"{doing} {seat.party.label} failed with exit status {exit_.code}: {' '.join(argv)[:120]}",
                     hint=f"it said: {last_words(command.stderr, command.stdout)}",
                 )
+
+
+def downloads() -> Path:
+    """Where what workloads download is kept between runs: `$XDG_CACHE_HOME/contend/workloads`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "contend" / "workloads"
 
 
 def last_words(*paths: Path) -> str:

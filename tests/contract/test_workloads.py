@@ -24,8 +24,11 @@ from contend.workloads.metrics import Reading, read_metrics
 pytestmark = pytest.mark.system
 
 NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
-# What others do the work of needs them: tests/system/test_openstack_bed.py has a cloud.
-NAMES = sorted(p.stem for p in catalogue().glob("*.yaml") if not load(p.stem).elsewhere)
+# What others do the work of needs them: tests/system/test_openstack_bed.py has a cloud. What is downloaded is for
+# tests/accept/test_cassandra.py.
+NAMES = sorted(
+    p.stem for p in catalogue().glob("*.yaml") if not load(p.stem).elsewhere and not load(p.stem).fetch
+)
 # Of those that are long, as much as shows that they work.
 SMALL: dict[str, dict[str, str | int]] = {"wordpress": {"requests": 20, "loader": "ab"}}
 VARIANTS = [

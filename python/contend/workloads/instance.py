@@ -17,7 +17,7 @@ from contend.workloads.spec import Parameter, Scalar, Workload
 Argv = tuple[str, ...]
 
 # Fixed for the whole run, so they may stand in a file that is written once.
-_LASTING = frozenset({"port", "work", "cpus", "cpu_list", "address", "seconds"})
+_LASTING = frozenset({"port", "work", "cache", "cpus", "cpu_list", "address", "seconds"})
 _MARK = re.compile(r"@([a-z_][a-z0-9_]*)@")
 
 
@@ -25,13 +25,14 @@ _MARK = re.compile(r"@([a-z_][a-z0-9_]*)@")
 class Commands:
     """Argument vectors, ready to run. `run` is one command or several, one after the other."""
 
+    fetch: tuple[Argv, ...]
     prepare: tuple[Argv, ...]
     finish: tuple[Argv, ...]
     before: Argv | None
     serve: Argv | None
     run: tuple[Argv, ...]
     neighbour: Argv  # runs until it is stopped; with `serve`, it loads that server
-    directory: str  # where they run, except prepare and finish, which run in {work}
+    directory: str  # where they run, except fetch, prepare and finish, which run in {work}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class Instance:
 
         run = tuple(argv(command) for command in workload.run)
         return Commands(
+            fetch=tuple(argv(command) for command in workload.fetch),
             prepare=tuple(argv(command) for command in workload.prepare),
             finish=tuple(argv(command) for command in workload.finish),
             before=argv(workload.before) if workload.before else None,
@@ -147,7 +149,7 @@ class Instance:
             (name, tuple(str(filled.get(word)) for word in _MARK.findall(file.text or self._beside(str(file.beside)))))
             for name, file in self.workload.files.items()
         )  # fmt: skip
-        return self.label, commands.prepare, commands.finish, lasting
+        return self.label, commands.fetch, commands.prepare, commands.finish, lasting
 
     def _beside(self, name: str) -> str:
         source = Path(self.workload.origin).parent / name

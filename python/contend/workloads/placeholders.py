@@ -18,6 +18,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "port": "a free TCP port on the loopback address, the same for serve and run",
     "seed": "a number derived from the plan's seed, different for every trial",
     "address": "address of the server: 127.0.0.1, or the server's end of the network pair",
+    "cache": "directory of downloads, kept between runs: what `fetch` has put there",
     "native": "runs one of contend's own generators: `{native} pace …`",
 }
 

@@ -249,6 +249,7 @@ class Workload(Strict):
     parameters: dict[str, Parameter] = {}
     # `@name@` inserts a parameter or placeholder that is the same in every trial; braces stay
     files: dict[str, Annotated[File, WithJsonSchema(_FILE_SCHEMA)]] = {}
+    fetch: Lines = ()  # run once before `prepare`, on the bare host: downloads, into {cache}, which platforms do not see
     prepare: Lines = ()
     finish: Lines = ()  # run once after the last trial: ends what prepare has started
     before: str | None = None  # run before every trial, outside the measured window: restart a service, clear
@@ -270,7 +271,7 @@ class Workload(Strict):
     @model_validator(mode="before")
     @classmethod
     def _single(cls, value: Any) -> Any:
-        return _lists(value, "run", "prepare", "finish", "keep")
+        return _lists(value, "run", "fetch", "prepare", "finish", "keep")
 
     @model_validator(mode="after")
     def _consistent(self) -> Workload:
@@ -321,6 +322,7 @@ class Workload(Strict):
     def _located(self) -> list[tuple[tuple[str | int, ...], str]]:
         """Every command line with the place where it stands in the file."""
         located: list[tuple[tuple[str | int, ...], str]] = [
+            *((("fetch", k), command) for k, command in enumerate(self.fetch)),
             *((("prepare", k), command) for k, command in enumerate(self.prepare)),
             *((("run", k), command) for k, command in enumerate(self.run)),
             *((("finish", k), command) for k, command in enumerate(self.finish)),

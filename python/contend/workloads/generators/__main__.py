@@ -8,6 +8,7 @@ import sys
 GENERATORS = {
     "pace": "contend.workloads.generators.pace",
     "burst": "contend.workloads.generators.burst",
+    "operations": "contend.workloads.generators.operations",
     "boot-storm": "contend.workloads.generators.boot",
     "boot-storm-local": "contend.workloads.generators.boot_local",
     "control-plane-growth": "contend.workloads.generators.growth",

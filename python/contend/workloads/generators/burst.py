@@ -12,15 +12,13 @@ import argparse
 import csv
 import json
 import re
-import resource
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from contend.errors import BadInput, ContendError, TrialFailed
-from contend.workloads.generators.latencies import summary
+from contend.workloads.generators.loaders import call, summary
 
 SCHEMA_VERSION = 1
 # A page that takes longer has failed; a thousand users of one CPU wait a minute for the last one.
@@ -66,7 +64,7 @@ def with_ab(url: str, requests: int, out: Path) -> dict[str, Any]:
         "-g",
         str(times),
     ]
-    said = _call(["ab", *options, url], out / "ab.txt")
+    said = call(["ab", *options, url], out / "ab.txt")
     failed = sum(
         int(n) for n in re.findall(r"^(?:Failed requests|Non-2xx responses):\s+(\d+)", said, re.MULTILINE)
     )
@@ -88,7 +86,7 @@ def with_jmeter(command: Sequence[str], plan: Path | None, requests: int, out: P
         "-Jjmeter.save.saveservice.output_format=csv",
         "-Jjmeter.save.saveservice.print_field_names=true",
     ]
-    _call([*command, "-n", "-t", str(plan), "-l", str(times), "-j", str(log), *settings], out / "jmeter.txt")
+    call([*command, "-n", "-t", str(plan), "-l", str(times), "-j", str(log), *settings], out / "jmeter.txt")
     if not times.is_file():
         raise TrialFailed("JMeter wrote no result", hint=f"see {log}")
     with times.open(encoding="utf-8", newline="") as file:
@@ -126,30 +124,6 @@ def _result(
         "took_s": took_s,
         "throughput_per_s": requests / max(took_s, 0.001),
     }
-
-
-def _call(argv: Sequence[str], said: Path) -> str:
-    """What the tool printed. Raises TrialFailed when it cannot be started or fails."""
-    # A socket for every user.
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    try:
-        with said.open("wb") as file:
-            code = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
-            ).returncode
-    except OSError as error:
-        raise TrialFailed(
-            f"{argv[0]}: {error.strerror}", hint="put it on PATH, or choose another --loader"
-        ) from error
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    text = said.read_text(encoding="utf-8", errors="replace")
-    if code != 0:
-        lines = text.strip().splitlines() or ["it said nothing"]
-        word = next((line for line in lines if line.lower().startswith("error")), lines[-1])
-        raise TrialFailed(f"{argv[0]} ended with exit status {code}: {word[:300]}", hint=f"see {said}")
-    return text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

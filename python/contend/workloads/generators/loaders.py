@@ -1,0 +1,51 @@
+"""The programs that load a server: how they are called, and how what they tell is summed up, whichever it was."""
+
+from __future__ import annotations
+
+import math
+import resource
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from contend.errors import TrialFailed
+
+
+def call(argv: Sequence[str], said: Path) -> str:
+    """What the tool printed, which is in `said` too; other files that it writes go beside that. Raises TrialFailed when
+    it cannot be started or fails."""
+    # A socket for every user.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with said.open("wb") as file:
+            code = subprocess.run(
+                argv, cwd=said.parent, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
+            ).returncode
+    except OSError as error:
+        raise TrialFailed(
+            f"{argv[0]}: {error.strerror}", hint="put it on PATH, or choose another loader"
+        ) from error
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    text = said.read_text(encoding="utf-8", errors="replace")
+    if code != 0:
+        lines = text.strip().splitlines() or ["it said nothing"]
+        word = next((line for line in lines if line.lower().startswith("error")), lines[-1])
+        raise TrialFailed(f"{argv[0]} ended with exit status {code}: {word[:300]}", hint=f"see {said}")
+    return text
+
+
+def summary(seconds: Sequence[float]) -> dict[str, float]:
+    """Mean, median, 99th percentile and maximum; a percentile is the least value that so many are not above.
+
+    >>> summary([0.4, 0.1, 0.2, 0.3])
+    {'mean': 0.25, 'p50': 0.2, 'p99': 0.4, 'max': 0.4}
+    """
+    ordered = sorted(seconds)
+
+    def percentile(percent: int) -> float:
+        return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
+
+    mean = math.fsum(ordered) / len(ordered)
+    return {"mean": mean, "p50": percentile(50), "p99": percentile(99), "max": ordered[-1]}
