@@ -197,6 +197,7 @@ def _decomposition(of: Decomposition) -> dict[str, Any]:
         "standing": of.standing,
         "refused": of.refused,
         "pto": of.pto.to_json(),
+        "spare": None if of.spare is None else _key(of.spare),
         "pso": [{**_key(part.setting), "ratio": part.ratio.to_json()} for part in of.pso],
     }
 
@@ -225,6 +226,7 @@ def _curve(of: Curve | NoCurve) -> dict[str, Any]:
         "coefficients": list(of.coefficients),
         "chosen": of.chosen,
         "misfit": of.misfit,
+        "doubt": of.doubt,
         "held_out": [
             {
                 "cpus": held.size,

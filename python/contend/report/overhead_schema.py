@@ -24,6 +24,10 @@ def overhead() -> Schema:
         standing={"enum": ["claim", "description"]},
         refused={**TEXT, "description": "why there is none; empty where there is"},
         pto=ref("estimate"),
+        spare=maybe(
+            closed("Where it ran.", **where),
+            "of platforms with an emulator: the largest size that leaves that a CPU; its ratio is to be read beside PTO",
+        ),
         pso=many(closed("One size's.", **where, ratio=ref("estimate"))),
     )
     setting = closed("Where an application ran.", **where)
@@ -45,7 +49,7 @@ def overhead() -> Schema:
     )
     curve = closed(
         "A curve of overhead over size: a description. why_none: why there is none.",
-        ("form", "exponent", "coefficients", "chosen", "misfit", "held_out"),
+        ("form", "exponent", "coefficients", "chosen", "misfit", "doubt", "held_out"),
         application=TEXT,
         platform=TEXT,
         provisioning=TEXT,
@@ -55,6 +59,7 @@ def overhead() -> Schema:
         coefficients=many(NUMBER),
         chosen={"type": "object", "additionalProperties": NUMBER},
         misfit={**NUMBER, "description": "chance of gaps as wide if the form were true"},
+        doubt={**TEXT, "description": "why nothing is predicted by it; empty where it is"},
         held_out=many(held),
     )
     practice = closed(

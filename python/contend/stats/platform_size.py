@@ -42,7 +42,7 @@ NEAR_ONE = 0.95
 CLAIMED: tuple[tuple[str, str], ...] = (("container", "vanilla"),)
 """(platform, provisioning) of which the decomposition is claimed; of all others it is a description."""
 
-EMULATED: tuple[str, ...] = ("vm", "vmcn")
+EMULATED: tuple[str, ...] = ("vm", "container-in-vm")
 """Platforms with an emulator beside them, which at CHR = 1 has no CPU of its own."""
 
 

@@ -1,0 +1,46 @@
+"""A platform that costs 8 %, by a quota calibrated so: found, with that figure, and put down to throttling.
+
+Needs root, runc, and a quiet machine; about two minutes. Writes docs/results/planted-overhead.json.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+
+import pytest
+
+from contend import __version__
+from contend.environment import cpu_model
+from support.command_line import Home
+from support.planted_quota import burner, planted, slowed
+
+pytestmark = pytest.mark.accept
+
+RESULTS = Path(__file__).parents[2] / "docs/results"
+SLOWER = 1.08
+BLOCKS = 40
+
+
+def test_eight_percent_is_found_and_put_down_to_throttling(tmp_path: Path) -> None:
+    contend = Home(tmp_path)
+    with slowed(contend, SLOWER) as seen:
+        contend(*burner(BLOCKS), timeout=600).fine()
+    assert seen
+    estimate, findings = planted(contend)
+    document = {
+        "schema_version": 1,
+        "what": f"a container throttled so that a burner takes {SLOWER} times as long, {BLOCKS} blocks",
+        "contend": __version__,
+        "processor": cpu_model(),
+        "kernel": platform.release(),
+        "estimate": estimate,
+        "findings": findings,
+    }
+    (RESULTS / "planted-overhead.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"\n{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]")
+    assert estimate["verdict"] == "higher" and estimate["low"] < SLOWER < estimate["high"]
+    (finding,) = findings
+    assert (finding["kind"], finding["resource"]) == ("platform-cost", "throttling")
+    contend.nothing_left()

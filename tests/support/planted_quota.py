@@ -1,0 +1,87 @@
+"""A cost planted behind contend's back: a container that is throttled to less than it was given."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from support.command_line import Home
+
+# One thread that works for a fixed number of steps, over many periods of a quota.
+BURNER = "sh -c 'i=0; while [ $i -lt 700000 ]; do i=$((i+1)); done'"
+
+
+def burner(blocks: int) -> list[str]:
+    """A run of it on the bare host and in a container under a quota of one CPU, which alone does not slow it."""
+    asked = [f"app={BURNER}", "sizes=1", "provisioning=vanilla", "engine=runc", "measure.design=pairs"]
+    asked += ["measure.target=null", f"measure.blocks={blocks}", "measure.pilot=1"]
+    return ["run", "platform-overhead", *(word for setting in asked for word in ("--set", setting))]
+
+
+@contextmanager
+def slowed(contend: Home, factor: float) -> Iterator[list[str]]:
+    """Whoever runs in the vanilla container of one CPU is throttled to 1/factor of it, behind contend's back."""
+    done = threading.Event()
+    seen: list[str] = []
+
+    def watch() -> None:
+        while not done.is_set():
+            for group in groups_of(contend, "vanilla-1-cpu"):
+                for name, text in (
+                    ("cpu.max", f"{round(100_000 / factor)} 100000"),
+                    ("cpu.cfs_quota_us", f"{round(100_000 / factor)}"),
+                ):
+                    file = group / name
+                    with suppress(OSError):  # of the other kind of cgroup, or gone with its container
+                        if file.read_text().split()[0] != text.split()[0]:
+                            file.write_text(text)
+                            seen.append(str(group))
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
+
+
+def groups_of(contend: Home, place: str) -> list[Path]:
+    """cgroups of the place's container, as its run's rows will name them; found by the container's own processes."""
+    found = []
+    for runs in contend.runs.glob("platform-overhead-*"):
+        lines = ledger(runs)
+        if all(line["event"] != "trial-start" for line in lines):
+            continue  # it reads back what a place got when that is made
+        for line in lines:
+            if line.get("kind") == "container" and str(line.get("party", "")).endswith(place):
+                found += [p.parent for p in Path("/sys/fs/cgroup").glob(f"**/*{line['name']}*/cgroup.procs")]
+                found += [p.parent for p in Path("/sys/fs/cgroup").glob(f"**/{line['party']}/cgroup.procs")]
+    return found
+
+
+def ledger(run: Path) -> list[dict[str, Any]]:
+    try:
+        lines = (run / "ledger.ndjson").read_text().splitlines()
+    except OSError:
+        return []
+    parsed = []
+    for line in lines:
+        try:
+            parsed.append(json.loads(line))
+        except ValueError:  # half written
+            continue
+    return parsed
+
+
+def planted(contend: Home) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The headline comparison and the findings of such a run."""
+    document = json.loads((contend.the_run() / "findings.json").read_text())
+    (cell,) = (c for c in document["cells"] if c["metric"]["primary"])
+    return cell["estimate"], document["findings"]
