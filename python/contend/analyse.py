@@ -140,7 +140,7 @@ def _overhead(
         return None
     emulated = {r["factors"]["platform"] for r in counted if r.get("honoured", {}).get("emulated")}
     return overheads.read(
-        [overheads.measured(result) for result in primary],
+        [overheads.measured(r) for r in primary if min(*r.treatment.values, *r.baseline.values) > 0],
         int(environment["cpus"]),
         scenario.measure.level,
         seed,
@@ -247,15 +247,25 @@ class _Pair:
     cell: PlannedCell
     baseline: Series
     treatment: Series
+    left: bool = (
+        False  # one of the two did not stay on the CPUs that it was given, and comparing that is the question
+    )
 
     @property
     def key(self) -> tuple[str, str]:
         return self.cell.id, self.treatment.info.name
 
     @property
-    def has_no_ratio(self) -> bool:
-        """Zero or below: a ratio needs values above 0."""
-        return min(*self.baseline.values, *self.treatment.values, math.inf) <= 0
+    def no_ratio(self) -> str:
+        """Why there is none; "" where there is one."""
+        if self.left:
+            return (
+                "it left the CPUs it was given: an affinity does not hold a program that sets its own, and so does not make"
+                " a smaller host"
+            )
+        if min(*self.baseline.values, *self.treatment.values, math.inf) <= 0:
+            return f"a {self.treatment.info.name} of 0 has no ratio"
+        return ""
 
     @property
     def inverted(self) -> bool:
@@ -281,8 +291,9 @@ def _compare_all(
     design: str,
 ) -> tuple[list[CellResult], list[Control]]:
     at = scenario.measure.level
+    left = _left_its_cpus(rows) if isinstance(scenario, Overhead) else frozenset()
     pairs = [
-        _Pair(cell, table[cell.baseline][name], table[cell.id][name])
+        _Pair(cell, table[cell.baseline][name], table[cell.id][name], bool(left & {cell.id, cell.baseline}))
         for cell in cells
         if cell.baseline in table and cell.id in table
         for name in table[cell.id]
@@ -312,6 +323,13 @@ def _compare_all(
     return results, controls
 
 
+def _left_its_cpus(rows: Sequence[Row]) -> frozenset[str]:
+    """Cells most of whose trials used more CPU time than their CPUs have."""
+    counts = Counter(r["cell"] for r in rows if r["status"] == "ok")
+    left = Counter(r["cell"] for r in rows if r["status"] == "ok" and "left-its-cpus" in r["flags"])
+    return frozenset(cell for cell, number in left.items() if 2 * number > counts[cell])
+
+
 def _families(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
     """Comparisons whose intervals hold together: all headline metrics; then, by victim, its other metrics."""
     families: dict[str, list[_Pair]] = {}
@@ -335,23 +353,22 @@ def _controls(family: Sequence[_Pair], at: float) -> Iterator[Control]:
 
 
 def _one(p: _Pair, at: float) -> Estimate:
-    if p.has_no_ratio:
+    if p.no_ratio:
         return _no_ratio(p, at)
     blocks = (p.baseline.blocks, p.treatment.blocks)
     return compare(p.scaled(p.baseline), p.scaled(p.treatment), blocks=blocks, level=at)
 
 
 def _no_ratio(p: _Pair, at: float) -> Estimate:
-    why = f"a {p.treatment.info.name} of 0 has no ratio"
     n = min(len(p.baseline.values), len(p.treatment.values))
-    return Estimate(math.nan, 0.0, math.inf, "ratio", n, at, "none", "refused", (why,))
+    return Estimate(math.nan, 0.0, math.inf, "ratio", n, at, "none", "refused", (p.no_ratio,))
 
 
 def _simultaneous(
     family: Sequence[_Pair], at: float, seed: int, design: str
 ) -> dict[tuple[str, str], Estimate]:
-    found = {p.key: _no_ratio(p, at) for p in family if p.has_no_ratio}
-    able = [p for p in family if not p.has_no_ratio]
+    found = {p.key: _no_ratio(p, at) for p in family if p.no_ratio}
+    able = [p for p in family if not p.no_ratio]
     if design == "pairs" and len(able) > 1:
         blocks = sorted({b for p in able for b in (*p.baseline.blocks, *p.treatment.blocks)})
         arms = {p.key: (_by_block(p, p.baseline, blocks), _by_block(p, p.treatment, blocks)) for p in able}

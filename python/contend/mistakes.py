@@ -49,9 +49,17 @@ def describe_all(
         else:
             grouped.setdefault(file.found(loc), []).append(item)
     result = [
-        (file.line_of(loc), *_describe(model, file, loc, items, advise)) for loc, items in grouped.items()
+        (file.line_of(loc), *_describe(model, file, loc, items, advise))
+        for loc, items in grouped.items()
+        if not _follows(loc, items, grouped)
     ]
     return sorted(result, key=lambda mistake: mistake[0])
+
+
+def _follows(loc: Loc, items: list[Mapping[str, Any]], grouped: Mapping[Loc, object]) -> bool:
+    """Whether a list is too short only because what stands in it is wrong, which is a mistake of its own."""
+    within = (other for other in grouped if len(other) > len(loc) and other[: len(loc)] == loc)
+    return all(item["type"] == "too_short" for item in items) and any(within)
 
 
 def _describe(

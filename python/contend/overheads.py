@@ -59,6 +59,7 @@ class Measured:
     blocks: Sequence[int]
     baseline: Sequence[float]
     baseline_blocks: Sequence[int]
+    refused: str = ""
     startup_s: float | None = None
 
 
@@ -71,7 +72,7 @@ def read(
     for cell in cells:
         values = by_block(cell.values, cell.blocks, blocks)
         baseline = by_block(cell.baseline, cell.baseline_blocks, blocks)
-        if np.isfinite(values).any() and np.isfinite(baseline).any():
+        if np.isfinite(values).any():
             table.append(SizeCell(_setting(cell.factors, host_cpus), values, baseline))
     return Overheads(
         host_cpus=host_cpus,
@@ -95,16 +96,21 @@ def part(factors: Mapping[str, str]) -> float:
 
 
 def measured(result: CellResult) -> Measured:
-    """A comparison's values, lower is better, and as if the platform had its whole CPUs."""
+    """A comparison's values, lower is better, and as if the platform had its whole CPUs.
+
+    Where it was refused, the baseline's are not known: what needs none, like the effect of pinning, still is.
+    """
     turn = -1 if result.metric.better == "higher" else 1
     own, bare = result.treatment, result.baseline
     scale = part(result.factors)
+    refused = result.estimate.warnings[0] if result.estimate.verdict == "refused" else ""
     return Measured(
         result.factors,
         [scale * v**turn for v in own.values],
         own.blocks,
-        [v**turn for v in bare.values],
+        [math.nan if refused else v**turn for v in bare.values],
         bare.blocks,
+        refused,
         result.evidence["startup"][0] if "startup" in result.evidence else None,
     )
 
@@ -159,8 +165,11 @@ def pieces(cells: Sequence[SizeCell]) -> dict[str, str]:
 
 def _notes(cells: Sequence[Measured], host_cpus: int, emulated: Sequence[str]) -> list[str]:
     """What a reader must know of how the figures were made."""
+    refused = {
+        (cell.factors["victim"], cell.factors["size"], cell.refused): None for cell in cells if cell.refused
+    }
     sizes = sorted({float(cell.factors["cpus"]) for cell in cells})
-    notes = []
+    notes = [f"{victim}, {size}, has no ratio: {why}" for victim, size, why in refused]
     smaller = sorted({math.ceil(size) for size in sizes if math.ceil(size) < host_cpus})
     if smaller:
         told = ", ".join(str(n) for n in smaller)

@@ -280,6 +280,11 @@ class TrialRunner:
                 started_ns and server is None
             ):  # what the platform took before the commands ran: no part of their time
                 evidence["startup"] = (started_ns / 1e9, "s")
+                if (
+                    "foreign_cpu" in evidence
+                ):  # an engine's client and helpers, about one CPU's worth while it starts
+                    foreign_s = evidence["foreign_cpu"][0] - started_ns / 1e9
+                    evidence["foreign_cpu"] = (max(0.0, foreign_s), "s")
         finally:
             if server is not None:
                 server.stop(workload.stop.signal, workload.stop.grace / 1e9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import jsonschema
@@ -132,6 +133,30 @@ def test_too_few_blocks_give_no_finding_and_no_verdict(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, blocks=4)
     assert analysis.findings == () and analysis.answer.startswith("No answer yet")
     assert {p.verdict for p in analysis.practices} == {"cannot tell"}
+    jsonschema.validate(analysis.to_json(), analysis_schema())
+
+
+def test_a_bare_host_that_was_left_is_no_baseline(tmp_path: Path) -> None:
+    """As x265 does: an affinity does not hold it, so that its one CPU was two."""
+    made = Made(tmp_path, 15, SLOW, EVIDENCE, environment={"cpus": 4}, text=TEXT)
+    rows = made.run.path / "trials.ndjson"
+    lines = [json.loads(line) for line in rows.read_text().splitlines()]
+    for row in lines:
+        if row["cell"] == "mpi-prime|bare 1 CPU":
+            row["flags"] = ["left-its-cpus"]
+    rows.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    analysis = made.analyse()
+    estimates = {c.cell: c.estimate for c in analysis.cells if c.metric.primary}
+    for place in ("vanilla 0.5 CPU", "pinned 0.5 CPU", "vanilla 1 CPU", "pinned 1 CPU"):
+        refused = estimates[f"mpi-prime|container {place}"]
+        assert refused.verdict == "refused" and "left the CPUs it was given" in refused.warnings[0]
+    assert estimates["mpi-prime|container vanilla 2 CPUs"].verdict == "higher"
+    assert analysis.overhead is not None
+    pinning = {e.over[0].size: e for e in analysis.overhead.effects if e.over[0].application == "mpi-prime"}
+    assert pinning[1].ratio.verdict == "higher", "of two containers: no baseline is needed"
+    part = next(d for d in analysis.overhead.decompositions if d.application == "mpi-prime")
+    assert [p.ratio.verdict for p in part.pso] == ["too few", "too few", "higher"]
+    assert any(note.startswith("mpi-prime, 1 CPU, has no ratio") for note in analysis.overhead.notes)
     jsonschema.validate(analysis.to_json(), analysis_schema())
 
 

@@ -1,4 +1,4 @@
-"""Was something around a trial that the plan did not put there?
+"""Was something around a trial that the plan did not put there, or was the victim elsewhere than the plan put it?
 
 A flagged trial is shown as such, never dropped: a rule that drops trials chooses the result.
 """
@@ -11,12 +11,15 @@ from collections.abc import Mapping
 FLAGS: Mapping[str, str] = {
     "steal": "the hypervisor kept more than 1 % of the victim's CPU time for others",
     "foreign-cpu": "processes that contend did not start used more than 5 % of the victim's CPUs",
+    "left-its-cpus": "the victim used more CPU time than its CPUs have: it has changed its affinity",
 }
 
 # 1 %: half of the default target of ±2 %: what stays unflagged cannot make up a difference worth reporting.
 STEAL = 0.01
 # 5 %: a trial of 1 s counts sampled ticks of 10 ms, so 1–2 % are its own error; ordinary daemons stay below.
 FOREIGN_CPU = 0.05
+# A tenth more than there is of it, and two ticks: x265 with libnuma, for one, sets its threads free on all CPUs of a node.
+MORE_THAN_ALL, TICKS_S = 1.1, 0.02
 
 
 def flags(evidence: Mapping[str, tuple[float, str]], cpus: int) -> tuple[str, ...]:
@@ -26,15 +29,16 @@ def flags(evidence: Mapping[str, tuple[float, str]], cpus: int) -> tuple[str, ..
 
     >>> flags({"wall": (2.0, "s"), "steal": (0.05, "s"), "foreign_cpu": (0.05, "s")}, cpus=1)
     ('steal',)
-    >>> flags({"wall": (2.0, "s")}, cpus=1)
-    ()
+    >>> flags({"wall": (2.0, "s"), "cpu": (3.1, "s")}, cpus=1), flags({"wall": (2.0, "s"), "cpu": (3.1, "s")}, cpus=2)
+    (('left-its-cpus',), ())
     """
     available = evidence["wall"][0] * cpus if "wall" in evidence else 0.0
     if available <= 0:
         return ()
+    left = evidence.get("cpu", (0.0, "s"))[0] > MORE_THAN_ALL * available + TICKS_S
     limits = {"steal": ("steal", STEAL), "foreign-cpu": ("foreign_cpu", FOREIGN_CPU)}
     return tuple(
         flag
         for flag, (name, limit) in limits.items()
         if evidence.get(name, (0.0, "s"))[0] > limit * available
-    )
+    ) + (("left-its-cpus",) if left else ())
