@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.resources
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -55,7 +54,7 @@ def _judge(
     said = []
     looked = _look(rule, found, cells, dominant)
     for application, (verdict, words) in looked.items():
-        if dominant.get(application, "cpu") in rule.get("dominant", [dominant.get(application, "cpu")]):
+        if _about(rule, application, dominant):
             verdicts.append(verdict)
             said.append(f"{application}: {words}")
     if not said:
@@ -63,6 +62,22 @@ def _judge(
         why = f"no application here is bound by {wanted}" if wanted and looked else "nothing here tells"
         return Practice(rule["id"], claim, "cannot tell", (why,))
     return Practice(rule["id"], claim, together(verdicts), tuple(said))
+
+
+def _about(rule: Mapping[str, Any], application: str, dominant: Mapping[str, str]) -> bool:
+    """Whether it is about that application: by name, or by what binds it; where neither is said, about all."""
+    if _name(application) in rule.get("not_applications", ()):
+        return False
+    named, bound = rule.get("applications", ()), rule.get("dominant", ())
+    return not (named or bound) or _name(application) in named or dominant.get(application) in bound
+
+
+def _name(application: str) -> str:
+    """
+    >>> _name("wordpress[users=200]"), _name("cassandra")
+    ('wordpress', 'cassandra')
+    """
+    return application.partition("[")[0]
 
 
 def together(verdicts: Sequence[Verdict]) -> Verdict:
@@ -162,7 +177,11 @@ def _fading(
         if (part.platform, part.provisioning) != (of["platform"], of["provisioning"]) or part.refused:
             continue
         fading = part.fades(1 + NEGLIGIBLE)
-        low, high = rule["between"].get(dominant.get(part.application, "cpu"), (0.0, math.inf))
+        between = rule["between"].get(_name(part.application))
+        between = between or rule["between"].get(dominant.get(part.application, ""))
+        if between is None:  # nothing is claimed of it
+            continue
+        low, high = between
         yield part.application, (_within(fading, low, high), fading_words(fading))
 
 
