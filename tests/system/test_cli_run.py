@@ -231,7 +231,7 @@ def test_a_run_in_containers(contend: Home, engine: str) -> None:
         for line in (contend.the_run() / "ledger.ndjson").read_text().splitlines()
         if '"event":"platform"' in line
     )
-    assert engine in json.dumps(start["victim"])
+    assert engine in json.dumps(start["container"])
 
 
 def test_ab_finds_a_known_ratio(contend: Home) -> None:
