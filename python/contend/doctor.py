@@ -205,7 +205,8 @@ def _engines(*, try_them: bool) -> Iterator[Check]:
 
 def local_machines() -> Iterator[Check]:
     """Which kinds of machines `contend run boot-storm --cloud local` can make here; no guest is booted for that."""
-    from contend.clouds.local.settle import remembered_kvm, vm_lacks
+    from contend.clouds.local.settle import vm_lacks
+    from contend.platforms.guests.accel import remembered
 
     found = [name for name in ("docker", "podman", "runc", "crun") if shutil.which(name)]
     yield Check(
@@ -219,7 +220,7 @@ def local_machines() -> Iterator[Check]:
         said = "; ".join(error.message for error in lacks)
         yield Check("local machines: micro-VMs", False, said, "; ".join(error.hint for error in lacks))
         return
-    problem = remembered_kvm()
+    problem = remembered()
     accel = {None: "KVM is tried by the first run, else emulated", "": "KVM boots guests"}.get(
         problem, f"emulated (KVM: {problem})"
     )

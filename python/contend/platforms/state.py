@@ -32,6 +32,12 @@ def folder() -> Path:
     return root / names.PREFIX / "runs"
 
 
+def cache() -> Path:
+    """What can be had again and is kept between runs: kernels, images of guests, what was found out about KVM."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / names.PREFIX
+
+
 def register(run_id: str, directory: Path) -> Path:
     """Write the pointer of a run, on the disk when this returns. Raises HostFailed."""
     path = folder() / names.check_name("run id", run_id)

@@ -11,11 +11,11 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour
+from contend.platforms import state
+from contend.platforms.guests.cpio import Node, archive
 
 SAYS = b"contend served "
 _SERVED = re.compile(re.escape(SAYS) + rb"[0-9]+ ([0-9]+\.[0-9]+)")
@@ -79,32 +79,6 @@ class Console:
         return self.served_ns - self.uptime_ns if self.served_ns else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """An entry of the archive. `rdev`: major and minor of a device."""
-
-    name: str
-    mode: int
-    data: bytes = b""
-    rdev: tuple[int, int] = (0, 0)
-
-
-def archive(nodes: Iterable[Node]) -> bytes:
-    """A cpio archive in the `newc` format that the kernel unpacks (Documentation/driver-api/early-userspace).
-
-    >>> archive([]).startswith(b"070701"), b"TRAILER!!!" in archive([])
-    (True, True)
-    """
-    packed = bytearray()
-    for number, node in enumerate([*nodes, Node("TRAILER!!!", 0)], start=1):
-        name = node.name.encode() + b"\0"
-        fields = (number, node.mode, 0, 0, 1, 0, len(node.data), 0, 0, *node.rdev, len(name), 0)
-        packed += b"070701" + b"".join(b"%08X" % field for field in fields) + name
-        packed += bytes(-len(packed) % 4) + node.data
-        packed += bytes(-len(packed) % 4)
-    return bytes(packed)
-
-
 def make_initramfs(target: Path, scratch: Path) -> str:
     """Write it; says what its init is. Raises CannotHonour where this host has nothing to make one of."""
     console = Node("dev/console", 0o020600, rdev=(5, 1))  # the kernel opens it as init's standard streams
@@ -156,12 +130,6 @@ def _compiled(scratch: Path) -> bytes:
     return program.read_bytes()
 
 
-def cache() -> Path:
-    """Where kernels that scripts unpacked, and what was found out about KVM, are kept between runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "contend"
-
-
 def find_kernel(asked: str = "") -> Path:
     """The kernel that guests boot: as asked, else this host's own, else one from the cache. Raises CannotHonour."""
     if asked:
@@ -170,7 +138,7 @@ def find_kernel(asked: str = "") -> Path:
             raise CannotHonour(f"there is no kernel to be read at {path}", hint="a vmlinuz (bzImage)")
         return path.resolve()
     own = Path("/boot") / f"vmlinuz-{platform.release()}"
-    places = [own, *_newest(Path("/boot")), *_newest(cache() / "kernel")]
+    places = [own, *_newest(Path("/boot")), *_newest(state.cache() / "kernel")]
     found = next((path for path in places if path.is_file() and os.access(path, os.R_OK)), None)
     if found is None:
         unreadable = any(path.is_file() for path in places)

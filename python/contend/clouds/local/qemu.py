@@ -19,6 +19,7 @@ from contend.clouds.local.calls import spawn
 from contend.clouds.local.guest import Console, command_line
 from contend.errors import CannotHonour
 from contend.platforms import procfs
+from contend.platforms.guests import accel
 
 PROGRAM = "qemu-system-x86_64"
 _NIC = {"microvm": "virtio-net-device", "q35": "virtio-net-pci"}
@@ -220,8 +221,4 @@ def machine(accel: str, kernel: Path, initramfs: Path, memory_mib: int, init: st
 
 def kvm_problem(kernel: Path, initramfs: Path, memory_mib: int) -> str:
     """Why KVM does not boot a guest here; "" where it does. Tries it, which takes up to 15 s."""
-    if not Path("/dev/kvm").exists():
-        return "no /dev/kvm"
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        return "/dev/kvm is not this user's to open (group kvm)"
-    return boots(machine("kvm", kernel, initramfs, memory_mib))
+    return accel.cannot_open() or boots(machine("kvm", kernel, initramfs, memory_mib))

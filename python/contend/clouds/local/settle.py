@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -13,7 +12,8 @@ from typing import Any
 from contend.clouds.local import domains, guest, qemu
 from contend.clouds.local.containers import check_network
 from contend.errors import BadInput, CannotHonour
-from contend.platforms import engines, procfs
+from contend.platforms import engines
+from contend.platforms.guests import accel as kvm
 
 VM_ENGINES = ("qemu", "libvirt")
 ENGINES = (*engines.NAMES, *VM_ENGINES)
@@ -58,12 +58,6 @@ def vm_lacks(kernel: str = "") -> list[CannotHonour]:
     return found
 
 
-def remembered_kvm() -> str | None:
-    """Why KVM boots no guest here, "" where it does, None where nobody has tried since this host's boot."""
-    known = _read(guest.cache() / "kvm.json")
-    return str(known["why"]) if known.get("key", [""])[0] == procfs.boot_id() else None
-
-
 def settle(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> dict[str, Any]:
     """`parameters` with the engine that works, and for micro-VMs whether KVM boots a guest: by trying.
 
@@ -95,18 +89,14 @@ def accelerator(parameters: Mapping[str, Any]) -> tuple[str, str]:
         return "tcg", "as asked"
     kernel = guest.find_kernel(str(parameters.get("kernel") or ""))
     memory = int(parameters.get("memory_mib") or MEMORY_MIB)
-    remembered = guest.cache() / "kvm.json"
-    key = [procfs.boot_id(), str(kernel), kernel.stat().st_mtime_ns, memory]
-    known = _read(remembered)
-    if known.get("key") == key:
-        why = str(known["why"])
-    else:
+    what = f"{kernel}:{kernel.stat().st_mtime_ns}:{memory}"
+    why = kvm.remembered(what)
+    if why is None:
         with tempfile.TemporaryDirectory(prefix="contend-guest-") as folder:
             initramfs = Path(folder) / "initramfs"
             guest.make_initramfs(initramfs, Path(folder))
             why = qemu.kvm_problem(kernel, initramfs, memory)
-        remembered.parent.mkdir(parents=True, exist_ok=True)
-        remembered.write_text(json.dumps({"key": key, "why": why}) + "\n", encoding="utf-8")
+        kvm.remember(what, why)
     if why and asked == "kvm":
         raise CannotHonour(f"KVM boots no guest here: {why}", hint="--set parameters.accel=tcg emulates it")
     return ("tcg", why) if why else ("kvm", "")
@@ -127,11 +117,3 @@ def platform_of(parameters: Mapping[str, Any]) -> str:
     if engine == "libvirt":
         return f"VM ({', '.join(filter(None, ('libvirt', how)))})"
     return f"micro-VM ({how})" if how else "micro-VM"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found

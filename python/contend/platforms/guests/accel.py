@@ -1,0 +1,56 @@
+"""Whether KVM boots guests here: found out by booting one, and remembered until this host boots again.
+
+That /dev/kvm opens, or that a virtual machine can be made, is no proof: under some hosts a guest's kernel meets an
+instruction that nobody carries out for it, and stands still.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from contend.platforms import procfs, state
+
+WITHIN_S = 15.0  # a guest that is not up by then does not come up
+
+
+def cannot_open() -> str:
+    """Why there can be no KVM here; "" where there may be."""
+    if not Path("/dev/kvm").exists():
+        return "no /dev/kvm"
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "/dev/kvm is not this user's to open (group kvm)"
+    return ""
+
+
+def remembered(what: str = "") -> str | None:
+    """Why KVM does not boot a guest, "" where it does, None where nobody has tried since this host's boot.
+
+    what: which guest; "": any.
+    """
+    answers = _read()
+    return answers.get(what) if what else next(iter(answers.values()), None)
+
+
+def remember(what: str, why: str) -> None:
+    path = _path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    told = {"boot": procfs.boot_id(), "answers": _read() | {what: why}}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(told) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def _path() -> Path:
+    return state.cache() / "kvm.json"
+
+
+def _read() -> dict[str, str]:
+    try:
+        found: dict[str, Any] = json.loads(_path().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    answers = found.get("answers", {}) if found.get("boot") == procfs.boot_id() else {}
+    return {str(what): str(why) for what, why in answers.items()}
