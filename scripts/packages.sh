@@ -47,7 +47,9 @@ wordpress:/usr/share/wordpress/wp-settings.php:workload wordpress
 wordpress-theme-twentytwentythree:/usr/share/wordpress/wp-content/themes/twentytwentythree:workload wordpress
 qemu-system-x86:qemu-system-x86_64:micro-VMs of this host
 busybox-static:busybox:micro-VMs of this host
-qemu-utils:qemu-img:guests of the OpenStack test bed
+qemu-utils:qemu-img:platform vm, and guests of the OpenStack test bed
+mmdebstrap:mmdebstrap:platform vm
+e2fsprogs:debugfs:platform vm
 libvirt-clients:virsh:virtual machines of this host by libvirt
 libvirt-daemon:libvirtd:virtual machines of this host by libvirt
 libvirt-daemon-driver-qemu:/usr/share/doc/libvirt-daemon-driver-qemu:virtual machines of this host by libvirt

@@ -13,8 +13,9 @@ from contend.plan import Plan, cells_of
 from contend.platforms.network import check_rights
 from contend.platforms.sizes import cpus_label, parse_platform_size
 from contend.platforms.topology import Placement, Topology, placement
-from contend.studies import Compare, Growth, Interference, Overhead, Scenario, Storm
+from contend.studies import Compare, Growth, Interference, Overhead, Scenario, Storm, platform_of
 from contend.workloads import install
+from contend.workloads.spec import Workload
 
 
 def check(scenario: Scenario) -> None:
@@ -28,6 +29,8 @@ def check(scenario: Scenario) -> None:
     for cell in cells:
         for party in (cell.victim, *cell.neighbours):
             absent = install.missing(party.instance.workload)
+            if party is cell.victim and platform_of(scenario).kind == "vm":
+                absent = () if _is_inside(party.instance.workload) else absent
             if absent:
                 raise CannotHonour(
                     f"workload '{party.instance.workload.name}' needs {', '.join(absent)}, not found on this host",
@@ -43,6 +46,11 @@ def check(scenario: Scenario) -> None:
         from contend.clouds.access import find
 
         find(scenario.cloud)
+    if platform_of(scenario).kind == "vm":
+        from contend.platforms.vm import need
+
+        victims = [cell.victim.instance.workload for cell in cells]
+        need(platform_of(scenario).image, install.of_guests(victims))
     place(scenario)
 
 
@@ -132,6 +140,28 @@ def without_missing(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
             raise CannotHonour(f"none of the {key} can run here", hint="; ".join(left_out))
         changes[key] = tuple(kept)
     return scenario.model_copy(update=changes), tuple(left_out)
+
+
+def _is_inside(workload: Workload) -> bool:
+    """Whether nothing of it runs on this host. Raises CannotHonour for a workload that a guest cannot have."""
+    if workload.network == "pair":
+        raise CannotHonour(
+            f"workload '{workload.name}' needs a network pair, where no guest can stand",
+            hint="platform: bare or container",
+        )
+    served = workload.serve is not None
+    commands = (*workload.prepare, *(() if served else workload.run), *workload.finish)
+    if any("{native}" in str(command) for command in commands):
+        raise CannotHonour(
+            f"workload '{workload.name}' is a program of contend's own, which no guest has",
+            hint="platform: bare or container",
+        )
+    return not served  # what loads a server stays here
+
+
+def packages_inside(plan: Plan) -> tuple[str, ...]:
+    """The Debian packages that victims need where they bring nothing of this host along."""
+    return install.of_guests([cell.victim.instance.workload for cell in plan.cells])
 
 
 def tools_of(plan: Plan) -> set[str]:

@@ -36,6 +36,7 @@ def checks(*, containers: bool) -> Iterator[Check]:
         yield check()
     yield from _probe()
     yield from _engines(try_them=containers)
+    yield from guests()
     yield from local_machines()
     for name in names():
         workload = load(name)
@@ -226,6 +227,26 @@ def local_machines() -> Iterator[Check]:
     )
     yield Check("local machines: micro-VMs", True, f"by QEMU; {accel}")
     yield _domains()
+
+
+def guests() -> Iterator[Check]:
+    """Whether the platform vm works here, and how; no guest is booted for that."""
+    from contend.platforms.guests import accel, image
+    from contend.platforms.vm import need
+
+    try:
+        need()
+    except CannotHonour as error:
+        yield Check("platform vm", False, error.message, error.hint)
+        return
+    why = accel.cannot_open() or accel.remembered()
+    how = {None: "KVM is tried by the first run, else emulated", "": "by KVM"}.get(
+        why, f"emulated (KVM: {why})"
+    )
+    built = image.have(image.recipe()) is not None
+    yield Check(
+        "platform vm", True, f"{how}; {'an image is there' if built else 'the first run builds an image'}"
+    )
 
 
 def _domains() -> Check:

@@ -116,7 +116,9 @@ class Parties:
         while any(seat.name == name for seat in self._seats.values()):
             name += "x"  # two labels that differ only in what a file name cannot hold
         network = self._networks.pair(name) if workload.network == "pair" else None
-        host = self._host(party, role, name, network)
+        # One port for the whole run: files written once may name it.
+        port = free_port() if workload.serve is not None else 0
+        host = self._host(party, role, name, network, port)
         load = None
         if workload.serve is not None:
             load = self._platforms["bare"].prepare(
@@ -138,8 +140,7 @@ class Parties:
             "address": network.server_address if network else "127.0.0.1",
             "native": NATIVE,
             "cache": downloads(),
-            # One port for the whole run: files written once may name it.
-            "port": free_port() if workload.serve is not None else 0,
+            "port": port,
         }
         work, made = self._work(party, role, name, values)
         seat = Seat(
@@ -151,7 +152,7 @@ class Parties:
             self._write_files(seat)
         return seat
 
-    def _host(self, party: Party, role: Role, name: str, network: NetPair | None) -> Host:
+    def _host(self, party: Party, role: Role, name: str, network: NetPair | None, port: int) -> Host:
         """A host of the party's own; one of its place where it has one: all that run there take turns."""
         place = party.place
         if place is not None and network is None and (known := self._placed.get((role, place))):
@@ -170,6 +171,7 @@ class Parties:
             limit=limit,
             netns=network.server_ns if network else None,
             directory=self._run.path,
+            ports=(port,) if port else (),
         )
         host = self._platforms[kind].prepare(spec)
         if place is not None and network is None:

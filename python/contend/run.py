@@ -15,9 +15,10 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from contend.analysis import Analysis
-from contend.checks import check, place, settled, tools_of
+from contend.checks import check, packages_inside, place, settled, tools_of
 from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed, ProbeEnded, TrialFailed
@@ -260,7 +261,7 @@ class _Execution:
                 places,
                 networks,
                 kind=spec.kind,
-                own_files=frozenset({"container"} if spec.image else ()),
+                own_files=frozenset({"vm", *(("container",) if spec.image else ())}),
                 limit=Limit(cpus=spec.cpus, memory_bytes=spec.memory),
                 seconds=seconds,
             )
@@ -320,7 +321,9 @@ class _Execution:
         placed = {cell.victim.place.kind for cell in self._plan.cells if cell.victim.place is not None}
         found = {}
         for kind in ("bare", *sorted((placed | {spec.kind}) - {"bare"})):
-            options = {} if kind == "bare" else {"engine": spec.engine, "image": spec.image}
+            options: dict[str, Any] = {} if kind == "bare" else {"engine": spec.engine, "image": spec.image}
+            if kind == "vm":
+                options["packages"] = packages_inside(self._plan)
             found[kind] = platform(
                 kind, run_id=self._run.id, ledger=ledger, directory=self._run.path, **options
             )

@@ -73,7 +73,7 @@ Workloads = Annotated[
 
 
 class PlatformSpec(Strict):
-    kind: Literal["bare", "container"] = "bare"
+    kind: Literal["bare", "container", "vm"] = "bare"
     engine: Literal["", "docker", "podman", "runc", "crun"] = ""
     image: str = ""
     cpus: float | None = Field(None, gt=0)
@@ -86,12 +86,14 @@ class PlatformSpec(Strict):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
-        return _or(handler(core), {"type": "string", "enum": ["bare", "container"]})
+        return _or(handler(core), {"type": "string", "enum": ["bare", "container", "vm"]})
 
     @model_validator(mode="after")
     def _baseline_is_untreated(self) -> PlatformSpec:
         if self.kind == "bare" and (self.cpus or self.memory or self.image or self.engine):
             raise ValueError("bare has no size, image or engine: a limited host is a container")
+        if self.kind == "vm" and self.engine:
+            raise ValueError("`engine` is of containers: a vm has none")
         return self
 
 
@@ -150,7 +152,7 @@ class _Scenario(Strict):
     def _traced_where_contend_is(self) -> _Scenario:
         platform: PlatformSpec | None = getattr(self, "platform", None)
         if self.trace is not None and platform is not None and platform.kind != "bare":
-            raise ValueError("trace needs the bare platform: what records is not in the container")
+            raise ValueError(f"trace needs the bare platform: what records is not in the {platform.kind}")
         return self
 
 

@@ -357,10 +357,10 @@ class TrialRunner:
         process = host.run(command)
         peak: PeakMemory | None = None
         try:
-            if seat.load is None and watch is not None:
+            if seat.load is None and watch is not None and host.visible:
                 watch.follow(process.pid)
                 process.on_exit = watch.at_exit
-            if any(m.builtin == "max_rss" for m in workload.metrics.values()):
+            if host.visible and any(m.builtin == "max_rss" for m in workload.metrics.values()):
                 peak = PeakMemory(host.pids if host.cgroup() else lambda: (process.pid,))
             exit_ = process.wait(timeout_s)
         except BaseException:

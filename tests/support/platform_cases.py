@@ -8,12 +8,22 @@ import sys
 import time
 from pathlib import Path
 
+from contend.errors import CannotHonour
 from contend.ledger import Ledger
 from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Command, HostSpec, Limit, Platform
 from contend.platforms.container import ContainerPlatform
+from contend.platforms.topology import format_cpu_list
+from contend.platforms.vm import VmPlatform, need
 
-CASES = ("bare-v2", "bare-v1", "bare-affinity", "container-podman", "container-runc")
+CASES = ("bare-v2", "bare-v1", "bare-affinity", "container-podman", "container-runc", "vm")
+# Each of these boots guests of its own, which every other test can do without. CONTEND_TEST_GUESTS=all runs them, too.
+BOOTING = (
+    "test_a_party_gets_its_cpus_even_when_the_tool_has_few",
+    "test_close_is_idempotent_and_final",
+    "test_a_run_whose_directory_was_deleted_is_found_by_its_name",
+    "test_destroy_forgets_a_run_that_left_nothing",
+)
 UNPRIVILEGED = "CONTEND_TEST_UNPRIVILEGED"
 
 # Ignores TERM, and so do a busy child and a grandchild in a session of its own.
@@ -25,6 +35,8 @@ while :; do sleep 0.05; done"""
 
 def make(case: str, run_id: str, ledger: Ledger, directory: Path) -> Platform:
     kind, _, variant = case.partition("-")
+    if is_guest(case):
+        return VmPlatform(run_id, ledger, directory=directory)
     if kind == "container":
         return ContainerPlatform(run_id, ledger, directory=directory, engine=variant)
     if variant == "affinity":  # an unprivileged user has to find out by itself that it gets no cgroup
@@ -37,10 +49,29 @@ def missing(case: str) -> str:
     kind, _, variant = case.partition("-")
     if os.geteuid() != 0 and case != "bare-affinity":
         return "root"
+    if is_guest(case):
+        try:
+            need()
+        except CannotHonour as error:
+            return error.message
     if kind == "container" and shutil.which(variant) is None:
         return variant
     v1 = Path("/sys/fs/cgroup/cpuacct")
     return "a cgroup v1 cpuacct hierarchy" if variant == "v1" and not v1.is_dir() else ""
+
+
+def is_guest(case: str) -> bool:
+    return case.startswith("vm")
+
+
+def python(case: str) -> str:
+    """An interpreter there is on such a host."""
+    return "/usr/bin/python3" if is_guest(case) else sys.executable
+
+
+def seen_inside(case: str, cpus: tuple[int, ...]) -> str:
+    """How a command sees the CPUs of its party: a guest counts its own."""
+    return format_cpu_list(range(len(cpus)) if is_guest(case) else cpus)
 
 
 def spec(
@@ -61,7 +92,7 @@ if __name__ == "__main__":
         host = platform_.prepare(spec("held", directory_))
         host.run(shell(STUBBORN, directory_))
         deadline = time.monotonic() + 10
-        while len(pids := host.pids()) < 4 and time.monotonic() < deadline:
+        while (count := host.processes()) < 4 and time.monotonic() < deadline:
             time.sleep(0.02)
-        print("ready", *pids, flush=True)
+        print("ready" if count >= 4 else "late", *host.pids(), flush=True)
         time.sleep(120)

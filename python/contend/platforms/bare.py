@@ -100,6 +100,8 @@ def _autogroup() -> bool | None:
 class BareHost:
     """See `base.Host`. Made by BarePlatform.prepare."""
 
+    visible = True
+
     def __init__(
         self,
         run_id: str,
@@ -208,6 +210,13 @@ class BareHost:
         sessions = {process.pid for process, _ in self._running}
         found |= {p.pid for p in procfs.processes() if p.session in sessions}
         return tuple(sorted(found))
+
+    def processes(self) -> int:
+        return len(self.pids())
+
+    def without_quota(self) -> contextlib.AbstractContextManager[None]:
+        """Its CPU quota is lifted meanwhile: for what is not the party's own work."""
+        return contextlib.nullcontext() if self._group is None else self._group.without_quota()
 
     def cgroup(self) -> Path | None:
         return self._group.v2 if self._group else None

@@ -33,7 +33,8 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class HostSpec:
-    """What a party is to get. `cpu_list` is an affinity (bare) or a cpuset (container, when pinned)."""
+    """What a party is to get. `cpu_list` is an affinity (bare), a cpuset (container, when pinned), or what each virtual
+    CPU is pinned to (vm). `ports`: of its servers, which are to be reached at 127.0.0.1 from outside."""
 
     name: str  # unique within the run; becomes part of the names of cgroups and containers
     role: Role
@@ -41,6 +42,7 @@ class HostSpec:
     limit: Limit = Limit()
     netns: str | None = None
     directory: Path = Path()  # the run directory: visible inside the platform under the same path
+    ports: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Usage:
 
 class Host(Protocol):
     spec: HostSpec
+    visible: bool  # its processes are this host's too, and /proc tells of them
 
     def run(self, command: Command) -> Process: ...
 
@@ -126,6 +129,10 @@ class Host(Protocol):
 
     def pids(self) -> tuple[int, ...]:
         """Every process of this host that is alive, in the tool's own pid namespace."""
+        ...
+
+    def processes(self) -> int:
+        """How many processes its commands have now. Those inside a guest are not among `pids`."""
         ...
 
     def cgroup(self) -> Path | None:

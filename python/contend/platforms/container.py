@@ -135,6 +135,8 @@ def works(engine: str) -> str:
 class ContainerHost:
     """See `base.Host`. Made by ContainerPlatform.prepare, which calls `start`."""
 
+    visible = True
+
     def __init__(
         self,
         run_id: str,
@@ -304,6 +306,9 @@ class ContainerHost:
     def pids(self) -> tuple[int, ...]:
         """The container's processes in the tool's pid namespace, without its init."""
         return tuple(sorted(p.pid for p in procfs.processes(self._members())))
+
+    def processes(self) -> int:
+        return len(self.pids())
 
     def cgroup(self) -> Path | None:
         return self._v2

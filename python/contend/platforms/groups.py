@@ -44,6 +44,27 @@ class PartyGroup:
     def usage(self) -> Usage:
         return read_usage(self.v2, self.v1)
 
+    @contextlib.contextmanager
+    def without_quota(self) -> Iterator[None]:
+        """Lift the CPU quota, then write it again as it was read back. Raises HostFailed when the kernel refuses that."""
+        files = [
+            (path / name, lifted, self.read_back[name])
+            for name, lifted in (("cpu.max", "max"), ("cpu.cfs_quota_us", "-1"))
+            for path in self.paths()
+            if name in self.read_back and (path / name).exists()
+        ]
+        try:
+            for file, lifted, _ in files:
+                file.write_text(lifted, encoding="ascii")
+            yield
+        finally:
+            for file, _, wanted in files:
+                file.write_text(wanted, encoding="ascii")
+                if (got := file.read_text(encoding="ascii").strip()) != wanted:
+                    raise HostFailed(
+                        f"{file} reads '{got}' after '{wanted}' was written", hint="contend doctor"
+                    )
+
     def kill(self) -> None:
         for path in self.paths():
             cgroups.kill(path)

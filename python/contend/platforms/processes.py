@@ -46,7 +46,9 @@ def launch(
     environment = {**os.environ, **command.env, **marks}
     with contextlib.ExitStack() as files:
         try:
-            out, err = (_create(path, files) for path in (command.stdout, command.stderr))
+            out, err = (open_output(path) for path in (command.stdout, command.stderr))
+            files.callback(os.close, out)
+            files.callback(os.close, err)
             pid, started_ns = _native.spawn(
                 list(command.argv),
                 environment,
@@ -60,18 +62,17 @@ def launch(
         except (OSError, ValueError) as error:
             what = command.argv[0] if command.argv else "(empty command)"
             said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise TrialFailed(f"{what}: {said}", hint=_hint(error)) from error
+            raise TrialFailed(f"{what}: {said}", hint=start_hint(error)) from error
     return LocalProcess(pid, started_ns, among=among, sweep=sweep)
 
 
-def _create(path: Path, files: contextlib.ExitStack) -> int:
-    # O_APPEND: stdout and stderr may be one file, and neither end then overwrites the other.
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    files.callback(os.close, fd)
-    return fd
+def open_output(path: Path) -> int:
+    """The descriptor of an output, emptied. O_APPEND: stdout and stderr may be one file, and neither end then
+    overwrites the other."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
-def _hint(error: Exception) -> str:
+def start_hint(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "is it installed, and does its directory exist? (`contend doctor` lists what is missing)"
     if isinstance(error, PermissionError):

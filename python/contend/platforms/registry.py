@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from contend.errors import UnknownName
 from contend.ledger import Ledger
 from contend.platforms.base import Platform
 
-KINDS = ("bare", "container")
+KINDS = ("bare", "container", "vm")
 
 
 def platform(
@@ -19,12 +20,14 @@ def platform(
     directory: Path | None = None,
     engine: str = "",
     image: str = "",
+    packages: Iterable[str] = (),
 ) -> Platform:
     """The platform `kind` for one run. Makes nothing yet.
 
     directory: the run directory, visible inside under the same path. engine: docker, podman, runc or crun; ""
-    takes the first that works. image: of docker or podman; "" shows the host's own programs. Both are for
-    containers. Raises UnknownName for another kind, CannotHonour where no engine works.
+    takes the first that works. image: of docker or podman; "" shows the host's own programs; for virtual machines a raw
+    ext4 root file system, "" builds one of Debian with `packages`. Raises UnknownName for another kind, CannotHonour where
+    no engine works or guests lack something.
     """
     if kind == "bare":
         from contend.platforms.bare import BarePlatform
@@ -34,4 +37,8 @@ def platform(
         from contend.platforms.container import ContainerPlatform
 
         return ContainerPlatform(run_id, ledger, directory=directory, engine=engine, image=image)
+    if kind == "vm":
+        from contend.platforms.vm import VmPlatform
+
+        return VmPlatform(run_id, ledger, directory=directory, image=image, packages=packages)
     raise UnknownName("platform", kind, KINDS)

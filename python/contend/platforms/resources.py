@@ -21,6 +21,7 @@ from contend.clock import SystemClock
 from contend.errors import HostFailed
 from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked, leftovers, read_rows
 from contend.platforms import bundles, cgroups, engines, groups, names, network, procfs, scope, state
+from contend.platforms.guests import image
 
 Row = Mapping[str, Any]
 # How the kinds of things begin that programs of a run make: contend.clouds.openstack, contend.clouds.local.record.
@@ -185,10 +186,6 @@ def _container(name: str, row: Row, run_directory: Path) -> bool:
     return engines.remove_container(str(row.get("engine", "")), name, str(row.get("run", "")))
 
 
-def _image(name: str, row: Row, run_directory: Path) -> bool:
-    return engines.remove_image(str(row.get("engine", "")), name)
-
-
 def _directory(name: str, row: Row, run_directory: Path) -> bool:
     """A directory inside the run's own, or one that carries contend's name; nothing mounted below it."""
     path = Path(name)
@@ -248,8 +245,9 @@ _REMOVERS: dict[str, Callable[[str, Row, Path], bool]] = {
     "veth": _link,
     "link": _link,
     "container": _container,
-    "image": _image,
+    "image": lambda name, row, _: engines.remove_image(str(row.get("engine", "")), name),
     "bundle": _directory,
+    image.KIND: lambda name, row, _: image.remove_half(Path(name), str(row.get("run", ""))),
     "directory": _directory,
     "file": _file,
     "scope": _scope,
@@ -257,7 +255,7 @@ _REMOVERS: dict[str, Callable[[str, Row, Path], bool]] = {
 KINDS = tuple(_REMOVERS)
 
 
-StrayKind = Literal["cgroup", "netns", "container", "process", "bundle"]
+StrayKind = Literal["cgroup", "netns", "container", "process", "bundle", "guest-image"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +284,7 @@ def find_strays(run_id: str | None = None) -> list[Stray]:
         if wanted(run):
             found.append(Stray("container", name, run, {"engine": engine}))
     found += [Stray("bundle", str(path), run, {}) for path, run in bundles.left() if wanted(run)]
+    found += [Stray("guest-image", str(path), run, {}) for path, run in image.left() if wanted(run)]
     for path in cgroups.find(cgroups.read_layout()):
         run = re.sub(r"\.(limits|containers)$", "", path.name.removeprefix(f"{names.PREFIX}."))
         if wanted(run):

@@ -48,6 +48,11 @@ def packages(workloads: Iterable[Workload]) -> tuple[str, ...]:
     return tuple(sorted({package for w in workloads if _packaged(w) for package in w.install.apt}))
 
 
+def of_guests(workloads: Iterable[Workload]) -> tuple[str, ...]:
+    """The Debian packages of all of them: a guest has nothing else of theirs."""
+    return tuple(sorted({package for workload in workloads for package in workload.install.apt}))
+
+
 def hint(workloads: Iterable[Workload]) -> str:
     """What to do about what is missing; empty when nothing is.
 

@@ -1,0 +1,215 @@
+"""What brings a guest's root file system up: its own kernel, and an initramfs made here with its drivers and the agent.
+
+Both are read out of the image with debugfs, which needs neither root nor a mount, and are kept beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from contend.errors import CannotHonour, HostFailed
+from contend.platforms.guests import agent, image, mirror
+from contend.platforms.guests.cpio import Node, archive
+
+# The root's disk, the agent's channel, the network. Those that a kernel has built in are not among its modules.
+DRIVERS = ("virtio_pci", "virtio_blk", "ext4", "virtio_console", "virtio_net")
+COMMAND_LINE = "console=ttyS0 quiet panic=-1 no_timer_check"  # under emulation the check fails now and then
+_PACKAGE = "/run/contend"
+# `mount -o noinit_itable`: no thread that finishes making the file system beside what is measured. The guest's name is
+# QEMU's own network's (10.0.2.15); route_localnet lets what the host forwards reach a server that is bound to 127.0.0.1.
+_INIT = """#!/bin/busybox sh
+b=/bin/busybox
+$b mount -t devtmpfs dev /dev
+$b mount -t proc proc /proc
+$b mount -t sysfs sys /sys
+for module in {modules}; do $b insmod /modules/$module; done
+for try in $($b seq 200); do [ -b /dev/vda ] && break; $b usleep 20000; done
+$b mount -t ext4 -o noatime,noinit_itable /dev/vda /root || exit 1
+$b ip link set lo up
+if [ -d /sys/class/net/eth0 ]; then
+    $b ip link set eth0 up && $b ip addr add 10.0.2.15/24 dev eth0 && $b ip route add default via 10.0.2.2
+    echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet
+fi
+$b hostname contend
+for place in dev proc sys; do $b mount -o move /$place /root/$place; done
+$b mkdir -p /root/dev/pts /root/dev/shm
+$b mount -t devpts devpts /root/dev/pts
+$b mount -t tmpfs tmpfs /root/dev/shm
+$b mount -t tmpfs tmpfs /root/run
+$b mount -t cgroup2 cgroup2 /root/sys/fs/cgroup
+$b ln -s /proc/self/fd /root/dev/fd
+$b cp -r /agent /root{package}
+exec $b switch_root /root {start}
+"""
+_START = (
+    "import sys; sys.path.insert(0, '{package}'); "
+    "from contend.platforms.guests.agent import main; main({port!r})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What QEMU is given."""
+
+    disk: Path
+    kernel: Path
+    initramfs: Path
+    version: str  # of the kernel
+
+    @property
+    def what(self) -> str:
+        """Names the guest's system, for whoever remembers what it can do."""
+        return f"{self.disk}:{self.disk.stat().st_mtime_ns}"
+
+
+def start_agent(port: str) -> list[str]:
+    """The command that starts the agent inside; nothing of the guest's own Python settings has a say."""
+    return ["/usr/bin/python3", "-I", "-S", "-c", _START.format(package=_PACKAGE, port=port)]
+
+
+def prepare(disk: Path) -> Boot:
+    """The kernel and the initramfs of an image, from the cache or made now. Raises CannotHonour for one without."""
+    now = disk.stat()
+    told = [str(disk.resolve()), now.st_size, now.st_mtime_ns, _INIT, DRIVERS, *_sources().values()]
+    key = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+    place = image.home() / f"boot-{key}"
+    if not (place / "version").is_file():
+        image.home().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".boot-", dir=image.home()) as folder:
+            made = Path(folder) / "made"
+            made.mkdir()
+            _extract(disk, made)
+            try:
+                made.rename(place)
+            except OSError as error:  # another was quicker
+                if not place.is_dir():
+                    raise HostFailed(f"cannot write {place}: {error.strerror}", hint="df -h") from error
+    version = (place / "version").read_text(encoding="ascii")
+    return Boot(disk, place / "vmlinuz", place / "initramfs", version)
+
+
+def _extract(disk: Path, made: Path) -> None:
+    with disk.open("rb") as file:
+        file.seek(0x438)  # s_magic of ext2 and its followers: Documentation/filesystems/ext4/super.rst
+        if file.read(2) != b"\x53\xef":
+            raise CannotHonour(
+                f"{disk} is no ext4 file system",
+                hint="an image is the root file system itself, raw, without a partition table",
+            )
+    # vmlinuz comes with a link in / on Debian; what is in /boot has the version in its name.
+    kernels = sorted(re.findall(r"/vmlinuz-([^/]+)/", _debugfs(disk, "ls -p /boot")), key=_as_version)
+    if not kernels:
+        raise CannotHonour(f"{disk} has no kernel in /boot", hint="install linux-image-cloud-amd64 in it")
+    version = kernels[-1]
+    scratch = made / "scratch"
+    (scratch / "modules").mkdir(parents=True)
+    _dump(disk, f"/boot/vmlinuz-{version}", made / "vmlinuz")
+    # debugfs follows no link from /lib to /usr/lib.
+    merged = "/kernel/" in _debugfs(disk, f"ls -p /usr/lib/modules/{version}")
+    base = f"{'/usr' if merged else ''}/lib/modules/{version}"
+    _dump(disk, f"{base}/modules.dep", scratch / "modules.dep")
+    wanted = in_order((scratch / "modules.dep").read_text(encoding="ascii"), DRIVERS)
+    nodes = [Node(name, 0o040755) for name in ("dev", "proc", "sys", "root", "bin", "modules", "agent")]
+    nodes.append(Node("dev/console", 0o020600, rdev=(5, 1)))
+    for path in wanted:
+        copy = scratch / "modules" / Path(path).name
+        _dump(disk, f"{base}/{path}", copy)
+        nodes.append(Node(f"modules/{_plain(path)}", 0o100644, _unpacked(copy)))
+    busybox = "/usr/bin/busybox" if "/busybox/" in _debugfs(disk, "ls -p /usr/bin") else "/bin/busybox"
+    _dump(disk, busybox, scratch / "busybox")
+    nodes.append(Node("bin/busybox", 0o100755, (scratch / "busybox").read_bytes()))
+    for name, text in _sources().items():
+        parents = [str(parent) for parent in reversed(Path(name).parents) if str(parent) != "."]
+        nodes += [Node(p, 0o040755) for p in parents if all(node.name != p for node in nodes)]
+        nodes.append(Node(name, 0o100644, text.encode()))
+    modules, start = " ".join(_plain(path) for path in wanted), shlex.join(start_agent("agent"))
+    init = _INIT.format(modules=modules, package=_PACKAGE, start=start)
+    nodes.append(Node("init", 0o100755, init.encode()))
+    (made / "initramfs").write_bytes(archive(nodes))
+    shutil.rmtree(scratch)
+    (made / "version").write_text(version, encoding="ascii")
+    for result in (made / "initramfs", made / "vmlinuz", made / "version"):
+        with result.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _sources() -> dict[str, str]:
+    """The agent as the guest gets it: its modules, in packages that are otherwise empty."""
+    found = {"agent/contend/__init__.py": "", "agent/contend/platforms/__init__.py": ""}
+    folder = "agent/contend/platforms/guests"
+    found[f"{folder}/__init__.py"] = ""
+    for module in (agent, mirror):
+        path = Path(str(module.__file__))
+        found[f"{folder}/{path.name}"] = path.read_text(encoding="utf-8")
+    return found
+
+
+def in_order(dependencies: str, wanted: tuple[str, ...]) -> list[str]:
+    """Paths of the modules in the order in which they can be loaded, by modules.dep(5); left out: what is built in.
+
+    >>> in_order("kernel/a.ko: kernel/b.ko kernel/c.ko\\nkernel/b.ko: kernel/c.ko\\nkernel/c.ko:\\n", ("a", "none"))
+    ['kernel/c.ko', 'kernel/b.ko', 'kernel/a.ko']
+    """
+    by_name: dict[str, list[str]] = {}
+    for line in dependencies.splitlines():
+        path, _, needs = line.partition(":")
+        by_name[_plain(path).removesuffix(".ko").replace("-", "_")] = [path, *needs.split()]
+    ordered: dict[str, None] = {}
+    for name in wanted:
+        # Each module stands before what it needs, which stands before what that needs.
+        for path in reversed(by_name.get(name, [])):
+            ordered.setdefault(path)
+    return list(ordered)
+
+
+def _plain(path: str) -> str:
+    return re.sub(r"\.(xz|zst|gz)$", "", Path(path).name)
+
+
+def _unpacked(path: Path) -> bytes:
+    data = path.read_bytes()
+    if path.suffix == ".xz":
+        return lzma.decompress(data)
+    if path.suffix in (".zst", ".gz"):
+        raise CannotHonour(
+            f"the kernel's modules are packed as {path.suffix}", hint="an image with Debian's kernel"
+        )
+    return data
+
+
+def _as_version(text: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", text)]
+
+
+def _debugfs(disk: Path, request: str) -> str:
+    try:
+        done = subprocess.run(
+            ["debugfs", "-R", request, str(disk)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PATH": image.search_path()},
+        )
+    except FileNotFoundError as error:
+        raise CannotHonour(
+            "a guest's kernel is read with debugfs, not found on PATH", hint="apt-get install e2fsprogs"
+        ) from error
+    return done.stdout
+
+
+def _dump(disk: Path, inside: str, to: Path) -> None:
+    _debugfs(disk, f'dump "{inside}" "{to}"')
+    if not to.is_file() or not to.stat().st_size:
+        raise CannotHonour(
+            f"{disk} has no {inside}", hint="an image with python3, busybox-static and a kernel"
+        )

@@ -1,0 +1,228 @@
+"""The root file system that guests boot: Debian with what the workloads need, built once and kept by its content.
+
+An image is one ext4 file, never written to afterwards: each guest writes to an overlay of its own. It is built in mount
+and process namespaces that end with contend, so a killed build leaves one directory, which the ledger names.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from contend.errors import CannotHonour, HostFailed
+from contend.ledger import Ledger
+from contend.platforms import names, procfs, state
+from contend.platforms.base import Command
+from contend.platforms.processes import Place, launch
+
+KIND = "guest-image"  # in the ledger: the directory of a build that may be half done
+DISK = "disk.ext4"
+PACKAGES = ("python3", "busybox-static", "kmod")
+KERNEL = "linux-image-cloud-amd64"
+_MIRROR = "http://deb.debian.org/debian"
+_SIZE = "16G"  # of the file system; the file is sparse
+_TIMEOUT_S = 900.0
+_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")  # of a Debian package: Policy 5.6.1
+_NEEDED = {
+    "mmdebstrap": "mmdebstrap",
+    "mkfs.ext4": "e2fsprogs",
+    "debugfs": "e2fsprogs",
+    "unshare": "util-linux",
+}
+# Its only output is the disk, which the last hook makes while the root is still there, in memory.
+_BUILD = """set -eu
+mkdir root && mount -t tmpfs -o mode=755 tmpfs root
+printf 'exit 101\\n' >policy && chmod 755 policy
+mmdebstrap --quiet --mode=root --variant=essential --format=directory --include="$1" \\
+    --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io \\
+    --dpkgopt=path-exclude=/usr/share/doc/* --dpkgopt=path-exclude=/usr/share/man/* \\
+    --dpkgopt=path-exclude=/usr/share/locale/* \\
+    --essential-hook='install -D policy "$1/usr/sbin/policy-rc.d"' \\
+    --customize-hook='scratch=$(mktemp -d) && chmod 755 "$scratch" && cd "$scratch" &&
+        export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" &&
+        kernel=$(apt-cache depends '"$2"' | sed -n "s/^ *Depends: \\(linux-image-[0-9].*\\)/\\1/p" | head -n 1) &&
+        apt-get -qq -o APT::Sandbox::User=root download "$kernel" &&
+        dpkg-deb --fsys-tarfile "$kernel"_*.deb | tar -x -C "$1" ./boot ./lib/modules --keep-directory-symlink &&
+        rm -r "$scratch" && chroot "$1" depmod "${kernel#linux-image-}"' \\
+    "$3" root "$4 $3 main" "$4 $3-updates main" "$4-security $3-security main"
+truncate -s "$5" disk.part
+mkfs.ext4 -q -F -d root -L contend -E lazy_itable_init=1,lazy_journal_init=1 disk.part
+mv disk.part disk.ext4
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What an image is made of; the same recipe is the same image."""
+
+    packages: tuple[str, ...]
+    suite: str
+    kernel: str = KERNEL
+    mirror: str = _MIRROR
+    size: str = _SIZE
+
+    @property
+    def key(self) -> str:
+        """Of its content.
+
+        >>> Recipe(("fio",), "bookworm").key == Recipe(("nginx",), "bookworm").key
+        False
+        """
+        told = json.dumps([asdict(self), _BUILD], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def recipe(packages: Iterable[str] = ()) -> Recipe:
+    """For guests in which `packages` of Debian are installed. Raises CannotHonour for what is no package's name.
+
+    >>> recipe(["fio", "fio"]).packages
+    ('busybox-static', 'fio', 'kmod', 'python3')
+    """
+    wanted = sorted({*PACKAGES, *packages})
+    for name in wanted:
+        if not _NAME.fullmatch(name):
+            raise CannotHonour(
+                f"'{name}' is not the name of a Debian package", hint="see install.apt of the workload"
+            )
+    return Recipe(tuple(wanted), suite())
+
+
+def suite(os_release: Path = Path("/etc/os-release")) -> str:
+    """This host's own Debian release, so that guest and host have the same programs; else a stable one."""
+    try:
+        text = os_release.read_text(encoding="utf-8")
+    except OSError:
+        return "bookworm"
+    found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return found.get("VERSION_CODENAME", "bookworm") if found.get("ID") == "debian" else "bookworm"
+
+
+def home() -> Path:
+    return state.cache() / "guests"
+
+
+def lacks() -> list[CannotHonour]:
+    """What building an image needs and this host has not."""
+    found = []
+    for program, package in _NEEDED.items():
+        if shutil.which(program, path=search_path()) is None:
+            found.append(
+                CannotHonour(
+                    f"a guest's image is built with {program}, not found on PATH",
+                    hint=f"apt-get install {package}",
+                )
+            )
+    if os.geteuid() != 0:
+        found.append(
+            CannotHonour(
+                "only root can build a guest's image",
+                hint="run it once as root with the same XDG_CACHE_HOME, or name one: `image:`",
+            )
+        )
+    return found
+
+
+def search_path() -> str:
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def have(wanted: Recipe) -> Path | None:
+    """The image of a recipe, if it is there."""
+    disk = home() / wanted.key / DISK
+    return disk if disk.is_file() else None
+
+
+def need(wanted: Recipe) -> None:
+    """Raises CannotHonour where there is no such image and none can be built."""
+    if have(wanted) is None and (missing := lacks()):
+        message, hint = ("; ".join(getattr(error, key) for error in missing) for key in ("message", "hint"))
+        raise CannotHonour(message, hint=hint)
+
+
+def build(wanted: Recipe, run_id: str, ledger: Ledger) -> Path:
+    """The image of a recipe, built if it is not there, which takes a minute and the network.
+
+    Raises CannotHonour without what building needs, HostFailed when it fails; nothing is left of it then.
+    """
+    need(wanted)
+    home().mkdir(parents=True, exist_ok=True)
+    with _locked(home() / f"{wanted.key}.lock"):
+        if (disk := have(wanted)) is not None:
+            return disk
+        half = home() / f"{names.PREFIX}-{run_id}.{wanted.key}"
+        ledger.intend(KIND, str(half), run=run_id)
+        try:
+            half.mkdir()
+            _build(wanted, half, run_id)
+            told = {**asdict(wanted), "key": wanted.key}
+            shutil.rmtree(half / "root")  # where the build's memory was mounted
+            (half / "policy").unlink()
+            (half / "recipe.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            half.rename(home() / wanted.key)
+        finally:
+            shutil.rmtree(half, ignore_errors=True)
+            ledger.removed(KIND, str(half))
+        return home() / wanted.key / DISK
+
+
+def _build(wanted: Recipe, half: Path, run_id: str) -> None:
+    # Killed with contend (--kill-child, and the kernel ends what else is in the namespace), mounts and all.
+    apart = ("unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
+    arguments = (",".join(wanted.packages), wanted.kernel, wanted.suite, f"deb {wanted.mirror}", wanted.size)
+    said = half / "build.log"
+    command = Command(
+        (*apart, "sh", "-c", _BUILD, "build", *arguments),
+        half,
+        said,
+        said,
+        {"PATH": search_path(), "LC_ALL": "C"},
+    )
+    marks = {procfs.MARKER: run_id, procfs.PARTY_MARKER: "guest-image"}
+    ended = launch(command, Place(), marks).wait(_TIMEOUT_S)
+    if ended.code != 0:
+        lines = [line for line in said.read_text(errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("E: ")]
+        why = (errors or lines or [f"exit status {ended.code}"])[0].removeprefix("E: ")
+        raise HostFailed(
+            f"the image of a guest cannot be built: {why[:300]}",
+            hint=f"is {wanted.mirror} reachable? An image that is there needs no network",
+        )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One build of an image at a time; the lock goes with the process that has it."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def remove_half(path: Path, run_id: str) -> bool:
+    """Remove a build that did not end. Raises HostFailed for a directory that is not one."""
+    ours = path.parent.parts[-2:] == (names.PREFIX, "guests") and path.name.startswith(f"{names.PREFIX}-")
+    if not ours:
+        raise HostFailed(f"{path} is no half-built image of contend's", hint="the ledger names a stranger")
+    procfs.kill_until_gone(lambda: procfs.marked(run_id, party="guest-image"))
+    if not path.is_dir() or path.is_symlink():
+        return False
+    shutil.rmtree(path)
+    return True
+
+
+def left() -> list[tuple[Path, str]]:
+    """(directory, run id) of every build that did not end."""
+    if not home().is_dir():
+        return []
+    found = []
+    for path in sorted(home().glob(f"{names.PREFIX}-*")):
+        run_id, _, _ = path.name.removeprefix(f"{names.PREFIX}-").rpartition(".")
+        found.append((path, run_id))
+    return found

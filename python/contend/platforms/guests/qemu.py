@@ -1,0 +1,175 @@
+"""QEMU: the command line of a guest, and its monitor (QMP), by which its virtual CPUs are found and ports forwarded."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contend.errors import CannotHonour, HostFailed
+from contend.platforms.base import Limit
+from contend.platforms.guests.boot import COMMAND_LINE, Boot
+
+PROGRAM = "qemu-system-x86_64"
+_WITHIN_S = 10.0
+
+
+def need_program() -> None:
+    """Raises CannotHonour without QEMU, or on a processor that its guests here are not made for."""
+    if os.uname().machine != "x86_64":
+        raise CannotHonour(
+            f"no virtual machines on {os.uname().machine} yet", hint="containers: engine=podman"
+        )
+    for program, package in ((PROGRAM, "qemu-system-x86"), ("qemu-img", "qemu-utils")):
+        if shutil.which(program) is None:
+            raise CannotHonour(
+                f"virtual machines need {program}, not found on PATH", hint=f"apt-get install {package}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A guest's size and what it boots. accel: kvm, or tcg, which is emulation."""
+
+    boot: Boot
+    accel: str
+    vcpus: int
+    memory_mib: int
+    limit: Limit = Limit()  # of its disk
+
+    @property
+    def emulated(self) -> bool:
+        return self.accel != "kvm"
+
+    def command(self, ports: tuple[str, ...]) -> tuple[str, ...]:
+        """QEMU's, to be started in the directory with `overlay.qcow2` and the sockets `qmp` and `agent`, which it
+        connects to. ports: names of virtio-serial ports, each with a socket of that name."""
+        words = [PROGRAM, "-M", "q35", "-accel", "tcg,thread=multi" if self.emulated else "kvm"]
+        words += [
+            "-cpu",
+            "max" if self.emulated else "host",
+            "-smp",
+            str(self.vcpus),
+            "-m",
+            f"{self.memory_mib}M",
+        ]
+        words += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-rtc", "base=utc"]
+        words += [
+            "-kernel",
+            str(self.boot.kernel),
+            "-initrd",
+            str(self.boot.initramfs),
+            "-append",
+            COMMAND_LINE,
+        ]
+        words += ["-serial", "file:console", "-chardev", "socket,id=qmp,path=qmp", "-mon", "qmp,mode=control"]
+        words += ["-drive", f"if=none,id=disk,file=overlay.qcow2,format=qcow2{self._throttle()}"]
+        words += ["-device", "virtio-blk-pci,drive=disk", "-device", "virtio-serial-pci"]
+        for name in ports:
+            words += ["-chardev", f"socket,id={name},path={name}"]
+            words += ["-device", f"virtserialport,chardev={name},name={name}"]
+        words += ["-netdev", "user,id=net,restrict=off", "-device", "virtio-net-pci,netdev=net"]
+        return tuple(words)
+
+    def _throttle(self) -> str:
+        limit = self.limit
+        rates = {"iops": limit.iops, "bps": limit.bytes_per_s}
+        return "".join(
+            f",throttling.{name}-{way}={rate}"
+            for name, rate in rates.items()
+            if rate is not None
+            for way in ("read", "write")
+        )
+
+
+class Qmp:
+    """The monitor. See https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.settimeout(_WITHIN_S)
+        self._connection, self._file = connection, connection.makefile("rb")
+        self._read()  # its greeting
+        self("qmp_capabilities")
+
+    def __call__(self, command: str, **arguments: Any) -> Any:
+        """What it returns. Raises HostFailed when it refuses or does not answer."""
+        words = {"execute": command} | ({"arguments": arguments} if arguments else {})
+        try:
+            self._connection.sendall(json.dumps(words).encode() + b"\n")
+        except OSError as error:
+            raise HostFailed(f"QEMU's monitor is gone: {error.strerror}", hint="see its console") from error
+        while True:
+            told = self._read()
+            if "return" in told:
+                return told["return"]
+            if "error" in told:
+                raise HostFailed(
+                    f"QEMU refuses {command}: {told['error'].get('desc')}", hint="contend doctor"
+                )
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            line = self._file.readline()
+        except OSError as error:
+            raise HostFailed(f"QEMU's monitor does not answer: {error}", hint="contend doctor") from error
+        if not line:
+            raise HostFailed("QEMU's monitor is gone", hint="see its console")
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+    def vcpu_threads(self) -> list[int]:
+        """Thread ids on this host, by the number of the virtual CPU."""
+        told = sorted(self("query-cpus-fast"), key=lambda cpu: int(cpu["cpu-index"]))
+        return [int(cpu["thread-id"]) for cpu in told]
+
+    def memory_bytes(self) -> int:
+        return int(self("query-memory-size-summary")["base-memory"])
+
+    def disk_limits(self) -> dict[str, str]:
+        """What the disk is throttled to, as QEMU says."""
+        (disk,) = [block["inserted"] for block in self("query-block") if "inserted" in block]
+        wanted = ("iops_rd", "iops_wr", "bps_rd", "bps_wr")
+        return {f"disk.{name}": str(disk[name]) for name in wanted if disk.get(name)}
+
+    def forward(self, port: int, on: bool) -> None:
+        """A port of this host to the same of the guest's, at 127.0.0.1 on both sides. Raises HostFailed."""
+        words = f"hostfwd_add net tcp:127.0.0.1:{port}-127.0.0.1:{port}"
+        if not on:
+            words = f"hostfwd_remove net tcp:127.0.0.1:{port}"
+        said = str(self("human-monitor-command", **{"command-line": words})).strip()
+        if said and "removed" not in said:
+            raise HostFailed(f"QEMU does not forward port {port}: {said}", hint="is the port in use?")
+
+    def close(self) -> None:
+        self._file.close()
+        self._connection.close()
+
+
+def version() -> str:
+    """QEMU's own word, like 7.2.17."""
+    try:
+        done = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    found = re.search(r"version (\S+)", done.stdout)
+    return found[1] if found else ""
+
+
+def make_overlay(disk: Path, overlay: Path, environment: Mapping[str, str]) -> None:
+    """What the guest writes to instead of the image. Raises HostFailed."""
+    done = subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(disk), str(overlay)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(environment),
+    )
+    if done.returncode != 0:
+        raise HostFailed(f"qemu-img: {done.stderr.strip()[-300:]}", hint="df -h")

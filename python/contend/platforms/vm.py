@@ -1,0 +1,383 @@
+"""Virtual machines: one guest a party, booted once and kept, commands run in it by an agent of contend's.
+
+QEMU runs in the party's control group and on its CPUs, so what a guest uses is accounted like any other party. By KVM
+where a guest really boots so; otherwise it is emulated, which everything that is told of it says: what an emulated
+guest costs is no price of virtualisation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from contend.errors import CannotHonour, HostFailed, TrialFailed
+from contend.ledger import Ledger
+from contend.platforms import bundles, names, procfs
+from contend.platforms.bare import BareHost, BarePlatform, check_cpus
+from contend.platforms.base import Command, HostSpec, Limit, Usage
+from contend.platforms.guests import accel, boot, image, qemu
+from contend.platforms.guests.channel import Channel
+from contend.platforms.guests.files import Shared, named_directories
+from contend.platforms.guests.guest import BOOT_WITHIN_S, Guest
+from contend.platforms.guests.process import GuestProcess
+from contend.platforms.processes import open_output, start_hint
+
+MEMORY_BYTES = 1 << 30  # where no size is asked for
+LEAST_MEMORY_BYTES = 192 << 20
+_MIB = 1 << 20
+
+
+class VmPlatform:
+    """See `base.Platform`.
+
+    image: a root file system of the user's, raw ext4 with a kernel, python3 and busybox; "" builds one of Debian with
+    `packages` installed, once. accel: kvm or tcg; "" is KVM where a guest boots by it. Raises CannotHonour without
+    QEMU, and where there is no image and none can be built.
+    """
+
+    kind = "vm"
+
+    def __init__(
+        self,
+        run_id: str,
+        ledger: Ledger,
+        *,
+        directory: Path | None = None,
+        image: str = "",
+        packages: Iterable[str] = (),
+        accel: str = "",
+    ) -> None:
+        self._run_id = names.check_name("run id", run_id)
+        self._ledger, self._directory, self._accel = ledger, directory, accel
+        need(image, packages)
+        self._image = Path(image).expanduser().resolve() if image else None
+        self._packages = tuple(packages)
+        self._bare = BarePlatform(run_id, ledger)
+        self._default_cpus = tuple(sorted(os.sched_getaffinity(0)))
+        self._hosts: dict[str, VmHost] = {}
+        self._boot: boot.Boot | None = None
+        self._lock = threading.Lock()
+
+    def prepare(self, spec: HostSpec) -> VmHost:
+        names.check_name("party", spec.name)
+        if spec.name in self._hosts:
+            raise CannotHonour(
+                f"there is a party '{spec.name}' already", hint="names are unique within a run"
+            )
+        cpus = check_cpus(spec, self._default_cpus)
+        vcpus = count_vcpus(spec, len(cpus))
+        memory = spec.limit.memory_bytes or MEMORY_BYTES
+        if memory < LEAST_MEMORY_BYTES:
+            raise CannotHonour(
+                f"a guest does not boot in {memory} bytes", hint=f"at least {LEAST_MEMORY_BYTES >> 20} MiB"
+            )
+        if spec.netns is not None:
+            raise CannotHonour(
+                "a guest cannot stand in a network namespace",
+                hint="workloads over a network pair: bare, container",
+            )
+        if self._boot is None:
+            self._boot = boot.prepare(self._disk())
+        host = VmHost(
+            self._run_id, self._ledger, self._bare, self._boot, spec, vcpus, self._accel, self._directory
+        )
+        self._hosts[spec.name] = host
+        host.start(cpus)
+        return host
+
+    def _disk(self) -> Path:
+        return self._image or image.build(image.recipe(self._packages), self._run_id, self._ledger)
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "kind": self.kind,
+            "mechanism": "virtual machine (QEMU)",
+            "version": qemu.version(),
+            "accel": sorted({host.accel for host in self._hosts.values()}),
+            "emulated": any(host.accel == "tcg" for host in self._hosts.values()),
+            "boot_s": {name: host.boot_s for name, host in self._hosts.items()},
+            "image": str(self._image or "Debian, built by contend"),
+            "kernel": self._boot.version if self._boot else "",
+            "packages": list(self._packages),
+            "outside": self._bare.describe(),
+        }
+
+    def close(self) -> None:
+        """End every guest. All are tried; the first error is raised."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._bare.close)
+            for host in self._hosts.values():
+                stack.callback(host.close)
+            self._hosts = {}
+
+
+def need(disk: str = "", packages: Iterable[str] = ()) -> None:
+    """Raises CannotHonour with what guests need and this host has not. Boots nothing."""
+    qemu.need_program()
+    if not disk:
+        image.need(image.recipe(packages))
+    elif not os.access(Path(disk).expanduser(), os.R_OK) or Path(disk).expanduser().is_dir():
+        raise CannotHonour(f"there is no image to be read at {disk}", hint="a raw ext4 root file system")
+
+
+def count_vcpus(spec: HostSpec, cpus: int) -> int:
+    """How many virtual CPUs: as the limit says, else one for each CPU of the party's.
+
+    Raises CannotHonour for more than the CPUs that they are to be pinned to.
+
+    >>> count_vcpus(HostSpec("v", "victim", limit=Limit(cpus=1.5)), 4)
+    2
+    """
+    limit = spec.limit.cpus
+    if limit is None:
+        return cpus
+    if spec.cpu_list is not None and math.ceil(limit) > cpus:
+        raise CannotHonour(
+            f"'{spec.name}' wants {limit:g} CPUs and is pinned to {cpus}", hint="one virtual CPU for each CPU"
+        )
+    return max(1, math.ceil(limit))
+
+
+class VmHost:
+    """See `base.Host`. Made by VmPlatform.prepare, which calls `start`."""
+
+    visible = False
+
+    def __init__(
+        self,
+        run_id: str,
+        ledger: Ledger,
+        bare: BarePlatform,
+        booted: boot.Boot,
+        spec: HostSpec,
+        vcpus: int,
+        accel: str,
+        directory: Path | None,
+    ) -> None:
+        self.spec, self.accel = spec, accel
+        self._run_id, self._ledger, self._bare, self._boot = run_id, ledger, bare, booted
+        self._vcpus, self._directory = vcpus, directory
+        self._place = bundles.home() / names.container(run_id, spec.name)
+        self._outside: BareHost | None = None
+        self._guest: Guest | None = None
+        self._shared: Shared | None = None
+        self._threads: list[int] = []
+        self._base = Usage()
+        self._running: list[GuestProcess] = []
+        self._disk_limits: dict[str, str] = {}
+        self._ram_bytes = 0
+        self._closed = False
+
+    # Start
+
+    def start(self, cpus: tuple[int, ...]) -> None:
+        """Boot the guest, without its quota, and read back what it got. Removes it again when that fails."""
+        spec, limit = self.spec, self.spec.limit
+        quota = limit.cpus if limit.cpus is not None and limit.cpus % 1 else None
+        outside = HostSpec(spec.name, spec.role, cpus, Limit(cpus=quota), directory=spec.directory)
+        try:
+            self._ledger.intend("bundle", str(self._place), run=self._run_id)
+            self._place.mkdir(parents=True, mode=0o700)
+            (self._place / "owner").write_text(self._run_id, encoding="utf-8")
+            self._outside = self._bare.prepare(outside)
+            with self._outside.without_quota():
+                self._guest = self._booted()
+            guest = self._guest
+            hidden = [bundles.home().parent, image.home()]
+            self._shared = Shared(guest.channel, hidden)
+            self._threads = guest.qmp.vcpu_threads()
+            self._disk_limits, self._ram_bytes = guest.qmp.disk_limits(), guest.qmp.memory_bytes()
+            if spec.cpu_list is not None:
+                for thread, cpu in zip(self._threads, sorted(spec.cpu_list), strict=False):
+                    os.sched_setaffinity(thread, {cpu})
+            self._check()
+            self._base = self._outside.usage()
+        except BaseException:
+            self.close()
+            raise
+
+    def _booted(self) -> Guest:
+        """By KVM where that boots this guest; what it did is remembered until this host boots again."""
+        if self.accel:
+            return self._start(self.accel, BOOT_WITHIN_S)
+        why = accel.cannot_open()
+        if not why:
+            known = accel.remembered(self._boot.what)
+            if known == "":
+                self.accel = "kvm"
+                return self._start("kvm", BOOT_WITHIN_S)
+            why = known or ""
+        if not why:
+            try:
+                guest = self._start("kvm", accel.WITHIN_S)
+            except HostFailed as error:
+                why = f"{error.message}: {error.hint}" if error.hint else error.message
+                accel.remember(self._boot.what, why)
+            else:
+                accel.remember(self._boot.what, "")
+                self.accel = "kvm"
+                return guest
+        self.accel = "tcg"
+        return self._start("tcg", BOOT_WITHIN_S)
+
+    def _start(self, how: str, within_s: float) -> Guest:
+        assert self._outside is not None
+        memory_mib = (self.spec.limit.memory_bytes or MEMORY_BYTES) // _MIB
+        guest = Guest(qemu.Machine(self._boot, how, self._vcpus, memory_mib, self.spec.limit), self._place)
+        try:
+            guest.start(self._outside.run, within_s)
+        except BaseException:
+            guest.stop()
+            raise
+        return guest
+
+    def _check(self) -> None:
+        """Raises HostFailed when the guest or the kernel says something else than was asked for."""
+        got, spec = self.honoured(), self.spec
+        if got["vcpus"] != self._vcpus or len(self._threads) != self._vcpus:
+            raise HostFailed(
+                f"the guest has {got['vcpus']} CPUs instead of {self._vcpus}", hint="contend doctor"
+            )
+        if spec.cpu_list is not None and got["cpus"] != sorted(spec.cpu_list)[: self._vcpus]:
+            raise HostFailed(
+                f"the guest's CPUs run on {got['cpus']} instead of {sorted(spec.cpu_list)}",
+                hint="contend doctor",
+            )
+        wanted = (spec.limit.memory_bytes or MEMORY_BYTES) // _MIB * _MIB
+        # The guest's kernel keeps some for itself, and tells the rest.
+        inside = self.guest.hello["memory_bytes"]
+        if self._ram_bytes != wanted or not 0.6 * wanted - 64 * _MIB < inside <= wanted:
+            raise HostFailed(f"the guest has {inside} bytes instead of {wanted}", hint="contend doctor")
+
+    # Commands
+
+    @property
+    def guest(self) -> Guest:
+        if self._guest is None:
+            raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
+        return self._guest
+
+    @property
+    def _channel(self) -> Channel:
+        return self.guest.channel
+
+    @property
+    def boot_s(self) -> float:
+        return round(self._guest.boot_ns / 1e9, 3) if self._guest else 0.0
+
+    def run(self, command: Command) -> GuestProcess:
+        """See `base.Host`. Raises TrialFailed when the command cannot be started."""
+        if self._closed or self._shared is None or self._outside is None:
+            raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
+        asked_ns = time.monotonic_ns()
+        channel, shared = self._channel, self._shared
+        self._running = [process for process in self._running if process.alive()]
+        if self.spec.ports and not self._running:
+            self.guest.watch_ports(self.spec.ports)
+        shared.add(named_directories(command, self.spec.directory))
+        shared.push({command.stdout, command.stderr})
+        marks = {procfs.MARKER: self._run_id, procfs.PARTY_MARKER: self.spec.name}
+        offset_ns, _ = channel.clock()
+        outputs = {b"o": open_output(command.stdout), b"e": open_output(command.stderr)}
+        task, told = channel.run(command.argv, str(command.cwd), {**command.env, **marks}, outputs)
+        if told.kind != b"B":
+            number = told.values["error"]
+            error = OSError(number, os.strerror(number))
+            raise TrialFailed(
+                f"{told.values['what']}: {error.strerror} (in the guest)", hint=start_hint(error)
+            )
+        started_ns = max(told.values["ns"] + offset_ns, asked_ns)
+        qemu_pid = self.guest.process.pid if self.guest.process else 0
+
+        def after(ended: GuestProcess) -> None:
+            shared.fetch({command.stdout, command.stderr})
+            if ended.task.exit and ended.task.exit["alone"]:
+                channel.forget(ended.task)
+            if self.spec.ports and not any(process.alive() for process in self._running):
+                self.guest.watch_ports(())
+
+        process = GuestProcess(channel, task, qemu_pid, asked_ns, started_ns, after)
+        self._running.append(process)
+        return process
+
+    def processes(self) -> int:
+        return 0 if self._guest is None else len(self._channel.ask(b"C")["pids"])
+
+    # What it has
+
+    def usage(self) -> Usage:
+        """Of QEMU, since the guest has booted."""
+        if self._outside is None:
+            return Usage()
+        now, base = self._outside.usage(), self._base
+        since: dict[str, int | None] = {}
+        for field in Usage.__dataclass_fields__:
+            value, before = getattr(now, field), getattr(base, field)
+            since[field] = None if value is None else value - (before or 0)
+        return Usage(**since)
+
+    def pids(self) -> tuple[int, ...]:
+        """QEMU's. The guest's own processes are not this host's."""
+        return () if self._outside is None else self._outside.pids()
+
+    def cgroup(self) -> Path | None:
+        return None if self._outside is None else self._outside.cgroup()
+
+    def honoured(self) -> dict[str, object]:
+        """emulated; cpus: those that the virtual CPUs' threads may run on; vcpus and memory_bytes: what the guest says;
+        quota_cpus: of QEMU (None: not capped); boot_s: from asking for QEMU to the agent's word."""
+        outside = self._outside.honoured() if self._outside else {}
+        hello = self._guest.hello if self._guest else {}
+        cpus = {cpu for thread in self._threads for cpu in _affinity(thread)}
+        limit = self.spec.limit.cpus
+        capped = outside.get("limits", {})
+        assert isinstance(capped, dict)
+        return {
+            "mechanism": f"virtual machine (QEMU, {'KVM' if self.accel == 'kvm' else 'emulated'})",
+            "emulated": self.accel != "kvm",
+            "accel": self.accel,
+            "cpus": sorted(cpus),
+            "cpus_by": "pinned virtual CPUs" if self.spec.cpu_list is not None else "affinity",
+            "vcpus": hello.get("cpus"),
+            "quota_cpus": limit if capped else None,
+            "memory_bytes": hello.get("memory_bytes"),
+            "limits": {**capped, "ram": str(self._ram_bytes), **self._disk_limits},
+            "groups": outside.get("groups", []),
+            "boot_s": self.boot_s,
+            "kernel": hello.get("kernel"),
+            "kept_inside": list(self._shared.kept) if self._shared else [],
+            "netns": None,
+        }
+
+    # End
+
+    def close(self) -> None:
+        """See `base.Host`. Everything is tried; the first error is raised."""
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._remove_place)
+            if self._outside is not None:
+                stack.callback(self._outside.close)
+            if self._guest is not None:
+                stack.callback(self._guest.stop)
+            for process in self._running:
+                process.abandon()
+            self._running, self._guest = [], None
+
+    def _remove_place(self) -> None:
+        if self._place.exists():
+            bundles.Bundle(self._place).remove()
+        self._ledger.removed("bundle", str(self._place))
+
+
+def _affinity(thread: int) -> set[int]:
+    with contextlib.suppress(ProcessLookupError):
+        return os.sched_getaffinity(thread)
+    return set()

@@ -1,0 +1,252 @@
+"""Guests without one: the agent over a pair of sockets, the files both sides have, sizes, keys and command lines."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contend.errors import CannotHonour, HostFailed
+from contend.platforms import state
+from contend.platforms.base import Command, HostSpec, Limit
+from contend.platforms.guests import accel, boot, image
+from contend.platforms.guests.channel import Channel
+from contend.platforms.guests.files import Shared, named_directories
+from contend.platforms.guests.mirror import Mirror, signature, walk
+from contend.platforms.guests.qemu import Machine
+from contend.platforms.vm import VmPlatform, count_vcpus, need
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+class Inside:
+    """The agent's half that knows nothing of commands, in a thread: frames in, frames out."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        import json
+
+        from contend.platforms.guests.agent import HEADER
+
+        def send(kind: bytes, number: int, data: bytes) -> None:
+            connection.sendall(HEADER.pack(kind, number, len(data)) + data)
+
+        files = Mirror(send)
+
+        def serve() -> None:
+            stream = connection.makefile("rb")
+            while head := stream.read(HEADER.size):
+                kind, number, length = HEADER.unpack(head)
+                data = stream.read(length)
+                if kind == b"D":
+                    files.write(data)
+                    continue
+                asked = json.loads(data or b"{}")
+                if kind == b"W":
+                    files.begin_write(number, asked)
+                elif kind == b"M":
+                    for path in asked["paths"]:
+                        files.forget(path)
+                    send(b"a", number, b"{}")
+                elif kind == b"L":
+                    files.changes(number, asked["roots"], asked["largest"])
+            stream.close()
+
+        self.thread = threading.Thread(target=serve)
+        self.thread.start()
+
+
+@pytest.fixture
+def channel() -> Iterator[Channel]:
+    """To a mirror that has the same file system: what is sent is written where it was read."""
+    mine, theirs = socket.socketpair()
+    inside = Inside(theirs)
+    made = Channel(mine, lambda: "", lambda port: None)
+    yield made
+    made.close()
+    inside.thread.join()
+    theirs.close()
+
+
+def test_what_a_command_makes_changes_and_removes_is_taken_over(channel: Channel, tmp_path: Path) -> None:
+    """Both sides are one directory, so only what is told can be looked at: that each is told once."""
+    work = tmp_path / "work"
+    (work / "deep").mkdir(parents=True)
+    (work / "in").write_text("from the host")
+    (work / "link").symlink_to("in")
+    shared = Shared(channel, [])
+    shared.add([work, work / "deep"])
+    shared.push(())
+    (work / "made").write_bytes(os.urandom(200_000))
+    (work / "made").chmod(0o640)
+    before = (work / "made").read_bytes()
+    (work / "in").unlink()
+    shared.fetch(())
+    assert (work / "made").read_bytes() == before
+    assert (work / "made").stat().st_mode & 0o777 == 0o640
+    assert not list(work.glob("*.contend-part"))
+    assert shared.kept == ()
+
+
+def test_outputs_and_what_is_hidden_are_not_sent(channel: Channel, tmp_path: Path) -> None:
+    work, secret = tmp_path / "work", tmp_path / "work/state"
+    secret.mkdir(parents=True)
+    (secret / "key").write_text("x")
+    (work / "out").write_text("")
+    shared = Shared(channel, [secret])
+    shared.add([work])
+    shared.push({work / "out"})
+    assert set(shared._known) == {str(work)}
+
+
+def test_a_guest_that_is_gone_is_told_to_who_waits() -> None:
+    mine, theirs = socket.socketpair()
+    channel = Channel(mine, lambda: "Kernel panic", lambda port: None)
+    theirs.close()
+    with pytest.raises(HostFailed, match="gone") as gone:
+        channel.ask(b"C")
+    assert gone.value.hint == "Kernel panic"
+    channel.close()
+
+
+def test_directories_that_a_command_names() -> None:
+    run = Path("/r/run")
+    command = Command(
+        ("sh", "-c", "cat '/r/run/work/a b' >/r/run/work/v/x"), run, run / "work/o/out", run / "work/o/err"
+    )
+    found = named_directories(command, run)
+    assert found[:2] == [run, run / "work/o"]
+    assert run / "work/v" in found
+
+
+def test_walking_passes_over_sockets_and_what_goes_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    os.mkfifo(tmp_path / "fifo")
+    found: dict[str, os.stat_result] = {}
+    walk(str(tmp_path), found)
+    walk(str(tmp_path / "none"), found)
+    assert set(found) == {str(tmp_path / "file")}
+    assert signature(tmp_path.stat()) == (tmp_path.stat().st_mode,)
+
+
+def test_an_image_is_known_by_what_is_in_it() -> None:
+    plain = image.recipe()
+    assert plain == image.recipe(["python3"])
+    assert plain.key != image.recipe(["fio"]).key
+    assert image.recipe(["fio", "nginx"]).key == image.recipe(["nginx", "fio"]).key
+    with pytest.raises(CannotHonour, match="rm -rf"):
+        image.recipe(["fio; rm -rf /"])
+
+
+@pytest.mark.parametrize(
+    ("text", "suite"),
+    [
+        ("ID=debian\nVERSION_CODENAME=trixie\n", "trixie"),
+        ("ID=ubuntu\nVERSION_CODENAME=noble\n", "bookworm"),
+    ],
+)
+def test_the_release_is_the_hosts_own_where_that_is_debian(tmp_path: Path, text: str, suite: str) -> None:
+    (tmp_path / "os-release").write_text(text)
+    assert image.suite(tmp_path / "os-release") == suite
+    assert image.suite(tmp_path / "none") == "bookworm"
+
+
+def test_half_an_image_is_found_and_removed_and_a_whole_one_is_not(cache: Path) -> None:
+    half = image.home() / "contend-some-run.0123456789abcdef"
+    half.mkdir(parents=True)
+    (half / "disk.part").write_text("x")
+    whole = image.home() / image.recipe().key
+    whole.mkdir()
+    (whole / image.DISK).write_text("x")
+    assert image.left() == [(half, "some-run")]
+    assert image.have(image.recipe()) == whole / image.DISK
+    with pytest.raises(HostFailed, match="no half-built"):
+        image.remove_half(whole, "some-run")
+    assert image.remove_half(half, "some-run")
+    assert not image.remove_half(half, "some-run")
+
+
+def test_without_root_or_tools_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(image.shutil, "which", lambda name, path="": None if name == "mmdebstrap" else name)
+    with pytest.raises(CannotHonour) as lacks:
+        image.need(image.recipe())
+    assert "mmdebstrap" in lacks.value.message
+    assert "root" in lacks.value.message
+    assert "apt-get install mmdebstrap" in lacks.value.hint
+
+
+def test_a_file_that_is_no_file_system_is_refused(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.write_bytes(bytes(8192))
+    with pytest.raises(CannotHonour, match="no ext4"):
+        boot.prepare(disk)
+    assert [path for path in image.home().iterdir() if path.name.startswith("boot-")] == []
+
+
+def test_drivers_are_loaded_after_what_they_need() -> None:
+    dependencies = (
+        "kernel/drivers/net/virtio_net.ko: kernel/net/core/failover.ko kernel/drivers/virtio/virtio.ko\n"
+        "kernel/net/core/failover.ko:\nkernel/drivers/virtio/virtio.ko:\n"
+        "kernel/drivers/virtio/virtio-pci.ko.xz: kernel/drivers/virtio/virtio.ko\n"
+    )
+    assert boot.in_order(dependencies, ("virtio_pci", "virtio_net")) == [
+        "kernel/drivers/virtio/virtio.ko",
+        "kernel/drivers/virtio/virtio-pci.ko.xz",
+        "kernel/net/core/failover.ko",
+        "kernel/drivers/net/virtio_net.ko",
+    ]
+
+
+def spec(limit: Limit | None = None, cpus: tuple[int, ...] | None = None) -> HostSpec:
+    return HostSpec("victim", "victim", cpus, limit or Limit())
+
+
+@pytest.mark.parametrize(("limit", "vcpus"), [(None, 4), (0.5, 1), (1.0, 1), (1.5, 2), (3.0, 3)])
+def test_as_many_virtual_cpus_as_the_limit_says(limit: float | None, vcpus: int) -> None:
+    assert count_vcpus(spec(Limit(cpus=limit)), 4) == vcpus
+
+
+def test_each_virtual_cpu_has_a_cpu_to_be_pinned_to() -> None:
+    with pytest.raises(CannotHonour, match="pinned to 1"):
+        count_vcpus(spec(Limit(cpus=1.5), (0,)), 1)
+
+
+def booted(tmp_path: Path) -> boot.Boot:
+    (tmp_path / "disk").write_text("x")
+    return boot.Boot(tmp_path / "disk", tmp_path / "vmlinuz", tmp_path / "initramfs", "6.1")
+
+
+def test_what_is_emulated_says_so_and_disks_are_throttled_both_ways(tmp_path: Path) -> None:
+    machine = Machine(booted(tmp_path), "tcg", 2, 512, Limit(iops=100))
+    words = " ".join(machine.command(("agent",)))
+    assert machine.emulated
+    assert "-accel tcg,thread=multi -cpu max -smp 2 -m 512M" in words
+    assert "throttling.iops-read=100,throttling.iops-write=100" in words
+    assert not Machine(booted(tmp_path), "kvm", 1, 512).emulated
+
+
+def test_what_kvm_did_is_remembered_by_guest_until_the_next_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert accel.remembered() is None
+    accel.remember("one", "stood still")
+    accel.remember("two", "")
+    assert (accel.remembered("one"), accel.remembered("two")) == ("stood still", "")
+    assert accel.remembered("three") is None
+    monkeypatch.setattr(accel.procfs, "boot_id", lambda: "another")
+    assert accel.remembered("one") is None
+    (state.cache() / "kvm.json").write_text("{")
+    assert accel.remembered("one") is None
+
+
+def test_an_image_of_the_users_has_to_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contend.platforms.guests.qemu.need_program", lambda: None)
+    with pytest.raises(CannotHonour, match="no image"):
+        need(str(tmp_path / "none"))
+    assert VmPlatform.kind == "vm"
