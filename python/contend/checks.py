@@ -29,7 +29,7 @@ def check(scenario: Scenario) -> None:
     for cell in cells:
         for party in (cell.victim, *cell.neighbours):
             absent = install.missing(party.instance.workload)
-            if party is cell.victim and platform_of(scenario).kind == "vm":
+            if party is cell.victim and platform_of(scenario).in_guest:
                 absent = () if _is_inside(party.instance.workload) else absent
             if absent:
                 raise CannotHonour(
@@ -46,7 +46,7 @@ def check(scenario: Scenario) -> None:
         from contend.clouds.access import find
 
         find(scenario.cloud)
-    if platform_of(scenario).kind == "vm":
+    if platform_of(scenario).in_guest:
         from contend.platforms.vm import need
 
         victims = [cell.victim.instance.workload for cell in cells]

@@ -39,7 +39,7 @@ from contend.report.progress import PlanSummary, Progress
 from contend.scenario import load as load_scenario
 from contend.scenario import to_yaml
 from contend.store import Row, RunDirectory
-from contend.studies import Compare, Growth, Measure, Overhead, Scenario, Storm, platform_of
+from contend.studies import GUESTS, Compare, Growth, Measure, Overhead, Scenario, Storm, platform_of
 from contend.traces import TrialTraces
 from contend.trial import TrialRunner
 from contend.units import format_value
@@ -261,7 +261,7 @@ class _Execution:
                 places,
                 networks,
                 kind=spec.kind,
-                own_files=frozenset({"vm", *(("container",) if spec.image else ())}),
+                own_files=frozenset({*GUESTS, *(("container",) if spec.image else ())}),
                 limit=Limit(cpus=spec.cpus, memory_bytes=spec.memory),
                 seconds=seconds,
             )
@@ -322,7 +322,7 @@ class _Execution:
         found = {}
         for kind in ("bare", *sorted((placed | {spec.kind}) - {"bare"})):
             options: dict[str, Any] = {} if kind == "bare" else {"engine": spec.engine, "image": spec.image}
-            if kind == "vm":
+            if kind in GUESTS:
                 options["packages"] = packages_inside(self._plan)
             found[kind] = platform(
                 kind, run_id=self._run.id, ledger=ledger, directory=self._run.path, **options

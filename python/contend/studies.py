@@ -72,8 +72,11 @@ Workloads = Annotated[
 ]
 
 
+GUESTS = ("vm", "container-in-vm")
+
+
 class PlatformSpec(Strict):
-    kind: Literal["bare", "container", "vm"] = "bare"
+    kind: Literal["bare", "container", "vm", "container-in-vm"] = "bare"
     engine: Literal["", "docker", "podman", "runc", "crun"] = ""
     image: str = ""
     cpus: float | None = Field(None, gt=0)
@@ -86,15 +89,20 @@ class PlatformSpec(Strict):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
-        return _or(handler(core), {"type": "string", "enum": ["bare", "container", "vm"]})
+        return _or(handler(core), {"type": "string", "enum": ["bare", "container", "vm", "container-in-vm"]})
 
     @model_validator(mode="after")
     def _baseline_is_untreated(self) -> PlatformSpec:
         if self.kind == "bare" and (self.cpus or self.memory or self.image or self.engine):
             raise ValueError("bare has no size, image or engine: a limited host is a container")
-        if self.kind == "vm" and self.engine:
-            raise ValueError("`engine` is of containers: a vm has none")
+        if self.in_guest and self.engine:
+            raise ValueError(f"`engine` is of containers of this host: a {self.kind} chooses none")
         return self
+
+    @property
+    def in_guest(self) -> bool:
+        """Whether the victim brings nothing of this host along."""
+        return self.kind in GUESTS
 
 
 def _traced(value: Any) -> Any:

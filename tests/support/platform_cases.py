@@ -16,7 +16,7 @@ from contend.platforms.container import ContainerPlatform
 from contend.platforms.topology import format_cpu_list
 from contend.platforms.vm import VmPlatform, need
 
-CASES = ("bare-v2", "bare-v1", "bare-affinity", "container-podman", "container-runc", "vm")
+CASES = ("bare-v2", "bare-v1", "bare-affinity", "container-podman", "container-runc", "vm", "vm-container")
 # Each of these boots guests of its own, which every other test can do without. CONTEND_TEST_GUESTS=all runs them, too.
 BOOTING = (
     "test_a_party_gets_its_cpus_even_when_the_tool_has_few",
@@ -36,7 +36,7 @@ while :; do sleep 0.05; done"""
 def make(case: str, run_id: str, ledger: Ledger, directory: Path) -> Platform:
     kind, _, variant = case.partition("-")
     if is_guest(case):
-        return VmPlatform(run_id, ledger, directory=directory)
+        return VmPlatform(run_id, ledger, directory=directory, contained=variant == "container")
     if kind == "container":
         return ContainerPlatform(run_id, ledger, directory=directory, engine=variant)
     if variant == "affinity":  # an unprivileged user has to find out by itself that it gets no cgroup

@@ -14,6 +14,7 @@ PLATFORMS = {
     "bare": "this host as it is; a cgroup only to account and to clean up",
     "container": "docker, podman, crun or runc, whichever is there; quota (vanilla) or cpuset (pinned)",
     "vm": "a virtual machine by QEMU, booted once a party; emulated where KVM boots no guest, and labelled so",
+    "container-in-vm": "a container by crun in such a machine, with the size that is asked for",
 }
 PROBES = {
     "host": "CPU by state and core, run queue, pressure, disk queue, network; absolute deadlines, own cost published",

@@ -9,7 +9,7 @@ from contend.errors import UnknownName
 from contend.ledger import Ledger
 from contend.platforms.base import Platform
 
-KINDS = ("bare", "container", "vm")
+KINDS = ("bare", "container", "vm", "container-in-vm")
 
 
 def platform(
@@ -37,8 +37,10 @@ def platform(
         from contend.platforms.container import ContainerPlatform
 
         return ContainerPlatform(run_id, ledger, directory=directory, engine=engine, image=image)
-    if kind == "vm":
+    if kind in ("vm", "container-in-vm"):
         from contend.platforms.vm import VmPlatform
 
-        return VmPlatform(run_id, ledger, directory=directory, image=image, packages=packages)
+        return VmPlatform(
+            run_id, ledger, directory=directory, image=image, packages=packages, contained=kind != "vm"
+        )
     raise UnknownName("platform", kind, KINDS)

@@ -20,15 +20,17 @@ from contend.ledger import Ledger
 from contend.platforms import bundles, names, procfs
 from contend.platforms.bare import BareHost, BarePlatform, check_cpus
 from contend.platforms.base import Command, HostSpec, Limit, Usage
-from contend.platforms.guests import accel, boot, image, qemu
+from contend.platforms.guests import accel, boot, image, inner, qemu
 from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.files import Shared, named_directories
-from contend.platforms.guests.guest import BOOT_WITHIN_S, Guest
+from contend.platforms.guests.guest import PATIENCE_S, Guest
 from contend.platforms.guests.process import GuestProcess
 from contend.platforms.processes import open_output, start_hint
+from contend.platforms.provisioning import memory_bytes, quota_cpus
 
 MEMORY_BYTES = 1 << 30  # where no size is asked for
 LEAST_MEMORY_BYTES = 192 << 20
+BESIDE_MIB = 192
 _MIB = 1 << 20
 
 
@@ -37,10 +39,9 @@ class VmPlatform:
 
     image: a root file system of the user's, raw ext4 with a kernel, python3 and busybox; "" builds one of Debian with
     `packages` installed, once. accel: kvm or tcg; "" is KVM where a guest boots by it. Raises CannotHonour without
-    QEMU, and where there is no image and none can be built.
+    QEMU, and where there is no image and none can be built. contained: commands run in a container of the guest, which has
+    the size that is asked for; the platform is `container-in-vm` then.
     """
-
-    kind = "vm"
 
     def __init__(
         self,
@@ -51,7 +52,10 @@ class VmPlatform:
         image: str = "",
         packages: Iterable[str] = (),
         accel: str = "",
+        contained: bool = False,
     ) -> None:
+        self.kind = "container-in-vm" if contained else "vm"
+        self._contained = contained
         self._run_id = names.check_name("run id", run_id)
         self._ledger, self._directory, self._accel = ledger, directory, accel
         need(image, packages)
@@ -84,7 +88,7 @@ class VmPlatform:
         if self._boot is None:
             self._boot = boot.prepare(self._disk())
         host = VmHost(
-            self._run_id, self._ledger, self._bare, self._boot, spec, vcpus, self._accel, self._directory
+            self._run_id, self._ledger, self._bare, self._boot, spec, vcpus, self._accel, self._contained
         )
         self._hosts[spec.name] = host
         host.start(cpus)
@@ -96,7 +100,7 @@ class VmPlatform:
     def describe(self) -> dict[str, object]:
         return {
             "kind": self.kind,
-            "mechanism": "virtual machine (QEMU)",
+            "mechanism": f"{'container (crun) in a ' if self._contained else ''}virtual machine (QEMU)",
             "version": qemu.version(),
             "accel": sorted({host.accel for host in self._hosts.values()}),
             "emulated": any(host.accel == "tcg" for host in self._hosts.values()),
@@ -157,11 +161,15 @@ class VmHost:
         spec: HostSpec,
         vcpus: int,
         accel: str,
-        directory: Path | None,
+        contained: bool,
     ) -> None:
         self.spec, self.accel = spec, accel
         self._run_id, self._ledger, self._bare, self._boot = run_id, ledger, bare, booted
-        self._vcpus, self._directory = vcpus, directory
+        self._vcpus, self._contained = vcpus, contained
+        # A container's limit is its own; the guest has some more, for its kernel and the agent.
+        self._memory_mib = (spec.limit.memory_bytes or MEMORY_BYTES) // _MIB + (
+            BESIDE_MIB if contained else 0
+        )
         self._place = bundles.home() / names.container(run_id, spec.name)
         self._outside: BareHost | None = None
         self._guest: Guest | None = None
@@ -171,6 +179,7 @@ class VmHost:
         self._running: list[GuestProcess] = []
         self._disk_limits: dict[str, str] = {}
         self._ram_bytes = 0
+        self._still = 0  # guests that did not come up before this one
         self._closed = False
 
     # Start
@@ -178,7 +187,7 @@ class VmHost:
     def start(self, cpus: tuple[int, ...]) -> None:
         """Boot the guest, without its quota, and read back what it got. Removes it again when that fails."""
         spec, limit = self.spec, self.spec.limit
-        quota = limit.cpus if limit.cpus is not None and limit.cpus % 1 else None
+        quota = limit.cpus if limit.cpus is not None and limit.cpus % 1 and not self._contained else None
         outside = HostSpec(spec.name, spec.role, cpus, Limit(cpus=quota), directory=spec.directory)
         try:
             self._ledger.intend("bundle", str(self._place), run=self._run_id)
@@ -189,7 +198,9 @@ class VmHost:
                 self._guest = self._booted()
             guest = self._guest
             hidden = [bundles.home().parent, image.home()]
-            self._shared = Shared(guest.channel, hidden)
+            if self._contained:
+                inner.start(guest.channel, guest.inner, spec, self._vcpus, self._place)
+            self._shared = Shared(self._channel, hidden)
             self._threads = guest.qmp.vcpu_threads()
             self._disk_limits, self._ram_bytes = guest.qmp.disk_limits(), guest.qmp.memory_bytes()
             if spec.cpu_list is not None:
@@ -204,13 +215,13 @@ class VmHost:
     def _booted(self) -> Guest:
         """By KVM where that boots this guest; what it did is remembered until this host boots again."""
         if self.accel:
-            return self._start(self.accel, BOOT_WITHIN_S)
+            return self._tried(self.accel)
         why = accel.cannot_open()
         if not why:
             known = accel.remembered(self._boot.what)
             if known == "":
                 self.accel = "kvm"
-                return self._start("kvm", BOOT_WITHIN_S)
+                return self._tried("kvm")
             why = known or ""
         if not why:
             try:
@@ -223,12 +234,20 @@ class VmHost:
                 self.accel = "kvm"
                 return guest
         self.accel = "tcg"
-        return self._start("tcg", BOOT_WITHIN_S)
+        return self._tried("tcg")
+
+    def _tried(self, how: str) -> Guest:
+        for within_s in PATIENCE_S[:-1]:
+            try:
+                return self._start(how, within_s)
+            except HostFailed:
+                self._still += 1
+        return self._start(how, PATIENCE_S[-1])
 
     def _start(self, how: str, within_s: float) -> Guest:
         assert self._outside is not None
-        memory_mib = (self.spec.limit.memory_bytes or MEMORY_BYTES) // _MIB
-        guest = Guest(qemu.Machine(self._boot, how, self._vcpus, memory_mib, self.spec.limit), self._place)
+        machine = qemu.Machine(self._boot, how, self._vcpus, self._memory_mib, self.spec.limit)
+        guest = Guest(machine, self._place)
         try:
             guest.start(self._outside.run, within_s)
         except BaseException:
@@ -248,7 +267,16 @@ class VmHost:
                 f"the guest's CPUs run on {got['cpus']} instead of {sorted(spec.cpu_list)}",
                 hint="contend doctor",
             )
-        wanted = (spec.limit.memory_bytes or MEMORY_BYTES) // _MIB * _MIB
+        wanted = self._memory_mib * _MIB
+        asked = spec.limit.memory_bytes
+        if self._contained and (got["quota_cpus"], got["memory_limit"]) != (
+            spec.limit.cpus,
+            asked and asked // 4096 * 4096,
+        ):
+            raise HostFailed(
+                f"the container has {got['quota_cpus']} CPUs and {got['memory_limit']} bytes",
+                hint="contend doctor",
+            )
         # The guest's kernel keeps some for itself, and tells the rest.
         inside = self.guest.hello["memory_bytes"]
         if self._ram_bytes != wanted or not 0.6 * wanted - 64 * _MIB < inside <= wanted:
@@ -264,7 +292,7 @@ class VmHost:
 
     @property
     def _channel(self) -> Channel:
-        return self.guest.channel
+        return self.guest.inner if self._contained else self.guest.channel
 
     @property
     def boot_s(self) -> float:
@@ -311,7 +339,7 @@ class VmHost:
     # What it has
 
     def usage(self) -> Usage:
-        """Of QEMU, since the guest has booted."""
+        """Of QEMU, since the guest has booted; throttling is the container's, where there is one."""
         if self._outside is None:
             return Usage()
         now, base = self._outside.usage(), self._base
@@ -319,7 +347,16 @@ class VmHost:
         for field in Usage.__dataclass_fields__:
             value, before = getattr(now, field), getattr(base, field)
             since[field] = None if value is None else value - (before or 0)
+        stat = dict(line.split() for line in self._inside().get("cpu.stat", "").splitlines())
+        if "nr_throttled" in stat:
+            since["nr_throttled"] = int(stat["nr_throttled"])
+            since["throttled_ns"] = int(stat["throttled_usec"]) * 1000
         return Usage(**since)
+
+    def _inside(self) -> dict[str, str]:
+        """The files of the container's own group."""
+        files: dict[str, str] = self._channel.ask(b"C")["files"] if self._contained and self._guest else {}
+        return files
 
     def pids(self) -> tuple[int, ...]:
         """QEMU's. The guest's own processes are not this host's."""
@@ -337,18 +374,22 @@ class VmHost:
         limit = self.spec.limit.cpus
         capped = outside.get("limits", {})
         assert isinstance(capped, dict)
+        inside = self._inside()
+        machine = f"virtual machine (QEMU, {'KVM' if self.accel == 'kvm' else 'emulated'})"
         return {
-            "mechanism": f"virtual machine (QEMU, {'KVM' if self.accel == 'kvm' else 'emulated'})",
+            "mechanism": f"container (crun) in a {machine}" if self._contained else machine,
             "emulated": self.accel != "kvm",
             "accel": self.accel,
             "cpus": sorted(cpus),
             "cpus_by": "pinned virtual CPUs" if self.spec.cpu_list is not None else "affinity",
             "vcpus": hello.get("cpus"),
-            "quota_cpus": limit if capped else None,
+            "quota_cpus": quota_cpus(inside) if self._contained else limit if capped else None,
             "memory_bytes": hello.get("memory_bytes"),
-            "limits": {**capped, "ram": str(self._ram_bytes), **self._disk_limits},
+            "memory_limit": memory_bytes(inside) if self._contained else None,
+            "limits": {**capped, **inside, "ram": str(self._ram_bytes), **self._disk_limits},
             "groups": outside.get("groups", []),
             "boot_s": self.boot_s,
+            "boots_failed": self._still,
             "kernel": hello.get("kernel"),
             "kept_inside": list(self._shared.kept) if self._shared else [],
             "netns": None,

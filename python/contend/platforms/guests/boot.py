@@ -24,7 +24,7 @@ from contend.platforms.guests.cpio import Node, archive
 # The root's disk, the agent's channel, the network. Those that a kernel has built in are not among its modules.
 DRIVERS = ("virtio_pci", "virtio_blk", "ext4", "virtio_console", "virtio_net")
 COMMAND_LINE = "console=ttyS0 quiet panic=-1 no_timer_check"  # under emulation the check fails now and then
-_PACKAGE = "/run/contend"
+PACKAGE = "/run/contend"
 # `mount -o noinit_itable`: no thread that finishes making the file system beside what is measured. The guest's name is
 # QEMU's own network's (10.0.2.15); route_localnet lets what the host forwards reach a server that is bound to 127.0.0.1.
 _INIT = """#!/bin/busybox sh
@@ -74,7 +74,7 @@ class Boot:
 
 def start_agent(port: str) -> list[str]:
     """The command that starts the agent inside; nothing of the guest's own Python settings has a say."""
-    return ["/usr/bin/python3", "-I", "-S", "-c", _START.format(package=_PACKAGE, port=port)]
+    return ["/usr/bin/python3", "-I", "-S", "-c", _START.format(package=PACKAGE, port=port)]
 
 
 def prepare(disk: Path) -> Boot:
@@ -133,7 +133,7 @@ def _extract(disk: Path, made: Path) -> None:
         nodes += [Node(p, 0o040755) for p in parents if all(node.name != p for node in nodes)]
         nodes.append(Node(name, 0o100644, text.encode()))
     modules, start = " ".join(_plain(path) for path in wanted), shlex.join(start_agent("agent"))
-    init = _INIT.format(modules=modules, package=_PACKAGE, start=start)
+    init = _INIT.format(modules=modules, package=PACKAGE, start=start)
     nodes.append(Node("init", 0o100755, init.encode()))
     (made / "initramfs").write_bytes(archive(nodes))
     shutil.rmtree(scratch)

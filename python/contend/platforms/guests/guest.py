@@ -16,7 +16,9 @@ from contend.platforms.base import Command, Process
 from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.qemu import Machine, Qmp, make_overlay
 
-BOOT_WITHIN_S = 120.0  # emulated, on a busy host
+AGENT, INNER = "agent", "inner"  # ports: of the guest's agent, and of the one in a container of it
+# A guest that is known to boot here takes seconds; now and then one stands still under emulation, and the next does not.
+PATIENCE_S = (30.0, 60.0, 120.0)
 _LOOK_S = 0.05
 
 
@@ -33,6 +35,7 @@ class Guest:
         self.process: Process | None = None
         self._qmp: Qmp | None = None
         self._channel: Channel | None = None
+        self._inner: Channel | None = None
         self._forwarded: set[int] = set()
         self._lock = threading.Lock()
 
@@ -44,8 +47,8 @@ class Guest:
         make_overlay(self.machine.boot.disk, overlay, os.environ)
         said = self.directory / "qemu.err"
         with contextlib.ExitStack() as stack:
-            listening = {name: stack.enter_context(self._listen(name)) for name in ("qmp", "agent")}
-            command = self.machine.command(("agent",))
+            listening = {name: stack.enter_context(self._listen(name)) for name in ("qmp", AGENT, INNER)}
+            command = self.machine.command((AGENT, INNER))
             environment = {"TMPDIR": str(self.directory)}
             self.process = run(
                 Command(command, self.directory, self.directory / "qemu.out", said, environment)
@@ -58,7 +61,8 @@ class Guest:
                 raise HostFailed(
                     f"QEMU ended: {self.last_words() or error.message}", hint="contend doctor"
                 ) from error
-            self._channel = Channel(self._accept(listening["agent"]), self.last_words, self._forward)
+            self._channel = Channel(self._accept(listening[AGENT]), self.last_words, self._forward)
+            self._inner = Channel(self._accept(listening[INNER]), self.last_words, self._forward)
         self.hello = self._channel.hello(within_s - (time.monotonic() - began))
         self.boot_ns = round((time.monotonic() - began) * 1e9)
         offset_ns, _ = self._channel.clock()
@@ -74,6 +78,11 @@ class Guest:
     def channel(self) -> Channel:
         assert self._channel is not None, "started"
         return self._channel
+
+    @property
+    def inner(self) -> Channel:
+        assert self._inner is not None, "started"
+        return self._inner
 
     def _listen(self, name: str) -> socket.socket:
         """A path of a socket has at most 107 bytes, the directory's may have more: by its descriptor it is short."""
@@ -132,8 +141,9 @@ class Guest:
         """At once: its overlay is thrown away. Idempotent."""
         if self.process is not None:
             self.process.stop("KILL", 0.0)
-        if self._channel is not None:
-            self._channel.close()
+        for channel in (self._channel, self._inner):
+            if channel is not None:
+                channel.close()
         if self._qmp is not None:
             self._qmp.close()
-        self.process = self._channel = self._qmp = None
+        self.process = self._channel = self._inner = self._qmp = None

@@ -25,7 +25,7 @@ from contend.platforms.processes import Place, launch
 
 KIND = "guest-image"  # in the ledger: the directory of a build that may be half done
 DISK = "disk.ext4"
-PACKAGES = ("python3", "busybox-static", "kmod")
+PACKAGES = ("python3", "busybox-static", "kmod", "crun")
 KERNEL = "linux-image-cloud-amd64"
 _MIRROR = "http://deb.debian.org/debian"
 _SIZE = "16G"  # of the file system; the file is sparse
@@ -84,7 +84,7 @@ def recipe(packages: Iterable[str] = ()) -> Recipe:
     """For guests in which `packages` of Debian are installed. Raises CannotHonour for what is no package's name.
 
     >>> recipe(["fio", "fio"]).packages
-    ('busybox-static', 'fio', 'kmod', 'python3')
+    ('busybox-static', 'crun', 'fio', 'kmod', 'python3')
     """
     wanted = sorted({*PACKAGES, *packages})
     for name in wanted:
