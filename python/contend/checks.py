@@ -47,7 +47,7 @@ def check(scenario: Scenario) -> None:
 
         find(scenario.cloud)
     if platform_of(scenario).in_guest:
-        from contend.platforms.vm import need
+        from contend.platforms.guests.needs import need
 
         victims = [cell.victim.instance.workload for cell in cells]
         need(platform_of(scenario).image, install.of_guests(victims))

@@ -232,7 +232,7 @@ def local_machines() -> Iterator[Check]:
 def guests() -> Iterator[Check]:
     """Whether the platform vm works here, and how; no guest is booted for that."""
     from contend.platforms.guests import accel, image
-    from contend.platforms.vm import need
+    from contend.platforms.guests.needs import need
 
     try:
         need()

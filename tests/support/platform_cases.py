@@ -13,8 +13,9 @@ from contend.ledger import Ledger
 from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Command, HostSpec, Limit, Platform
 from contend.platforms.container import ContainerPlatform
+from contend.platforms.guests.needs import need
 from contend.platforms.topology import format_cpu_list
-from contend.platforms.vm import VmPlatform, need
+from contend.platforms.vm import VmPlatform
 
 CASES = ("bare-v2", "bare-v1", "bare-affinity", "container-podman", "container-runc", "vm", "vm-container")
 # Each of these boots guests of its own, which every other test can do without. CONTEND_TEST_GUESTS=all runs them, too.

@@ -8,7 +8,6 @@ guest costs is no price of virtualisation.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import threading
 import time
@@ -24,6 +23,7 @@ from contend.platforms.guests import accel, boot, image, inner, qemu
 from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.files import Shared, named_directories
 from contend.platforms.guests.guest import PATIENCE_S, Guest
+from contend.platforms.guests.needs import count_vcpus, need
 from contend.platforms.guests.process import GuestProcess
 from contend.platforms.processes import open_output, start_hint
 from contend.platforms.provisioning import memory_bytes, quota_cpus
@@ -118,33 +118,6 @@ class VmPlatform:
             for host in self._hosts.values():
                 stack.callback(host.close)
             self._hosts = {}
-
-
-def need(disk: str = "", packages: Iterable[str] = ()) -> None:
-    """Raises CannotHonour with what guests need and this host has not. Boots nothing."""
-    qemu.need_program()
-    if not disk:
-        image.need(image.recipe(packages))
-    elif not os.access(Path(disk).expanduser(), os.R_OK) or Path(disk).expanduser().is_dir():
-        raise CannotHonour(f"there is no image to be read at {disk}", hint="a raw ext4 root file system")
-
-
-def count_vcpus(spec: HostSpec, cpus: int) -> int:
-    """How many virtual CPUs: as the limit says, else one for each CPU of the party's.
-
-    Raises CannotHonour for more than the CPUs that they are to be pinned to.
-
-    >>> count_vcpus(HostSpec("v", "victim", limit=Limit(cpus=1.5)), 4)
-    2
-    """
-    limit = spec.limit.cpus
-    if limit is None:
-        return cpus
-    if spec.cpu_list is not None and math.ceil(limit) > cpus:
-        raise CannotHonour(
-            f"'{spec.name}' wants {limit:g} CPUs and is pinned to {cpus}", hint="one virtual CPU for each CPU"
-        )
-    return max(1, math.ceil(limit))
 
 
 class VmHost:

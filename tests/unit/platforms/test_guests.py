@@ -17,8 +17,8 @@ from contend.platforms.guests import accel, boot, image
 from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.files import Shared, named_directories
 from contend.platforms.guests.mirror import Mirror, signature, walk
+from contend.platforms.guests.needs import count_vcpus, need
 from contend.platforms.guests.qemu import Machine
-from contend.platforms.vm import VmPlatform, count_vcpus, need
 
 
 @pytest.fixture(autouse=True)
@@ -249,4 +249,3 @@ def test_an_image_of_the_users_has_to_be_there(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("contend.platforms.guests.qemu.need_program", lambda: None)
     with pytest.raises(CannotHonour, match="no image"):
         need(str(tmp_path / "none"))
-    assert VmPlatform.kind == "vm"

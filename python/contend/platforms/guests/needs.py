@@ -1,0 +1,40 @@
+"""What guests need of this host, and how many virtual CPUs a party gets: known before anything is booted."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from contend.errors import CannotHonour
+from contend.platforms.base import HostSpec
+from contend.platforms.guests import image, qemu
+
+
+def need(disk: str = "", packages: Iterable[str] = ()) -> None:
+    """Raises CannotHonour with what guests need and this host has not. Boots nothing."""
+    qemu.need_program()
+    if not disk:
+        image.need(image.recipe(packages))
+    elif not os.access(Path(disk).expanduser(), os.R_OK) or Path(disk).expanduser().is_dir():
+        raise CannotHonour(f"there is no image to be read at {disk}", hint="a raw ext4 root file system")
+
+
+def count_vcpus(spec: HostSpec, cpus: int) -> int:
+    """How many virtual CPUs: as the limit says, else one for each CPU of the party's.
+
+    Raises CannotHonour for more than the CPUs that they are to be pinned to.
+
+    >>> from contend.platforms.base import Limit
+    >>> count_vcpus(HostSpec("v", "victim", limit=Limit(cpus=1.5)), 4)
+    2
+    """
+    limit = spec.limit.cpus
+    if limit is None:
+        return cpus
+    if spec.cpu_list is not None and math.ceil(limit) > cpus:
+        raise CannotHonour(
+            f"'{spec.name}' wants {limit:g} CPUs and is pinned to {cpus}", hint="one virtual CPU for each CPU"
+        )
+    return max(1, math.ceil(limit))
