@@ -361,7 +361,7 @@ def _one(p: _Pair, at: float) -> Estimate:
 
 def _no_ratio(p: _Pair, at: float) -> Estimate:
     n = min(len(p.baseline.values), len(p.treatment.values))
-    return Estimate(math.nan, 0.0, math.inf, "ratio", n, at, "none", "refused", (p.no_ratio,))
+    return Estimate(math.nan, 0.0, math.inf, "ratio", n, at, overheads.NO_RATIO, "refused", (p.no_ratio,))
 
 
 def _simultaneous(

@@ -22,6 +22,7 @@ from contend.units import format_ratio
 if TYPE_CHECKING:
     from contend.analysis import CellResult
 
+NO_RATIO = "none"  # the method of an estimate that was not made
 PIECES = "pieces"  # a parameter of that name cuts the work of an application into so many
 
 
@@ -103,7 +104,7 @@ def measured(result: CellResult) -> Measured:
     turn = -1 if result.metric.better == "higher" else 1
     own, bare = result.treatment, result.baseline
     scale = part(result.factors)
-    refused = result.estimate.warnings[0] if result.estimate.verdict == "refused" else ""
+    refused = result.estimate.warnings[0] if result.estimate.method == NO_RATIO else ""
     return Measured(
         result.factors,
         [scale * v**turn for v in own.values],

@@ -119,6 +119,8 @@ class Parties:
         # One port for the whole run: files written once may name it.
         port = free_port() if workload.serve is not None else 0
         host = self._host(party, role, name, network, port)
+        if port and host.spec.ports:  # of a place, whose servers take turns
+            port = host.spec.ports[0]
         load = None
         if workload.serve is not None:
             load = self._platforms["bare"].prepare(
@@ -164,6 +166,7 @@ class Parties:
         if place is not None:
             kind, limit, cpus = place.kind, place.limit, self._cpus_of(place)
             name = safe_name(f"{role}-{place.label}").lower() if network is None else name
+            port = port or free_port()  # of those that are to run there, some may be servers
         spec = HostSpec(
             name=name,
             role=role,

@@ -333,7 +333,7 @@ class Growth(_Scenario):
         return self
 
 
-PLATFORM_KINDS = Literal["container"]
+PlatformKind = Literal["container", "vm", "container-in-vm"]
 Provisioning = Literal["vanilla", "pinned"]
 PlatformSizes = Annotated[
     tuple[
@@ -362,7 +362,7 @@ class Overhead(_Scenario):
     app: str = ""
     directory: str = ""
     platforms: Annotated[
-        tuple[PLATFORM_KINDS, ...],
+        tuple[PlatformKind, ...],
         Field(min_length=1),
         BeforeValidator(_list, json_schema_input_type=str | list[str]),
     ] = ("container",)

@@ -293,7 +293,8 @@ class TrialRunner:
         row["evidence"] = [{"name": k, "value": v, "unit": u} for k, (v, u) in evidence.items()]
         if workload.elsewhere:
             evidence.pop("foreign_cpu", None)
-        row["flags"] = list(flags(evidence, len(seat.cpu_list)))
+        by_affinity = seat.host.visible and row["honoured"].get("cpus_by") == "affinity"
+        row["flags"] = list(flags(evidence, len(seat.cpu_list), by_affinity=by_affinity))
         return int(row["ended_ns"]) - int(row["started_ns"])
 
     def _before(self, seat: Seat, commands: Commands, out: Path) -> None:

@@ -22,20 +22,24 @@ FOREIGN_CPU = 0.05
 MORE_THAN_ALL, TICKS_S = 1.1, 0.02
 
 
-def flags(evidence: Mapping[str, tuple[float, str]], cpus: int) -> tuple[str, ...]:
-    """Names out of FLAGS that hold for a trial's evidence; `cpus` is the number of CPUs the victim may use.
+def flags(
+    evidence: Mapping[str, tuple[float, str]], cpus: int, *, by_affinity: bool = False
+) -> tuple[str, ...]:
+    """Names out of FLAGS that hold for a trial's evidence; `cpus` is the number of CPUs the victim may use, by_affinity:
+    whether nothing but an affinity keeps it there.
 
     Where a figure is absent its flag cannot be raised.
 
     >>> flags({"wall": (2.0, "s"), "steal": (0.05, "s"), "foreign_cpu": (0.05, "s")}, cpus=1)
     ('steal',)
-    >>> flags({"wall": (2.0, "s"), "cpu": (3.1, "s")}, cpus=1), flags({"wall": (2.0, "s"), "cpu": (3.1, "s")}, cpus=2)
-    (('left-its-cpus',), ())
+    >>> used = {"wall": (2.0, "s"), "cpu": (3.1, "s")}
+    >>> [flags(used, cpus, by_affinity=True) for cpus in (1, 2)], flags(used, cpus=1)
+    ([('left-its-cpus',), ()], ())
     """
     available = evidence["wall"][0] * cpus if "wall" in evidence else 0.0
     if available <= 0:
         return ()
-    left = evidence.get("cpu", (0.0, "s"))[0] > MORE_THAN_ALL * available + TICKS_S
+    left = by_affinity and evidence.get("cpu", (0.0, "s"))[0] > MORE_THAN_ALL * available + TICKS_S
     limits = {"steal": ("steal", STEAL), "foreign-cpu": ("foreign_cpu", FOREIGN_CPU)}
     return tuple(
         flag
