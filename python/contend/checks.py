@@ -13,7 +13,7 @@ from contend.plan import Plan, cells_of
 from contend.platforms.network import check_rights
 from contend.platforms.sizes import cpus_label, parse_platform_size
 from contend.platforms.topology import Placement, Topology, placement
-from contend.studies import Compare, Growth, Interference, Overhead, Scenario, Storm, platform_of
+from contend.studies import GUESTS, Compare, Growth, Interference, Overhead, Scenario, Storm, platform_of
 from contend.workloads import install
 from contend.workloads.spec import Workload
 
@@ -46,12 +46,20 @@ def check(scenario: Scenario) -> None:
         from contend.clouds.access import find
 
         find(scenario.cloud)
-    if platform_of(scenario).in_guest:
+    if _in_guests(scenario):
         from contend.platforms.guests.needs import need
 
-        victims = [cell.victim.instance.workload for cell in cells]
-        need(platform_of(scenario).image, install.of_guests(victims))
+        need(
+            platform_of(scenario).image, install.of_guests([cell.victim.instance.workload for cell in cells])
+        )
     place(scenario)
+
+
+def _in_guests(scenario: Scenario) -> bool:
+    """Whether any victim brings nothing of this host along."""
+    if isinstance(scenario, Overhead):
+        return bool(set(scenario.platforms) & set(GUESTS))
+    return platform_of(scenario).in_guest
 
 
 def settled(scenario: Scenario) -> Scenario:

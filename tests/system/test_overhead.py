@@ -99,3 +99,18 @@ def test_a_planted_cost_is_found_and_put_down_to_throttling(
     assert estimate["verdict"] == "higher" and 1.2 < estimate["value"] < 1.1 * SLOWER
     assert (finding["kind"], finding["resource"]) == ("platform-cost", "throttling")
     assert finding["share"] > 0.7 and "was throttled by its CPU quota" in finding["sentence"]
+
+
+def test_in_guests_too(contend: Home) -> None:
+    """Emulated or not, they say so."""
+    need(shutil.which("qemu-system-x86_64"), "qemu-system-x86_64")
+    asked = words("gzip -1 -k -c /bin/true", 1, "sizes=1", "platforms=[vm]", "provisioning=pinned")
+    contend(*asked, timeout=240).fine()
+    run = contend.the_run()
+    given = {row["cell"]: row["honoured"] for row in rows(run)}
+    guest = given["app|vm pinned 1 CPU"]
+    assert guest["vcpus"] == 1 and guest["cpus"] == list(pick(Topology.read(), 1))
+    document = json.loads((run / "findings.json").read_text())
+    jsonschema.validate(document, analysis_schema())
+    assert document["overhead"]["emulated"] == (["vm"] if guest["emulated"] else [])
+    assert document["overhead"]["startup_s"]["vm"] > 0
