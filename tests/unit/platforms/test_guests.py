@@ -149,13 +149,32 @@ def test_an_image_is_known_by_what_is_in_it() -> None:
     ("text", "suite"),
     [
         ("ID=debian\nVERSION_CODENAME=trixie\n", "trixie"),
-        ("ID=ubuntu\nVERSION_CODENAME=noble\n", "bookworm"),
+        ("ID=ubuntu\nVERSION_CODENAME=noble\n", ""),
     ],
 )
 def test_the_release_is_the_hosts_own_where_that_is_debian(tmp_path: Path, text: str, suite: str) -> None:
     (tmp_path / "os-release").write_text(text)
     assert image.suite(tmp_path / "os-release") == suite
-    assert image.suite(tmp_path / "none") == "bookworm"
+    assert image.suite(tmp_path / "none") == ""
+
+
+def test_an_image_comes_from_where_this_host_has_its_own_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "deb http://a/debian/ trixie main\ndeb http://a/debian/ trixie-updates main\n"
+    said += "deb http://a/debian/ trixie main\ndeb http://b/other stable main\ndeb http://s/ trixie-security main\n"
+    apt = tmp_path / "apt-get"
+    apt.write_text(f"#!/bin/sh\ncat <<E\n{said}E\n")
+    apt.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert image.sources("trixie") == (
+        "deb http://a/debian/ trixie main",
+        "deb http://a/debian/ trixie-updates main",
+        "deb http://s/ trixie-security main",
+    )
+    assert image.sources("") == () and image.sources("bookworm") == ()
+    monkeypatch.setattr(image, "suite", lambda: "")
+    assert any("no source" in error.message for error in image.lacks())
 
 
 def test_half_an_image_is_found_and_removed_and_a_whole_one_is_not(cache: Path) -> None:

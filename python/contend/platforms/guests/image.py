@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -27,7 +28,6 @@ KIND = "guest-image"  # in the ledger: the directory of a build that may be half
 DISK = "disk.ext4"
 PACKAGES = ("python3", "busybox-static", "kmod", "crun")
 KERNEL = "linux-image-cloud-amd64"
-_MIRROR = "http://deb.debian.org/debian"
 _SIZE = "16G"  # of the file system; the file is sparse
 _TIMEOUT_S = 900.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")  # of a Debian package: Policy 5.6.1
@@ -39,21 +39,23 @@ _NEEDED = {
 }
 # Its only output is the disk, which the last hook makes while the root is still there, in memory.
 _BUILD = """set -eu
+packages=$1 kernel=$2 suite=$3 size=$4
+shift 4
 mkdir root && mount -t tmpfs -o mode=755 tmpfs root
 printf 'exit 101\\n' >policy && chmod 755 policy
-mmdebstrap --quiet --mode=root --variant=essential --format=directory --include="$1" \\
+mmdebstrap --quiet --mode=root --variant=essential --format=directory --include="$packages" \\
     --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io \\
     --dpkgopt=path-exclude=/usr/share/doc/* --dpkgopt=path-exclude=/usr/share/man/* \\
     --dpkgopt=path-exclude=/usr/share/locale/* \\
     --essential-hook='install -D policy "$1/usr/sbin/policy-rc.d"' \\
     --customize-hook='scratch=$(mktemp -d) && chmod 755 "$scratch" && cd "$scratch" &&
         export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" &&
-        kernel=$(apt-cache depends '"$2"' | sed -n "s/^ *Depends: \\(linux-image-[0-9].*\\)/\\1/p" | head -n 1) &&
+        kernel=$(apt-cache depends '"$kernel"' | sed -n "s/^ *Depends: \\(linux-image-[0-9].*\\)/\\1/p" | head -n 1) &&
         apt-get -qq -o APT::Sandbox::User=root download "$kernel" &&
         dpkg-deb --fsys-tarfile "$kernel"_*.deb | tar -x -C "$1" ./boot ./lib/modules --keep-directory-symlink &&
         rm -r "$scratch" && chroot "$1" depmod "${kernel#linux-image-}"' \\
-    "$3" root "$4 $3 main" "$4 $3-updates main" "$4-security $3-security main"
-truncate -s "$5" disk.part
+    "$suite" root "$@"
+truncate -s "$size" disk.part
 mkfs.ext4 -q -F -d root -L contend -E lazy_itable_init=1,lazy_journal_init=1 disk.part
 mv disk.part disk.ext4
 """
@@ -65,8 +67,9 @@ class Recipe:
 
     packages: tuple[str, ...]
     suite: str
+    sources: tuple[str, ...] = ()
+    """Lines of apt's, where its packages come from."""
     kernel: str = KERNEL
-    mirror: str = _MIRROR
     size: str = _SIZE
 
     @property
@@ -92,17 +95,30 @@ def recipe(packages: Iterable[str] = ()) -> Recipe:
             raise CannotHonour(
                 f"'{name}' is not the name of a Debian package", hint="see install.apt of the workload"
             )
-    return Recipe(tuple(wanted), suite())
+    release = suite()
+    return Recipe(tuple(wanted), release, sources(release))
 
 
 def suite(os_release: Path = Path("/etc/os-release")) -> str:
-    """This host's own Debian release, so that guest and host have the same programs; else a stable one."""
+    """This host's own Debian release, so that guest and host have the same programs; "" on other systems."""
     try:
         text = os_release.read_text(encoding="utf-8")
     except OSError:
-        return "bookworm"
+        return ""
     found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return found.get("VERSION_CODENAME", "bookworm") if found.get("ID") == "debian" else "bookworm"
+    return found.get("VERSION_CODENAME", "") if found.get("ID") == "debian" else ""
+
+
+def sources(release: str) -> tuple[str, ...]:
+    """Where this host's own apt has that release and its updates from, as lines of sources.list; empty for nowhere."""
+    if not release or shutil.which("apt-get") is None:
+        return ()
+    asked = ("apt-get", "indextargets", "--format", "deb $(REPO_URI) $(RELEASE) main", "Created-By: Packages")
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    ours = {release, f"{release}-updates", f"{release}-security"}
+    return tuple(
+        sorted({line for line in said.splitlines() if line.split(" ")[2:3] and line.split(" ")[2] in ours})
+    )
 
 
 def home() -> Path:
@@ -120,6 +136,13 @@ def lacks() -> list[CannotHonour]:
                     hint=f"apt-get install {package}",
                 )
             )
+    if not sources(suite()):
+        found.append(
+            CannotHonour(
+                "a guest's image is built from this host's own Debian release, and apt names no source of one",
+                hint="on another system name an image: `image:`",
+            )
+        )
     if os.geteuid() != 0:
         found.append(
             CannotHonour(
@@ -176,7 +199,7 @@ def build(wanted: Recipe, run_id: str, ledger: Ledger) -> Path:
 def _build(wanted: Recipe, half: Path, run_id: str) -> None:
     # Killed with contend (--kill-child, and the kernel ends what else is in the namespace), mounts and all.
     apart = ("unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
-    arguments = (",".join(wanted.packages), wanted.kernel, wanted.suite, f"deb {wanted.mirror}", wanted.size)
+    arguments = (",".join(wanted.packages), wanted.kernel, wanted.suite, wanted.size, *wanted.sources)
     said = half / "build.log"
     command = Command(
         (*apart, "sh", "-c", _BUILD, "build", *arguments),
@@ -193,7 +216,7 @@ def _build(wanted: Recipe, half: Path, run_id: str) -> None:
         why = (errors or lines or [f"exit status {ended.code}"])[0].removeprefix("E: ")
         raise HostFailed(
             f"the image of a guest cannot be built: {why[:300]}",
-            hint=f"is {wanted.mirror} reachable? An image that is there needs no network",
+            hint="are apt's sources reachable? An image that is there needs no network",
         )
 
 
