@@ -47,7 +47,7 @@ def case(request: pytest.FixtureRequest) -> str:
             pytest.fail(message)
         pytest.skip(message)
     test = getattr(request.node, "originalname", "")
-    if cases.is_guest(name) and test in cases.BOOTING and os.environ.get("CONTEND_TEST_GUESTS") != "all":
+    if cases.only_on_request(name, test) and os.environ.get("CONTEND_TEST_GUESTS") != "all":
         pytest.skip("CONTEND_TEST_GUESTS=all boots guests for this test as well")
     return name
 

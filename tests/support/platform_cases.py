@@ -18,13 +18,17 @@ from contend.platforms.topology import format_cpu_list
 from contend.platforms.vm import VmPlatform
 
 CASES = ("bare-v2", "bare-v1", "bare-affinity", "container-podman", "container-runc", "vm", "vm-container")
-# Each of these boots guests of its own, which every other test can do without. CONTEND_TEST_GUESTS=all runs them, too.
+# Each of these boots guests of its own, which `make test` has no time for. CONTEND_TEST_GUESTS=all runs them, too.
 BOOTING = (
     "test_a_party_gets_its_cpus_even_when_the_tool_has_few",
     "test_close_is_idempotent_and_final",
     "test_a_run_whose_directory_was_deleted_is_found_by_its_name",
     "test_destroy_forgets_a_run_that_left_nothing",
 )
+BOOTING_BOTH = (
+    "test_cpus_are_honoured_and_read_back",
+    "test_nothing_is_left_after_kill_9_and_removal",
+)  # of a guest, and again with a container in it
 UNPRIVILEGED = "CONTEND_TEST_UNPRIVILEGED"
 
 # Ignores TERM, and so do a busy child and a grandchild in a session of its own.
@@ -63,6 +67,10 @@ def missing(case: str) -> str:
 
 def is_guest(case: str) -> bool:
     return case.startswith("vm")
+
+
+def only_on_request(case: str, test: str) -> bool:
+    return is_guest(case) and (test in BOOTING or (case != "vm" and test in BOOTING_BOTH))
 
 
 def python(case: str) -> str:
