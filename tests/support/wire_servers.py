@@ -163,7 +163,8 @@ class Authority:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
         alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
         made = self._builder(subject, key).add_extension(alternatives, critical=False)
-        files = self._place / f"{len(list(self._place.iterdir()))}.pem", self._place / f"{id(key)}.key"
+        number = len(list(self._place.iterdir()))
+        files = self._place / f"{number}.pem", self._place / f"{number}.key"
         files[0].write_bytes(self._signed(made))
         plain = serialization.NoEncryption()
         files[1].write_bytes(
