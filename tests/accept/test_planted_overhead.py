@@ -20,6 +20,8 @@ pytestmark = pytest.mark.accept
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
 SLOWER = 1.08
+# The burner takes six or seven periods of the quota and begins anywhere in one, so it escapes up to one throttling.
+LEAST = 1 + 0.08 * 5 / 6
 BLOCKS = 40
 
 
@@ -40,7 +42,7 @@ def test_eight_percent_is_found_and_put_down_to_throttling(tmp_path: Path) -> No
     }
     (RESULTS / "planted-overhead.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(f"\n{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]")
-    assert estimate["verdict"] == "higher" and estimate["low"] < SLOWER < estimate["high"]
+    assert estimate["verdict"] == "higher" and estimate["low"] < SLOWER and estimate["high"] > LEAST
     (finding,) = findings
     assert (finding["kind"], finding["resource"]) == ("platform-cost", "throttling")
     contend.nothing_left()

@@ -1,6 +1,7 @@
 """Guests of the platform vm: twenty boots, and thirty kills of a real run at random moments, of which nothing may stay.
 
-Needs root, QEMU, and what builds an image. About ten minutes; CONTEND_TEST_BOOTS and CONTEND_TEST_KILLS say how many. Writes docs/results/guests.json.
+Needs root, QEMU, and what builds an image. About ten minutes; CONTEND_TEST_BOOTS and CONTEND_TEST_KILLS say how many.
+Writes docs/results/guests.json.
 """
 
 from __future__ import annotations

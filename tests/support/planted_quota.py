@@ -17,21 +17,21 @@ BURNER = "sh -c 'i=0; while [ $i -lt 700000 ]; do i=$((i+1)); done'"
 
 
 def burner(blocks: int) -> list[str]:
-    """A run of it on the bare host and in a container under a quota of one CPU, which alone does not slow it."""
-    asked = [f"app={BURNER}", "sizes=1", "provisioning=vanilla", "engine=runc", "measure.design=pairs"]
+    """A run of it on the bare host and in a container, both on the same one CPU."""
+    asked = [f"app={BURNER}", "sizes=1", "provisioning=pinned", "engine=runc", "measure.design=pairs"]
     asked += ["measure.target=null", f"measure.blocks={blocks}", "measure.pilot=1"]
     return ["run", "platform-overhead", *(word for setting in asked for word in ("--set", setting))]
 
 
 @contextmanager
 def slowed(contend: Home, factor: float) -> Iterator[list[str]]:
-    """Whoever runs in the vanilla container of one CPU is throttled to 1/factor of it, behind contend's back."""
+    """Whoever runs in the container of one CPU is throttled to 1/factor of it, behind contend's back."""
     done = threading.Event()
     seen: list[str] = []
 
     def watch() -> None:
         while not done.is_set():
-            for group in groups_of(contend, "vanilla-1-cpu"):
+            for group in groups_of(contend, "pinned-1-cpu"):
                 for name, text in (
                     ("cpu.max", f"{round(100_000 / factor)} 100000"),
                     ("cpu.cfs_quota_us", f"{round(100_000 / factor)}"),
