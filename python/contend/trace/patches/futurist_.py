@@ -31,7 +31,7 @@ def patch_pools(module: ModuleType) -> None:
     @method(pool, "submit")
     def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
         def submit(self: Any, /, *args: Any, **options: Any) -> Any:
-            if _SITE in self.__dict__:
+            if getattr(self, _SITE, None) is not None:
                 _name(self)
             return original(self, *args, **options)
 
@@ -43,7 +43,8 @@ def patch_pools(module: ModuleType) -> None:
 def _name(pool: Any) -> None:
     """Its queue goes by the name that the program has given the pool since, else by where the pool was made."""
     with pool._shutdown_lock:
-        site = pool.__dict__.pop(_SITE, None)
+        site = getattr(pool, _SITE, None)
+        setattr(pool, _SITE, None)
         queue = getattr(pool, "_work_queue", None)
         # Only the first work starts a worker, which then keeps the queue.
         if site is None or type(queue) is not queues.Queue or pool._workers or queue.qsize():

@@ -115,6 +115,8 @@ def patch_standard(module: ModuleType) -> None:
     """http.client: who is answered where, and without a library above it the wait for the answer."""
     connection = module.HTTPConnection
     ask, send, answer = connection.putrequest, connection.send, connection.getresponse
+    # In the class, for those that nobody has asked yet: see sql.patch_pool.
+    connection._contend_asked, connection._contend_unsent = None, False
 
     @functools.wraps(ask)
     def putrequest(self: Any, method: str, url: str, *args: Any, **options: Any) -> Any:
@@ -124,7 +126,7 @@ def patch_standard(module: ModuleType) -> None:
 
     @functools.wraps(send)
     def _send(self: Any, data: Any) -> Any:
-        if self.__dict__.get("_contend_unsent") and trace_on():
+        if self._contend_unsent and trace_on():
             if self.sock is None and self.auto_open:
                 self.connect()  # as it does itself, first of all
             self._contend_unsent = False
@@ -133,7 +135,7 @@ def patch_standard(module: ModuleType) -> None:
 
     @functools.wraps(answer)
     def getresponse(self: Any, *args: Any, **options: Any) -> Any:
-        told = self.__dict__.get("_contend_asked")
+        told = self._contend_asked
         if told is None or _told.get() or not trace_on():
             return answer(self, *args, **options)
         # A body went out before, in parts: of a request that may have one it is not known.

@@ -53,7 +53,7 @@ def patch_wsgiref(module: ModuleType) -> None:
         method, path = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
         with _request(method, path, client, environ.get("SERVER_PORT")) as begun:
             result = run(self, application)
-            begun.end(self.__dict__.get("_contend_status"))
+            begun.end(getattr(self, "_contend_status", None))
             return result
 
     @functools.wraps(close)

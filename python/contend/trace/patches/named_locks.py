@@ -153,7 +153,7 @@ _files = Known(_EXTERNAL)
 
 
 def _file(lock: Any) -> Waits:
-    waits: Waits | None = lock.__dict__.get("_contend_waits")
+    waits: Waits | None = getattr(lock, "_contend_waits", None)
     if waits is None:
         name = os.fsdecode(lock.path)
         with contextlib.suppress(OSError):  # the working directory is gone
@@ -177,7 +177,7 @@ def _tries(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self)
         except OSError:
             # The first refusal is where the wait begins; it is asked for again and again.
-            attempt = self.__dict__.get("_contend_attempt")
+            attempt = getattr(self, "_contend_attempt", None)
             if attempt is not None and not attempt[1]:
                 attempt[1] = attempt[0].wait()
             raise

@@ -87,14 +87,22 @@ def _prepare(pool: Any, name: str) -> None:
         queue.not_empty, queue.not_full = (locks.unrecorded_condition(queue.mutex) for _ in range(2))
 
 
+def _record_class() -> Any:
+    from sqlalchemy.pool import base
+
+    return base._ConnectionRecord
+
+
 def patch_pool(module: Any) -> None:
     """Waits for a connection. SQLAlchemy reads the arguments of __init__ off its code: it stays what it is."""
-    pool = module.QueuePool
+    pool, record = module.QueuePool, _record_class()
     get, give, renew = pool._do_get, pool._do_return_conn, pool.recreate
+    # Found in the class where an object has none: to ask for an object's __dict__ makes all its attributes slower.
+    pool._contend_waits, record._contend_held = None, False
 
     @functools.wraps(get)
     def _do_get(self: Any) -> Any:
-        waits = self.__dict__.get("_contend_waits")
+        waits = self._contend_waits
         if waits is None or not waits.on():
             return get(self)
         full = -1 < self._max_overflow <= self._overflow and self._pool.empty()
@@ -104,7 +112,7 @@ def patch_pool(module: Any) -> None:
         finally:
             if record is None:
                 waits.gave_up(token)
-            elif record.__dict__.get("_contend_held"):
+            elif record._contend_held:
                 waits.passed(token)  # it asked itself once more
             else:
                 record._contend_held = True
@@ -113,14 +121,15 @@ def patch_pool(module: Any) -> None:
 
     @functools.wraps(give)
     def _do_return_conn(self: Any, record: Any) -> Any:
-        if record.__dict__.pop("_contend_held", False):
+        if record._contend_held:
+            record._contend_held = False
             self._contend_waits.released()
         return give(self, record)
 
     @functools.wraps(renew)
     def recreate(self: Any) -> Any:
         renewed = renew(self)
-        waits = self.__dict__.get("_contend_waits")
+        waits = self._contend_waits
         if waits is not None:
             _prepare(renewed, "")
             renewed._contend_waits = waits
