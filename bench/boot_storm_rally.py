@@ -2,16 +2,16 @@
 
     pip install rally-openstack                        in an environment of its own
     eval "$(testbed/openstack/openstack up --without volume --without orchestration)"
-    python bench/boot_storm_rally.py --rally VENV/bin/rally [--bed DIR] [--n 20] [--blocks 4] [--tuned]
-        [--write docs/results/boot-storm-rally]
+    python bench/boot_storm_rally.py --rally VENV/bin/rally [--bed DIR] [--n 20] [--blocks 4] [--minutes 10]
+        [--tuned] [--write docs/results/boot-storm-rally]
 
 Each block has a campaign of each tool with storms of n servers and one with storms of one, in random order: what a user
 starts (`contend run boot-storm`; `rally task start` and its report; NovaServers.boot_and_delete_server, concurrency n), as
 many storms in each. With --tuned, Rally also polls ten times a second, where its default waits one second and then asks
 every two. CPU time is of whole processes, start-up, log-in, deletion and reports included; net of start-up is the
 difference between storms of n and of one. What each tool reports as the moment of ACTIVE is held against a stamp in
-microseconds that a trigger in the bed's own database writes. Ten minutes at most on a quiet machine: blocks that would
-end later are left out. Ended early, Rally leaves its servers (s_rally_…) on the cloud.
+microseconds that a trigger in the bed's own database writes. Ten minutes at most on a quiet machine, or --minutes: blocks
+that would end later are left out. Ended early, Rally leaves its servers (s_rally_…) on the cloud.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from contend.clouds.access import Access
 from contend.environment import fingerprint
 from contend.testbed.openstack.__main__ import default_root
 
-LIMIT_S = 600.0
 # Rally's own defaults are 1 s before the first poll, 1 s between (2 s for deletions).
 TUNED = {
     "nova_server_boot_prepoll_delay": 0.0,
@@ -53,6 +52,7 @@ def main() -> None:
     parser.add_argument("--bed", type=Path, default=default_root(), help="the test bed's --root")
     parser.add_argument("--n", type=int, default=20)
     parser.add_argument("--blocks", type=int, default=4)
+    parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--tuned", action="store_true", help="also with Rally's waits at a tenth of a second")
     parser.add_argument("--write", type=Path, help="the results, with .json and .md added")
     given = parser.parse_args()
@@ -97,7 +97,7 @@ def measure(
     longest = 0.0
     for number in range(given.blocks):
         start = time.monotonic()
-        if start + longest > began + LIMIT_S:
+        if start + longest > began + given.minutes * 60:
             print(f"{number} blocks, for want of time", file=sys.stderr)
             break
         turns = [(tool, n) for tool in tools for n in (1, given.n)]

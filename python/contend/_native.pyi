@@ -242,13 +242,14 @@ def trace_wrap(
     function: Callable[..., _T],
     name: str,
     kind: int,
-    learn: Callable[[str], tuple[str, str]] | None = None,
+    learn: Callable[[str], tuple[str, str]] | tuple[Any, ...] | None = None,
 ) -> Callable[..., _T]:
     """Wrap a function; kind: 0 it runs when called, 1 it gives a coroutine, 2 a generator, 3 an async generator,
     4 it runs a callback of an event loop (see `trace_blocked`), 5 it leaves the process: a span of kind remote,
     6 it is a driver's method (cursor, statement…), a span of kind remote with the rows that the cursor tells: what it is
     called, and its whole text where that is more, `learn` tells once for each statement; 7, 8 and 9 it is `put`,
-    `get` or `get_nowait` of a queue with `_waits` and `qsize()`."""
+    `get` or `get_nowait` of a queue with `_waits` and `qsize()`; 10 it handles a request of a server, and `learn` holds
+    the names that are known by (method, path), who makes them, and the ways to method, path, client, port and status."""
 
 def trace_task(coroutine: _T, name: str) -> _T:
     """A coroutine in the place of that one, whose steps run on a track of their own."""

@@ -17,6 +17,7 @@ use super::api::{
     self, LAST_MEMBER, PyMethod_New, PyObject_Vectorcall, PyVectorcall_Call, PyVectorcall_Function,
     Vectorcall, slot,
 };
+use super::handlers::{self, Handler};
 use super::remote::{self, Statements};
 use super::{blocked, handed, steps};
 
@@ -38,6 +39,8 @@ enum Kind {
     Put = 7,
     Get = 8,
     GetNow = 9,
+    /// A server's method that handles a request.
+    Handler = 10,
 }
 
 #[repr(C)]
@@ -53,6 +56,8 @@ pub struct Traced {
     kind: Kind,
     /// Of a `Kind::Statement`, from a Box; else null.
     pub statements: *mut Statements,
+    /// Of a `Kind::Handler`, from a Box; else null. It refers to a module's own, which need no collector.
+    pub handler: *mut Handler,
 }
 
 static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
@@ -222,6 +227,7 @@ unsafe extern "C-unwind" fn free(this: *mut PyObject) {
         clear(this);
         ffi::Py_XDECREF(std::mem::replace(&mut (*traced).inner, ptr::null_mut()));
         Statements::free((*traced).statements);
+        Handler::free((*traced).handler);
         let class = ffi::Py_TYPE(this);
         ffi::PyObject_GC_Del(this.cast());
         ffi::Py_DECREF(class.cast());
@@ -258,6 +264,7 @@ pub fn trace_wrap(
         7 => (Kind::Put, handed::put),
         8 => (Kind::Get, handed::get),
         9 => (Kind::GetNow, handed::get_now),
+        10 => (Kind::Handler, handlers::handle),
         _ => {
             return Err(PyTypeError::new_err(format!(
                 "no kind of call has the number {kind}"
@@ -270,13 +277,15 @@ pub fn trace_wrap(
             function.repr()?
         )));
     }
-    let statements = match (kind, learn) {
-        (Kind::Statement, Some(learn)) => Statements::new(py, learn),
-        (Kind::Statement, None) => {
-            return Err(PyTypeError::new_err("nobody learns what statements are"));
+    let (mut statements, mut handler) = (ptr::null_mut(), ptr::null_mut());
+    match (kind, learn) {
+        (Kind::Statement, Some(learn)) => statements = Statements::new(py, learn),
+        (Kind::Handler, Some(learn)) => handler = Handler::new(&learn)?,
+        (Kind::Statement | Kind::Handler, None) => {
+            return Err(PyTypeError::new_err("nobody learns what is called"));
         }
-        _ => ptr::null_mut(),
-    };
+        _ => {}
+    }
     let name = match name.is_empty() {
         true => 0,
         false => session::name(name),
@@ -286,9 +295,11 @@ pub fn trace_wrap(
         let made = ffi::PyObject_GC_New::<Traced>(TYPE.load(Ordering::Acquire));
         if made.is_null() {
             Statements::free(statements);
+            Handler::free(handler);
             return Err(PyErr::fetch(py));
         }
         (*made).statements = statements;
+        (*made).handler = handler;
         (*made).vectorcall = Some(vectorcall);
         (*made).run = how(&function);
         (*made).inner = function.into_ptr();

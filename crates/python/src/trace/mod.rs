@@ -22,6 +22,7 @@ mod got;
 mod greenlets;
 mod greens;
 mod handed;
+mod handlers;
 mod holders;
 mod io;
 mod lock;

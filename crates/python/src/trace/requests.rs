@@ -34,7 +34,7 @@ fn names() -> [u32; 2] {
 
 impl TraceRequest {
     /// Its span and its job end; `told` is an event beside, `failed` by an exception.
-    fn close(&self, told: Option<Event>, failed: bool) {
+    pub fn close(&self, told: Option<Event>, failed: bool) {
         let session = self.session.swap(0, Ordering::Relaxed);
         if session == 0 || current() != session {
             return;
@@ -57,10 +57,9 @@ impl TraceRequest {
     }
 }
 
-#[pymethods]
 impl TraceRequest {
-    #[new]
-    fn new(
+    /// From its head on.
+    pub fn begin(
         name: &Bound<'_, PyString>,
         client: &Bound<'_, PyAny>,
         port: &Bound<'_, PyAny>,
@@ -96,6 +95,29 @@ impl TraceRequest {
         Ok(request)
     }
 
+    /// With that status, such as "404 Not Found" or 404; anything else is not told.
+    pub fn answered(&self, status: Option<&Bound<'_, PyAny>>) {
+        let code = status
+            .and_then(text)
+            .and_then(|text| code(text.as_bytes()));
+        self.close(
+            code.map(|code| Event::new(code, event::INT, names()[1], 0)),
+            false,
+        );
+    }
+}
+
+#[pymethods]
+impl TraceRequest {
+    #[new]
+    fn new(
+        name: &Bound<'_, PyString>,
+        client: &Bound<'_, PyAny>,
+        port: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        Self::begin(name, client, port)
+    }
+
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
         this
     }
@@ -110,13 +132,9 @@ impl TraceRequest {
         self.close(None, !kind.is_none());
     }
 
-    /// Answered with that status, such as "404 Not Found" or 404; anything else is not told.
+    /// See `answered`.
     fn end(&self, status: &Bound<'_, PyAny>) {
-        let code = text(status).and_then(|text| code(text.as_bytes()));
-        self.close(
-            code.map(|code| Event::new(code, event::INT, names()[1], 0)),
-            false,
-        );
+        self.answered(Some(status));
     }
 }
 

@@ -12,32 +12,30 @@ from types import ModuleType
 from typing import Any
 
 from contend._native import TraceRequest as Request
-from contend._native import trace_on
+from contend._native import trace_on, trace_wrap
 from contend.trace.patches.http_names import known, served
+
+_HANDLER = 10  # of trace_wrap
+
+Way = tuple[int | str | Callable[[Any], Any], ...]
+"""Where something is told: the position of an argument, then names of attributes, places in a tuple, or who is asked."""
 
 
 def _request(method: object, path: object, client: object, port: object) -> Request:
-    """One request, on record until its `end` is told; what is asked most does without this call."""
+    """One request, on record until its `end` is told."""
     return Request(known.get((method, path)) or served(str(method), str(path)), client, port)
 
 
 def patch_waitress(module: ModuleType) -> None:
     task = module.WSGITask
-    execute = task.execute
-
-    @functools.wraps(execute)
-    def on_record(self: Any) -> Any:
-        if not trace_on():
-            return execute(self)
-        request, channel = self.request, self.channel
-        client, port = getattr(channel, "addr", None), getattr(channel.server, "effective_port", None)
-        method, path = request.command, request.path
-        with Request(known.get((method, path)) or served(str(method), str(path)), client, port) as begun:
-            result = execute(self)
-            begun.end(self.status)
-            return result
-
-    task.execute = on_record
+    task.execute = _handler(
+        task.execute,
+        method=(0, "request", "command"),
+        path=(0, "request", "path"),
+        client=(0, "channel", "addr"),
+        port=(0, "channel", "server", "effective_port"),
+        status=(0, "status"),
+    )
 
 
 def patch_wsgiref(module: ModuleType) -> None:
@@ -106,55 +104,38 @@ def patch_gunicorn_response(module: ModuleType) -> None:
 def patch_gunicorn_sync(module: ModuleType) -> None:
     """handle_request(listener, request, socket, address)."""
     worker = module.SyncWorker
-    worker.handle_request = _gunicorn(
-        worker.handle_request, 1, lambda args: args[3], lambda args: _port(args[0])
-    )
+    worker.handle_request = _gunicorn(worker.handle_request, at=2, client=(4,), port=(1, _port))
 
 
 def patch_gunicorn_threads(module: ModuleType) -> None:
-    """handle_request(request, connection). Each call of Python's is a frame: one here, not one for every question."""
+    """handle_request(request, connection); the connection has asked its listener when it came."""
     worker = module.ThreadWorker
-    handle = worker.handle_request
-
-    @functools.wraps(handle)
-    def on_record(self: Any, request: Any, connection: Any, *more: Any) -> Any:
-        if not trace_on():
-            return handle(self, request, connection, *more)
-        # The connection has asked its listener when it came.
-        server = getattr(connection, "server", None)
-        port = server[1] if isinstance(server, tuple) and len(server) > 1 else _port(connection.sock)
-        method, path = request.method, request.path
-        name = known.get((method, path)) or served(str(method), str(path))
-        with Request(name, connection.client, port) as begun:
-            result = handle(self, request, connection, *more)
-            begun.end(getattr(request, "_contend_status", None))
-            return result
-
-    worker.handle_request = on_record
+    worker.handle_request = _gunicorn(worker.handle_request, at=1, client=(2, "client"), port=(2, "server", 1))
 
 
 def patch_gunicorn_async(module: ModuleType) -> None:
     """Greenlets: handle_request(listener's name, request, socket, address)."""
     worker = module.AsyncWorker
-    worker.handle_request = _gunicorn(
-        worker.handle_request, 1, lambda args: args[3], lambda args: _port(args[2])
+    worker.handle_request = _gunicorn(worker.handle_request, at=2, client=(4,), port=(3, _port))
+
+
+def _gunicorn(handle: Callable[..., Any], at: int, client: Way, port: Way) -> Callable[..., Any]:
+    return _handler(
+        handle,
+        method=(at, "method"),
+        path=(at, "path"),
+        client=client,
+        port=port,
+        status=(at, "_contend_status"),
     )
 
 
-def _gunicorn(
-    handle: Callable[..., Any], at: int, client_of: Callable[[Any], Any], port_of: Callable[[Any], Any]
+def _handler(
+    handle: Callable[..., Any], *, method: Way, path: Way, client: Way, port: Way, status: Way
 ) -> Callable[..., Any]:
-    @functools.wraps(handle)
-    def on_record(self: Any, *args: Any) -> Any:
-        if not trace_on():
-            return handle(self, *args)
-        request = args[at]
-        with _request(request.method, request.path, client_of(args), port_of(args)) as begun:
-            result = handle(self, *args)
-            begun.end(getattr(request, "_contend_status", None))
-            return result
-
-    return on_record
+    """Each way leads from an argument of `handle`, 0 its object."""
+    told = (known, served, method, path, client, port, status)
+    return functools.update_wrapper(trace_wrap(handle, "", _HANDLER, told), handle)
 
 
 def _port(socket: Any) -> int | None:
