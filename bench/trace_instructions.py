@@ -24,6 +24,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from trace_wsgi import APPLICATION
+
 LOOPS = 400
 CASES = {
     "Lock(), taken once": ("import threading", "lock = threading.Lock()\n    with lock: pass"),
@@ -72,6 +74,25 @@ channel = SimpleNamespace(
 request = SimpleNamespace(
     command="GET", path="/a", query="", headers={}, version="1.1", url_scheme="http", request_uri="/a",
     get_body_stream=lambda: None, connection_close=False, error=None,
+)
+""",
+        "WSGITask(channel, request).execute()",
+    ),
+    "request of bench/trace_wsgi.py": (
+        APPLICATION
+        + """
+import io
+from types import SimpleNamespace
+from waitress.adjustments import Adjustments
+from waitress.task import WSGITask
+adjustments = Adjustments(listen="127.0.0.1:8080")
+server = SimpleNamespace(application=app, effective_port=80, server_name="localhost", adj=adjustments)
+channel = SimpleNamespace(
+    server=server, addr=("127.0.0.1", 4711), creation_time=0, write_soon=len, check_client_disconnected=None, adj=adjustments
+)
+request = SimpleNamespace(
+    command="GET", path="/servers/1", query="", headers={"HOST": "localhost"}, version="1.1", url_scheme="http",
+    request_uri="/servers/1", proxy_scheme="", fragment="", get_body_stream=io.BytesIO, connection_close=False, error=None,
 )
 """,
         "WSGITask(channel, request).execute()",

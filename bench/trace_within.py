@@ -1,6 +1,6 @@
 """What recording adds to a request, part by part, inside of one process: for machines on which others are busy too.
 
-    python bench/trace_within.py [--server gunicorn] [--modes off no-gil on] [--starts 4] [--rounds 120]
+    python bench/trace_within.py [--server gunicorn] [--modes off no-gil on] [--starts 12] [--rounds 40]
                                                             (about 5 minutes; twice that on a busy machine)
 
 The service of bench/trace_wsgi.py under `contend trace` and wrk. A thread of its own switches the recording from mode to
@@ -8,7 +8,7 @@ mode, in random order, for a tenth of a second each: `off` (no recording; what i
 `no-io` (all but that), `on`. So layouts of memory and other programs are the same for all modes: differences of a percent
 can be seen on a machine with a load of ten. What is not seen is what the patches cost while nothing is recorded: that
 is in bench/trace_wsgi.py alone. CPU time and switches are the process', a request; ratios to the first mode are of
-twentieths of a start, with 95 % intervals.
+starts, with 95 % intervals: what CPython's table of types' attributes holds by chance stays the same in a start.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ def begin():
 """
 MODES = ("off", "no-gil", "no-gc", "no-io", "on")
 LENGTH_S = 0.1
-PARTS = 20
 Row = dict[str, list[float]]
 
 
@@ -110,20 +109,19 @@ def measured(server: str, modes: Sequence[str], rounds: int) -> list[Row]:
 
 
 def lines(modes: Sequence[str], starts: Sequence[list[Row]]) -> Iterator[str]:
-    parts = [rows[at::PARTS] for rows in starts for at in range(PARTS)]
     for mode in modes:
         cells = [mode]
         for above, below in ((0, 3), (1, 0), (2, 0)):
             base, own = (
                 [
-                    sum(row[which][above] for row in part) / sum(row[which][below] for row in part)
-                    for part in parts
+                    sum(row[which][above] for row in rows) / sum(row[which][below] for row in rows)
+                    for rows in starts
                 ]
                 for which in (modes[0], mode)
             )
             cells.append(f"{sorted(own)[len(own) // 2]:,.1f}")
             if mode != modes[0]:
-                e = compare(base, own, blocks=range(len(parts)))
+                e = compare(base, own, blocks=range(len(starts)))
                 cells[-1] += f" ({e.value:.4f} [{e.low:.4f}, {e.high:.4f}])"
         yield f"| {' | '.join(cells)} |"
 
@@ -134,13 +132,11 @@ def main() -> None:
     )
     parser.add_argument("--server", choices=SERVERS, default="gunicorn")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=["off", "no-gil", "on"])
-    parser.add_argument("--starts", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=120)
+    parser.add_argument("--starts", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=40)
     given = parser.parse_args()
     if not shutil.which("wrk"):
         sys.exit("error: wrk is not installed\n  hint: scripts/packages.sh bench")
-    if given.rounds < PARTS:
-        sys.exit(f"error: --rounds {given.rounds}\n  hint: {PARTS} at least")
     starts = [measured(given.server, given.modes, given.rounds) for _ in range(given.starts)]
     print(f"{given.server}, load {os.getloadavg()[0]:.1f}; ratios to `{given.modes[0]}`")
     print("| | requests a second | CPU µs a request | switches a request |\n|---|---:|---:|---:|")
