@@ -1,15 +1,15 @@
-"""What `contend trace` costs a service of OpenStack's: requests a second of keystone, plain and traced, in turn.
+"""What recording costs a service of OpenStack's: requests a second of keystone, with and without, in one process.
 
     pip install -e '.[openstack]'; testbed/openstack/openstack up --without volume --without orchestration
-    python bench/trace_service.py [--bed DIR] [--blocks 14] [--pairs 1] [--write docs/results/trace-service]
-                                                                             (about 10 minutes on a quiet machine)
+    python bench/trace_service.py [--bed DIR] [--starts 8] [--rounds 8] [--write docs/results/trace-service]
+                                                                             (about 8 minutes on a quiet machine)
 
 Where bench/trace_wsgi.py has a small service with many events, this one is real: keystone under gunicorn, as the test bed
-starts it, with one worker. wrk asks it with eight connections, by an administrator's token, for the users
-(`GET /v3/users`): the token is checked, the policy too, MariaDB asked. Each block starts it twice on ports of their own,
-beside the bed's, plain and under `contend trace`, and loads one and the other for five seconds each, in random order, as
-bench/trace_wsgi.py does, whose figures these are: of the server's own processes, by block, with 95 % intervals. How many
-events a request makes is told.
+starts it, with one worker, under `contend trace`. wrk asks it with four connections, by an administrator's token, for the
+users (`GET /v3/users`): the token is checked, the policy too, MariaDB asked. A thread of its own switches the recording on
+and off, in random order, for three seconds each. Requests a second, and CPU time of the process a request; ratios are of
+pairs, with 95 % intervals. How many events a request makes is told. As in bench/trace_within.py what is not seen is what the
+patches cost while nothing is recorded.
 """
 
 from __future__ import annotations
@@ -26,22 +26,66 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import trace_wsgi
-from trace_wsgi import Pair, block, free_port, is_quiet, lines
+from trace_wsgi import free_port
 
 from contend._native import ctrace_summary
 from contend.clouds.access import find
 from contend.environment import fingerprint
+from contend.stats.compare import compare
 from contend.testbed.openstack import daemons, shape
 from contend.testbed.openstack.__main__ import default_root
 from contend.testbed.openstack.bed import Bed
 
 PATH = "/v3/users"
-SECONDS = 5
+CONNECTIONS = 4
+LENGTH_S = 3.0
+# gunicorn's settings: the bed's, and a worker that counts what it serves and switches the recording.
+HOOK = """
+exec(open({settings!r}).read())
+begin = post_worker_init
+
+def post_worker_init(worker):
+    begin(worker)
+    import json, os, random, tempfile, threading, time
+    from contend import trace
+    served, serve = [0], worker.wsgi
+
+    def counting(environ, start_response):
+        served[0] += 1
+        return serve(environ, start_response)
+
+    def look():
+        return served[0], time.process_time(), time.monotonic()
+
+    def switch():
+        while served[0] < 20:
+            time.sleep(0.1)
+        found = []
+        for _ in range({rounds}):
+            row = {{}}
+            for on in random.sample([False, True], 2):
+                if on and not trace.status().recording:
+                    trace.start(tempfile.mkdtemp(dir={place!r}), gil=True, gc=True, io=True, blocked_after_ms=10)
+                elif not on:
+                    trace.stop()
+                time.sleep(0.2)
+                before = look()
+                time.sleep({length_s})
+                row["on" if on else "off"] = [after - at for at, after in zip(before, look())]
+            found.append(row)
+        trace.stop()
+        with open({place!r} + "/found.part", "w") as file:
+            json.dump(found, file)
+        os.rename({place!r} + "/found.part", {place!r} + "/found.json")
+
+    worker.wsgi = counting
+    threading.Thread(target=switch, daemon=True).start()
+"""
+Row = dict[str, list[float]]
+"""By mode: requests, s of CPU, s."""
 
 
 def token(bed: Bed) -> str:
@@ -50,24 +94,32 @@ def token(bed: Bed) -> str:
 
 
 @contextmanager
-def running(bed: Bed, port: int, trace: Path | None) -> Iterator[subprocess.Popen[bytes]]:
-    """Keystone as the bed has it, but for its port; ended by its own signal."""
+def running(bed: Bed, port: int, place: Path, rounds: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Keystone as the bed has it, but for its port and the hook; ended by its own signal."""
     service = shape._api(bed, "keystone")
-    command = [*service.command, "-b", f"127.0.0.1:{port}", "-w", "1"]
+    program, _, settings = service.command[1:]
+    told = {"settings": settings, "rounds": rounds, "length_s": LENGTH_S, "place": str(place)}
+    (place / "hook.py").write_text(HOOK.format(**told))
+    command = [
+        service.command[0],
+        program,
+        "-c",
+        str(place / "hook.py"),
+        "-b",
+        f"127.0.0.1:{port}",
+        "-w",
+        "1",
+    ]
+    command = [sys.executable, "-P", "-m", "contend", "trace", "-o", str(place / "begin"), "--", *command]
     environ = {**daemons.base_environment(bed), **service.environment}
-    if trace is not None:
-        own = [sys.executable, "-P", "-m", "contend"]
-        command = [*own, "trace", "-o", str(trace), "--", *command]
-        environ["PYTHONPATH"] = ""
-    process = subprocess.Popen(
-        command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, env=environ, **quiet)
     try:
         yield process
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(20)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -86,30 +138,46 @@ def wait_until_it_answers(port: int, process: subprocess.Popen[bytes], headers: 
             time.sleep(0.1)
 
 
-def measure(bed: Bed, blocks: int, pairs: int, place: Path) -> tuple[list[list[Pair]], float]:
-    """By block, and events a request."""
-    headers = {"X-Auth-Token": token(bed)}
+def measure(bed: Bed, rounds: int, place: Path) -> tuple[list[Row], float]:
+    """Of one start; and events a request."""
+    headers, port = {"X-Auth-Token": token(bed)}, free_port()
     script = place / "ask.lua"
-    told = json.dumps(headers["X-Auth-Token"])
     script.write_text(
-        f'wrk.headers["X-Auth-Token"] = {told}\nrequest = function() return wrk.format("GET", "{PATH}") end\n'
+        f'wrk.headers["X-Auth-Token"] = {json.dumps(headers["X-Auth-Token"])}\n'
+        f'request = function() return wrk.format("GET", "{PATH}") end\n'
     )
-    found, events = [], []
-    for number in range(blocks):
-        trace = place / f"trace-{number}"
-        ports = free_port(), free_port()
-        with running(bed, ports[0], None) as plain, running(bed, ports[1], trace) as traced:
-            arms = {"plain": (ports[0], plain), "traced": (ports[1], traced)}
-            for port, process in arms.values():
-                wait_until_it_answers(port, process, headers)
-            found.append(block(arms, pairs, script, SECONDS, bed.processes()))
-        summary = ctrace_summary([str(file) for file in trace.iterdir()])
-        counts = dict(
-            zip(summary["spans"]["name"], np.frombuffer(summary["spans"]["count"], "<u8"), strict=True)
-        )
-        events.append(float(np.frombuffer(summary["files"]["events"], "<u8").sum() / counts[f"GET {PATH}"]))
-        shutil.rmtree(trace)
-    return found, statistics.median(events)
+    longest = int(rounds * 2 * (LENGTH_S + 1)) + 60
+    with running(bed, port, place, rounds) as process:
+        wait_until_it_answers(port, process, headers)
+        load = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{longest}s", "--timeout=9s", "-s", str(script)]
+        wrk = subprocess.Popen([*load, f"http://127.0.0.1:{port}/"], stdout=subprocess.DEVNULL)
+        try:
+            while not (place / "found.json").exists():
+                if wrk.poll() is not None:
+                    sys.exit("error: the load ended before the measurement did")
+                time.sleep(0.2)
+        finally:
+            wrk.kill()
+            wrk.wait()
+    rows: list[Row] = json.loads((place / "found.json").read_text())
+    traces = [str(file) for file in place.glob("tmp*/*.ctrace")]
+    events = served = 0
+    for trace in traces:  # a recording is read alone: their processes are one
+        summary = ctrace_summary([trace])
+        names = summary["spans"]["name"]
+        if f"GET {PATH}" in names:
+            events += int(np.frombuffer(summary["files"]["events"], "<u8").sum())
+            served += int(np.frombuffer(summary["spans"]["count"], "<u8")[names.index(f"GET {PATH}")])
+    return rows, events / max(1, served)
+
+
+def lines(rows: list[Row]) -> Iterator[str]:
+    for what, above, below, digits in (("requests a second", 0, 2, 2), ("CPU ms a request", 1, 0, 1)):
+        scale = 1000 if above == 1 else 1
+        off, on = ([scale * row[mode][above] / row[mode][below] for row in rows] for mode in ("off", "on"))
+        e = compare(off, on, blocks=range(len(rows)))
+        ratio = f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"
+        yield f"| {what} | {statistics.median(off):.{digits}f} | {statistics.median(on):.{digits}f} | {ratio} |"
 
 
 def main() -> None:
@@ -117,8 +185,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--bed", type=Path, default=default_root(), help="the test bed's --root")
-    parser.add_argument("--blocks", type=int, default=14)
-    parser.add_argument("--pairs", type=int, default=1, help="of a block; odd")
+    parser.add_argument("--starts", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
     if not shutil.which("wrk"):
@@ -126,33 +194,37 @@ def main() -> None:
     bed = Bed.load(given.bed)
     if bed is None:
         sys.exit(f"error: there is no test bed in {given.bed}\n  hint: testbed/openstack/openstack up")
-    with tempfile.TemporaryDirectory() as name:
-        found, events = measure(bed, given.blocks, given.pairs, Path(name))
-    disturbed = sum(not is_quiet(pair) for each in found for pair in each)
+    rows: list[Row] = []
+    events: list[float] = []
+    before = os.getloadavg()[0]
+    for _ in range(given.starts):
+        with tempfile.TemporaryDirectory() as name:
+            found, each = measure(bed, given.rounds, Path(name))
+        rows += found
+        events.append(each)
     machine = {k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")}
     text = [
-        "# What `contend trace` costs keystone",
+        "# What recording costs keystone",
         "",
-        f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; `GET {PATH}` by wrk with"
-        f" {trace_wsgi.CONNECTIONS} connections, gunicorn with one worker; {given.blocks} blocks of {given.pairs} pairs"
-        f" of {SECONDS} s; by `bench/trace_service.py`. A request makes {events:.0f} events.",
+        f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}, load before {before:.1f};"
+        f" `GET {PATH}` by wrk",
+        f"with {CONNECTIONS} connections, gunicorn with one worker; {given.starts} starts of {given.rounds} pairs of"
+        f" {LENGTH_S:.0f} s; by `bench/trace_service.py`.",
+        f"A request makes {statistics.median(events):.0f} events.",
         "",
-        "| | plain | traced | ratio, 95 % interval |",
+        "| | off | on | ratio, 95 % interval |",
         "|---|---:|---:|---:|",
-        *lines(found),
-        "",
-        f"{disturbed} of {len(found) * given.pairs} pairs were disturbed by other programs.",
+        *lines(rows),
         "",
     ]
     print(*text, sep="\n")
     if given.write:
-        told = [[{arm: asdict(burst) for arm, burst in pair.items()} for pair in each] for each in found]
         document = {
             "machine": machine,
-            "blocks": given.blocks,
-            "pairs": given.pairs,
+            "starts": given.starts,
+            "rounds": given.rounds,
             "events": events,
-            "results": told,
+            "rows": rows,
         }
         given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
         given.write.with_suffix(".md").write_text("\n".join(text))

@@ -107,7 +107,6 @@ SERVERS = {
     # What gunicorn does where nobody says otherwise: a request at a time.
     "gunicorn-sync": ["-m", "gunicorn", "--log-level=warning", "--bind=127.0.0.1:{port}", "service:app"],
 }
-CONNECTIONS = 8
 DISTURBED = 0.02
 """More than this share of all CPUs used by others: measured again."""
 PATHS = "request = function() return wrk.format('GET', '/servers/' .. math.random(1, 100)) end\n"
@@ -199,7 +198,7 @@ def load(port: int, seconds: float, script: Path) -> tuple[float, float]:
         [
             "wrk",
             "-t1",
-            f"-c{CONNECTIONS}",
+            "-c8",
             f"-d{seconds}s",
             "--timeout=5s",
             "-s",
@@ -231,31 +230,24 @@ class Burst:
 Pair = dict[str, Burst]
 
 
-def burst(port: int, pids: set[int], ours: set[int], script: Path, seconds: float) -> Burst:
+def burst(port: int, pids: set[int], ours: set[int], script: Path) -> Burst:
     cpus = os.cpu_count() or 1
     (cpu, switches), everybody, began = used(pids), ticks(), time.monotonic()
-    rate, count = load(port, seconds, script)
+    rate, count = load(port, 1, script)
     length, (cpu_after, switches_after) = time.monotonic() - began, used(pids)
     more = sum(now - everybody.get(pid, 0) for pid, now in ticks().items() if pid not in ours)
     others = more / os.sysconf("SC_CLK_TCK") / length / cpus
     return Burst(rate, (cpu_after - cpu) / count, (switches_after - switches) / count, others)
 
 
-def block(
-    arms: dict[str, tuple[int, subprocess.Popen[bytes]]],
-    pairs: int,
-    script: Path,
-    seconds: float = 1,
-    beside: Iterable[int] = (),
-) -> list[Pair]:
-    """So many pairs, after one that warms. `beside`: processes whose work is not of other programs."""
+def block(arms: dict[str, tuple[int, subprocess.Popen[bytes]]], pairs: int, script: Path) -> list[Pair]:
+    """So many pairs, after one that warms."""
     pids = {arm: tree(process) for arm, (_, process) in arms.items()}
-    ours = {os.getpid(), *beside, *(pid for each in pids.values() for pid in each)}
+    ours = {os.getpid(), *(pid for each in pids.values() for pid in each)}
     found: list[Pair] = []
     for number in range(-1, 2 * pairs):
         pair = {
-            arm: burst(arms[arm][0], pids[arm], ours, script, seconds)
-            for arm in random.sample(list(arms), len(arms))
+            arm: burst(arms[arm][0], pids[arm], ours, script) for arm in random.sample(list(arms), len(arms))
         }
         if number >= 0:
             found.append(pair)
