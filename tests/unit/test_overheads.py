@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from contend.analysis import Analysis
+from contend.report import scheduling_words
 from contend.report.model import ReportInput
 from contend.report.schema import analysis_schema
 from support.made_runs import Made
@@ -174,11 +175,24 @@ def test_pages_of_it(analysis: Analysis) -> None:
 
     report = ReportInput(analysis, {"cpus": 4}, TEXT, (), None, "contend run mine.yaml", "runs/made")
     page = render_html(report)
+    assert "What the scheduler did" in page and "What the scheduler did" in render(
+        report, width=120, verbose=True
+    )
     assert 'id="overhead"' in page and "PTO (type)" in page and "ffmpeg, 0.5 CPU" in page
     for width in (80, 120):
         text = render(report, width=width)
         assert "container vanilla" in text.replace("\n", " ") and "What others advise" in text
         assert max(map(len, text.splitlines())) <= max(width, 100)
+
+
+def test_what_the_scheduler_did_stands_beside_what_it_did_to_the_bare_host(analysis: Analysis) -> None:
+    told = {row[:2]: row[2:] for row in scheduling_words.rows(analysis)}
+    base = next(c for c in analysis.cells if c.cell == "mpi-prime|container vanilla 1 CPU").baseline_evidence
+    cpu, waiting, throttled, away = told["mpi-prime", "container vanilla, 1 CPU"]
+    assert cpu == f"{4.0 / base['cpu'][0]:.2f}"
+    assert throttled.endswith("333")  # 2 s of 6
+    assert waiting == away == "-" or "→" in waiting
+    assert len(told) == len([c for c in analysis.cells if c.metric.primary])
 
 
 def test_a_table_for_a_paper(analysis: Analysis, tmp_path: Path) -> None:

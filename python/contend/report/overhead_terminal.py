@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from contend.analysis import Analysis
 from contend.report import overhead_words as told
+from contend.report import scheduling_words
 from contend.stats.platform_effects import KINDS, Kind
 
 FIRST: tuple[Kind, ...] = ("pinning", "CHR", "pieces")  # the others say the same of less
@@ -18,7 +19,8 @@ def show_overhead(
     *,
     verbose: bool = False,
 ) -> None:
-    """Type and size, pinning, what others advise, and how it was measured; verbose: the other effects, predictions.
+    """Type and size, pinning, what others advise, and how it was measured; verbose: the other effects, predictions,
+    what the scheduler did.
 
     line: prints a paragraph, with a style, an indent and a hanging indent; columns: prints a table.
     """
@@ -42,6 +44,11 @@ def show_overhead(
         line()
         line("Sizes left out and predicted from the others", "bold")
         columns(told.prediction_headers(), rows, 3)
+    if verbose and (rows := scheduling_words.rows(analysis)):
+        line()
+        line("What the scheduler did", "bold")
+        columns(scheduling_words.headers(), rows, 4)
+        line(scheduling_words.ABOUT, "dim", 2, 2)
     line()
     line("What others advise (Ghatrehsamani et al., ICPP 2020), on this host", "bold")
     for practice in analysis.practices:

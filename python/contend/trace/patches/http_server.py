@@ -110,7 +110,9 @@ def patch_gunicorn_sync(module: ModuleType) -> None:
 def patch_gunicorn_threads(module: ModuleType) -> None:
     """handle_request(request, connection); the connection has asked its listener when it came."""
     worker = module.ThreadWorker
-    worker.handle_request = _gunicorn(worker.handle_request, at=1, client=(2, "client"), port=(2, "server", 1))
+    worker.handle_request = _gunicorn(
+        worker.handle_request, at=1, client=(2, "client"), port=(2, "server", 1)
+    )
 
 
 def patch_gunicorn_async(module: ModuleType) -> None:
