@@ -278,7 +278,8 @@ class _Pair:
         A platform that has a part of a CPU takes the longer for it on any account: what is compared is what it would
         take at that rate with the whole.
         """
-        part = overheads.part(self.cell.factors) if series is self.treatment and series.info.primary else 1.0
+        mine = series is self.treatment and series.info.primary
+        part = overheads.part(self.cell.factors, series.info.loop) if mine else 1.0
         return [part * (1 / v if self.inverted else v) for v in series.values]
 
 

@@ -13,8 +13,20 @@ from contend.plan import Plan, cells_of
 from contend.platforms.network import check_rights
 from contend.platforms.sizes import cpus_label, parse_platform_size
 from contend.platforms.topology import Placement, Topology, placement
-from contend.studies import GUESTS, Compare, Growth, Interference, Overhead, Scenario, Storm, platform_of
+from contend.studies import (
+    GUESTS,
+    Compare,
+    Growth,
+    Interference,
+    Overhead,
+    Scenario,
+    Storm,
+    WorkloadRef,
+    platform_of,
+)
 from contend.workloads import install
+from contend.workloads.instance import resolve
+from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Workload
 
 
@@ -36,7 +48,7 @@ def check(scenario: Scenario) -> None:
                     f"workload '{party.instance.workload.name}' needs {', '.join(absent)}, not found on this host",
                     hint=f"{install.hint([party.instance.workload])}; or leave it out with --skip-missing",
                 )
-            if party.instance.workload.network == "pair":
+            if party.instance.network == "pair":
                 check_rights()
     if isinstance(scenario, Storm) and scenario.local:
         from contend.clouds.local.settle import check as check_local
@@ -73,7 +85,10 @@ def settled(scenario: Scenario) -> Scenario:
 
 
 def fitted(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario with the sizes that fit this host, and those that do not, in words. Raises CannotHonour for none."""
+    """The scenario with the sizes that fit this host and the networks that may be made, and the others in words.
+
+    Raises CannotHonour where no size fits.
+    """
     if not isinstance(scenario, Overhead):
         return scenario, ()
     if scenario.app and not scenario.directory:
@@ -92,7 +107,22 @@ def fitted(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
             fits.append(size)
     if not fits:
         raise CannotHonour("no size fits this host", hint="; ".join(skipped))
-    return scenario.model_copy(update={"sizes": tuple(fits)}), tuple(skipped)
+    apps, shut = _within_reach(scenario)
+    return scenario.model_copy(update={"sizes": tuple(fits), "apps": apps}), (*skipped, *shut)
+
+
+def _within_reach(scenario: Overhead) -> tuple[tuple[WorkloadRef, ...], tuple[str, ...]]:
+    """The applications less those whose network this user cannot make, and these in words; all, where none is left."""
+    kept, shut = [], []
+    for ref in scenario.apps:
+        app = resolve(load_workload(ref.workload), ref.parameters)
+        try:
+            if app.network == "pair":
+                check_rights()
+            kept.append(ref)
+        except CannotHonour as error:
+            shut.append(f"app {app.label}: {error.message} ({error.hint})")
+    return (tuple(kept), tuple(shut)) if kept else (scenario.apps, ())
 
 
 def _memory_bytes() -> int:
@@ -152,11 +182,6 @@ def without_missing(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
 
 def _is_inside(workload: Workload) -> bool:
     """Whether nothing of it runs on this host. Raises CannotHonour for a workload that a guest cannot have."""
-    if workload.network == "pair":
-        raise CannotHonour(
-            f"workload '{workload.name}' needs a network pair, where no guest can stand",
-            hint="platform: bare or container",
-        )
     served = workload.serve is not None
     commands = (*workload.prepare, *(() if served else workload.run), *workload.finish)
     if any("{native}" in str(command) for command in commands):

@@ -86,12 +86,16 @@ def read(
     )
 
 
-def part(factors: Mapping[str, str]) -> float:
+def part(factors: Mapping[str, str], loop: str = "") -> float:
     """Of the CPUs that a cell's baseline has: 1, but for sizes that are no whole number of CPUs.
 
-    >>> part({"cpus": "0.5"}), part({"cpus": "1.5"}), part({"neighbour": "x"})
-    (0.5, 0.75, 1.0)
+    loop: of the metric. What is asked for at a stated rate is as much on a part of a CPU: its latency is no work done.
+
+    >>> part({"cpus": "0.5"}), part({"cpus": "1.5"}), part({"neighbour": "x"}), part({"cpus": "0.5"}, "open")
+    (0.5, 0.75, 1.0, 1.0)
     """
+    if loop == "open":
+        return 1.0
     cpus = float(factors.get("cpus", 1))
     return cpus / math.ceil(cpus)
 
@@ -103,7 +107,7 @@ def measured(result: CellResult) -> Measured:
     """
     turn = -1 if result.metric.better == "higher" else 1
     own, bare = result.treatment, result.baseline
-    scale = part(result.factors)
+    scale = part(result.factors, result.metric.loop)
     refused = result.estimate.warnings[0] if result.estimate.method == NO_RATIO else ""
     return Measured(
         result.factors,

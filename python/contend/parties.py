@@ -115,7 +115,7 @@ class Parties:
         name = safe_name(f"{role}-{party.label}").lower()
         while any(seat.name == name for seat in self._seats.values()):
             name += "x"  # two labels that differ only in what a file name cannot hold
-        network = self._networks.pair(name) if workload.network == "pair" else None
+        network = self._networks.pair(name) if party.instance.network == "pair" else None
         # One port for the whole run: files written once may name it.
         port = free_port() if workload.serve is not None else 0
         host = self._host(party, role, name, network, port)
@@ -293,7 +293,7 @@ def wait_ready(seat: Seat, process: Process, out: Path, stderr: Path) -> None:
             raise TrialFailed(
                 f"the server of {what} ended before it served", hint=f"it said: {last_words(stderr)}"
             )
-        if _is_ready(port, file, seat.network):
+        if Path(file).exists() if file is not None else port is None or seat.host.listens(port):
             return
         if time.monotonic() > deadline:
             raise TrialFailed(
@@ -301,20 +301,6 @@ def wait_ready(seat: Seat, process: Process, out: Path, stderr: Path) -> None:
                 hint=f"it said: {last_words(stderr)}",
             )
         time.sleep(0.005)
-
-
-def _is_ready(port: int | None, file: str | None, network: NetPair | None) -> bool:
-    if file is not None:
-        return Path(file).exists()
-    if port is None:
-        return True
-    if network is not None:  # the port is in another namespace: look for the listening socket there
-        return network.listening(port)
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=0.2):
-            return True
-    except OSError:
-        return False
 
 
 def clear(directory: Path) -> None:

@@ -37,6 +37,7 @@ BURN_WINDOW_S = 0.1
 BEFORE_TIMEOUT_S = 600.0
 BURN_TIMEOUT_S = 15.0
 # Rates that count as burning when the workload does not say: CPUs' worth of CPU time, bytes a second.
+LOOPBACK_BURN_RATE = 0.005  # of a server on loopback, where nobody counts its bytes: CPUs
 BURN_RATE = {"cpu": 0.3, "memory": 0.3, "lock": 0.1, "disk": 1e6, "network": 1e6}
 # Once the victim is there too it may be left with little, but never with nothing.
 BURN_SHARE_DURING = 0.02
@@ -62,6 +63,8 @@ class Burning:
 
     @property
     def least(self) -> float:
+        if self.resource == "network" and self.seat.network is None:
+            return LOOPBACK_BURN_RATE
         wanted = self.seat.party.instance.workload.neighbour.burning
         return wanted if wanted is not None else BURN_RATE[self.resource]
 
@@ -288,7 +291,8 @@ class TrialRunner:
         finally:
             if server is not None:
                 server.stop(workload.stop.signal, workload.stop.grace / 1e9)
-        readings = self._read(seat, out, exits)
+        served = {"server_cpu": evidence["cpu"][0]} if server is not None and "cpu" in evidence else {}
+        readings = self._read(seat, out, exits, served)
         row["metrics"] = [_metric(r) for r in readings]
         row["evidence"] = [{"name": k, "value": v, "unit": u} for k, (v, u) in evidence.items()]
         if workload.elsewhere:
@@ -372,7 +376,7 @@ class TrialRunner:
                 peak.stop()
         return exit_ if peak is None else replace(exit_, max_rss_bytes=peak.of(exit_))
 
-    def _read(self, seat: Seat, out: Path, exits: list[Exit]) -> list[Reading]:
+    def _read(self, seat: Seat, out: Path, exits: list[Exit], served: Mapping[str, float]) -> list[Reading]:
         workload = seat.party.instance.workload
         stdout = [out / f"stdout-{n}" for n in range(len(exits))]
         stderr = [out / f"stderr-{n}" for n in range(len(exits))]
@@ -383,6 +387,7 @@ class TrialRunner:
             "user": total.user_ns / 1e9,
             "system": total.system_ns / 1e9,
             "max_rss": float(total.max_rss_bytes),
+            **served,
         }
         return read_metrics(workload, out, stdout, stderr, builtins)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -38,6 +39,7 @@ VARIANTS = [
     ("ffmpeg", {"threads": "default"}),
     ("nginx", {"page": 65536, "workers": 2}),
     ("iperf3", {"direction": "down", "streams": 2}),
+    ("http", {"rate": 200, "page": 4096}),
     ("sysbench-memory", {"operation": "read", "access": "rnd", "block": "4k"}),
     ("mpi-prime", {"ranks": 1}),
 ]
@@ -59,7 +61,7 @@ class Place:
 def need(name: str) -> None:
     """The test's workload can run here; in CI it must."""
     hint = install.hint([load(name)])
-    if load(name).network == "pair" and os.geteuid() != 0:
+    if resolve(load(name), {}).network == "pair" and os.geteuid() != 0:
         hint = hint or "run as root: it makes network namespaces"
     if hint and os.environ.get("CI") == "true":
         pytest.fail(f"{name}: {hint}")
@@ -72,7 +74,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     name = request.getfixturevalue("name")
     need(name)
     monkeypatch.setenv("PATH", install.search_path())
-    if load(name).network != "pair":
+    if resolve(load(name), {}).network != "pair":
         yield Place(tmp_path)
         return
     ip = str(install.find_command("ip"))
@@ -235,6 +237,12 @@ def listening(place: Place, port: int | None) -> bool:
     return bool(found)
 
 
+def children_s() -> float:
+    """CPU time of all children that have been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def trial(instance: Instance, place: Place) -> list[Reading]:
     known = values(instance, place)
     out = Path(str(known["out"]))
@@ -250,12 +258,15 @@ def trial(instance: Instance, place: Place) -> list[Reading]:
                 done = subprocess.run((*place.client, *argv), cwd=out, stdout=o, stderr=e, timeout=60)
             assert done.returncode == 0, (argv, stderr[-1].read_text(), stdout[-1].read_text())
     finally:
+        client_s = children_s()
         if server:
             server.stop()
+        server_s = children_s() - client_s
         finish(instance, place, known)
     wall, after = time.monotonic() - start, os.times()
     user, system = after.children_user - before.children_user, after.children_system - before.children_system
     builtins = {"wall": wall, "user": user, "system": system, "cpu": user + system, "max_rss": 1.0}
+    builtins["server_cpu"] = server_s
     return read_metrics(instance.workload, out, stdout, stderr, builtins)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
-from contend.platforms import cgroups, names, procfs
+from contend.platforms import cgroups, names, network, procfs
 from contend.platforms.base import Command, Exit, HostSpec, Usage
 from contend.platforms.groups import Groups, PartyGroup
 from contend.platforms.network import namespace_path
@@ -217,6 +217,9 @@ class BareHost:
     def without_quota(self) -> contextlib.AbstractContextManager[None]:
         """Its CPU quota is lifted meanwhile: for what is not the party's own work."""
         return contextlib.nullcontext() if self._group is None else self._group.without_quota()
+
+    def listens(self, port: int) -> bool:
+        return network.listening(self.spec.netns, port)
 
     def cgroup(self) -> Path | None:
         return self._group.v2 if self._group else None

@@ -40,7 +40,9 @@ class HostSpec:
     role: Role
     cpu_list: tuple[int, ...] | None = None  # None: every CPU the tool itself may use
     limit: Limit = Limit()
-    netns: str | None = None
+    netns: str | None = (
+        None  # of a guest: the server's end of a pair, where its machine is given a tap device
+    )
     directory: Path = Path()  # the run directory: visible inside the platform under the same path
     ports: tuple[int, ...] = ()
 
@@ -133,6 +135,10 @@ class Host(Protocol):
 
     def processes(self) -> int:
         """How many processes its commands have now. Those inside a guest are not among `pids`."""
+        ...
+
+    def listens(self, port: int) -> bool:
+        """Whether one of its servers can be reached at this TCP port."""
         ...
 
     def cgroup(self) -> Path | None:

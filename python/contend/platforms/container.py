@@ -310,6 +310,9 @@ class ContainerHost:
     def processes(self) -> int:
         return len(self.pids())
 
+    def listens(self, port: int) -> bool:
+        return network.listening(self.spec.netns, port)
+
     def cgroup(self) -> Path | None:
         return self._v2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from contend.ledger import Ledger
 from contend.platforms import names, procfs
 
 NETNS_DIRECTORY = Path("/run/netns")
+TUN, VHOST = Path("/dev/net/tun"), Path("/dev/vhost-net")
 _OURS = re.compile(rf"{names.PREFIX}-[0-9a-f]{{8}}-[0-9]+[sc]")
 _LINK = re.compile(r"ctd[0-9a-f]{8}\.[0-9]+")
 
@@ -35,15 +37,8 @@ class NetPair:
     device: str  # the veth's name, the same in both
 
     def listening(self, port: int) -> bool:
-        """Does anything listen on this TCP port in the server's namespace? Looks, does not connect."""
-        want = f":{port:04X}"
-        for table in ("tcp", "tcp6"):
-            lines = _inside(self.server_ns, f"/proc/thread-self/net/{table}").splitlines()[1:]
-            for line in lines:
-                fields = line.split()
-                if fields[1].endswith(want) and fields[3] == "0A":  # 0A: TCP_LISTEN
-                    return True
-        return False
+        """Does anything listen on this TCP port in the server's namespace?"""
+        return listening(self.server_ns, port)
 
     def bytes(self) -> int:
         """Bytes the server has received and sent over the pair since it was made."""
@@ -53,6 +48,56 @@ class NetPair:
                 fields = rest.split()
                 return int(fields[0]) + int(fields[8])
         raise HostFailed(f"{self.device} is gone from {self.server_ns}", hint="something else removed it")
+
+
+def listening(namespace: str | None, port: int) -> bool:
+    """Does anything listen on this TCP port there (None: in this namespace)? Looks, does not connect: some servers take
+    the first connection for all that they are to serve."""
+    want = f":{port:04X}"
+    for table in ("tcp", "tcp6"):
+        path = f"/proc/thread-self/net/{table}"
+        with contextlib.suppress(FileNotFoundError):  # tcp6: a kernel without IPv6
+            text = Path(path).read_text(encoding="ascii") if namespace is None else _inside(namespace, path)
+            for line in text.splitlines()[1:]:
+                fields = line.split()
+                if fields[1].endswith(want) and fields[3] == "0A":  # 0A: TCP_LISTEN
+                    return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """A guest's way into a server's namespace: what QEMU opens, and the address that the guest has there."""
+
+    device: str
+    address: str  # with its prefix, like 10.200.0.1/30
+    vhost: bool  # for guests by KVM the host's kernel may move the packets, in QEMU's place
+
+
+def make_tap(namespace: str) -> Tap:
+    """A tap device in the server's end of a pair, bridged to its veth, whose address becomes the guest's.
+
+    Both go with the namespace. Raises CannotHonour where there are no tap devices, HostFailed.
+    """
+    if not os.access(TUN, os.R_OK | os.W_OK):
+        raise CannotHonour(
+            f"a guest needs {TUN} to stand in a network namespace", hint="modprobe tun; or network=host"
+        )
+    (link,) = [
+        told
+        for told in json.loads(_ip("-n", namespace, "-j", "-4", "address", "show"))
+        if _LINK.fullmatch(told["ifname"])
+    ]
+    (own,) = link["addr_info"]
+    bridge, tap = "contend0", "contend1"
+    _ip("-n", namespace, "link", "add", bridge, "type", "bridge", "stp_state", "0", "forward_delay", "0")
+    _ip("-n", namespace, "tuntap", "add", "dev", tap, "mode", "tap", "vnet_hdr")
+    _ip("-n", namespace, "address", "flush", "dev", link["ifname"])
+    for device in (link["ifname"], tap):
+        _ip("-n", namespace, "link", "set", device, "master", bridge)
+    for device in (bridge, tap):
+        _ip("-n", namespace, "link", "set", device, "up")
+    return Tap(tap, f"{own['local']}/{own['prefixlen']}", os.access(VHOST, os.R_OK | os.W_OK))
 
 
 def _inside(namespace: str, path: str) -> str:

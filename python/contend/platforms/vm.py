@@ -16,7 +16,7 @@ from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed, TrialFailed
 from contend.ledger import Ledger
-from contend.platforms import bundles, names, procfs
+from contend.platforms import bundles, names, network, procfs
 from contend.platforms.bare import BareHost, BarePlatform, check_cpus
 from contend.platforms.base import Command, HostSpec, Limit, Usage
 from contend.platforms.guests import accel, boot, image, inner, qemu
@@ -79,11 +79,6 @@ class VmPlatform:
         if memory < LEAST_MEMORY_BYTES:
             raise CannotHonour(
                 f"a guest does not boot in {memory} bytes", hint=f"at least {LEAST_MEMORY_BYTES >> 20} MiB"
-            )
-        if spec.netns is not None:
-            raise CannotHonour(
-                "a guest cannot stand in a network namespace",
-                hint="workloads over a network pair: bare, container",
             )
         if self._boot is None:
             self._boot = boot.prepare(self._disk())
@@ -151,6 +146,7 @@ class VmHost:
         self._base = Usage()
         self._running: list[GuestProcess] = []
         self._disk_limits: dict[str, str] = {}
+        self._tap: network.Tap | None = None
         self._ram_bytes = 0
         self._still = 0  # guests that did not come up before this one
         self._closed = False
@@ -161,12 +157,16 @@ class VmHost:
         """Boot the guest, without its quota, and read back what it got. Removes it again when that fails."""
         spec, limit = self.spec, self.spec.limit
         quota = limit.cpus if limit.cpus is not None and limit.cpus % 1 and not self._contained else None
-        outside = HostSpec(spec.name, spec.role, cpus, Limit(cpus=quota), directory=spec.directory)
+        outside = HostSpec(
+            spec.name, spec.role, cpus, Limit(cpus=quota), netns=spec.netns, directory=spec.directory
+        )
         try:
             self._ledger.intend("bundle", str(self._place), run=self._run_id)
             self._place.mkdir(parents=True, mode=0o700)
             (self._place / "owner").write_text(self._run_id, encoding="utf-8")
             self._outside = self._bare.prepare(outside)
+            if spec.netns is not None:
+                self._tap = network.make_tap(spec.netns)
             with self._outside.without_quota():
                 self._guest = self._booted()
             guest = self._guest
@@ -219,7 +219,7 @@ class VmHost:
 
     def _start(self, how: str, within_s: float) -> Guest:
         assert self._outside is not None
-        machine = qemu.Machine(self._boot, how, self._vcpus, self._memory_mib, self.spec.limit)
+        machine = qemu.Machine(self._boot, how, self._vcpus, self._memory_mib, self.spec.limit, self._tap)
         guest = Guest(machine, self._place)
         try:
             guest.start(self._outside.run, within_s)
@@ -335,6 +335,9 @@ class VmHost:
         """QEMU's. The guest's own processes are not this host's."""
         return () if self._outside is None else self._outside.pids()
 
+    def listens(self, port: int) -> bool:
+        return self._guest is not None and self._guest.serves(port)
+
     def cgroup(self) -> Path | None:
         return None if self._outside is None else self._outside.cgroup()
 
@@ -365,7 +368,8 @@ class VmHost:
             "boots_failed": self._still,
             "kernel": hello.get("kernel"),
             "kept_inside": list(self._shared.kept) if self._shared else [],
-            "netns": None,
+            "network": self._guest.machine.network if self._guest else "",
+            "netns": self.spec.netns,
         }
 
     # End

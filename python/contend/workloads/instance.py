@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from contend.errors import UnknownName, WorkloadError, suggest
 from contend.workloads.install import find_command
@@ -51,6 +52,14 @@ class Instance:
             if self.parameters[name] != parameter.default
         ]
         return self.workload.name + (f"[{','.join(changed)}]" if changed else "")
+
+    @property
+    def network(self) -> Literal["host", "pair"]:
+        """Where its server and what loads it stand: see `Workload.network`."""
+        asked = self.workload.network
+        if asked[:1] == "{":
+            asked = str(self.parameters[asked[1:-1]])
+        return "pair" if asked == "pair" else "host"
 
     def values(self, values: Mapping[str, object]) -> dict[str, object]:
         """`values` of the placeholders, those that follow from `seconds`, and the parameters."""

@@ -62,7 +62,9 @@ def load_file(path: Path) -> Workload:
     workload = validate(Workload, file, WorkloadError, advise=_advise)
     for name, metric in workload.metrics.items():
         if metric.path:
-            _check_path(file, name, metric.path)
+            _check_path(file, ("metrics", name, "path"), metric.path)
+        if metric.per is not None:
+            _check_path(file, ("metrics", name, "per", "path"), metric.per.path)
     for name, entry in workload.files.items():
         loc = ("files", name)
         if name.startswith("/") or ".." in Path(name).parts:
@@ -113,14 +115,14 @@ def _shown(path: Path) -> str:
     return str(path)
 
 
-def _check_path(file: YamlFile, name: str, path: str) -> None:
+def _check_path(file: YamlFile, loc: Loc, path: str) -> None:
     # 50 ms of import: only for files that use it, and the metric could not be read without it anyway.
     import jsonpath
 
     try:
         jsonpath.compile(path)
     except jsonpath.JSONPathError as error:
-        where = file.where(("metrics", name, "path"))
+        where = file.where(loc)
         raise WorkloadError(
             f"{where}: 'path: {path}' is not a JSONPath: {_first_line(error)}",
             hint="it reads like $.jobs[0].read.iops or $['a name'].value",

@@ -42,10 +42,17 @@ def read_metrics(
     """Every metric of the workload, in the order of its file.
 
     out: the trial's directory. stdout, stderr: one path for each command of `run`. builtins: wall, cpu, user,
-    system in seconds and max_rss in bytes, as contend measured them. Raises TrialFailed for the first metric
+    system and server_cpu in seconds and max_rss in bytes, as contend measured them. Raises TrialFailed for the first metric
     that is not there, is no number or is not finite.
     """
     texts: dict[Path, str] = {}
+
+    def read(source: str) -> str:
+        path = source_path(source, out, stdout, stderr)
+        if path not in texts:
+            texts[path] = _read(path)
+        return texts[path]
+
     readings = []
     for name, metric in workload.metrics.items():
         text = ""
@@ -53,12 +60,12 @@ def read_metrics(
             if metric.builtin:
                 found = _builtin(metric.builtin, builtins)
             else:
-                path = source_path(metric.source, out, stdout, stderr)
-                if path not in texts:
-                    texts[path] = _read(path)
-                text = texts[path]
+                text = read(metric.source)
                 found = _find(metric, text)
             value = found * metric.scale
+            if metric.per is not None:
+                text = read(metric.per.source)
+                value = _divided(value, _by_path(metric.per.path, text))
             if not math.isfinite(value):
                 raise UnreadableError(f"{value} is not a finite number")
         except UnreadableError as error:
@@ -86,6 +93,12 @@ def _builtin(name: str, builtins: Mapping[str, float]) -> float:
     if name not in builtins:
         raise UnreadableError(f"{name} was not measured on this platform")
     return float(builtins[name])
+
+
+def _divided(value: float, by: float) -> float:
+    if by == 0:
+        raise UnreadableError("what it is divided by is 0")
+    return value / by
 
 
 def _find(metric: Metric, text: str) -> float:

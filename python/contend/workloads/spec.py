@@ -164,21 +164,30 @@ class Stop(Strict):
     grace: Duration = 2_000_000_000
 
 
+class Divisor(Strict):
+    """What a metric is divided by: a figure of a JSON file."""
+
+    source: str = Field(alias="from")
+    path: str
+
+
 class Metric(Strict):
     """One figure of a trial and where it stands in the tool's output.
 
     Exactly one source: `builtin` (measured by contend), or `from` (a file under {out}, `stdout` or `stderr`;
     of the k-th command of `run`, from 1, `stdout:k`; without k the last) with `path` (JSONPath into JSON, or
     into each line of NDJSON, the last match counts), `column` (CSV, last row), or `pattern` (regular
-    expression with one group, last match).
+    expression with one group, last match). server_cpu: CPU time of the server's place while it was loaded; of a guest
+    that of all its machine. per: what the value is divided by, after `scale`.
     """
 
     source: str = Field("", alias="from")
-    builtin: Literal["wall", "cpu", "user", "system", "max_rss", ""] = ""
+    builtin: Literal["wall", "cpu", "user", "system", "max_rss", "server_cpu", ""] = ""
     path: str = ""
     column: str = ""
     pattern: str = ""
     scale: float = 1.0
+    per: Divisor | None = None
     unit: str
     better: Literal["higher", "lower"]
     # open: timed from the intended send time. closed: the generator waits for each answer, so a stall hides
@@ -265,7 +274,9 @@ class Workload(Strict):
     trace: Traced = Traced()  # what is recorded of it where a scenario asks for traces
     keep: Lines = ()  # files below {out} that stay with the run, in outputs/TRIAL; others are read and thrown away
     elsewhere: bool = False  # others do the work (a cloud's services): CPU they use here disturbs nothing
-    network: Literal["", "pair"] = ""  # pair: serve and run each in a network namespace, joined by a veth
+    # pair: serve and run each in a network namespace, joined by a veth; host: on this host's loopback, as without it;
+    # {name}: as that parameter says
+    network: str = Field("", pattern=rf"^(|host|pair|\{{{_NAME}\}})$")
     origin: str = Field("", exclude=True)  # the file it came from, for messages and for `beside`
 
     @model_validator(mode="before")
@@ -280,7 +291,16 @@ class Workload(Strict):
         if not self.run:
             raise MisplacedError("a workload needs a command to run", ("run",))
         if self.network and self.serve is None:
-            raise MisplacedError("network: pair needs a server ('serve')", ("network",))
+            raise MisplacedError(f"network: {self.network} needs a server ('serve')", ("network",))
+        if self.network[:1] == "{":
+            parameter = self.parameters.get(self.network[1:-1])
+            if parameter is None or not parameter.choices or set(parameter.choices) - {"host", "pair"}:
+                hint = "parameters: {network: {default: host, choices: [host, pair]}}"
+                raise MisplacedError(
+                    f"'network: {self.network}' is no parameter with the choices host and pair",
+                    ("network",),
+                    hint,
+                )
         if self.trial <= 0:
             raise MisplacedError("'trial' must be longer than nothing", ("trial",))
         for name in self.parameters:
@@ -293,6 +313,8 @@ class Workload(Strict):
                 raise MisplacedError(f"'{name}' is not a parameter's name", ("parameters", name), hint)
         for name, metric in self.metrics.items():
             _check_source(("metrics", name, "from"), metric.source, len(self.run))
+            if metric.per is not None:
+                _check_source(("metrics", name, "per", "from"), metric.per.source, len(self.run))
         for number, kept in enumerate(self.keep):
             if not kept or kept.startswith((".", "/")) or "/" in kept:
                 hint = "let the tool write it into {out}"

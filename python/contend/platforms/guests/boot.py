@@ -24,6 +24,7 @@ from contend.platforms.guests.cpio import Node, archive
 # The root's disk, the agent's channel, the network. Those that a kernel has built in are not among its modules.
 DRIVERS = ("virtio_pci", "virtio_blk", "ext4", "virtio_console", "virtio_net")
 COMMAND_LINE = "console=ttyS0 quiet panic=-1 no_timer_check"  # under emulation the check fails now and then
+ADDRESS = "contend.address"  # a word of the command line: the guest's, where that is not QEMU's own network
 PACKAGE = "/run/contend"
 # `mount -o noinit_itable`: no thread that finishes making the file system beside what is measured. The guest's name is
 # QEMU's own network's (10.0.2.15); route_localnet lets what the host forwards reach a server that is bound to 127.0.0.1.
@@ -37,7 +38,13 @@ for try in $($b seq 200); do [ -b /dev/vda ] && break; $b usleep 20000; done
 $b mount -t ext4 -o noatime,noinit_itable /dev/vda /root || exit 1
 $b ip link set lo up
 if [ -d /sys/class/net/eth0 ]; then
-    $b ip link set eth0 up && $b ip addr add 10.0.2.15/24 dev eth0 && $b ip route add default via 10.0.2.2
+    $b ip link set eth0 up
+    address=$($b sed -n 's|.*{address}=\\([0-9./]*\\).*|\\1|p' /proc/cmdline)
+    if [ "$address" ]; then
+        $b ip addr add $address dev eth0
+    else
+        $b ip addr add 10.0.2.15/24 dev eth0 && $b ip route add default via 10.0.2.2
+    fi
     echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet
 fi
 $b hostname contend
@@ -133,7 +140,7 @@ def _extract(disk: Path, made: Path) -> None:
         nodes += [Node(p, 0o040755) for p in parents if all(node.name != p for node in nodes)]
         nodes.append(Node(name, 0o100644, text.encode()))
     modules, start = " ".join(_plain(path) for path in wanted), shlex.join(start_agent("agent"))
-    init = _INIT.format(modules=modules, package=PACKAGE, start=start)
+    init = _INIT.format(modules=modules, package=PACKAGE, start=start, address=ADDRESS)
     nodes.append(Node("init", 0o100755, init.encode()))
     (made / "initramfs").write_bytes(archive(nodes))
     shutil.rmtree(scratch)

@@ -113,7 +113,7 @@ class Guest:
         """Forward each of them from now on while something inside listens there, and none that were."""
         with self._lock:
             forwarded, self._forwarded = self._forwarded, set()
-        for port in forwarded:
+        for port in forwarded if self.machine.tap is None else ():
             self.qmp.forward(port, on=False)
         self.channel.ask(b"N", ports=list(ports))
 
@@ -122,9 +122,15 @@ class Guest:
         with contextlib.suppress(
             HostFailed
         ):  # the guest has just gone, or the port is taken: then nobody gets in
-            self.qmp.forward(port, on=True)
+            if self.machine.tap is None:
+                self.qmp.forward(port, on=True)
             with self._lock:
                 self._forwarded.add(port)
+
+    def serves(self, port: int) -> bool:
+        """Whether something inside listens on this watched port, and can be reached."""
+        with self._lock:
+            return port in self._forwarded
 
     def last_words(self) -> str:
         """Of QEMU, or else of the guest's console."""

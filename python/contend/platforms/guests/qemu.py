@@ -15,7 +15,8 @@ from typing import Any
 
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms.base import Limit
-from contend.platforms.guests.boot import COMMAND_LINE, Boot
+from contend.platforms.guests.boot import ADDRESS, COMMAND_LINE, Boot
+from contend.platforms.network import Tap
 
 PROGRAM = "qemu-system-x86_64"
 _WITHIN_S = 10.0
@@ -43,6 +44,7 @@ class Machine:
     vcpus: int
     memory_mib: int
     limit: Limit = Limit()  # of its disk
+    tap: Tap | None = None  # None: QEMU's own network, by which ports of this host are forwarded
 
     @property
     def emulated(self) -> bool:
@@ -67,7 +69,7 @@ class Machine:
             "-initrd",
             str(self.boot.initramfs),
             "-append",
-            COMMAND_LINE,
+            COMMAND_LINE if self.tap is None else f"{COMMAND_LINE} {ADDRESS}={self.tap.address}",
         ]
         words += ["-serial", "file:console", "-chardev", "socket,id=qmp,path=qmp", "-mon", "qmp,mode=control"]
         words += ["-drive", f"if=none,id=disk,file=overlay.qcow2,format=qcow2{self._throttle()}"]
@@ -75,8 +77,21 @@ class Machine:
         for name in ports:
             words += ["-chardev", f"socket,id={name},path={name}"]
             words += ["-device", f"virtserialport,chardev={name},name={name}"]
-        words += ["-netdev", "user,id=net,restrict=off", "-device", "virtio-net-pci,netdev=net"]
+        words += ["-netdev", self._netdev(), "-device", "virtio-net-pci,netdev=net"]
         return tuple(words)
+
+    @property
+    def network(self) -> str:
+        """How packets get in: `user` (QEMU's own network, ports forwarded), `tap`, or `tap, vhost`."""
+        if self.tap is None:
+            return "user"
+        return "tap, vhost" if self.tap.vhost and not self.emulated else "tap"
+
+    def _netdev(self) -> str:
+        if self.tap is None:
+            return "user,id=net,restrict=off"
+        vhost = "on" if "vhost" in self.network else "off"
+        return f"tap,id=net,ifname={self.tap.device},script=no,downscript=no,vhost={vhost}"
 
     def _throttle(self) -> str:
         limit = self.limit

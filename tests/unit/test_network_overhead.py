@@ -1,0 +1,147 @@
+"""The network's overhead by platform: which cells, which way in, and what is left out without root."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from contend import checks, overheads
+from contend.errors import TrialFailed, WorkloadError
+from contend.plan import cells_of
+from contend.platforms.guests import boot
+from contend.platforms.guests.qemu import Machine
+from contend.platforms.network import Tap, listening
+from contend.scenario import load
+from contend.studies import Overhead
+from contend.workloads.instance import resolve
+from contend.workloads.load import load as load_workload
+from contend.workloads.load import load_file
+from contend.workloads.metrics import read_metrics
+
+
+def asked(*settings: str) -> Overhead:
+    scenario = load("platform-network", ("sizes=1", "provisioning=vanilla", *settings))
+    assert isinstance(scenario, Overhead)
+    return scenario
+
+
+def test_a_cell_is_compared_with_the_bare_host_of_the_same_network() -> None:
+    found = {cell.id: cell for cell in cells_of(asked("platforms=[container,vm]"))}
+    for app, network in (("iperf3", "pair"), ("iperf3[network=host]", "host"), ("http", "pair")):
+        for kind in ("container", "vm"):
+            cell = found[f"{app}|{kind} vanilla 1 CPU"]
+            assert cell.baseline == f"{app}|bare 1 CPU"
+            baseline = found[cell.baseline]
+            assert (cell.victim.instance.network, baseline.victim.instance.network) == (network, network)
+
+
+def test_without_root_loopback_is_measured_and_the_rest_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    fitted, left_out = checks.fitted(asked())
+    assert {cell.victim.instance.label for cell in cells_of(fitted)} == {
+        "iperf3[network=host]",
+        "http[network=host]",
+    }
+    assert [line.split(":")[0] for line in left_out] == ["app iperf3", "app http"]
+    assert all("root" in line for line in left_out)
+    # What alone was asked for is refused, not run without it.
+    kept, left_out = checks.fitted(asked("apps=iperf3"))
+    assert isinstance(kept, Overhead) and (len(kept.apps), left_out) == (1, ())
+
+
+def test_with_root_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "check_rights", lambda: None)
+    fitted, left_out = checks.fitted(asked())
+    assert isinstance(fitted, Overhead) and (len(fitted.apps), left_out) == (4, ())
+
+
+def test_a_latency_at_a_stated_rate_is_not_twice_as_long_on_half_a_cpu() -> None:
+    http, iperf3 = load_workload("http").metrics, load_workload("iperf3").metrics
+    half = {"cpus": "0.5"}
+    assert overheads.part(half, http["latency_p50"].loop) == 1.0
+    assert overheads.part(half, iperf3["throughput"].loop) == 0.5
+
+
+@pytest.mark.parametrize(("chosen", "network"), [({}, "pair"), ({"network": "host"}, "host")])
+def test_a_parameter_says_where_a_server_stands(chosen: dict[str, str], network: str) -> None:
+    assert resolve(load_workload("iperf3"), chosen).network == network
+    assert resolve(load_workload("nginx"), {}).network == "host"
+
+
+FILE = """\
+name: mine
+{parameters}network: {network}
+serve: {{run: "serve", ready: {{tcp: 80}}}}
+run: "load"
+metrics: {{cpu: {{builtin: server_cpu, per: {{from: r.json, path: {path}}}, scale: 1000, unit: ms, better: lower}}}}
+dominant: network
+trial: 1s
+"""
+
+
+def written(place: Path, network: str = "pair", parameters: str = "", path: str = "$.n") -> Path:
+    file = place / "mine.yaml"
+    file.write_text(FILE.format(network=network, parameters=parameters, path=path))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("network", "parameters"),
+    [
+        ("both", ""),
+        ("'{where}'", ""),
+        ("'{where}'", "parameters: {where: {default: pair}}\n"),
+        ("'{where}'", "parameters: {where: {default: pair, choices: [pair, moon]}}\n"),
+    ],
+)
+def test_a_network_that_there_is_not(tmp_path: Path, network: str, parameters: str) -> None:
+    with pytest.raises(WorkloadError, match="network"):
+        load_file(written(tmp_path, network, parameters))
+
+
+def test_cpu_time_of_the_server_for_what_it_served(tmp_path: Path) -> None:
+    workload = load_file(written(tmp_path))
+    (tmp_path / "r.json").write_text('{"n": 400}')
+    (reading,) = read_metrics(workload, tmp_path, [], [], {"server_cpu": 0.2})
+    assert reading.value == pytest.approx(0.5)
+    (tmp_path / "r.json").write_text('{"n": 0}')
+    with pytest.raises(TrialFailed, match="divided by is 0"):
+        read_metrics(workload, tmp_path, [], [], {"server_cpu": 0.2})
+    with pytest.raises(TrialFailed, match="server_cpu was not measured"):
+        read_metrics(workload, tmp_path, [], [], {})
+    with pytest.raises(WorkloadError, match="is not a JSONPath"):
+        load_file(written(tmp_path, path="'$.a['"))
+
+
+def test_who_listens_is_seen_without_a_connection() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        assert not listening(None, port), "bound is not listening"
+        server.listen()
+        server.settimeout(0.05)
+        assert listening(None, port)
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert not listening(None, port)
+
+
+def test_how_a_guest_gets_its_packets(tmp_path: Path) -> None:
+    (tmp_path / "disk").write_text("x")
+    booted = boot.Boot(tmp_path / "disk", tmp_path / "vmlinuz", tmp_path / "initramfs", "6.1")
+
+    def machine(accel: str, tap: Tap | None) -> tuple[str, str]:
+        made = Machine(booted, accel, 1, 512, tap=tap)
+        return made.network, " ".join(made.command(("agent",)))
+
+    network, words = machine("kvm", None)
+    assert network == "user" and "-netdev user,id=net" in words and boot.ADDRESS not in words
+    network, words = machine("kvm", Tap("t0", "10.200.0.1/30", vhost=True))
+    assert network == "tap, vhost" and "tap,id=net,ifname=t0,script=no,downscript=no,vhost=on" in words
+    assert f"{boot.ADDRESS}=10.200.0.1/30" in words
+    # vhost needs the guest's memory as KVM has it: an emulated one is QEMU's to serve.
+    network, words = machine("tcg", Tap("t0", "10.200.0.1/30", vhost=True))
+    assert network == "tap" and "vhost=off" in words
