@@ -116,6 +116,13 @@ def test_cpu_time_of_the_server_for_what_it_served(tmp_path: Path) -> None:
         load_file(written(tmp_path, path="'$.a['"))
 
 
+def test_cpu_time_of_no_server(tmp_path: Path) -> None:
+    file = written(tmp_path, "''")
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if "serve:" not in line))
+    with pytest.raises(WorkloadError, match="server_cpu needs a server"):
+        load_file(file)
+
+
 def test_who_listens_is_seen_without_a_connection() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))

@@ -34,15 +34,14 @@ class Limit:
 @dataclass(frozen=True, slots=True)
 class HostSpec:
     """What a party is to get. `cpu_list` is an affinity (bare), a cpuset (container, when pinned), or what each virtual
-    CPU is pinned to (vm). `ports`: of its servers, which are to be reached at 127.0.0.1 from outside."""
+    CPU is pinned to (vm). `ports`: of its servers, which are to be reached at 127.0.0.1 from outside.
+    `netns` is where its processes stand; of a guest the server's end of a pair, where its machine gets a tap device."""
 
     name: str  # unique within the run; becomes part of the names of cgroups and containers
     role: Role
     cpu_list: tuple[int, ...] | None = None  # None: every CPU the tool itself may use
     limit: Limit = Limit()
-    netns: str | None = (
-        None  # of a guest: the server's end of a pair, where its machine is given a tap device
-    )
+    netns: str | None = None
     directory: Path = Path()  # the run directory: visible inside the platform under the same path
     ports: tuple[int, ...] = ()
 

@@ -313,6 +313,9 @@ class Workload(Strict):
                 raise MisplacedError(f"'{name}' is not a parameter's name", ("parameters", name), hint)
         for name, metric in self.metrics.items():
             _check_source(("metrics", name, "from"), metric.source, len(self.run))
+            if metric.builtin == "server_cpu" and self.serve is None:
+                hint = "without a server: builtin: cpu"
+                raise MisplacedError("server_cpu needs a server ('serve')", ("metrics", name), hint)
             if metric.per is not None:
                 _check_source(("metrics", name, "per", "from"), metric.per.source, len(self.run))
         for number, kept in enumerate(self.keep):
