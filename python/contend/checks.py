@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from contend import places
 from contend.errors import CannotHonour, ScenarioError
 from contend.plan import Plan, cells_of
 from contend.platforms.network import check_rights
@@ -85,9 +86,9 @@ def settled(scenario: Scenario) -> Scenario:
 
 
 def fitted(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario with the sizes that fit this host and the networks that may be made, and the others in words.
+    """The scenario with what this host gives of its sizes, places and networks, and what it does not, in words.
 
-    Raises CannotHonour where no size fits.
+    Raises CannotHonour where that leaves nothing.
     """
     if not isinstance(scenario, Overhead):
         return scenario, ()
@@ -108,7 +109,20 @@ def fitted(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
     if not fits:
         raise CannotHonour("no size fits this host", hint="; ".join(skipped))
     apps, shut = _within_reach(scenario)
-    return scenario.model_copy(update={"sizes": tuple(fits), "apps": apps}), (*skipped, *shut)
+    scenario = scenario.model_copy(update={"sizes": tuple(fits), "apps": apps})
+    refused = places.cannot(scenario)
+    skipped += places.told(refused)
+    skipped += [f"without: there is no place '{name}'" for name in places.unknown(scenario)]
+    without = dict.fromkeys((*scenario.without, *(place.label for place in refused)))
+    scenario = scenario.model_copy(update={"without": tuple(without)})
+    if not any(places.places(scenario, size) for size in fits):
+        raise CannotHonour("none of the places can be had on this host", hint="; ".join(skipped))
+    return scenario, (*skipped, *shut)
+
+
+def wiring(scenario: Scenario) -> dict[str, Any]:
+    """How this host's CPUs are wired, for the record of a study that chooses among them."""
+    return {"topology": Topology.read().to_json()} if isinstance(scenario, Overhead) else {}
 
 
 def _within_reach(scenario: Overhead) -> tuple[tuple[WorkloadRef, ...], tuple[str, ...]]:

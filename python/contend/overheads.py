@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contend.overhead_variants import pairs, throttled
 from contend.stats.platform_curves import Curve, NoCurve, curves
-from contend.stats.platform_effects import Effect, effects
+from contend.stats.platform_effects import VARIED, Effect, effects
 from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
 from contend.units import format_ratio
 
@@ -38,12 +39,14 @@ class Overheads:
     startup_s: Mapping[str, float]
     """By platform, what starting a command in it took: a median, and no part of any ratio."""
     notes: tuple[str, ...]
+    throttled: Mapping[Setting, float] = field(default_factory=dict)
+    """Seconds that a cell was throttled of each second that it ran, over all its CPUs; where that was seen."""
 
     def to_json(self) -> dict[str, Any]:
         return {
             "host_cpus": self.host_cpus,
             "decompositions": [_decomposition(d) for d in self.decompositions],
-            "effects": [_effect(e) for e in self.effects],
+            "effects": [_effect(e, self.throttled) for e in self.effects],
             "curves": [_curve(c) for c in self.curves],
             "emulated": list(self.emulated),
             "startup_s": dict(self.startup_s),
@@ -62,6 +65,7 @@ class Measured:
     baseline_blocks: Sequence[int]
     refused: str = ""
     startup_s: float | None = None
+    throttled: float | None = None
 
 
 def read(
@@ -78,11 +82,18 @@ def read(
     return Overheads(
         host_cpus=host_cpus,
         decompositions=decompositions(table, level=level, seed=seed) if table else (),
-        effects=effects(table, pieces=pieces(table), level=level, seed=seed) if table else (),
+        effects=effects(
+            table, pieces=pieces(table), pairs=pairs(cell.factors for cell in cells), level=level, seed=seed
+        )
+        if table
+        else (),
         curves=curves(table, level=level, seed=seed) if table else (),
         emulated=tuple(emulated),
         startup_s=_startups(cells),
         notes=tuple(_notes(cells, host_cpus, emulated)),
+        throttled={
+            _setting(cell.factors, host_cpus): cell.throttled for cell in cells if cell.throttled is not None
+        },
     )
 
 
@@ -117,6 +128,7 @@ def measured(result: CellResult) -> Measured:
         bare.blocks,
         refused,
         result.evidence["startup"][0] if "startup" in result.evidence else None,
+        throttled(result),
     )
 
 
@@ -216,7 +228,8 @@ def _decomposition(of: Decomposition) -> dict[str, Any]:
     }
 
 
-def _effect(of: Effect) -> dict[str, Any]:
+def _effect(of: Effect, throttled: Mapping[Setting, float]) -> dict[str, Any]:
+    seen = throttled.get(of.over[0]), throttled.get(of.under[0])
     detectable = of.detectable if math.isfinite(of.detectable) else None
     return {
         "kind": of.kind,
@@ -225,6 +238,9 @@ def _effect(of: Effect) -> dict[str, Any]:
         "ratio": of.ratio.to_json(),
         "detectable": detectable,
         "meaning": of.meaning,
+        "throttled": None
+        if of.kind not in VARIED or None in seen
+        else dict(zip(("over", "under"), seen, strict=True)),
     }
 
 

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from contend.errors import TrialFailed
 from contend.ledger import Ledger
-from contend.plan import Cell, Party, Place
+from contend.places import Place
+from contend.plan import Cell, Party
 from contend.platforms.base import Command, Exit, Host, HostSpec, Limit, Platform, Process, Role
 from contend.platforms.network import NetPair, Networks
-from contend.platforms.topology import Placement, Topology, pick
+from contend.platforms.topology import Placement, Topology
 from contend.store import RunDirectory, safe_name
 from contend.workloads.instance import Argv, Commands
 
@@ -187,14 +188,16 @@ class Parties:
             place.kind == "bare" and place.cpus_wanted == len(self._placement.all)
         ):
             return None
-        return pick(Topology.read(allowed=self._placement.all), place.cpus_wanted)
+        return place.cpus(Topology.read(allowed=self._placement.all))
 
     def _load_cpus(self, party: Party, role: Role) -> tuple[int, ...] | None:
-        """Beside the measured party; the same for all platforms of a size: those that a set of CPUs leaves, if any."""
+        """Beside the measured party; the same for all platforms of a size: those that a set of CPUs leaves, if any.
+
+        Beside a set that is spread those that this one leaves, which are as many.
+        """
         if party.place is None:
             return self._placement.load if role == "victim" else self._placement.neighbours
-        wanted = min(party.place.size.whole_cpus, len(self._placement.all))
-        taken = pick(Topology.read(allowed=self._placement.all), wanted)
+        taken = party.place.cpus(Topology.read(allowed=self._placement.all))
         return tuple(cpu for cpu in self._placement.all if cpu not in taken) or None
 
     def _work(self, party: Party, role: Role, name: str, values: dict[str, object]) -> tuple[Path, bool]:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from contend.places import Place, bare, places
 from contend.platforms.base import Limit
-from contend.platforms.sizes import PlatformSize
 from contend.studies import (
     Compare,
     Growth,
@@ -36,37 +36,6 @@ MOST_PILOT_ROUNDS = 3
 # Trials of each cell in one block. `measure.blocks` counts passes over the cells, so that the larger blocks
 # are proportionally fewer and a design costs no more than the other.
 REPEATS: Mapping[str, int] = {"pairs": 1, "blocks of 8": 4}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A platform of one size, where a study compares several. provisioning: "" for bare, which has neither."""
-
-    kind: str
-    provisioning: Literal["", "vanilla", "pinned"]
-    size: PlatformSize
-    threads: Literal["size", "automatic"] = "size"
-
-    @property
-    def label(self) -> str:
-        """
-        >>> Place("container", "pinned", PlatformSize(0.5)).label, Place("bare", "", PlatformSize(1)).label
-        ('container pinned 0.5 CPU', 'bare 1 CPU')
-        """
-        return " ".join(word for word in (self.kind, self.provisioning, self.size.label) if word)
-
-    @property
-    def limit(self) -> Limit:
-        """The quota of vanilla, and of what is left of a CPU where pinned: the set of CPUs has whole ones."""
-        if self.kind == "bare":
-            return Limit()
-        quota = self.provisioning == "vanilla" or self.size.cpus != self.size.whole_cpus
-        return Limit(cpus=self.size.cpus if quota else None, memory_bytes=self.size.memory_bytes)
-
-    @property
-    def cpus_wanted(self) -> int | None:
-        """Size of its set of CPUs; None: no set."""
-        return None if self.provisioning == "vanilla" else self.size.whole_cpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,18 +257,13 @@ def _overhead_cells(scenario: Overhead) -> tuple[Cell, ...]:
     apps = [resolve(load_workload(ref.workload), ref.parameters) for ref in scenario.apps]
     if scenario.app:
         apps = [resolve(_user_command(scenario), {})]
-    sizes = sorted(scenario.sizes, key=lambda size: size.cpus)
+    of_size = [(size, places(scenario, size)) for size in sorted(scenario.sizes, key=lambda size: size.cpus)]
+    sizes = [(size, found) for size, found in of_size if found]
     cells: list[Cell] = []
 
     def add(app: Instance, place: Place, baseline: str, *, control: bool = False) -> str:
         name = f"{app.label}|{place.label}"
-        factors = {
-            "victim": app.label,
-            "platform": place.kind,
-            "provisioning": place.provisioning or "none",
-            "size": place.size.label,
-            "cpus": f"{place.size.cpus:g}",
-        }
+        factors = {"victim": app.label, **place.factors}
         if control:
             name, factors = f"{name} (control)", factors | {"platform": f"{place.kind} (control)"}
         if all(cell.id != name for cell in cells):
@@ -308,14 +272,13 @@ def _overhead_cells(scenario: Overhead) -> tuple[Cell, ...]:
         return name
 
     for app in apps:
-        for size in sizes:
-            bare = Place("bare", "", PlatformSize(size.whole_cpus), scenario.threads)
-            baseline = add(app, bare, "")
-            if size is sizes[-1]:
-                add(app, bare, baseline, control=True)
-            for kind in dict.fromkeys(scenario.platforms):
-                for provisioning in dict.fromkeys(scenario.provisioning):
-                    add(app, Place(kind, provisioning, size, scenario.threads), baseline)
+        for size, found in sizes:
+            alone = bare(scenario, size)
+            baseline = add(app, alone, "")
+            if size is sizes[-1][0]:
+                add(app, alone, baseline, control=True)
+            for place in found:
+                add(app, place, baseline)
     return tuple(cells)
 
 

@@ -89,3 +89,14 @@ def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
             hint="contend validate --show prints the scenario's keys",
         )
     return {**node, key: _put(node.get(key), rest, value, setting)}
+
+
+def one_or_many(value: Any) -> Any:
+    """One, or `a, b`, as a list.
+
+    >>> one_or_many("10ms, 100ms"), one_or_many(2), one_or_many([1])
+    (['10ms', '100ms'], [2], [1])
+    """
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return [value] if isinstance(value, int | float) else value

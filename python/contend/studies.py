@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from contend.platforms.base import Limit
-from contend.platforms.sizes import PlatformSize, parse_platform_size
-from contend.settings import workload_list
+from contend.factors import Bursts, Labels, Periods, Placements, PlatformKinds, PlatformSizes, Provisionings
+from contend.platforms.base import PERIOD_US, Limit
+from contend.settings import one_or_many, workload_list
 from contend.units import parse_fraction, parse_size_bytes
 from contend.workloads.spec import Duration, Metric, Scalar, Strict, Traced
 from contend.yamlfile import field
@@ -239,20 +239,13 @@ class Compare(_Scenario):
         return self
 
 
-def _list(value: Any) -> Any:
-    """One, or `a, b`, as a list."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",")]
-    return [value] if isinstance(value, int) else value
-
-
 Sizes = Annotated[
     tuple[Annotated[int, Field(ge=1, le=1000)], ...],
     Field(min_length=1),
-    BeforeValidator(_list, json_schema_input_type=int | list[int]),
+    BeforeValidator(one_or_many, json_schema_input_type=int | list[int]),
 ]
 Names = Annotated[
-    tuple[str, ...], Field(min_length=1), BeforeValidator(_list, json_schema_input_type=str | list[str])
+    tuple[str, ...], Field(min_length=1), BeforeValidator(one_or_many, json_schema_input_type=str | list[str])
 ]
 
 
@@ -310,7 +303,7 @@ class Growth(_Scenario):
     modes: Annotated[
         tuple[Literal["quiet", "mixed", "neighbour"], ...],
         Field(min_length=1),
-        BeforeValidator(_list, json_schema_input_type=str | list[str]),
+        BeforeValidator(one_or_many, json_schema_input_type=str | list[str]),
     ] = ("quiet",)
     slo: Duration = 10**9
     parameters: dict[str, Scalar] = {}
@@ -333,45 +326,28 @@ class Growth(_Scenario):
         return self
 
 
-PlatformKind = Literal["container", "vm", "container-in-vm"]
-Provisioning = Literal["vanilla", "pinned"]
-PlatformSizes = Annotated[
-    tuple[
-        Annotated[
-            PlatformSize,
-            BeforeValidator(parse_platform_size, json_schema_input_type=float | str | dict[str, Any]),
-            PlainSerializer(lambda size: size.text, return_type=str),
-        ],
-        ...,
-    ],
-    BeforeValidator(_list, json_schema_input_type=float | str | list[float | str | dict[str, Any]]),
-]
-
-
 class Overhead(_Scenario):
     """Applications on platforms of several sizes, against the bare host.
 
     apps: workloads; app: a command of the user's in their place, run in `directory`. provisioning: vanilla gives the
-    size by a quota over all CPUs, pinned by a set of CPUs. sizes: CPUs, CPUs/memory, instance types; none: a quarter, half
-    and all of the host. threads: what workloads are told of CPUs (`{cpus}`), the size, or what they would see by
-    themselves.
+    size by a quota over all CPUs, pinned by a set of CPUs. periods, bursts: of the quota of vanilla, each a cell.
+    placements: which CPUs a pinned set gets, close together or apart, each a cell. sizes: CPUs, CPUs/memory, instance
+    types; none: a quarter, half and all of the host. without: places left out, by name, like `container pinned 1 CPU`;
+    those that this host does not give are added. threads: what workloads are told of CPUs (`{cpus}`), the size, or what
+    they would see by themselves.
     """
 
     study: Literal["overhead"]
     apps: tuple[WorkloadRef, ...] = Field((), validate_default=False)
     app: str = ""
     directory: str = ""
-    platforms: Annotated[
-        tuple[PlatformKind, ...],
-        Field(min_length=1),
-        BeforeValidator(_list, json_schema_input_type=str | list[str]),
-    ] = ("container",)
-    provisioning: Annotated[
-        tuple[Provisioning, ...],
-        Field(min_length=1),
-        BeforeValidator(_list, json_schema_input_type=str | list[str]),
-    ] = ("vanilla", "pinned")
+    platforms: PlatformKinds = ("container",)
+    provisioning: Provisionings = ("vanilla", "pinned")
+    periods: Periods = (PERIOD_US,)
+    bursts: Bursts = (0,)
+    placements: Placements = ("packed",)
     sizes: PlatformSizes = ()
+    without: Labels = ()
     threads: Literal["size", "automatic"] = "size"
     engine: Literal["", "docker", "podman", "runc", "crun"] = ""
     image: str = ""

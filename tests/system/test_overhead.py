@@ -68,6 +68,28 @@ def test_every_place_is_what_was_asked(contend: Home) -> None:
     assert document["answer"].startswith("No answer yet") and "cannot tell" in said.out
 
 
+def test_periods_and_bursts_are_what_was_asked(contend: Home) -> None:
+    """Read back from the kernel; what it would refuse is left out and said."""
+    asked = ("sizes=[0.05,0.5]", "periods=[10ms,100ms]", "bursts=[0,5ms]", "placements=[packed,spread]")
+    said = contend(*words("true", 1, *asked, "measure.design=pairs"), timeout=240).fine()
+    run = contend.the_run()
+    given = {row["cell"]: row["honoured"] for row in rows(run) if "vanilla" in row["cell"]}
+    usual, short = (100_000, 0), (10_000, 0)
+    wanted = {
+        "0.05 CPU": usual, "burst 5ms 0.05 CPU": (100_000, 5_000), "0.5 CPU": usual, "10ms 0.5 CPU": short,
+        "burst 5ms 0.5 CPU": (100_000, 5_000), "10ms burst 5ms 0.5 CPU": (10_000, 5_000),
+    }  # fmt: skip
+    assert given.keys() == {f"app|container vanilla {name}" for name in wanted}
+    for name, (period, burst) in wanted.items():
+        got = given[f"app|container vanilla {name}"]
+        assert (got["period_us"], got["burst_us"] or 0) == (period, burst), name
+        assert got["quota_cpus"] == float(name.split()[-2]), name
+    document = json.loads((run / "findings.json").read_text())
+    jsonschema.validate(document, analysis_schema())
+    assert any("none below 1 ms" in line for line in document["skipped"])
+    assert "Which CPUs each set got" in said.out
+
+
 def test_one_set_of_inputs_serves_all_places(contend: Home) -> None:
     contend.workload(
         "once",

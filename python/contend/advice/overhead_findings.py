@@ -10,13 +10,12 @@ from dataclasses import replace
 from contend.advice.finding import Evidence, Finding
 from contend.advice.practices import NEGLIGIBLE, direction, fading_words
 from contend.advice.rules import Cause, explain
+from contend.advice.variant_findings import variant_findings, words
 from contend.analysis import CellResult
 from contend.overheads import Overheads, place_words
 from contend.platforms.sizes import cpus_label
-from contend.stats.estimate import Estimate
-from contend.stats.platform_effects import Effect
+from contend.stats.platform_effects import VARIED, Effect
 from contend.stats.platform_size import Decomposition, Setting
-from contend.units import format_ratio
 
 
 def findings(found: Overheads, cells: Sequence[CellResult], repeat: str) -> tuple[Finding, ...]:
@@ -35,6 +34,11 @@ def _drafts(found: Overheads, cells: Sequence[CellResult], repeat: str) -> Itera
                 told = [e for e in pinning if e.over[0].platform == platform and direction(e.ratio) == wanted]
                 if told:
                     yield _pinning(told, mine, verify)
+        for kind in VARIED:
+            varied = [e for e in found.effects if e.kind == kind and e.over[0].application == application]
+            yield from variant_findings(
+                [e for e in varied if e.over[0].platform not in found.emulated], mine, verify
+            )
         for part in found.decompositions:
             if part.application != application or part.platform in found.emulated:
                 continue
@@ -48,10 +52,6 @@ def _drafts(found: Overheads, cells: Sequence[CellResult], repeat: str) -> Itera
                 yield _type(part, mine, verify)
             if part.provisioning == "vanilla" and any(direction(p.ratio) == "higher" for p in part.pso):
                 yield _size(part, verify)
-
-
-def _words(of: Estimate) -> str:
-    return format_ratio(of.value, of.low, of.high).replace(" ", "× ", 1)
 
 
 def _causes(cells: Sequence[CellResult], setting: Setting) -> list[Cause]:
@@ -73,7 +73,7 @@ def _pinning(told: Sequence[Effect], cells: Sequence[CellResult], verify: str) -
     helps = direction(told[0].ratio) == "higher"
     most = max(told, key=lambda e: abs(math.log(e.ratio.value)))
     vanilla = most.over[0]
-    sizes = ", ".join(f"{_words(e.ratio)} at {cpus_label(e.over[0].size)}" for e in told)
+    sizes = ", ".join(f"{words(e.ratio)} at {cpus_label(e.over[0].size)}" for e in told)
     sentence = (
         f"{vanilla.application} in a {vanilla.platform} under a quota takes {sizes}, of what it takes on a set of"
         f" CPUs{'' if helps else ': pinning costs here'}"
@@ -115,7 +115,7 @@ def _size(part: Decomposition, verify: str) -> Finding:
     fading = part.fades(1 + NEGLIGIBLE)
     sentence = (
         f"{part.application} in a {part.platform} of {cpus_label(worst.setting.size)} ({worst.setting.chr:.2g} of the host)"
-        f" takes {_words(worst.ratio)} what the same platform of the whole host costs it for being small;"
+        f" takes {words(worst.ratio)} what the same platform of the whole host costs it for being small;"
         f" {fading_words(fading)}."
     )
     least = fading.below
@@ -146,7 +146,7 @@ def _whole(cell: CellResult, part: Decomposition, verify: str) -> Finding:
     cpus = float(cell.factors["cpus"])
     causes = explain(cell) if cpus == math.ceil(cpus) else []
     sentence = (
-        f"{part.application} takes {_words(cell.estimate)} as long in a {place_words(cell.factors)} as on the bare host of"
+        f"{part.application} takes {words(cell.estimate)} as long in a {place_words(cell.factors)} as on the bare host of"
         " its size"
     )
     if causes:
@@ -169,7 +169,7 @@ def _type(part: Decomposition, cells: Sequence[CellResult], verify: str) -> Find
     assert part.at_one is not None
     causes = _causes(cells, part.at_one)
     sentence = (
-        f"{part.application} takes {_words(part.pto)} as long in a {part.platform} ({part.provisioning}) with all of the"
+        f"{part.application} takes {words(part.pto)} as long in a {part.platform} ({part.provisioning}) with all of the"
         " host's CPUs as on the bare host: the platform's own cost, which no size takes away"
     )
     if causes:

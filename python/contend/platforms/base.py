@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 Role = Literal["victim", "neighbour", "load"]
+PERIOD_US = 100_000  # of a CPU quota: the kernel's default
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +20,16 @@ class Limit:
     """Caps for one party, by the controllers of cgroup v1 or v2. None: not capped.
 
     cpus: CPU bandwidth in CPUs (quota / period). memory_bytes: memory.max. read_iops, write_iops: on the
-    block device that holds the run directory. bytes_per_s: read and write each, on the same device.
+    block device that holds the run directory. bytes_per_s: read and write each, on the same device. period_us,
+    burst_us: how a bandwidth is given, where there is one.
     """
 
     cpus: float | None = None
     memory_bytes: int | None = None
     iops: int | None = None
     bytes_per_s: int | None = None
+    period_us: int = PERIOD_US
+    burst_us: int = 0
 
     def __bool__(self) -> bool:
         return any(x is not None for x in (self.cpus, self.memory_bytes, self.iops, self.bytes_per_s))

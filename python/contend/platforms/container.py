@@ -14,7 +14,7 @@ from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
-from contend.platforms import bundles, cgroups, engines, limits, names, network, procfs
+from contend.platforms import bandwidth, bundles, cgroups, engines, limits, names, network, procfs
 from contend.platforms.accounting import read_usage
 from contend.platforms.bare import check_cpus
 from contend.platforms.base import Command, HostSpec, Usage
@@ -176,6 +176,7 @@ class ContainerHost:
             with confined(self._cpus):
                 self._create()
             self._find_groups()
+            bandwidth.write_burst(self._v2, self._v1, self.spec.limit)
             if "bash" in self._engine.call("exec", self._name, "sh", "-c", "command -v bash || true"):
                 self._shell = "bash"
             self._check()
@@ -237,12 +238,14 @@ class ContainerHost:
     def _check(self) -> None:
         """Raises HostFailed when the kernel says something else than was asked for."""
         got = self.honoured()
-        wanted = self.spec.limit.cpus
-        if wanted is not None and got["quota_cpus"] != round(wanted, 5):
+        wanted = bandwidth.given_cpus(self.spec.limit)
+        if wanted is not None and got["quota_cpus"] != wanted:
             raise HostFailed(
                 f"{self._name} got a quota of {got['quota_cpus']} CPUs instead of {wanted}",
                 hint="contend doctor",
             )
+        if why := bandwidth.wrong(read_back(self._v2, self._v1), self.spec.limit):
+            raise HostFailed(f"{self._name} got {why}", hint="contend doctor")
         if self.spec.cpu_list is not None and got["cpus"] != sorted(self.spec.cpu_list):
             raise HostFailed(
                 f"{self._name} got CPU {got['cpus']} instead of {list(self.spec.cpu_list)}",
@@ -317,15 +320,18 @@ class ContainerHost:
         return self._v2
 
     def honoured(self) -> dict[str, object]:
-        """mechanism; cpus: the cpuset; quota_cpus, memory_bytes (None: not capped); limits: files and what
-        they read, from the container's own groups."""
+        """mechanism; cpus: the cpuset; quota_cpus, period_us, burst_us, memory_bytes (None: not capped); limits: files
+        and what they read, from the container's own groups."""
         read = read_back(self._v2, self._v1)
+        period, burst = bandwidth.read_bandwidth(read)
         cpus = parse_cpu_list(read.get("cpuset.cpus.effective") or read.get("cpuset.cpus") or "")
         return {
             "mechanism": f"container ({self._engine.name})",
             "cpus": list(cpus) or sorted(os.sched_getaffinity(self._init)),
             "cpus_by": "cpuset" if self.spec.cpu_list is not None else "none",
             "quota_cpus": quota_cpus(read),
+            "period_us": period,
+            "burst_us": burst,
             "memory_bytes": memory_bytes(read),
             "limits": read,
             "groups": [

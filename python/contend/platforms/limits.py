@@ -1,6 +1,6 @@
 """Caps on a control group: written through whichever controller this host has, and read back.
 
-v2: cpu.max, memory.max, io.max. v1: cpu.cfs_quota_us, memory.limit_in_bytes, blkio.throttle.*_device.
+v2: cpu.max, cpu.max.burst, memory.max, io.max. v1: cpu.cfs_*_us, memory.limit_in_bytes, blkio.throttle.*_device.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
+from contend.platforms import bandwidth
 from contend.platforms.base import Limit
 from contend.platforms.cgroups import Layout
 
-PERIOD_US = 100_000  # the kernel's default; a quota below 1 ms is refused by it
-MIN_QUOTA_US = 1_000
 _CONTROLLERS_V1 = {"cpu": "cpu", "memory": "memory", "io": "blkio"}
 
 
@@ -36,7 +35,7 @@ def check(limit: Limit, layout: Layout, delegated: frozenset[str], directory: Pa
     Raises CannotHonour, before anything is made, for a cap this host cannot give.
     """
     for name, value, least in (
-        ("cpus", limit.cpus, MIN_QUOTA_US / PERIOD_US),
+        ("cpus", limit.cpus, bandwidth.MIN_QUOTA_US / limit.period_us),
         ("memory_bytes", limit.memory_bytes, 1 << 20),
         ("iops", limit.iops, 1),
         ("bytes_per_s", limit.bytes_per_s, 1),
@@ -45,6 +44,8 @@ def check(limit: Limit, layout: Layout, delegated: frozenset[str], directory: Pa
             raise CannotHonour(
                 f"limit.{name}: {value} is below {least}", hint="leave the limit out for no cap"
             )
+    if why := bandwidth.refused(limit):
+        raise CannotHonour(f"limit.cpus: {why}", hint="another period or burst, or a larger size")
     chosen = {}
     for controller in controllers(limit):
         v1 = layout.v1.get(_CONTROLLERS_V1[controller])
@@ -106,15 +107,18 @@ def caps(controller: str, version: int, limit: Limit, disk: str) -> list[_Cap]:
     """The files to write for one controller."""
     found: list[_Cap] = []
     if controller == "cpu" and limit.cpus is not None:
-        quota = max(MIN_QUOTA_US, round(limit.cpus * PERIOD_US))
+        quota, period = bandwidth.quota_us(limit), limit.period_us
         if version == 2:
-            text = f"{quota} {PERIOD_US}"
+            text = f"{quota} {period}"
             found.append(_Cap("cpu.max", text, _exactly(text)))
         else:
             found += [
                 _Cap(name, str(value), _exactly(str(value)))
-                for name, value in (("cpu.cfs_period_us", PERIOD_US), ("cpu.cfs_quota_us", quota))
+                for name, value in (("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", quota))
             ]
+        if limit.burst_us:  # the kernel refuses one above the quota, which is therefore written first
+            burst = str(limit.burst_us)
+            found.append(_Cap(bandwidth.BURST_FILES[version], burst, _exactly(burst)))
     elif controller == "memory" and limit.memory_bytes is not None:
         name = "memory.max" if version == 2 else "memory.limit_in_bytes"
         page = os.sysconf("SC_PAGE_SIZE")

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from contend.platforms import limits
-from contend.platforms.base import HostSpec, Limit
+from contend.platforms import bandwidth, limits
+from contend.platforms.base import PERIOD_US, HostSpec, Limit
 from contend.platforms.topology import format_cpu_list
 
 _FILES = {  # by controller: the file of v2, then of v1
-    "cpu": (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")),
+    "cpu": (("cpu.max", "cpu.max.burst"), ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us")),
     "cpuset": (("cpuset.cpus.effective",), ("cpuset.cpus",)),
     "memory": (("memory.max",), ("memory.limit_in_bytes",)),
 }
@@ -53,7 +53,10 @@ def engine_options(limit: Limit, spec: HostSpec) -> list[str]:
     """Options of docker and podman."""
     options: list[str] = []
     if limit.cpus is not None:
-        options += ["--cpus", f"{limit.cpus:g}"]
+        if limit.period_us == PERIOD_US:
+            options += ["--cpus", f"{limit.cpus:g}"]
+        else:
+            options += ["--cpu-period", str(limit.period_us), "--cpu-quota", str(bandwidth.quota_us(limit))]
     if spec.cpu_list is not None:
         options += ["--cpuset-cpus", format_cpu_list(spec.cpu_list)]
     if limit.memory_bytes is not None:
@@ -72,7 +75,7 @@ def oci_resources(limit: Limit, spec: HostSpec) -> dict[str, Any]:
     """`linux.resources` of the OCI runtime specification."""
     cpu: dict[str, Any] = {}
     if limit.cpus is not None:
-        cpu = {"quota": round(limit.cpus * limits.PERIOD_US), "period": limits.PERIOD_US}
+        cpu = {"quota": bandwidth.quota_us(limit), "period": limit.period_us}
     if spec.cpu_list is not None:
         cpu["cpus"] = format_cpu_list(spec.cpu_list)
     found: dict[str, Any] = {"cpu": cpu} if cpu else {}

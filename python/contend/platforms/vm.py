@@ -16,7 +16,7 @@ from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed, TrialFailed
 from contend.ledger import Ledger
-from contend.platforms import bundles, names, network, procfs
+from contend.platforms import bandwidth, bundles, names, network, procfs
 from contend.platforms.bare import BareHost, BarePlatform, check_cpus
 from contend.platforms.base import Command, HostSpec, Limit, Usage
 from contend.platforms.guests import accel, boot, image, inner, qemu
@@ -157,9 +157,8 @@ class VmHost:
         """Boot the guest, without its quota, and read back what it got. Removes it again when that fails."""
         spec, limit = self.spec, self.spec.limit
         quota = limit.cpus if limit.cpus is not None and limit.cpus % 1 and not self._contained else None
-        outside = HostSpec(
-            spec.name, spec.role, cpus, Limit(cpus=quota), netns=spec.netns, directory=spec.directory
-        )
+        capped = Limit(cpus=quota, period_us=limit.period_us, burst_us=limit.burst_us)
+        outside = HostSpec(spec.name, spec.role, cpus, capped, netns=spec.netns, directory=spec.directory)
         try:
             self._ledger.intend("bundle", str(self._place), run=self._run_id)
             self._place.mkdir(parents=True, mode=0o700)
@@ -243,13 +242,15 @@ class VmHost:
         wanted = self._memory_mib * _MIB
         asked = spec.limit.memory_bytes
         if self._contained and (got["quota_cpus"], got["memory_limit"]) != (
-            spec.limit.cpus,
+            bandwidth.given_cpus(spec.limit),
             asked and asked // 4096 * 4096,
         ):
             raise HostFailed(
                 f"the container has {got['quota_cpus']} CPUs and {got['memory_limit']} bytes",
                 hint="contend doctor",
             )
+        if self._contained and (why := bandwidth.wrong(self._inside(), spec.limit)):
+            raise HostFailed(f"the container has {why}", hint="contend doctor")
         # The guest's kernel keeps some for itself, and tells the rest.
         inside = self.guest.hello["memory_bytes"]
         if self._ram_bytes != wanted or not 0.6 * wanted - 64 * _MIB < inside <= wanted:
@@ -359,6 +360,7 @@ class VmHost:
             "cpus": sorted(cpus),
             "cpus_by": "pinned virtual CPUs" if self.spec.cpu_list is not None else "affinity",
             "vcpus": hello.get("cpus"),
+            "period_us": bandwidth.read_bandwidth(inside if self._contained else capped)[0],
             "quota_cpus": quota_cpus(inside) if self._contained else limit if capped else None,
             "memory_bytes": hello.get("memory_bytes"),
             "memory_limit": memory_bytes(inside) if self._contained else None,

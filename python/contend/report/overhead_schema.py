@@ -39,6 +39,10 @@ def overhead() -> Schema:
         ratio=ref("estimate"),
         detectable=maybe(NUMBER, "smallest relative effect seen with 80 % power"),
         meaning=TEXT,
+        throttled=maybe(
+            closed("Of both sides.", over=NUMBER, under=NUMBER),
+            "seconds throttled of each second run, over all CPUs; of effects of a period, burst or placement, where seen",
+        ),
     )
     held = closed(
         "One size, predicted from the others.",

@@ -10,7 +10,7 @@ from contend.platforms.sizes import cpus_label
 from contend.report.words import percent, ratio
 from contend.stats.estimate import Estimate
 from contend.stats.platform_curves import Curve
-from contend.stats.platform_effects import KINDS, Effect, Kind
+from contend.stats.platform_effects import KINDS, VARIED, Effect, Kind
 from contend.stats.platform_size import Decomposition, Setting
 from contend.units import format_duration
 
@@ -52,6 +52,17 @@ def _estimate(of: Estimate) -> str:
     return f"{of.value:.2f} (too few blocks)" if of.verdict == "too few" else ratio(of)
 
 
+def throttling(found: Overheads, kinds: Collection[Kind] = KINDS) -> list[str]:
+    """Of each effect of a period or burst: how much both sides were throttled, which is what tells them apart."""
+    lines = []
+    for of in found.effects:
+        seen = found.throttled.get(of.over[0]), found.throttled.get(of.under[0])
+        if of.kind in ("period", "burst") and of.kind in kinds and None not in seen:
+            one, other = (f"{value:.2g} s" for value in seen if value is not None)
+            lines.append(f"{of.kind}, {_where(of)}: throttled {one} of each second, against {other}")
+    return lines
+
+
 def effect_headers() -> tuple[str, ...]:
     return "effect", "where", "ratio", "smallest that could be seen"
 
@@ -79,6 +90,8 @@ def _where(of: Effect) -> str:
 def _provisioning(of: Effect) -> str:
     settings: tuple[Setting, ...] = (*of.over, *of.under)
     kinds = {setting.provisioning for setting in settings}
+    if of.kind in VARIED:
+        return f" {of.over[0].provisioning} over {of.under[0].provisioning}"
     return f" {kinds.pop()}" if len(kinds) == 1 else ""
 
 

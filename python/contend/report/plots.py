@@ -286,7 +286,7 @@ def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple
     mine = subject(cell.factors) if not is_compare(report.analysis) else matrix.baseline
     compared = {"victim", "neighbour", "variant"}
     if report.analysis.study == "overhead":
-        compared |= {"platform", "provisioning"}
+        compared |= {"platform", "provisioning", "period", "burst", "placement"}
     same = {k: v for k, v in cell.factors.items() if k not in compared}
     return [
         (int(trial.get("block", 0)), float(metric["value"]), bool(trial.get("flags")))

@@ -1,4 +1,4 @@
-"""What pinning, many pieces at once, and the share of the host change: ratios of overhead ratios.
+"""What pinning, many pieces at once, the share of the host, a quota's period change: ratios of overhead ratios.
 
 An effect is a product of overhead ratios over another, formed within every block, so that whatever the runs of a block
 share cancels; where both sides have the same baseline it cancels too and costs no precision. The smallest effect that a
@@ -28,6 +28,9 @@ Kind = Literal[
     "pieces",
     "size × pieces",
     "PTO",
+    "period",
+    "burst",
+    "placement",
 ]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -40,9 +43,17 @@ MEANINGS: Mapping[Kind, str] = {
     "pieces": "overhead of many pieces at once over that of the whole: above 1, multitasking costs more here",
     "size × pieces": "PSO of the pieces over PSO of the whole: above 1, multitasking raises PSO",
     "PTO": "PTO of a larger host over that of a smaller: other than 1, PTO is not the same for all sizes",
+    "period": "the shorter period of a quota over the longer, same size: above 1, the short one costs more",
+    "burst": "a quota without over one with a burst, same size: above 1, the burst helps",
+    "placement": "a set of CPUs packed over one spread, same size: above 1, spreading it helps",
 }
 
 VANILLA, PINNED = "vanilla", "pinned"
+VARIED: tuple[Kind, ...] = ("period", "burst", "placement")
+"""Effects of what one provisioning is varied in."""
+
+Pairs = Mapping[Kind, Sequence[tuple[str, str]]]
+"""Of "pinning" and VARIED: which provisioning is divided by which. Effects crossed with pinning take that of pinning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,7 @@ def effects(
     cells: Sequence[SizeCell],
     *,
     pieces: Mapping[str, str] | None = None,
+    pairs: Pairs | None = None,
     kinds: Sequence[Kind] = KINDS,
     level: float = 0.95,
     seed: int = 0,
@@ -79,7 +91,8 @@ def effects(
 ) -> tuple[Effect, ...]:
     """Every effect of these kinds that the cells hold, in the order of `kinds`.
 
-    pieces: application that does many small pieces at once → the one that does the same work as a whole. Effects with
+    pieces: application that does many small pieces at once → the one that does the same work as a whole. pairs: of
+    provisionings; none: vanilla over pinned. Effects with
     "size ×" compare with the cell at CHR ≈ 1, and are missing where a series has none. CHR and PTO effects compare each
     host with the next smaller one that has such a cell. The intervals of one kind are one table and hold together with
     probability `level`; those of two kinds do not. Both sides of an effect must have been measured in the same blocks.
@@ -98,7 +111,7 @@ def effects(
     table, series = by_setting(cells), by_series(cells)
     result: list[Effect] = []
     for kind in kinds:
-        quotients = list(dict.fromkeys(_quotients(kind, table, series, pieces or {})))
+        quotients = list(dict.fromkeys(_quotients(kind, table, series, pieces or {}, pairs or {})))
         arms = {q: _arms(q, table) for q in quotients}
         found = together(arms, level, seed, randomisations)
         result += [Effect(kind, *q, found[q]) for q in quotients]
@@ -110,7 +123,16 @@ def _quotients(
     table: Mapping[Setting, SizeCell],
     series: Mapping[Series, Sequence[SizeCell]],
     pieces: Mapping[str, str],
+    pairs: Pairs,
 ) -> Iterator[Quotient]:
+    if kind in VARIED:
+        for over, under in pairs.get(kind, ()):
+            for setting in table:
+                varied = replace(setting, provisioning=under)
+                if setting.provisioning == over and varied in table:
+                    yield (setting,), (varied,)
+        return
+    pinned = dict(pairs.get("pinning", ((VANILLA, PINNED),)))
     ones = {
         key: group[-1].setting for key, group in series.items() if group[-1].setting.chr >= NEAR_ONE - 1e-9
     }
@@ -121,7 +143,8 @@ def _quotients(
             other = pieces.get(setting.application)
             found = None if other is None else replace(setting, application=other)
         else:
-            found = replace(setting, provisioning=PINNED) if setting.provisioning == VANILLA else None
+            how = pinned.get(setting.provisioning)
+            found = None if how is None else replace(setting, provisioning=how)
         return found if found in table else None
 
     alike = list(ones.values()) if kind == "PTO" else list(table)

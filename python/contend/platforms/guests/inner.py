@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import HostFailed
-from contend.platforms import bundles
+from contend.platforms import bandwidth, bundles
 from contend.platforms.base import Command, HostSpec
 from contend.platforms.guests.agent import ENVIRONMENT, GROUPS
 from contend.platforms.guests.boot import PACKAGE, start_agent
 from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.guest import INNER
-from contend.platforms.limits import PERIOD_US
 from contend.platforms.processes import open_output
 from contend.platforms.topology import format_cpu_list
 
@@ -40,7 +39,7 @@ def resources(spec: HostSpec, vcpus: int) -> dict[str, Any]:
     """
     cpu: dict[str, Any] = {}
     if spec.limit.cpus is not None:
-        cpu = {"quota": round(spec.limit.cpus * PERIOD_US), "period": PERIOD_US}
+        cpu = {"quota": bandwidth.quota_us(spec.limit), "period": spec.limit.period_us}
     if spec.cpu_list is not None:
         cpu["cpus"] = format_cpu_list(range(vcpus))
     found: dict[str, Any] = {"cpu": cpu} if cpu else {}

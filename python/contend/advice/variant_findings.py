@@ -1,0 +1,128 @@
+"""What the period and burst of a quota and the choice of a set's CPUs change, as findings, with what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from contend.advice.finding import Finding
+from contend.advice.practices import direction
+from contend.advice.rules import Cause, explain
+from contend.analysis import CellResult
+from contend.overhead_variants import of_setting
+from contend.platforms.sizes import cpus_label
+from contend.stats.estimate import Estimate
+from contend.stats.platform_effects import Effect, Kind
+from contend.stats.platform_size import Setting
+from contend.units import format_ratio
+
+_NAMES: dict[Kind, str] = {"period": "quota-period", "burst": "quota-burst", "placement": "placement"}
+_ADVICE: dict[tuple[Kind, str], str] = {
+    (
+        "period",
+        "higher",
+    ): "the longer period: the second number of cpu.max in µs, --cpu-period, cpu.cfs_period_us",
+    (
+        "period",
+        "lower",
+    ): "the shorter period: the second number of cpu.max in µs, --cpu-period, cpu.cfs_period_us",
+    (
+        "burst",
+        "higher",
+    ): "let it save what it leaves of its quota: cpu.max.burst (v1: cpu.cfs_burst_us), in µs",
+    ("burst", "lower"): "no burst: cpu.max.burst (v1: cpu.cfs_burst_us) of 0",
+    ("placement", "higher"): "spread its set over whole cores and caches (cpuset.cpus, --cpuset-cpus)",
+    ("placement", "lower"): "pack its set into the threads of a core and the cores of a cache (cpuset.cpus)",
+}
+_OPPOSITE: dict[str, str] = {"higher": "lower", "lower": "higher"}
+
+
+def words(of: Estimate) -> str:
+    """A ratio with its interval, as sentences have it."""
+    return format_ratio(of.value, of.low, of.high).replace(" ", "× ", 1)
+
+
+def variant_findings(
+    effects: Sequence[Effect], cells: Sequence[CellResult], verify: str
+) -> Iterator[Finding]:
+    """One for each pair of provisionings that differ. effects: of one application and kind; cells: of that application."""
+    told: dict[tuple[str, str, str, str], list[Effect]] = {}
+    for effect in effects:
+        wanted = direction(effect.ratio)
+        if wanted in ("higher", "lower"):
+            over, under = effect.over[0], effect.under[0]
+            told.setdefault((over.platform, over.provisioning, under.provisioning, wanted), []).append(effect)
+    for (_, _, _, wanted), same in told.items():
+        yield _finding(same, wanted, cells, verify)
+
+
+def _finding(told: Sequence[Effect], wanted: str, cells: Sequence[CellResult], verify: str) -> Finding:
+    kind = told[0].kind
+    most = max(told, key=lambda e: max(e.ratio.value, 1 / e.ratio.value))
+    slow, fast = (most.over[0], most.under[0]) if wanted == "higher" else (most.under[0], most.over[0])
+    sizes = ", ".join(f"{words(_slower(e.ratio))} at {cpus_label(e.over[0].size)}" for e in told)
+    sentence = (
+        f"{slow.application} in a {slow.platform} {_where(slow, kind)} takes {sizes}, of what it takes "
+    )
+    sentence += _where(fast, kind)
+    causes: list[Cause] = []
+    for effect in sorted(told, key=lambda e: -_slower(e.ratio).value):
+        if causes := _causes(effect, cells):
+            where = cpus_label(effect.over[0].size)
+            sentence += f"; at {where} it {'; it '.join(c.words for c in causes)}"
+            break
+    varied = f"{kind}s=[{_value(slow.provisioning, kind)},{_value(fast.provisioning, kind)}]"
+    sizes_of = ",".join(f"{e.over[0].size:g}" for e in told)
+    return Finding(
+        id="",
+        kind=_NAMES[kind],
+        subject=slow.application,
+        resource=causes[0].resource if causes else "unexplained",
+        sentence=sentence + ".",
+        share=min(1.0, sum(c.share for c in causes)) if causes else None,
+        estimate=most.ratio,
+        evidence=tuple(e for c in causes for e in c.evidence),
+        advice=_ADVICE[kind, wanted],
+        verify=f"{verify} --set {varied} --set sizes=[{sizes_of}]",
+    )
+
+
+def _where(setting: Setting, kind: Kind) -> str:
+    if kind == "placement":
+        return f"on a set of CPUs {_value(setting.provisioning, kind)}"
+    period, burst = (_value(setting.provisioning, of) for of in ("period", "burst"))
+    return f"under a quota in periods of {period}" + (f" with a burst of {burst}" if burst != "0" else "")
+
+
+def _slower(of: Estimate) -> Estimate:
+    """The ratio turned so that it is above 1."""
+    if of.value >= 1:
+        return of
+    verdict = _OPPOSITE.get(of.verdict, of.verdict)
+    return replace(of, value=1 / of.value, low=1 / of.high, high=1 / of.low, verdict=verdict)
+
+
+def _causes(effect: Effect, cells: Sequence[CellResult]) -> list[Cause]:
+    """Why the slower side is slower than the other one, as far as was seen: the baseline has no part in it."""
+    found = of_setting(cells, effect)
+    if found is None:
+        return []
+    slow, fast = found if effect.ratio.value >= 1 else reversed(found)
+    against = replace(slow, estimate=_slower(effect.ratio), baseline=fast.treatment)
+    return explain(replace(against, baseline_evidence=fast.evidence))
+
+
+def _value(provisioning: str, kind: Kind) -> str:
+    """What a scenario says of it.
+
+    >>> _value("vanilla 10ms burst 5ms", "period"), _value("vanilla 10ms", "burst"), _value("vanilla", "period")
+    ('10ms', '0', '100ms')
+    >>> _value("vanilla burst 5ms", "period"), _value("vanilla burst 5ms", "burst"), _value("pinned spread", "placement")
+    ('100ms', '5ms', 'spread')
+    """
+    rest = provisioning.split()[1:]
+    if kind == "placement":
+        return rest[0] if rest else "packed"
+    if kind == "burst":
+        return rest[rest.index("burst") + 1] if "burst" in rest else "0"
+    return rest[0] if rest and rest[0] != "burst" else "100ms"

@@ -1,0 +1,111 @@
+"""Which provisionings of an overhead study differ in one thing only: what effects of that thing are made of."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from contend.platforms.base import PERIOD_US
+from contend.stats.platform_effects import PINNED, VANILLA, Effect, Kind, Pairs
+from contend.units import parse_duration_ns
+
+if TYPE_CHECKING:
+    from contend.analysis import CellResult
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A provisioning, taken apart. name: as tables have it."""
+
+    name: str
+    provisioning: str
+    period_us: int = PERIOD_US
+    burst_us: int = 0
+    placement: str = "packed"
+
+
+def variant(factors: Mapping[str, str]) -> Variant:
+    """
+    >>> variant({"provisioning": "vanilla 10ms", "period": "10ms"})
+    Variant(name='vanilla 10ms', provisioning='vanilla', period_us=10000, burst_us=0, placement='packed')
+    """
+    name = factors["provisioning"]
+    return Variant(
+        name,
+        name.partition(" ")[0],
+        parse_duration_ns(factors["period"]) // 1000 if "period" in factors else PERIOD_US,
+        parse_duration_ns(factors["burst"]) // 1000 if "burst" in factors else 0,
+        factors.get("placement", "packed"),
+    )
+
+
+def pairs(factors: Iterable[Mapping[str, str]]) -> Pairs:
+    """Of these cells' factors: which provisioning is divided by which, for each kind of effect.
+
+    A period is compared with the kernel's own, where that was measured, else with the longest: always the shorter over the
+    longer. A burst with none, else the smallest. Pinning is of the most usual quota and of the packed set.
+
+    >>> made = [{"provisioning": "vanilla 10ms", "period": "10ms"}, {"provisioning": "vanilla"}, {"provisioning": "pinned"}]
+    >>> pairs(made)["period"], pairs(made)["pinning"]
+    ((('vanilla 10ms', 'vanilla'),), (('vanilla', 'pinned'),))
+    """
+    every = list(dict.fromkeys(variant(of) for of in factors))
+    vanilla = [v for v in every if v.provisioning == VANILLA]
+    pinned = [v for v in every if v.provisioning == PINNED]
+    found: dict[Kind, tuple[tuple[str, str], ...]] = {}
+    found["period"] = tuple(
+        (one.name, other.name) if one.period_us < other.period_us else (other.name, one.name)
+        for one, other in _against_usual(_groups(vanilla, "burst_us"))
+    )
+    found["burst"] = tuple(
+        (one.name, other.name) for one, other in _against_usual(_groups(vanilla, "period_us"))
+    )
+    found["placement"] = tuple(
+        (one.name, other.name)
+        for one, other in itertools.permutations(pinned, 2)
+        if (one.placement, other.placement) == ("packed", "spread")
+    )
+    if vanilla and pinned:
+        usual_set = min(pinned, key=lambda v: v.placement != "packed")
+        found["pinning"] = ((min(vanilla, key=_unusual).name, usual_set.name),)
+    return found
+
+
+def _unusual(of: Variant) -> tuple[bool, int, int]:
+    return of.period_us != PERIOD_US, -of.period_us, of.burst_us
+
+
+def _against_usual(groups: Iterable[Sequence[Variant]]) -> Iterator[tuple[Variant, Variant]]:
+    """The most usual of each group, with every other one."""
+    for group in groups:
+        usual = min(group, key=_unusual)
+        yield from ((usual, other) for other in group if other is not usual)
+
+
+def _groups(of: Sequence[Variant], key: str) -> list[list[Variant]]:
+    """Those that are the same in it, and so differ in the other."""
+    found: dict[int, list[Variant]] = {}
+    for each in of:
+        found.setdefault(getattr(each, key), []).append(each)
+    return list(found.values())
+
+
+def throttled(cell: CellResult) -> float | None:
+    """Seconds that it was throttled of each second that it ran, over all its CPUs; None where that was not seen."""
+    seconds, wall = cell.evidence.get("throttled"), cell.evidence.get("wall")
+    return None if seconds is None or wall is None or not wall[0] else seconds[0] / wall[0]
+
+
+def of_setting(cells: Iterable[CellResult], effect: Effect) -> tuple[CellResult, CellResult] | None:
+    """The cells of both sides of an effect of one setting over another."""
+    found = []
+    for setting in (effect.over[0], effect.under[0]):
+        wanted = setting.application, setting.platform, setting.provisioning, f"{setting.size:g}"
+        keys = ("victim", "platform", "provisioning", "cpus")
+        cell = next((c for c in cells if tuple(c.factors[key] for key in keys) == wanted), None)
+        if cell is None:
+            return None
+        found.append(cell)
+    return found[0], found[1]
