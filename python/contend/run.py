@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.analysis import Analysis
-from contend.checks import check, packages_inside, place, settled, tools_of
+from contend.checks import check, packages_inside, place, settled, tools_of, wiring
 from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed, ProbeEnded, TrialFailed
@@ -100,7 +100,10 @@ def execute(
         try:
             state.register(run.id, run.path)
             run.write_text("scenario.yaml", to_yaml(scenario))
-            run.write_json("environment.json", fingerprint(tools_of(plan)) | {"skipped": list(skipped)})
+            run.write_json(
+                "environment.json",
+                fingerprint(tools_of(plan)) | {"skipped": list(skipped), **wiring(scenario)},
+            )
             run.write_json("plan.json", plan.to_json() | {"scenario": scenario.origin, "command": command})
             execution = _Execution(
                 run, scenario, plan, progress, clock or SystemClock(), interrupts, keep_output

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
+from contend.report import cpu_map as cpu_maps
 from contend.report import growth_words, overhead_words, scheduling_words, storm_words, words
 from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
 from contend.report.model import ReportInput
@@ -67,7 +68,8 @@ def render_html(report: ReportInput) -> str:
         target=words.target_line(report),
         more=words.command_with_budget(report),
         closed=words.closed_loop(analysis),
-        machine=list(flatten(report.environment)),
+        machine=list(flatten({k: v for k, v in report.environment.items() if k != "topology"})),
+        cpus=cpu_maps.cpu_map(report),
         heat_legend=HEAT_LEGEND,
         blocks=_blocks(report),
         style=stylesheet() + resource("report.css"),
@@ -90,6 +92,7 @@ def environment() -> Environment:
         storm_words=storm_words,
         growth_words=growth_words,
         overhead_words=overhead_words,
+        cpu_maps=cpu_maps,
         scheduling=scheduling_words,
         short=short,
         party_line=party_line,

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from contend.analysis import Analysis
+from contend.report import cpu_map, scheduling_words
 from contend.report import overhead_words as told
-from contend.report import scheduling_words
-from contend.stats.platform_effects import KINDS, Kind
+from contend.report.model import ReportInput
+from contend.stats.platform_effects import KINDS, VARIED, Kind
 
-FIRST: tuple[Kind, ...] = ("pinning", "CHR", "pieces")  # the others say the same of less
+FIRST: tuple[Kind, ...] = ("pinning", "CHR", "pieces", *VARIED)  # the others say the same of less
 
 
 def show_overhead(
-    analysis: Analysis,
+    report: ReportInput,
     line: Callable[..., None],
     columns: Callable[[Sequence[str], Sequence[Sequence[str]], int], None],
     *,
+    width: int,
     verbose: bool = False,
 ) -> None:
     """Type and size, pinning, what others advise, and how it was measured; verbose: the other effects, predictions,
     what the scheduler did.
 
-    line: prints a paragraph, with a style, an indent and a hanging indent; columns: prints a table.
+    line: prints a paragraph, with a style, an indent and a hanging indent; columns: prints a table; width: of the
+    terminal, in columns.
     """
+    analysis = report.analysis
     found = analysis.overhead
     assert found is not None
     for note in told.notes(found):
@@ -40,6 +43,14 @@ def show_overhead(
         columns(told.effect_headers(), rows, 2)
         for meaning in told.meanings(found, kinds):
             line(meaning, "dim", 2, 2)
+        for seen in told.throttling(found, kinds):
+            line(seen, "", 2, 2)
+    if (cpus := cpu_map.cpu_map(report)) is not None:
+        line()
+        line(f"Which CPUs each set got, of {cpu_map.summary(cpus.topology)}", "bold", 0, 2)
+        columns(*cpu_map.terminal_rows(cpus, width - 2), 3)
+        if any(cpu_map.TAKEN in row[-1] for row in cpu_map.terminal_rows(cpus, width - 2)[1]):
+            line("a mark a CPU, those of a core together; | between caches, || between nodes", "dim", 2, 2)
     if verbose and (rows := told.prediction_rows(found)):
         line()
         line("Sizes left out and predicted from the others", "bold")

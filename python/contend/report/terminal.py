@@ -85,7 +85,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     if report.analysis.overhead is not None:
         from contend.report.overhead_terminal import show_overhead
 
-        show_overhead(report.analysis, printer.line, printer.columns, verbose=verbose)
+        show_overhead(report, printer.line, printer.columns, width=console.width, verbose=verbose)
     if report.analysis.growth is None:  # which has a control of its own in every visit
         printer.certainty()
     printer.alibis(verbose)

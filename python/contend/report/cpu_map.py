@@ -1,0 +1,147 @@
+"""The host's CPUs as they are wired, and which of them each pinned cell was given: for the terminal and the page.
+
+From what a run recorded: the topology in its environment, and what was read back from the kernel trial by trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from contend.platforms.cpu_sets import LEVELS, told
+from contend.platforms.topology import Cpu, Topology, format_cpu_list
+from contend.report.model import ReportInput
+from contend.report.plotkit import condition_colours
+
+TAKEN, FREE = "█", "·"
+_BETWEEN = {"core": " ", "cache": " | ", "node": " || ", "package": " || "}
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSet:
+    """What the pinned cells of one platform, provisioning and size ran on. name: the platform's, as in the table."""
+
+    name: str
+    size: str
+    cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuMap:
+    topology: Topology
+    sets: tuple[CpuSet, ...]
+
+
+def cpu_map(report: ReportInput) -> CpuMap | None:
+    """None where the run has no pinned cells, or does not say how its host is wired."""
+    wired = report.environment.get("topology") or {}
+    cpus = tuple(
+        Cpu(int(c["cpu"]), int(c["core"]), int(c["package"]), int(c["node"]), int(c["cache"]))
+        for c in wired.get("cpus", ())
+    )
+    sets = tuple(sorted(set(_sets(report.rows)), key=lambda each: (each.name, len(each.cpus), each.size)))
+    return CpuMap(Topology(cpus), sets) if cpus and sets else None
+
+
+def _sets(rows: Sequence[Mapping[str, Any]]) -> Iterator[CpuSet]:
+    for row in rows:
+        factors, given = row.get("factors", {}), (row.get("honoured") or {}).get("cpus")
+        if str(factors.get("provisioning", "")).startswith("pinned") and given:
+            name = f"{factors['platform']} {factors['provisioning']}"
+            yield CpuSet(name, str(factors["size"]), tuple(sorted(int(cpu) for cpu in given)))
+
+
+def _ordered(cpus: Sequence[Cpu]) -> list[Cpu]:
+    return sorted(cpus, key=lambda c: (*(getattr(c, level) for level in LEVELS), c.id))
+
+
+def summary(topology: Topology) -> str:
+    """
+    >>> summary(Topology(tuple(Cpu(n, n % 2) for n in range(4))))
+    '1 package, 1 node, 1 last-level cache, 2 cores of 4 threads'
+    """
+    counts = [len({getattr(cpu, level) for cpu in topology.cpus}) for level in LEVELS]
+    names = ("package", "node", "last-level cache", "core")
+    parts = [f"{n} {name}{'s' if n > 1 else ''}" for n, name in zip(counts, names, strict=True)]
+    threads = len(topology.cpus)
+    return ", ".join(parts) + (f" of {threads} threads" if threads != counts[-1] else "")
+
+
+def strip(topology: Topology, taken: Sequence[int]) -> str:
+    """All CPUs of a host in a line, a mark each, apart by what they share.
+
+    >>> host = Topology(tuple(Cpu(n, n % 4, node=n % 4 // 2, cache=n % 4 // 2) for n in range(8)))
+    >>> strip(host, (3, 7))
+    '·· ·· || ·· ██'
+    """
+    found, last = "", None
+    for cpu in _ordered(topology.cpus):
+        if last is not None:
+            apart = next((at for at in LEVELS if getattr(cpu, at) != getattr(last, at)), "")
+            found += _BETWEEN.get(apart, "")
+        found += TAKEN if cpu.id in taken else FREE
+        last = cpu
+    return found
+
+
+def rows(found: CpuMap) -> list[tuple[str, ...]]:
+    """Each set in words: where, its CPUs, and what they are in."""
+    return [
+        (f"{each.name}, {each.size}", format_cpu_list(each.cpus), told(found.topology, each.cpus))
+        for each in found.sets
+    ]
+
+
+HEADERS = ("set of CPUs", "CPUs", "in")
+
+
+def terminal_rows(found: CpuMap, width: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headers and rows; with a strip of the whole host where `width` columns have room for it."""
+    words, strips = rows(found), [strip(found.topology, each.cpus) for each in found.sets]
+    name = max(len(row[0]) for row in words)
+    numbers = max(4, *(len(row[1]) for row in words))
+    if name + numbers + len(strips[0]) + 6 > width:
+        return HEADERS, words
+    return ("set of CPUs", "CPUs", "of the host"), [
+        (row[0], row[1], line) for row, line in zip(words, strips, strict=True)
+    ]
+
+
+def pictures(report: ReportInput, found: CpuMap) -> list[tuple[CpuSet, str, str]]:
+    """Of each set: itself, in words, and as nested boxes. The colours are the platforms' in the rest of the page."""
+    colours = condition_colours(report)
+    return [
+        (
+            each,
+            told(found.topology, each.cpus),
+            _boxes(found.topology, each, colours.get(each.name, "var(--c1)")),
+        )
+        for each in found.sets
+    ]
+
+
+def _boxes(topology: Topology, each: CpuSet, colour: str) -> str:
+    said = f"{each.name}, {each.size}: CPU {format_cpu_list(each.cpus)}, {told(topology, each.cpus)}"
+    # The kernel numbers packages and nodes; a cache is known by its lowest CPU, and counted here.
+    caches = {cache: n for n, cache in enumerate(dict.fromkeys(cpu.cache for cpu in _ordered(topology.cpus)))}
+    inner = _level(_ordered(topology.cpus), LEVELS, set(each.cpus), caches)
+    return f'<div class="cpus" role="img" aria-label="{escape(said)}" style="--set:{escape(colour)}">{inner}</div>'
+
+
+def _level(cpus: Sequence[Cpu], levels: Sequence[str], taken: set[int], caches: Mapping[int, int]) -> str:
+    if not levels:
+        return "".join(
+            f'<span class="cpu{" taken" if cpu.id in taken else ""}">{cpu.id}</span>' for cpu in cpus
+        )
+    groups: dict[int, list[Cpu]] = {}
+    for cpu in cpus:
+        groups.setdefault(getattr(cpu, levels[0]), []).append(cpu)
+    made = []
+    for key, group in groups.items():
+        inner = _level(group, levels[1:], taken, caches)
+        number = caches[key] if levels[0] == "cache" else key
+        name = f"<small>{levels[0]} {number}</small>" if levels[0] != "core" else ""
+        made.append(f'<div class="{levels[0]}">{name}<div class="within">{inner}</div></div>')
+    return "".join(made)
