@@ -97,9 +97,7 @@ impl TraceRequest {
 
     /// With that status, such as "404 Not Found" or 404; anything else is not told.
     pub fn answered(&self, status: Option<&Bound<'_, PyAny>>) {
-        let code = status
-            .and_then(text)
-            .and_then(|text| code(text.as_bytes()));
+        let code = status.and_then(text).and_then(|text| code(text.as_bytes()));
         self.close(
             code.map(|code| Event::new(code, event::INT, names()[1], 0)),
             false,
