@@ -217,6 +217,16 @@ def burn(case: str, host: Host, directory: Path, cpu_s: float) -> tuple[Exit, fl
     return ended, float((directory / "out").read_text())
 
 
+def test_a_party_that_runs_nothing_takes_no_cpu(case: str, host: Host, tmp_path: Path) -> None:
+    host.run(shell("true", tmp_path)).wait(60)
+    before = host.usage().cpu_ns
+    time.sleep(1)
+    after = host.usage().cpu_ns
+    assert (before is None) == (after is None)
+    asking = 50e6 if case == "vm-container" else 0  # what it asks the guest
+    assert (after or 0) - (before or 0) < 5e6 + asking
+
+
 def test_usage_is_what_was_burnt(case: str, host: Host, tmp_path: Path) -> None:
     before, emulator_ns = host.usage(), emulators_cpu_ns(case, host)
     ended, used_s = burn(case, host, tmp_path, 1.0)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
 from contend.advice.practices import NEGLIGIBLE, direction, fading_words
-from contend.advice.rules import Cause, explain
+from contend.advice.rules import Cause, caused, explain
 from contend.advice.variant_findings import variant_findings, words
 from contend.analysis import CellResult
 from contend.overheads import Overheads, place_words
@@ -85,15 +85,12 @@ def _pinning(told: Sequence[Effect], cells: Sequence[CellResult], verify: str) -
             sentence += f"; under the quota of {where} it {'; it '.join(c.words for c in causes)}"
             break
     part = any(e.over[0].size != math.ceil(e.over[0].size) for e in told)
-    return Finding(
-        id="",
+    return caused(
+        causes,
         kind="pin" if helps else "do-not-pin",
         subject=vanilla.application,
-        resource=causes[0].resource if causes else "unexplained",
         sentence=sentence + ".",
-        share=min(1.0, sum(c.share for c in causes)) if causes else None,
         estimate=most.ratio,
-        evidence=tuple(e for c in causes for e in c.evidence),
         advice="pin it: a set of CPUs (--cpuset-cpus, cpuset.cpus, AllowedCPUs=) in place of the quota"
         + ("; of a part of a CPU, one CPU beside the quota" if part else "")
         if helps
@@ -151,15 +148,12 @@ def _whole(cell: CellResult, part: Decomposition, verify: str) -> Finding:
     )
     if causes:
         sentence += f"; there it {'; it '.join(c.words for c in causes)}"
-    return Finding(
-        id="",
+    return caused(
+        causes,
         kind="platform-cost",
         subject=part.application,
-        resource=causes[0].resource if causes else "unexplained",
         sentence=f"{sentence}. What of that is type and what is size is not known: {part.refused}.",
-        share=min(1.0, sum(c.share for c in causes)) if causes else None,
         estimate=cell.estimate,
-        evidence=tuple(e for c in causes for e in c.evidence),
         advice="measure the whole host too, and both provisionings: sizes and provisioning of the scenario",
         verify=f"{verify} --set provisioning=[vanilla,pinned] --set sizes={_yaml([cpus, part.host_cpus])}",
     )
@@ -174,15 +168,12 @@ def _type(part: Decomposition, cells: Sequence[CellResult], verify: str) -> Find
     )
     if causes:
         sentence += f"; there it {'; it '.join(c.words for c in causes)}"
-    return Finding(
-        id="",
+    return caused(
+        causes,
         kind="platform-type",
         subject=part.application,
-        resource=causes[0].resource if causes else "unexplained",
         sentence=sentence + ".",
-        share=min(1.0, sum(c.share for c in causes)) if causes else None,
         estimate=part.pto,
-        evidence=tuple(e for c in causes for e in c.evidence),
         advice="compare engines and what they mount and filter (seccomp, storage driver): the size is not the cause",
         verify=f"{verify} --set sizes={part.at_one.size:g}",
     )

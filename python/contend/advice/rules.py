@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from contend.advice.finding import Evidence, Finding
 from contend.analysis import CellResult, Control
+from contend.stats.estimate import Estimate
 from contend.studies import Interference, Scenario
 from contend.units import format_ratio, format_value
 
@@ -32,6 +33,31 @@ class Cause:
     share: float  # of the slowdown, 0–1
     words: str
     evidence: tuple[Evidence, ...]
+
+
+def caused(
+    causes: Sequence[Cause],
+    *,
+    kind: str,
+    subject: str,
+    sentence: str,
+    estimate: Estimate,
+    advice: str,
+    verify: str,
+) -> Finding:
+    """A finding, not numbered yet, whose resource, share and evidence are those of its causes, the largest first."""
+    return Finding(
+        id="",
+        kind=kind,
+        subject=subject,
+        resource=causes[0].resource if causes else "unexplained",
+        sentence=sentence,
+        share=min(1.0, sum(c.share for c in causes)) if causes else None,
+        estimate=estimate,
+        evidence=tuple(e for c in causes for e in c.evidence),
+        advice=advice,
+        verify=verify,
+    )
 
 
 def advise(

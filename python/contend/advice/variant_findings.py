@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from contend.advice.finding import Finding
 from contend.advice.practices import direction
-from contend.advice.rules import Cause, explain
+from contend.advice.rules import Cause, caused, explain
 from contend.analysis import CellResult
 from contend.overhead_variants import of_setting
 from contend.platforms.sizes import cpus_label
@@ -17,22 +17,16 @@ from contend.stats.platform_size import Setting
 from contend.units import format_ratio
 
 _NAMES: dict[Kind, str] = {"period": "quota-period", "burst": "quota-burst", "placement": "placement"}
+_PERIOD = "the second number of cpu.max in µs, --cpu-period, cpu.cfs_period_us"
+_BURST = "cpu.max.burst (v1: cpu.cfs_burst_us)"
+_SET = "(cpuset.cpus, --cpuset-cpus)"
 _ADVICE: dict[tuple[Kind, str], str] = {
-    (
-        "period",
-        "higher",
-    ): "the longer period: the second number of cpu.max in µs, --cpu-period, cpu.cfs_period_us",
-    (
-        "period",
-        "lower",
-    ): "the shorter period: the second number of cpu.max in µs, --cpu-period, cpu.cfs_period_us",
-    (
-        "burst",
-        "higher",
-    ): "let it save what it leaves of its quota: cpu.max.burst (v1: cpu.cfs_burst_us), in µs",
-    ("burst", "lower"): "no burst: cpu.max.burst (v1: cpu.cfs_burst_us) of 0",
-    ("placement", "higher"): "spread its set over whole cores and caches (cpuset.cpus, --cpuset-cpus)",
-    ("placement", "lower"): "pack its set into the threads of a core and the cores of a cache (cpuset.cpus)",
+    ("period", "higher"): f"the longer period: {_PERIOD}",
+    ("period", "lower"): f"the shorter period: {_PERIOD}",
+    ("burst", "higher"): f"let it save what it leaves of its quota: {_BURST}, in µs",
+    ("burst", "lower"): f"no burst: {_BURST} of 0",
+    ("placement", "higher"): f"spread its set over whole cores and caches {_SET}",
+    ("placement", "lower"): f"pack its set into the threads of a core and the cores of a cache {_SET}",
 }
 _OPPOSITE: dict[str, str] = {"higher": "lower", "lower": "higher"}
 
@@ -73,15 +67,12 @@ def _finding(told: Sequence[Effect], wanted: str, cells: Sequence[CellResult], v
             break
     varied = f"{kind}s=[{_value(slow.provisioning, kind)},{_value(fast.provisioning, kind)}]"
     sizes_of = ",".join(f"{e.over[0].size:g}" for e in told)
-    return Finding(
-        id="",
+    return caused(
+        causes,
         kind=_NAMES[kind],
         subject=slow.application,
-        resource=causes[0].resource if causes else "unexplained",
         sentence=sentence + ".",
-        share=min(1.0, sum(c.share for c in causes)) if causes else None,
         estimate=most.ratio,
-        evidence=tuple(e for c in causes for e in c.evidence),
         advice=_ADVICE[kind, wanted],
         verify=f"{verify} --set {varied} --set sizes=[{sizes_of}]",
     )

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from contend.errors import CannotHonour, HostFailed, TrialFailed
 from contend.ledger import Ledger
@@ -22,7 +23,7 @@ from contend.platforms.base import Command, HostSpec, Limit, Usage
 from contend.platforms.guests import accel, boot, image, inner, qemu
 from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.files import Shared, named_directories
-from contend.platforms.guests.guest import PATIENCE_S, Guest
+from contend.platforms.guests.guest import Guest
 from contend.platforms.guests.needs import count_vcpus, need
 from contend.platforms.guests.process import GuestProcess
 from contend.platforms.processes import open_output, start_hint
@@ -180,51 +181,26 @@ class VmHost:
                     os.sched_setaffinity(thread, {cpu})
             self._check()
             self._base = self._outside.usage()
+            guest.rest()
         except BaseException:
             self.close()
             raise
 
     def _booted(self) -> Guest:
-        """By KVM where that boots this guest; what it did is remembered until this host boots again."""
-        if self.accel:
-            return self._tried(self.accel)
-        why = accel.cannot_open()
-        if not why:
-            known = accel.remembered(self._boot.what)
-            if known == "":
-                self.accel = "kvm"
-                return self._tried("kvm")
-            why = known or ""
-        if not why:
-            try:
-                guest = self._start("kvm", accel.WITHIN_S)
-            except HostFailed as error:
-                why = f"{error.message}: {error.hint}" if error.hint else error.message
-                accel.remember(self._boot.what, why)
-            else:
-                accel.remember(self._boot.what, "")
-                self.accel = "kvm"
-                return guest
-        self.accel = "tcg"
-        return self._tried("tcg")
+        outside, limit = self._outside, self.spec.limit
+        assert outside is not None
 
-    def _tried(self, how: str) -> Guest:
-        for within_s in PATIENCE_S[:-1]:
+        def start(how: str, within_s: float) -> Guest:
+            machine = qemu.Machine(self._boot, how, self._vcpus, self._memory_mib, limit, self._tap)
+            guest = Guest(machine, self._place)
             try:
-                return self._start(how, within_s)
-            except HostFailed:
-                self._still += 1
-        return self._start(how, PATIENCE_S[-1])
+                guest.start(outside.run, within_s)
+            except BaseException:
+                guest.stop()
+                raise
+            return guest
 
-    def _start(self, how: str, within_s: float) -> Guest:
-        assert self._outside is not None
-        machine = qemu.Machine(self._boot, how, self._vcpus, self._memory_mib, self.spec.limit, self._tap)
-        guest = Guest(machine, self._place)
-        try:
-            guest.start(self._outside.run, within_s)
-        except BaseException:
-            guest.stop()
-            raise
+        guest, self.accel, self._still = accel.start(start, self._boot.what, self.accel)
         return guest
 
     def _check(self) -> None:
@@ -276,11 +252,20 @@ class VmHost:
         """See `base.Host`. Raises TrialFailed when the command cannot be started."""
         if self._closed or self._shared is None or self._outside is None:
             raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
+        guest = self.guest
+        guest.wake()
+        try:
+            return self._run(command, guest, self._shared)
+        except BaseException:
+            guest.rest()
+            raise
+
+    def _run(self, command: Command, guest: Guest, shared: Shared) -> GuestProcess:
         asked_ns = time.monotonic_ns()
-        channel, shared = self._channel, self._shared
+        channel = self._channel
         self._running = [process for process in self._running if process.alive()]
         if self.spec.ports and not self._running:
-            self.guest.watch_ports(self.spec.ports)
+            guest.watch_ports(self.spec.ports)
         shared.add(named_directories(command, self.spec.directory))
         shared.push({command.stdout, command.stderr})
         marks = {procfs.MARKER: self._run_id, procfs.PARTY_MARKER: self.spec.name}
@@ -294,21 +279,24 @@ class VmHost:
                 f"{told.values['what']}: {error.strerror} (in the guest)", hint=start_hint(error)
             )
         started_ns = max(told.values["ns"] + offset_ns, asked_ns)
-        qemu_pid = self.guest.process.pid if self.guest.process else 0
+        qemu_pid = guest.process.pid if guest.process else 0
 
         def after(ended: GuestProcess) -> None:
-            shared.fetch({command.stdout, command.stderr})
-            if ended.task.exit and ended.task.exit["alone"]:
-                channel.forget(ended.task)
-            if self.spec.ports and not any(process.alive() for process in self._running):
-                self.guest.watch_ports(())
+            try:
+                shared.fetch({command.stdout, command.stderr})
+                if ended.task.exit and ended.task.exit["alone"]:
+                    channel.forget(ended.task)
+                if self.spec.ports and not any(process.alive() for process in self._running):
+                    guest.watch_ports(())
+            finally:
+                guest.rest()
 
         process = GuestProcess(channel, task, qemu_pid, asked_ns, started_ns, after)
         self._running.append(process)
         return process
 
     def processes(self) -> int:
-        return 0 if self._guest is None else len(self._channel.ask(b"C")["pids"])
+        return 0 if self._guest is None else len(self._asked()["pids"])
 
     # What it has
 
@@ -329,8 +317,12 @@ class VmHost:
 
     def _inside(self) -> dict[str, str]:
         """The files of the container's own group."""
-        files: dict[str, str] = self._channel.ask(b"C")["files"] if self._contained and self._guest else {}
+        files: dict[str, str] = self._asked()["files"] if self._contained and self._guest else {}
         return files
+
+    def _asked(self) -> Any:
+        with self.guest.awake():
+            return self._channel.ask(b"C")
 
     def pids(self) -> tuple[int, ...]:
         """QEMU's. The guest's own processes are not this host's."""

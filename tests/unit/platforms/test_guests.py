@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -16,9 +17,10 @@ from contend.platforms.base import Command, HostSpec, Limit
 from contend.platforms.guests import accel, boot, image
 from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.files import Shared, named_directories
+from contend.platforms.guests.guest import Guest
 from contend.platforms.guests.mirror import Mirror, signature, walk
 from contend.platforms.guests.needs import count_vcpus, need
-from contend.platforms.guests.qemu import Machine
+from contend.platforms.guests.qemu import Machine, Qmp
 
 
 @pytest.fixture(autouse=True)
@@ -252,6 +254,39 @@ def test_what_is_emulated_says_so_and_disks_are_throttled_both_ways(tmp_path: Pa
     assert not Machine(booted(tmp_path), "kvm", 1, 512).emulated
 
 
+def _boots(*works: str) -> tuple[list[tuple[str, float]], Callable[[str, float], str]]:
+    """What was tried, and a boot that only comes up so."""
+    tried: list[tuple[str, float]] = []
+
+    def boot(how: str, within_s: float) -> str:
+        tried.append((how, within_s))
+        if how not in works or len(tried) < 2:
+            raise HostFailed("it stands still", hint="its console")
+        return how
+
+    return tried, boot
+
+
+def test_a_guest_is_emulated_where_kvm_boots_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accel, "cannot_open", lambda: "")
+    tried, boot = _boots("tcg")
+    assert accel.start(boot, "one") == ("tcg", "tcg", 0)
+    assert tried == [("kvm", accel.WITHIN_S), ("tcg", 30.0)]
+    assert accel.remembered("one") == "it stands still: its console"
+    assert accel.start(boot, "one")[1] == "tcg" and tried[2:] == [("tcg", 30.0)], "KVM is not tried again"
+
+
+def test_a_guest_that_stands_still_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accel, "cannot_open", lambda: "no /dev/kvm")
+    tried, boot = _boots("tcg")
+    assert accel.start(boot, "one") == ("tcg", "tcg", 1)
+    assert tried == [("tcg", 30.0), ("tcg", 60.0)]
+    tried, boot = _boots()
+    with pytest.raises(HostFailed, match="stands still"):
+        accel.start(boot, "one", "kvm")
+    assert [within_s for _, within_s in tried] == [30.0, 60.0, 120.0]
+
+
 def test_what_kvm_did_is_remembered_by_guest_until_the_next_boot(monkeypatch: pytest.MonkeyPatch) -> None:
     assert accel.remembered() is None
     accel.remember("one", "stood still")
@@ -268,3 +303,43 @@ def test_an_image_of_the_users_has_to_be_there(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("contend.platforms.guests.qemu.need_program", lambda: None)
     with pytest.raises(CannotHonour, match="no image"):
         need(str(tmp_path / "none"))
+
+
+class _Said:
+    """QEMU's monitor and the agent of a guest that is not there."""
+
+    def __init__(self) -> None:
+        self.commands: list[str] = []
+
+    def __call__(self, command: str) -> None:
+        self.commands.append(command)
+
+    def clock(self) -> tuple[int, int]:
+        return 0, 0
+
+    def ask(self, kind: bytes, **values: object) -> None:
+        self.commands.append(kind.decode())
+
+
+def test_a_guest_rests_while_nobody_wants_it(tmp_path: Path) -> None:
+    guest, said = Guest(cast(Machine, None), tmp_path), _Said()
+    guest._qmp, guest._channel = cast(Qmp, said), cast(Channel, said)
+    guest.rest()
+    assert said.commands == ["stop"]
+    guest.wake()
+    with guest.awake():
+        guest.rest()
+        assert said.commands == ["stop", "cont", "X"], "two want it: it goes on while one still does"
+    assert said.commands == ["stop", "cont", "X", "stop"]
+
+
+def test_a_guest_that_has_ended_may_rest(tmp_path: Path) -> None:
+    guest, ours = Guest(cast(Machine, None), tmp_path), socket.socketpair()
+    ours[1].sendall(b'{"QMP": {}}\n{"return": {}}\n')
+    guest._qmp = Qmp(ours[0])
+    ours[1].close()
+    guest.rest()
+    guest._wanted = 0
+    with pytest.raises(HostFailed, match="monitor"):
+        guest.wake()
+    guest._qmp.close()

@@ -6,14 +6,46 @@ instruction that nobody carries out for it, and stands still.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from contend.errors import HostFailed
 from contend.platforms import procfs, state
 
-WITHIN_S = 15.0  # a guest that is not up by then does not come up
+_G = TypeVar("_G")
+WITHIN_S = 15.0  # a guest that is not up by KVM by then does not come up
+# A guest that is known to boot here takes seconds; now and then one stands still under emulation, and the next does not.
+_PATIENCE_S = (30.0, 60.0, 120.0)
+
+
+def start(boot: Callable[[str, float], _G], what: str, how: str = "") -> tuple[_G, str, int]:
+    """A guest by KVM where that boots it, else emulated: the guest, `kvm` or `tcg`, and how many did not come up before.
+
+    boot: starts one so, within so many seconds, or raises HostFailed. what: which guest, for the memory of what did.
+    how: asked for; "" decides here. Raises HostFailed when none comes up.
+    """
+    why = cannot_open()
+    if not how and not why:
+        known = remembered(what)
+        if known is None:
+            try:
+                guest = boot("kvm", WITHIN_S)
+            except HostFailed as error:
+                remember(what, f"{error.message}: {error.hint}" if error.hint else error.message)
+            else:
+                remember(what, "")
+                return guest, "kvm", 0
+        elif not known:
+            how = "kvm"
+    how = how or "tcg"
+    for still, within_s in enumerate(_PATIENCE_S[:-1]):
+        with contextlib.suppress(HostFailed):
+            return boot(how, within_s), how, still
+    return boot(how, _PATIENCE_S[-1]), how, len(_PATIENCE_S) - 1
 
 
 def cannot_open() -> str:

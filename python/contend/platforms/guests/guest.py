@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.qemu import Machine, Qmp, make_overlay
 
 AGENT, INNER = "agent", "inner"  # ports: of the guest's agent, and of the one in a container of it
-# A guest that is known to boot here takes seconds; now and then one stands still under emulation, and the next does not.
-PATIENCE_S = (30.0, 60.0, 120.0)
 _LOOK_S = 0.05
 
 
@@ -38,6 +36,8 @@ class Guest:
         self._inner: Channel | None = None
         self._forwarded: set[int] = set()
         self._lock = threading.Lock()
+        self._wanted = 1  # by how many it is kept awake: while it starts by whoever starts it
+        self._resting = threading.Lock()
 
     def start(self, run: Callable[[Command], Process], within_s: float) -> None:
         """Raises HostFailed when it does not come up within that time; `stop` is to be called then, too."""
@@ -65,9 +65,39 @@ class Guest:
             self._inner = Channel(self._accept(listening[INNER]), self.last_words, self._forward)
         self.hello = self._channel.hello(within_s - (time.monotonic() - began))
         self.boot_ns = round((time.monotonic() - began) * 1e9)
-        offset_ns, _ = self._channel.clock()
-        # Its own clock is of whole seconds, by the machine's.
-        self._channel.ask(b"X", ns=time.time_ns() - time.monotonic_ns() + offset_ns)
+        self._tell_time()
+
+    def _tell_time(self) -> None:
+        """Its own clock is of whole seconds after its start, and stands still while it rests."""
+        offset_ns, _ = self.channel.clock()
+        self.channel.ask(b"X", ns=time.time_ns() - time.monotonic_ns() + offset_ns)
+
+    # Rest
+
+    def wake(self) -> None:
+        """Its CPUs run until `rest` was called as often. Raises HostFailed."""
+        with self._resting:
+            if self._wanted == 0:
+                self.qmp("cont")
+                self._tell_time()
+            self._wanted += 1
+
+    def rest(self) -> None:
+        """Nobody wants it for now: its CPUs and its clock stand still, so that its ticks take nothing from other trials."""
+        with self._resting:
+            self._wanted -= 1
+            if self._wanted == 0 and self._qmp is not None:
+                with contextlib.suppress(HostFailed):  # it has ended, which who asks it next is told
+                    self._qmp("stop")
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        """Meanwhile."""
+        self.wake()
+        try:
+            yield
+        finally:
+            self.rest()
 
     @property
     def qmp(self) -> Qmp:

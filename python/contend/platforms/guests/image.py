@@ -41,7 +41,8 @@ _NEEDED = {
 _BUILD = """set -eu
 packages=$1 kernel=$2 suite=$3 size=$4
 shift 4
-mkdir root && mount -t tmpfs -o mode=755 tmpfs root
+export TMPDIR=$PWD/tmp # so that a build which is killed leaves nothing elsewhere
+mkdir -p root tmp && mount -t tmpfs -o mode=755 tmpfs root
 printf 'exit 101\\n' >policy && chmod 755 policy
 mmdebstrap --quiet --mode=root --variant=essential --format=directory --include="$packages" \\
     --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io \\
@@ -186,7 +187,8 @@ def build(wanted: Recipe, run_id: str, ledger: Ledger) -> Path:
             half.mkdir()
             _build(wanted, half, run_id)
             told = {**asdict(wanted), "key": wanted.key}
-            shutil.rmtree(half / "root")  # where the build's memory was mounted
+            for scratch in ("root", "tmp"):  # the first is where the build's memory was mounted
+                shutil.rmtree(half / scratch)
             (half / "policy").unlink()
             (half / "recipe.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
             half.rename(home() / wanted.key)

@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,24 +111,28 @@ class Qmp:
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(_WITHIN_S)
         self._connection, self._file = connection, connection.makefile("rb")
+        self._lock = threading.Lock()  # ports are forwarded by the thread that reads
         self._read()  # its greeting
         self("qmp_capabilities")
 
     def __call__(self, command: str, **arguments: Any) -> Any:
         """What it returns. Raises HostFailed when it refuses or does not answer."""
         words = {"execute": command} | ({"arguments": arguments} if arguments else {})
-        try:
-            self._connection.sendall(json.dumps(words).encode() + b"\n")
-        except OSError as error:
-            raise HostFailed(f"QEMU's monitor is gone: {error.strerror}", hint="see its console") from error
-        while True:
-            told = self._read()
-            if "return" in told:
-                return told["return"]
-            if "error" in told:
+        with self._lock:
+            try:
+                self._connection.sendall(json.dumps(words).encode() + b"\n")
+            except OSError as error:
                 raise HostFailed(
-                    f"QEMU refuses {command}: {told['error'].get('desc')}", hint="contend doctor"
-                )
+                    f"QEMU's monitor is gone: {error.strerror}", hint="see its console"
+                ) from error
+            while True:
+                told = self._read()
+                if "return" in told:
+                    return told["return"]
+                if "error" in told:
+                    raise HostFailed(
+                        f"QEMU refuses {command}: {told['error'].get('desc')}", hint="contend doctor"
+                    )
 
     def _read(self) -> dict[str, Any]:
         try:

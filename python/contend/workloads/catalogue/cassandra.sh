@@ -8,7 +8,9 @@ node() { # PORT OPTION...: in this process' place
     own=127.1.$(($1 / 256)).$(($1 % 256))
     sed "s|OWN|$own|" node.yaml.in >node.yaml
     shift
-    exec java "@$PWD/java.args" "$@" -Dcassandra.config="file://$PWD/node.yaml" -Dcassandra.storagedir="$PWD/data" \
+    rm -rf tmp # what a node unpacks there, it leaves when it is killed
+    mkdir tmp
+    exec java "@$PWD/java.args" "$@" -Djava.io.tmpdir="$PWD/tmp" -Dcassandra.config="file://$PWD/node.yaml" -Dcassandra.storagedir="$PWD/data" \
         -Dlogback.configurationFile="$PWD/logback.xml" -javaagent:"$(echo lib/jamm-*.jar)" -cp 'lib/*' \
         org.apache.cassandra.service.CassandraDaemon
 }
