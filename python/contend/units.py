@@ -127,7 +127,11 @@ def format_ratio(value: float, low: float, high: float) -> str:
 
     >>> format_ratio(2.021, 1.981, 2.069), format_ratio(1.96, 1.8, 2.25)
     ('2.02 [1.98, 2.07]', '2.0 [1.8, 2.2]')
+    >>> format_ratio(1.5, 0, math.inf), format_ratio(math.nan, 0, math.inf)
+    ('1.50 [too few blocks]', '? [no figure]')
     """
+    if math.isnan(value):
+        return "? [no figure]"
     if not (math.isfinite(low) and math.isfinite(high)):
         return f"{value:.2f} [too few blocks]"
     width = high - low

@@ -227,6 +227,13 @@ def test_a_party_that_runs_nothing_takes_no_cpu(case: str, host: Host, tmp_path:
     assert (after or 0) - (before or 0) < 5e6 + asking
 
 
+def test_what_a_command_leaves_running_goes_on(host: Host, tmp_path: Path) -> None:
+    left = "(sleep 1; echo late >late; sleep 60) >/dev/null 2>&1 &"
+    assert host.run(shell(left, tmp_path)).wait(60).code == 0
+    time.sleep(2)
+    assert host.run(shell("cat late", tmp_path)).wait(60).code == 0, (tmp_path / "err").read_text()
+
+
 def test_usage_is_what_was_burnt(case: str, host: Host, tmp_path: Path) -> None:
     before, emulator_ns = host.usage(), emulators_cpu_ns(case, host)
     ended, used_s = burn(case, host, tmp_path, 1.0)

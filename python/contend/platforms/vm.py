@@ -282,14 +282,17 @@ class VmHost:
         qemu_pid = guest.process.pid if guest.process else 0
 
         def after(ended: GuestProcess) -> None:
+            # What a command leaves running goes on, and so does its guest.
+            left = ended.task.exit is not None and not ended.task.exit["alone"]
             try:
                 shared.fetch({command.stdout, command.stderr})
-                if ended.task.exit and ended.task.exit["alone"]:
+                if ended.task.exit and not left:
                     channel.forget(ended.task)
                 if self.spec.ports and not any(process.alive() for process in self._running):
                     guest.watch_ports(())
             finally:
-                guest.rest()
+                if not left:
+                    guest.rest()
 
         process = GuestProcess(channel, task, qemu_pid, asked_ns, started_ns, after)
         self._running.append(process)

@@ -78,7 +78,7 @@ def difference(
         result["run_delay"] = (taskwatch["run_delay_ns"] / 1e9, "s")
         if cpu_ns:
             result["run_delay_coverage"] = (taskwatch["cpu_ns"] / cpu_ns, "fraction")
-    if exit is not None:
+    if exit is not None and exit.max_rss_bytes:  # 0: the platform does not tell (a container's command)
         result["voluntary_switches"] = (exit.voluntary_switches, "count")
         result["involuntary_switches"] = (exit.involuntary_switches, "count")
     _usage(result, usage_before, usage_after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from contend.analysis import Analysis
@@ -49,6 +50,8 @@ def _decomposition(of: Decomposition) -> list[tuple[str, ...]]:
 
 
 def _estimate(of: Estimate) -> str:
+    if math.isnan(of.value):
+        return "? (no figure)"
     return f"{of.value:.2f} (too few blocks)" if of.verdict == "too few" else ratio(of)
 
 

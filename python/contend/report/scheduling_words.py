@@ -12,8 +12,8 @@ NOTHING = "-"
 
 ABOUT = (
     "Medians over trials, bare → there. CPU time: used, over the bare host's. Waiting: time that tasks were runnable without"
-    " a CPU, of all together, for a second of the clock. Throttled: of that second, by the quota. Switched away: how often a"
-    " process lost its CPU before it wanted to. - is what this machine does not tell."
+    " a CPU, of all together, for a second of the clock. Throttled: by the quota, on all its CPUs together, for a second."
+    " Switched away: how often a process lost its CPU before it wanted to. - is what is not told here."
 )
 
 
