@@ -1,9 +1,10 @@
 """A thousand entities of each kind on a real cloud: what their calls cost by then, and that none of them stays.
 
 Needs a cloud whose quotas allow it, and an administrator for users: `testbed/openstack up`, and the variables that it
-prints. CONTEND_TEST_ENTITIES says how many of each (1000), CONTEND_TEST_KINDS which, CONTEND_TEST_WITHIN for how many
-seconds a kind may grow and shrink (900). On two processors a thousand networks take about ten minutes; every kind is a
-test of its own, so that `-k volume` runs one. Writes docs/results/cloud-growth-KIND.json.
+prints. CONTEND_TEST_ENTITIES says how many of each (1000), CONTEND_TEST_KINDS which, CONTEND_TEST_ROUNDS how often up and
+down (5), CONTEND_TEST_WITHIN for how many seconds a kind may grow and shrink (900). On two processors a thousand networks
+take about ten minutes; every kind is a test of its own, so that `-k volume` runs one. Writes
+docs/results/cloud-growth-KIND.json.
 """
 
 from __future__ import annotations
@@ -31,15 +32,23 @@ KINDS = os.environ.get("CONTEND_TEST_KINDS", USUAL).split(",")
 def test_so_many_of_each_kind(tmp_path: Path, kind: str) -> None:
     many = int(os.environ.get("CONTEND_TEST_ENTITIES", "1000"))
     within = float(os.environ.get("CONTEND_TEST_WITHIN", "900"))
+    rounds = int(os.environ.get("CONTEND_TEST_ROUNDS", "5"))
     contend = Home(tmp_path)
     analysis = check_growth(
-        contend, Looking(need_cloud()), kinds={kind: many}, step=max(2, many // 10), rounds=5, timeout=within
+        contend,
+        Looking(need_cloud()),
+        kinds={kind: many},
+        step=max(2, many // 10),
+        rounds=rounds,
+        timeout=within,
     )
     (grown,) = analysis["growth"]["kinds"]
     document = {
         "schema_version": 1,
         "what": f"calls about {kind} entities by their number, on a real cloud",
         "contend": __version__,
+        "passes": rounds,
+        "load_after": os.getloadavg()[0],
         "processor": cpu_model(),
         "kernel": platform.release(),
         "answer": analysis["answer"],

@@ -260,7 +260,7 @@ def test_the_cpus_of_each_set_in_the_terminal_and_on_the_page(report: ReportInpu
     lines = {line.split(",")[0].strip(): line for line in text.splitlines() if "█" in line and "CPUs" in line}
     assert lines["container pinned"].endswith("·· ·· | ██ ██"), "two cores of one cache"
     assert lines["container pinned spread"].endswith("█· █· | █· █·"), "four cores"
-    assert "throttled 0.44 s of each second, against 0.17 s" in " ".join(text.split())
+    assert "throttled 0.44 s a second on all its CPUs, against 0.17 s" in " ".join(text.split())
     narrow = [line for line in render(report, width=80).splitlines() if "verify: " not in line]
     assert max(map(len, narrow)) <= 80
     page = render_html(report)
