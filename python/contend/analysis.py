@@ -15,6 +15,7 @@ from contend.stats.estimate import Estimate
 
 if TYPE_CHECKING:
     from contend.advice.practices import Practice
+    from contend.contention.scheduling import CellSchedule
     from contend.growths import Growths
     from contend.overheads import Overheads
     from contend.storms import Storms
@@ -192,6 +193,7 @@ class Analysis:
     trials: int
     alibis: tuple[CellAlibi, ...] = ()  # by cell, where series were recorded
     phase_alibis: tuple[PhaseAlibi, ...] = ()  # of the whole run, and of its phases
+    schedules: tuple[CellSchedule, ...] = ()  # by cell, where scheduler histograms were recorded
     probe: ProbeCost | None = None  # None where nothing was recorded, or the run was killed
     storms: Storms | None = None  # of a storm study, where storms were counted
     growth: Growths | None = None  # of a growth study, where passes were counted
@@ -215,6 +217,7 @@ class Analysis:
             "trials": self.trials,
             "alibis": [a.to_json() for a in self.alibis],
             "phase_alibis": [a.to_json() for a in self.phase_alibis],
+            **({"schedules": [s.to_json() for s in self.schedules]} if self.schedules else {}),
             "probe": None if self.probe is None else self.probe.to_json(),
             **({} if self.storms is None else {"storms": self.storms.to_json()}),
             **({} if self.growth is None else {"growth": self.growth.to_json()}),

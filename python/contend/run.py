@@ -32,8 +32,7 @@ from contend.platforms.network import Networks
 from contend.platforms.registry import platform
 from contend.platforms.resources import remove_leftovers
 from contend.platforms.topology import confined
-from contend.probes.client import record_all
-from contend.probes.recorder import Recorder
+from contend.probes.recorder import Recorder, start_recorder
 from contend.probes.series import SeriesWriter
 from contend.report.progress import PlanSummary, Progress
 from contend.scenario import load as load_scenario
@@ -285,10 +284,14 @@ class _Execution:
                 keep_output=self._keep,
                 traces=TrialTraces(scenario.trace, self._run.path),
             )
-            recorder = Recorder(
-                record_all(RECORD_INTERVAL_MS, cpus=places.tool),
+            recorder, failed = start_recorder(
                 SeriesWriter(self._run.series, clock=self._clock),
+                RECORD_INTERVAL_MS,
+                cpus=places.tool,
+                sched="cgroup" if isinstance(scenario, Overhead) and scenario.histograms else "",
             )
+            if failed:
+                self._progress.note(f"no histograms of the scheduler: {failed}")
             stack.callback(self._close, recorder, ledger)
             recorder.collect_in_background()
             sources = dict(recorder.sources)

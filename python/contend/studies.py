@@ -334,7 +334,7 @@ class Overhead(_Scenario):
     placements: which CPUs a pinned set gets, close together or apart, each a cell. sizes: CPUs, CPUs/memory, instance
     types; none: a quarter, half and all of the host. without: places left out, by name, like `container pinned 1 CPU`;
     those that this host does not give are added. threads: what workloads are told of CPUs (`{cpus}`), the size, or what
-    they would see by themselves.
+    they would see by themselves. histograms: of the scheduler, by BPF, where that works here.
     """
 
     study: Literal["overhead"]
@@ -351,6 +351,7 @@ class Overhead(_Scenario):
     threads: Literal["size", "automatic"] = "size"
     engine: Literal["", "docker", "podman", "runc", "crun"] = ""
     image: str = ""
+    histograms: bool = True
     timeout: Duration = 600 * 10**9
 
     @model_validator(mode="before")

@@ -66,6 +66,9 @@ def test_every_place_is_what_was_asked(contend: Home) -> None:
     document = json.loads((run / "findings.json").read_text())
     jsonschema.validate(document, analysis_schema())
     assert document["answer"].startswith("No answer yet") and "cannot tell" in said.out
+    seen = {of["cell"]: of for of in document["schedules"]}
+    assert seen.keys() >= {f"app|{name}" for name in wanted}
+    assert all(of["switches"] > 0 and of["counts"]["on_cpu"] for of in seen.values())
 
 
 def test_periods_and_bursts_are_what_was_asked(contend: Home) -> None:

@@ -48,6 +48,7 @@ def load_report(run: RunDirectory) -> ReportInput:
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
     from contend.contention.alibi.scope import VICTIM, read_party
+    from contend.contention.scheduling import cell_schedules
     from contend.errors import ScenarioError
     from contend.ledger import read_rows
     from contend.report.model import ReportInput
@@ -66,6 +67,7 @@ def load_report(run: RunDirectory) -> ReportInput:
         analyse(run, scenario),
         phase_alibis=phase_alibis(latest(rows), recording),
         alibis=cell_alibis(latest(rows), recording, read_party(run.series, VICTIM)),
+        schedules=cell_schedules(latest(rows), run.series),
         probe=probe_cost(read_rows(run.ledger_path), recording.interval_ns),
     )
     return ReportInput(

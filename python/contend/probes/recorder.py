@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contend.errors import HostFailed
 from contend.probes.base import Cost
-from contend.probes.client import Drained, ProbeProcess
+from contend.probes.client import Drained, ProbeProcess, record_all
 from contend.probes.series import SeriesWriter
 
 # The probe holds 64 MiB: ten thousand processes that all change ten times a second fill that in four seconds, a
@@ -128,6 +128,27 @@ class Recorder:
                 end()
             except HostFailed:
                 continue
+
+
+def start_recorder(
+    writer: SeriesWriter,
+    interval_ms: float,
+    *,
+    cpus: Sequence[int] | None = None,
+    sched: str = "",
+    **asked: Any,
+) -> tuple[Recorder, str]:
+    """A recorder with histograms of the scheduler where it can have them, and why it has none, "" where it does.
+
+    Arguments are those of `client.record_all`. Raises as Recorder does.
+    """
+    try:
+        return Recorder(record_all(interval_ms, cpus=cpus, sched=sched, **asked), writer), ""
+    except HostFailed as error:
+        if not sched:
+            raise
+        plain = {key: value for key, value in asked.items() if key != "stacks"}
+        return Recorder(record_all(interval_ms, cpus=cpus, **plain), writer), error.message
 
 
 def next_drain_s(drained: Drained, waited_s: float) -> float:

@@ -38,6 +38,7 @@ ROLES = (
     "storm-cpu",
     "growth",
     "overhead",
+    "schedule",
     "traced",
 )
 HEAT_LEGEND = (

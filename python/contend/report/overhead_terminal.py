@@ -60,6 +60,11 @@ def show_overhead(
         line("What the scheduler did", "bold")
         columns(scheduling_words.headers(), rows, 4)
         line(scheduling_words.ABOUT, "dim", 2, 2)
+    if verbose and (rows := scheduling_words.waits_rows(analysis)):
+        line()
+        line("How long tasks waited for a CPU, and ran", "bold")
+        columns(scheduling_words.waits_headers(), rows, 5)
+        line(scheduling_words.WAITS_ABOUT, "dim", 2, 2)
     line()
     line("What others advise (Ghatrehsamani et al., ICPP 2020), on this host", "bold")
     for practice in analysis.practices:

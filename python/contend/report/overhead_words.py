@@ -62,7 +62,9 @@ def throttling(found: Overheads, kinds: Collection[Kind] = KINDS) -> list[str]:
         seen = found.throttled.get(of.over[0]), found.throttled.get(of.under[0])
         if of.kind in ("period", "burst") and of.kind in kinds and None not in seen:
             one, other = (f"{value:.2g} s" for value in seen if value is not None)
-            lines.append(f"{of.kind}, {_where(of)}: throttled {one} a second on all its CPUs, against {other}")
+            lines.append(
+                f"{of.kind}, {_where(of)}: throttled {one} a second on all its CPUs, against {other}"
+            )
     return lines
 
 

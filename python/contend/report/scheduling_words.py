@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from contend.analysis import Analysis, CellResult
-from contend.report.matrix import platform_name, subject
+from contend.contention.scheduling import CellSchedule
+from contend.report.matrix import CONTROL, platform_name, subject
+from contend.units import format_duration
 
 Evidence = Mapping[str, tuple[float, str]]
 NOTHING = "-"
@@ -26,6 +28,54 @@ def rows(analysis: Analysis) -> list[tuple[str, ...]]:
     """A row a cell of the headline metric, in the order of the analysis; empty where nothing was seen of any."""
     told = [_row(cell) for cell in analysis.cells if cell.metric.primary]
     return told if any(set(row[2:]) != {NOTHING} for row in told) else []
+
+
+WAITS_ABOUT = (
+    "All times that tasks of a cell's trials waited for a CPU, and ran on one at a stretch: medians and 99th percentiles,"
+    " within 9 %. Of a guest: the threads of its emulator, whose waits the guest takes for stolen time."
+)
+
+
+def schedules(analysis: Analysis) -> list[CellSchedule]:
+    """Of an overhead study's cells, an application after another, its sizes, the bare host first; no controls."""
+    told = [of for of in analysis.schedules if not of.factors.get("platform", CONTROL).endswith(CONTROL)]
+    order = list(dict.fromkeys(subject(of.factors) for of in told))
+
+    def place(of: CellSchedule) -> tuple[object, ...]:
+        bare = of.factors["platform"] == "bare"
+        return (
+            order.index(subject(of.factors)),
+            float(of.factors["cpus"]),
+            not bare,
+            platform_name(of.factors),
+        )
+
+    return sorted(told, key=place)
+
+
+def where(of: CellSchedule) -> str:
+    bare = of.factors["platform"] == "bare"
+    return f"{'bare' if bare else platform_name(of.factors)}, {of.factors['size']}"
+
+
+def waits_headers() -> tuple[str, ...]:
+    """Of `waits_rows`."""
+    return "application", "where", "waited, median", "p99", "ran, median", "p99", "moved, /s"
+
+
+def waits_rows(analysis: Analysis) -> list[tuple[str, ...]]:
+    """A row a cell, bare ones too; empty where no histograms were recorded."""
+    return [waited_row(of) for of in schedules(analysis)]
+
+
+def waited_row(of: CellSchedule) -> tuple[str, ...]:
+    times = (of.quantile_ns(kind, share) for kind in ("run_queue", "on_cpu") for share in (0.5, 0.99))
+    return (
+        subject(of.factors),
+        where(of),
+        *(NOTHING if ns is None else "< 0.13 µs" if not ns else format_duration(ns) for ns in times),
+        _figure(of.a_second(of.migrations)),
+    )
 
 
 def _row(cell: CellResult) -> tuple[str, ...]:

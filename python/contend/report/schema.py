@@ -142,6 +142,22 @@ DEFINITIONS: dict[str, Schema] = {
         party_agreeing=COUNT,
         party_text=TEXT,
     ),
+    "cell_schedule": closed(
+        "How long a cell's tasks ran and waited for a CPU: all its counted trials together. Absent without histograms.",
+        cell=TEXT,
+        factors=FACTORS,
+        trials={**COUNT, "description": "counted trials that were seen"},
+        window_ns={**COUNT, "description": "time of these trials"},
+        on_cpu_ns={**COUNT, "description": "of all tasks together, like the next"},
+        run_queue_ns={**COUNT, "description": "runnable without a CPU"},
+        switches=COUNT,
+        migrations=COUNT,
+        counts={
+            "type": "object",
+            "description": "by kind (on_cpu, off_cpu, run_queue): [least ns of a bucket, how many times were that long]",
+            "additionalProperties": many(many(COUNT)),
+        },
+    ),
     "design": closed(
         "How the numbers were made.",
         seed={"type": "integer"},
@@ -169,7 +185,7 @@ def analysis_schema() -> Schema:
         "title": "contend analysis",
         **closed(
             "What a run says: findings.json, and what --json prints.",
-            ("storms", "growth", "overhead"),
+            ("schedules", "storms", "growth", "overhead"),
             schema_version={"const": SCHEMA_VERSION},
             run=TEXT,
             study=TEXT,
@@ -185,6 +201,7 @@ def analysis_schema() -> Schema:
             trials=COUNT,
             alibis=many(ref("cell_alibi")),
             phase_alibis=many(ref("phase_alibi")),
+            schedules=many(ref("cell_schedule")),
             probe=maybe(
                 closed(
                     "What recording the run cost.",

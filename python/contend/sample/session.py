@@ -19,8 +19,8 @@ from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.probes.base import Cost
-from contend.probes.client import Drained, record_all
-from contend.probes.recorder import Recorder, next_drain_s
+from contend.probes.client import Drained
+from contend.probes.recorder import Recorder, next_drain_s, start_recorder
 from contend.probes.series import SeriesWriter
 from contend.sample.command import Ended, Foreground, Signals
 from contend.store import SAMPLE_FILE, SCHEMA_VERSION, RunDirectory
@@ -167,19 +167,14 @@ def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None =
 
 def _recorder(asked: Asked, writer: SeriesWriter) -> tuple[Recorder, tuple[str, ...]]:
     """With histograms if they were asked for and can be had here; else why they are missing."""
-    interval_ms = asked.interval_ns / 1e6
-    try:
-        config = record_all(interval_ms, source=asked.source, sched=asked.sched, stacks=asked.stacks)
-        recorder = Recorder(config, writer)
-        missing = ("no off-CPU stacks: they need BPF, as the histograms do",)
-        return recorder, missing if asked.stacks and "sched" not in recorder.sources else ()
-    except HostFailed as error:
-        if not asked.sched:
-            raise
-        recorder = Recorder(record_all(interval_ms, source=asked.source), writer)
+    recorder, failed = start_recorder(
+        writer, asked.interval_ns / 1e6, source=asked.source, sched=asked.sched, stacks=asked.stacks
+    )
+    if failed:
         what = "scheduler histograms" + (" and no off-CPU stacks" if asked.stacks else "")
-        why = f"no {what}: {error.message}; run delay and switches are in process_use"
-        return recorder, (why,)
+        return recorder, (f"no {what}: {failed}; run delay and switches are in process_use",)
+    missing = asked.stacks and "sched" not in recorder.sources
+    return recorder, ("no off-CPU stacks: they need BPF, as the histograms do",) if missing else ()
 
 
 def _until_the_end(
