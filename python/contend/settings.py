@@ -24,7 +24,8 @@ def workload_list(value: Any) -> Any:
 
 
 def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
-    """A copy of the scenario with `a.b=c` applied. Lists of workloads are indexed by name or number.
+    """A copy of the scenario with `a.b=c` applied. Lists of workloads are indexed by name, which is every workload of that
+    name, or by number, which is one.
 
     >>> apply_setting({"neighbours": ["fio"]}, "neighbours.fio.limit.iops=40000")
     {'neighbours': [{'fio': {'limit': {'iops': 40000}}}]}
@@ -32,6 +33,10 @@ def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
     {'measure': {'blocks': 5}}
     >>> apply_setting({"victims": "fio, nginx"}, "victims.fio.depth=4")
     {'victims': [{'fio': {'depth': 4}}, 'nginx']}
+    >>> apply_setting({"apps": [{"http": {"network": "host"}}, "http"]}, "apps.http.rate=100")
+    {'apps': [{'http': {'network': 'host', 'rate': 100}}, {'http': {'rate': 100}}]}
+    >>> apply_setting({"apps": [{"http": {"network": "host"}}, "http"]}, "apps.1.rate=100")
+    {'apps': [{'http': {'network': 'host'}}, {'http': {'rate': 100}}]}
     >>> apply_setting({}, "app=sh -c 'echo yes: no'")
     {'app': "sh -c 'echo yes: no'"}
     """
@@ -48,7 +53,7 @@ def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
         raise ScenarioError(
             f"--set '{setting}': the value is not YAML", hint="quote it for the shell"
         ) from error
-    if keys[0] in ("victims", "neighbours") and len(keys) > 1:
+    if keys[0] in ("victims", "neighbours", "apps") and len(keys) > 1:
         data = {**data, keys[0]: workload_list(data.get(keys[0]))}
     changed: dict[str, Any] = _put(data, keys, value, setting)
     return changed
@@ -59,28 +64,24 @@ def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
         return value
     key, rest = keys[0], keys[1:]
     if isinstance(node, list):
-        for index, item in enumerate(node):
-            name = (
-                item
-                if isinstance(item, str)
-                else next(iter(item))
-                if isinstance(item, dict) and item
-                else None
+        names = [_name(item) for item in node]
+        chosen = [index for index, name in enumerate(names) if name == key]
+        chosen = chosen or [index for index in range(len(node)) if key == str(index)]
+        if not chosen:
+            raise ScenarioError(
+                f"--set '{setting}': no '{key}' in that list",
+                hint=suggest(key, [name for name in names if name is not None]),
             )
-            if key in (name, str(index)):
-                changed = list(node)
-                body = {} if isinstance(item, str) else item[name]
-                if not rest:
-                    raise ScenarioError(
-                        f"--set '{setting}' replaces a whole workload",
-                        hint=f"name a parameter: {setting.partition('=')[0]}.PARAMETER=…",
-                    )
-                changed[index] = {name: _put(body or {}, rest, value, setting)}
-                return changed
-        names = [i if isinstance(i, str) else next(iter(i), "") for i in node if isinstance(i, str | dict)]
-        raise ScenarioError(
-            f"--set '{setting}': no '{key}' in that list", hint=suggest(key, [str(n) for n in names])
-        )
+        if not rest:
+            raise ScenarioError(
+                f"--set '{setting}' replaces a whole workload",
+                hint=f"name a parameter: {setting.partition('=')[0]}.PARAMETER=…",
+            )
+        changed = list(node)
+        for index in chosen:
+            body = node[index][names[index]] if isinstance(node[index], dict) else {}
+            changed[index] = {names[index]: _put(body or {}, rest, value, setting)}
+        return changed
     if node is None:
         node = {}
     if not isinstance(node, dict):
@@ -89,6 +90,13 @@ def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
             hint="contend validate --show prints the scenario's keys",
         )
     return {**node, key: _put(node.get(key), rest, value, setting)}
+
+
+def _name(item: Any) -> str | None:
+    """Of a workload in a list, written as its name or as a mapping of its name to parameters."""
+    if isinstance(item, dict) and item:
+        return str(next(iter(item)))
+    return item if isinstance(item, str) else None
 
 
 def one_or_many(value: Any) -> Any:

@@ -129,3 +129,18 @@ def test_things_that_are_no_scenario(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as garbled:
         load(str(garbage))
     assert garbled.value.hint
+
+
+def test_a_setting_by_name_is_of_every_workload_of_that_name() -> None:
+    from contend.studies import Overhead
+
+    asked = load("platform-network", ("apps.http.rate=100",))
+    assert isinstance(asked, Overhead)
+    rates = [ref.parameters.get("rate") for ref in asked.apps if ref.workload == "http"]
+    assert rates == [100, 100], "over loopback and over a pair: else they would not be comparable"
+    one = load("platform-network", ("apps.3.rate=100",))
+    assert isinstance(one, Overhead)
+    assert [ref.parameters.get("rate") for ref in one.apps] == [None, None, None, 100]
+    listed = load("platform-overhead", ("apps=http, iperf3", "apps.http.rate=100"))
+    assert isinstance(listed, Overhead)
+    assert [dict(ref.parameters) for ref in listed.apps] == [{"rate": 100}, {}]
