@@ -11,6 +11,7 @@ from typing import Any
 from contend import places
 from contend.errors import CannotHonour, ScenarioError
 from contend.plan import Plan, cells_of
+from contend.platforms import hotplug, masks
 from contend.platforms.network import check_rights
 from contend.platforms.sizes import cpus_label, parse_platform_size
 from contend.platforms.topology import Placement, Topology, placement
@@ -110,19 +111,65 @@ def fitted(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
         raise CannotHonour("no size fits this host", hint="; ".join(skipped))
     apps, shut = _within_reach(scenario)
     scenario = scenario.model_copy(update={"sizes": tuple(fits), "apps": apps})
+    scenario, unlike = _hosts(scenario)
+    skipped += unlike
     refused = places.cannot(scenario)
     skipped += places.told(refused)
     skipped += [f"without: there is no place '{name}'" for name in places.unknown(scenario)]
     without = dict.fromkeys((*scenario.without, *(place.label for place in refused)))
     scenario = scenario.model_copy(update={"without": tuple(without)})
-    if not any(places.places(scenario, size) for size in fits):
+    if not any(places.places(scenario, size, host) for host in places.hosts(scenario) for size in fits):
         raise CannotHonour("none of the places can be had on this host", hint="; ".join(skipped))
     return scenario, (*skipped, *shut)
 
 
+def _hosts(scenario: Overhead) -> tuple[Overhead, list[str]]:
+    """The scenario with the sizes of the host that this one can be given, and how; what it cannot, in words.
+
+    Raises CannotHonour where CPUs are to be taken offline and cannot.
+    """
+    topology = Topology.read()
+    whole = len(topology.cpus)
+    if not scenario.hosts:
+        return scenario, []
+    skipped = [
+        f"host of {cpus_label(n)}: this one has {whole} for contend" for n in scenario.hosts if n > whole
+    ]
+    smaller = sorted({n for n in scenario.hosts if n < whole})
+    sizes = tuple(n for n in smaller if any(size.cpus <= n for size in scenario.sizes))
+    skipped += [f"host of {cpus_label(n)}: no size fits it" for n in smaller if n not in sizes]
+    if not sizes:
+        return scenario.model_copy(update={"hosts": ()}), skipped
+    by, why = scenario.hosts_by, ""
+    if by != "confined":
+        why = hotplug.refused(topology, sizes, cpusets=masks.cpuset_root())
+        if why and by == "offline":
+            raise CannotHonour(
+                f"no CPU of this host can be taken offline: {why}",
+                hint="--set hosts_by=confined keeps everything of the run on so many CPUs instead",
+            )
+        by = "confined" if why else "offline"
+    if why:
+        skipped.append(
+            f"smaller hosts by taking CPUs offline: {why}; they are confined instead, and labelled"
+        )
+    return scenario.model_copy(update={"hosts": (*sizes, whole), "hosts_by": by}), skipped
+
+
+def hosts_of(scenario: Scenario) -> dict[int | None, Topology]:
+    """The CPUs of each size of the host that the scenario varies; of the whole one by None where it varies none."""
+    topology = Topology.read()
+    return places.wired(scenario, topology) if isinstance(scenario, Overhead) else {None: topology}
+
+
 def wiring(scenario: Scenario) -> dict[str, Any]:
     """How this host's CPUs are wired, for the record of a study that chooses among them."""
-    return {"topology": Topology.read().to_json()} if isinstance(scenario, Overhead) else {}
+    if not isinstance(scenario, Overhead):
+        return {}
+    found: dict[str, Any] = {"topology": Topology.read().to_json()}
+    if scenario.hosts:
+        found["hosts"] = {str(cpus): list(of.ids) for cpus, of in hosts_of(scenario).items()}
+    return found
 
 
 def _within_reach(scenario: Overhead) -> tuple[tuple[WorkloadRef, ...], tuple[str, ...]]:

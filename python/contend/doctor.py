@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, ContendError
-from contend.platforms import cgroups
+from contend.platforms import cgroups, hotplug, masks
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Topology
 from contend.probes.client import probe_check, program
@@ -32,7 +32,17 @@ class Check:
 
 def checks(*, containers: bool) -> Iterator[Check]:
     """Every check, as it is made. `containers` starts one of each engine, which takes seconds."""
-    for check in (_cpus, _accounting, _controllers, _pressure, _run_delay, _namespaces, _counters, _kvm):
+    for check in (
+        _cpus,
+        _smaller_hosts,
+        _accounting,
+        _controllers,
+        _pressure,
+        _run_delay,
+        _namespaces,
+        _counters,
+        _kvm,
+    ):
         yield check()
     yield from _probe()
     yield from _engines(try_them=containers)
@@ -58,6 +68,20 @@ def _cpus() -> Check:
             "own-cores needs 2 cores",
         )
     return Check("placement", True, f"{detail}: same-cpu, own-cores, same-host")
+
+
+def _smaller_hosts() -> Check:
+    """What `hosts` of platform-overhead can have; no CPU goes for that."""
+    topology = Topology.read()
+    count = len(topology.ids)
+    least = max(1, len(hotplug.fixed(topology.ids)))
+    if count < 2:
+        return Check("smaller hosts", False, "there is one CPU", "a machine with more")
+    why = hotplug.refused(topology, range(min(least, count - 1), count), cpusets=masks.cpuset_root())
+    if why:
+        fix = "none is needed: hosts are confined by affinity and cpuset instead, and labelled"
+        return Check("smaller hosts", False, f"no CPU can be taken offline: {why}", fix)
+    return Check("smaller hosts", True, f"from {least} to {count} CPUs, by taking CPUs offline")
 
 
 def _accounting() -> Check:

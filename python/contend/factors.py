@@ -57,6 +57,11 @@ PlatformKinds = Annotated[
 ]
 Provisionings = Annotated[tuple[Literal["vanilla", "pinned"], ...], Field(min_length=1), _LIST]
 Placements = Annotated[tuple[Literal["packed", "spread"], ...], Field(min_length=1), _LIST]
+Hosts = Annotated[
+    tuple[Annotated[int, Field(ge=1)], ...],
+    BeforeValidator(one_or_many, json_schema_input_type=int | list[int]),
+]
+HostsBy = Literal["auto", "offline", "confined"]
 Labels = Annotated[tuple[str, ...], _LIST]
 _DURATIONS = BeforeValidator(one_or_many, json_schema_input_type=float | str | list[float | str])
 Periods = Annotated[

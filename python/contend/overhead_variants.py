@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from contend.platforms.base import PERIOD_US
 from contend.stats.platform_effects import PINNED, VANILLA, Effect, Kind, Pairs
+from contend.stats.platform_size import Setting
 from contend.units import parse_duration_ns
 
 if TYPE_CHECKING:
@@ -98,13 +99,23 @@ def throttled(cell: CellResult) -> float | None:
     return None if seconds is None or wall is None or not wall[0] else seconds[0] / wall[0]
 
 
+def host_cpus(factors: Mapping[str, str], whole: int) -> int:
+    """CPUs of the host that a cell was on; whole: of this one, where a run does not vary that."""
+    return int(factors.get("host", whole))
+
+
+def is_of(factors: Mapping[str, str], setting: Setting) -> bool:
+    """Whether a cell of these factors is the setting's."""
+    wanted = setting.application, setting.platform, setting.provisioning, f"{setting.size:g}"
+    found = tuple(factors[key] for key in ("victim", "platform", "provisioning", "cpus"))
+    return found == wanted and factors.get("host", f"{setting.host_cpus:g}") == f"{setting.host_cpus:g}"
+
+
 def of_setting(cells: Iterable[CellResult], effect: Effect) -> tuple[CellResult, CellResult] | None:
     """The cells of both sides of an effect of one setting over another."""
     found = []
     for setting in (effect.over[0], effect.under[0]):
-        wanted = setting.application, setting.platform, setting.provisioning, f"{setting.size:g}"
-        keys = ("victim", "platform", "provisioning", "cpus")
-        cell = next((c for c in cells if tuple(c.factors[key] for key in keys) == wanted), None)
+        cell = next((c for c in cells if is_of(c.factors, setting)), None)
         if cell is None:
             return None
         found.append(cell)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contend.overhead_variants import host_cpus as host_of
 from contend.overhead_variants import pairs, throttled
+from contend.platforms.sizes import cpus_label, sized
 from contend.stats.platform_curves import Curve, NoCurve, curves
-from contend.stats.platform_effects import VARIED, Effect, effects
+from contend.stats.platform_effects import KINDS, VARIED, Effect, effects
 from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
 from contend.units import format_ratio
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from contend.analysis import CellResult
 
 NO_RATIO = "none"  # the method of an estimate that was not made
+NETWORK = "network"  # one that says how a server is reached: over loopback (host), or through a network pair
 PIECES = "pieces"  # a parameter of that name cuts the work of an application into so many
 
 
@@ -41,10 +44,13 @@ class Overheads:
     notes: tuple[str, ...]
     throttled: Mapping[Setting, float] = field(default_factory=dict)
     """Seconds that a cell was throttled of each second that it ran, over all its CPUs; where that was seen."""
+    hosts: Mapping[int, str] = field(default_factory=dict)
+    """Where a run varies that: by the CPUs of a host how it came to have so many, `whole`, `offline` or `confined`."""
 
     def to_json(self) -> dict[str, Any]:
         return {
             "host_cpus": self.host_cpus,
+            "hosts": [{"cpus": cpus, "by": by} for cpus, by in sorted(self.hosts.items())],
             "decompositions": [_decomposition(d) for d in self.decompositions],
             "effects": [_effect(e, self.throttled) for e in self.effects],
             "curves": [_curve(c) for c in self.curves],
@@ -82,11 +88,7 @@ def read(
     return Overheads(
         host_cpus=host_cpus,
         decompositions=decompositions(table, level=level, seed=seed) if table else (),
-        effects=effects(
-            table, pieces=pieces(table), pairs=pairs(cell.factors for cell in cells), level=level, seed=seed
-        )
-        if table
-        else (),
+        effects=_effects(table, cells, level, seed) if table else (),
         curves=curves(table, level=level, seed=seed) if table else (),
         emulated=tuple(emulated),
         startup_s=_startups(cells),
@@ -94,7 +96,25 @@ def read(
         throttled={
             _setting(cell.factors, host_cpus): cell.throttled for cell in cells if cell.throttled is not None
         },
+        hosts={int(c.factors["host"]): c.factors["host_by"] for c in cells if "host" in c.factors},
     )
+
+
+def _effects(
+    table: Sequence[SizeCell], cells: Sequence[Measured], level: float, seed: int
+) -> tuple[Effect, ...]:
+    """Of every kind. What a network costs by itself is that of the bare host, whose figures have no baseline."""
+    kinds = [kind for kind in KINDS if kind != "network"]
+    provisionings = pairs(cell.factors for cell in cells)
+    found = effects(table, pieces=pieces(table), pairs=provisionings, kinds=kinds, level=level, seed=seed)
+    over = networks(table)
+    bare: dict[Setting, SizeCell] = {}
+    for cell in table if over else ():
+        of = replace(cell.setting, platform="bare", provisioning="none", size=math.ceil(cell.setting.size))
+        if np.isfinite(cell.baseline).any():
+            bare[of] = SizeCell(of, cell.baseline, np.ones(len(cell.baseline)))
+    every = [*bare.values(), *table]
+    return (*found, *effects(every, networks=over, kinds=["network"], level=level, seed=seed))
 
 
 def part(factors: Mapping[str, str], loop: str = "") -> float:
@@ -155,7 +175,11 @@ def by_block(values: Sequence[float], blocks: Sequence[int], wanted: Sequence[in
 
 def _setting(factors: Mapping[str, str], host_cpus: int) -> Setting:
     return Setting(
-        factors["victim"], factors["platform"], factors["provisioning"], float(factors["cpus"]), host_cpus
+        factors["victim"],
+        factors["platform"],
+        factors["provisioning"],
+        float(factors["cpus"]),
+        host_of(factors, host_cpus),
     )
 
 
@@ -171,11 +195,8 @@ def pieces(cells: Sequence[SizeCell]) -> dict[str, str]:
     names = list(dict.fromkeys(cell.setting.application for cell in cells))
     found = {}
     for name in names:
-        head, _, rest = name.partition("[")
-        settings = rest.removesuffix("]").split(",") if rest else []
-        kept = [s for s in settings if not s.startswith(f"{PIECES}=")]
-        whole = head + (f"[{','.join(kept)}]" if kept else "")
-        if len(kept) < len(settings) and whole in names:
+        whole, dropped = _without(name, PIECES)
+        if dropped and whole in names:
             found[name] = whole
     return found
 
@@ -183,17 +204,11 @@ def pieces(cells: Sequence[SizeCell]) -> dict[str, str]:
 def _notes(cells: Sequence[Measured], host_cpus: int, emulated: Sequence[str]) -> list[str]:
     """What a reader must know of how the figures were made."""
     refused = {
-        (cell.factors["victim"], cell.factors["size"], cell.refused): None for cell in cells if cell.refused
+        (cell.factors["victim"], sized(cell.factors), cell.refused): None for cell in cells if cell.refused
     }
     sizes = sorted({float(cell.factors["cpus"]) for cell in cells})
     notes = [f"{victim}, {size}, has no ratio: {why}" for victim, size, why in refused]
-    smaller = sorted({math.ceil(size) for size in sizes if math.ceil(size) < host_cpus})
-    if smaller:
-        told = ", ".join(str(n) for n in smaller)
-        notes.append(
-            f"the bare host of {told} CPU{'s' if smaller != [1] else ''} is an affinity on this one of {host_cpus}: no CPU"
-            " was taken offline"
-        )
+    notes += _host_notes(cells, host_cpus)
     parts = [size for size in sizes if size != math.ceil(size)]
     if parts:
         told = ", ".join(f"{size:g}" for size in parts)
@@ -205,12 +220,60 @@ def _notes(cells: Sequence[Measured], host_cpus: int, emulated: Sequence[str]) -
     return notes
 
 
+def networks(cells: Sequence[SizeCell]) -> dict[str, str]:
+    """Which applications are reached through a network pair, and are here over loopback too.
+
+    >>> from contend.stats.platform_size import Setting, SizeCell
+    >>> def of(name):
+    ...     return SizeCell(Setting(name, "container", "vanilla", 1, 2), [1.0], [1.0])
+    >>> networks([of("http[network=host,rate=9]"), of("http[rate=9]"), of("iperf3"), of("iperf3[network=host]"), of("x")])
+    {'http[rate=9]': 'http[network=host,rate=9]', 'iperf3': 'iperf3[network=host]'}
+    """
+    found: dict[str, dict[bool, str]] = {}
+    for name in dict.fromkeys(cell.setting.application for cell in cells):
+        whole, dropped = _without(name, NETWORK)
+        found.setdefault(whole, {})[dropped == [f"{NETWORK}=host"]] = name
+    return {of[False]: of[True] for of in found.values() if len(of) == 2}
+
+
+def _without(application: str, parameter: str) -> tuple[str, list[str]]:
+    """The application's name less its setting of a parameter, and that.
+
+    >>> _without("http[network=host,rate=9]", "network"), _without("http", "network")
+    (('http[rate=9]', ['network=host']), ('http', []))
+    """
+    head, _, rest = application.partition("[")
+    settings = rest.removesuffix("]").split(",") if rest else []
+    kept = [s for s in settings if not s.startswith(f"{parameter}=")]
+    return head + (f"[{','.join(kept)}]" if kept else ""), [s for s in settings if s not in kept]
+
+
+def _host_notes(cells: Sequence[Measured], whole: int) -> Iterator[str]:
+    """How hosts of fewer CPUs were made: those of bare figures, and those that a run varies."""
+    hosts = {host_of(c.factors, whole): c.factors.get("host_by", "") for c in cells}
+    for host, by in sorted(hosts.items(), reverse=True):
+        of = {math.ceil(float(c.factors["cpus"])) for c in cells if host_of(c.factors, whole) == host}
+        smaller = sorted(n for n in of if n < host)
+        if by == "offline":
+            yield f"the host of {cpus_label(host)} is this one with the others taken offline"
+        elif by == "confined":
+            yield (
+                f"confined to {cpus_label(host)}: all of the run was kept on so many by affinity and cpuset, and no CPU was"
+                f" taken offline; the kernel had all {whole}, and programs may see them"
+            )
+        if smaller:
+            told = ", ".join(str(n) for n in smaller)
+            where = f"that of {host}" if by else f"this one of {host}: no CPU was taken offline"
+            yield f"the bare host of {told} CPU{'s' if smaller != [1] else ''} is an affinity on {where}"
+
+
 def _key(setting: Setting) -> dict[str, Any]:
     return {
         "application": setting.application,
         "platform": setting.platform,
         "provisioning": setting.provisioning,
         "cpus": setting.size,
+        "host_cpus": setting.host_cpus,
         "chr": setting.chr,
     }
 
@@ -220,6 +283,7 @@ def _decomposition(of: Decomposition) -> dict[str, Any]:
         "application": of.application,
         "platform": of.platform,
         "provisioning": of.provisioning,
+        "host_cpus": of.host_cpus,
         "standing": of.standing,
         "refused": of.refused,
         "pto": of.pto.to_json(),
@@ -245,7 +309,12 @@ def _effect(of: Effect, throttled: Mapping[Setting, float]) -> dict[str, Any]:
 
 
 def _curve(of: Curve | NoCurve) -> dict[str, Any]:
-    common = {"application": of.application, "platform": of.platform, "provisioning": of.provisioning}
+    common = {
+        "application": of.application,
+        "platform": of.platform,
+        "provisioning": of.provisioning,
+        "host_cpus": of.host_cpus,
+    }
     if isinstance(of, NoCurve):
         return {**common, "why_none": of.why}
     return {
@@ -292,4 +361,6 @@ def place_words(factors: Mapping[str, str]) -> str:
     'pinned container of 1 CPU'
     """
     provisioning = "" if factors["provisioning"] == "none" else f"{factors['provisioning']} "
-    return f"{provisioning}{factors['platform']} of {factors['size']}"
+    confined = " (confined)" if factors.get("host_by") == "confined" else ""
+    host = f" on a host of {cpus_label(int(factors['host']))}{confined}" if "host" in factors else ""
+    return f"{provisioning}{factors['platform']} of {factors['size']}{host}"

@@ -7,6 +7,7 @@ a study compares places, every place is one host, and what runs there takes turn
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -24,6 +25,7 @@ from contend.platforms.base import Command, Exit, Host, HostSpec, Limit, Platfor
 from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
 from contend.store import RunDirectory, safe_name
+from contend.studies import GUESTS
 from contend.workloads.instance import Argv, Commands
 
 NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
@@ -69,9 +71,11 @@ class Parties:
         own_files: frozenset[str] = frozenset(),
         limit: Limit,
         seconds: float | None,
+        hosts: Mapping[int | None, Topology] | None = None,
     ) -> None:
         """platforms: by kind, `bare` among them; kind, limit: of victims that the plan has given no place; own_files: kinds
-        whose programs are not the host's, so that what is made in one of them is no input in another."""
+        whose programs are not the host's, so that what is made in one of them is no input in another; hosts: the CPUs of
+        each size of the host that places are on, None for the only one."""
         self._run, self._ledger = run, ledger
         self._platforms, self._kind, self._placement = platforms, kind, placement
         self._own_files = own_files
@@ -79,10 +83,46 @@ class Parties:
         self._seats: dict[tuple[Role, str], Seat] = {}
         self._placed: dict[tuple[Role, Place], Host] = {}
         self._inputs: dict[object, Path] = {}
+        self._hosts = hosts or {None: Topology.read(allowed=placement.all)}
+        self._down: set[str] = set()  # names of hosts that are closed for a while,
+        self._again: dict[str, Host] = {}  # and what was made in their stead
 
     def seat(self, party: Party, role: Role) -> Seat:
         """The party's seat, made and its inputs prepared on first use. Raises CannotHonour, TrialFailed."""
-        return self._seats.get((role, party.label)) or self._make(party, role)
+        known = self._seats.get((role, party.label))
+        if known is None:
+            return self._make(party, role)
+        known.host = self._standing(known.host, self._kind_of(known))
+        known.load = None if known.load is None else self._standing(known.load, "bare")
+        return known
+
+    def stand_down(self) -> None:
+        """Close what stands on the host's CPUs, which are about to change; each is made anew when its seat is asked for.
+
+        What was prepared is kept. Guests stay. Every one is tried; the first error is raised.
+        """
+        with contextlib.ExitStack() as stack:
+            for seat in self._seats.values():
+                for host in (seat.load, seat.host):
+                    guest = host is seat.host and self._kind_of(seat) in GUESTS
+                    if host is not None and not guest and host.spec.name not in self._down:
+                        # Of those who share a place one may have it anew, and another not have asked since.
+                        stack.callback(self._again.get(host.spec.name, host).close)
+                        self._down.add(host.spec.name)
+
+    def _kind_of(self, seat: Seat) -> str:
+        if seat.party.place is not None:
+            return seat.party.place.kind
+        # A neighbour sits on the bare host whatever the victim's platform is: it is another tenant.
+        return self._kind if seat.role == "victim" else "bare"
+
+    def _standing(self, host: Host, kind: str) -> Host:
+        """The host, or what stands in its stead since it was closed."""
+        name = host.spec.name
+        if name in self._down:
+            self._again[name] = self._platforms[kind].prepare(host.spec)
+            self._down.discard(name)
+        return self._again.get(name, host)
 
     def seats(self, cell: Cell) -> tuple[Seat, tuple[Seat, ...]]:
         return self.seat(cell.victim, "victim"), tuple(self.seat(n, "neighbour") for n in cell.neighbours)
@@ -133,7 +173,8 @@ class Parties:
                     directory=self._run.path,
                 )
             )
-        shown = host.spec.cpu_list if host.spec.cpu_list is not None else self._placement.all
+        of = self._placement.all if party.place is None else self._hosts[party.place.host].ids
+        shown = host.spec.cpu_list if host.spec.cpu_list is not None else of
         seconds = self._seconds if self._seconds is not None else workload.trial / 1e9
         sized = party.place is not None and party.place.threads == "size"
         values: dict[str, object] = {
@@ -159,7 +200,7 @@ class Parties:
         """A host of the party's own; one of its place where it has one: all that run there take turns."""
         place = party.place
         if place is not None and network is None and (known := self._placed.get((role, place))):
-            return known
+            return self._standing(known, place.kind)
         cpus = self._placement.victim if role == "victim" else self._placement.neighbours
         limit = self._limit if role == "victim" and self._limit else party.limit
         # A neighbour sits on the bare host whatever the victim's platform is: it is another tenant.
@@ -184,11 +225,10 @@ class Parties:
 
     def _cpus_of(self, place: Place) -> tuple[int, ...] | None:
         """Its set of CPUs; None for no set, and for the whole host where that is bare: nothing is to be treated there."""
-        if place.cpus_wanted is None or (
-            place.kind == "bare" and place.cpus_wanted == len(self._placement.all)
-        ):
-            return None
-        return place.cpus(Topology.read(allowed=self._placement.all))
+        of = self._hosts[place.host]
+        if place.cpus_wanted is None or (place.kind == "bare" and place.cpus_wanted == len(of.cpus)):
+            return of.ids if place.host_by == "confined" else None
+        return place.cpus(of)
 
     def _load_cpus(self, party: Party, role: Role) -> tuple[int, ...] | None:
         """Beside the measured party; the same for all platforms of a size: those that a set of CPUs leaves, if any.
@@ -197,8 +237,10 @@ class Parties:
         """
         if party.place is None:
             return self._placement.load if role == "victim" else self._placement.neighbours
-        taken = party.place.cpus(Topology.read(allowed=self._placement.all))
-        return tuple(cpu for cpu in self._placement.all if cpu not in taken) or None
+        of = self._hosts[party.place.host]
+        taken = party.place.cpus(of)
+        left = tuple(cpu for cpu in of.ids if cpu not in taken)
+        return left or (of.ids if party.place.host_by == "confined" else None)
 
     def _work(self, party: Party, role: Role, name: str, values: dict[str, object]) -> tuple[Path, bool]:
         """Its directory, and whether its inputs are there: places that would make the same ones share them."""
@@ -232,8 +274,8 @@ class Parties:
             host.close()
 
     def _finish(self, seat: Seat) -> None:
-        if not seat.shared:
-            self._once(seat, seat.host, "finish", seat.commands(seat.work, 0).finish)
+        if not seat.shared and (commands := seat.commands(seat.work, 0).finish):
+            self._once(seat, self._standing(seat.host, self._kind_of(seat)), "finish", commands)
 
     @staticmethod
     def _once(

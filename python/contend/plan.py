@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from contend.places import Place, bare, places
+from contend.places import Place, bare, hosts, places
 from contend.platforms.base import Limit
 from contend.studies import (
     Compare,
@@ -159,11 +159,11 @@ def make_plan(scenario: Scenario, seed: int, design: Literal["pairs", "blocks of
     # A pass over a growing population warms up by itself, and is too long to be thrown away.
     baselines = [c for c in cells if not c.baseline] if not isinstance(scenario, Growth) else []
     for block in range(measure.pilot * MOST_PILOT_ROUNDS):
-        for cell in shuffled(baselines, f"{seed}/pilot/{block}"):
+        for cell in by_host(shuffled(baselines, f"{seed}/pilot/{block}"), f"{seed}/pilot/{block}"):
             add(block, "pilot", cell)
     repeats = REPEATS[design]
     for block in range(-(-measure.planned_blocks // repeats)):
-        for cell in shuffled(list(cells) * repeats, f"{seed}/{block}"):
+        for cell in by_host(shuffled(list(cells) * repeats, f"{seed}/{block}"), f"{seed}/{block}"):
             add(block, "counted", cell)
     return Plan(seed, design, cells, tuple(trials))
 
@@ -172,6 +172,20 @@ def shuffled(items: list[Cell], key: str) -> list[Cell]:
     items = list(items)
     random.Random(key).shuffle(items)
     return items
+
+
+def by_host(cells: list[Cell], key: str) -> list[Cell]:
+    """The same order, but that those of one size of the host stand together: CPUs then seldom go and come back.
+
+    Which size comes first is as random as the rest.
+    """
+    of = [cell.victim.place.host if cell.victim.place is not None else None for cell in cells]
+    sizes = sorted({cpus for cpus in of if cpus is not None})
+    if len(sizes) < 2:
+        return cells
+    random.Random(f"{key}/hosts").shuffle(sizes)
+    order = sorted(range(len(cells)), key=lambda at: sizes.index(of[at] or 0))
+    return [cells[at] for at in order]
 
 
 def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
@@ -257,8 +271,10 @@ def _overhead_cells(scenario: Overhead) -> tuple[Cell, ...]:
     apps = [resolve(load_workload(ref.workload), ref.parameters) for ref in scenario.apps]
     if scenario.app:
         apps = [resolve(_user_command(scenario), {})]
-    of_size = [(size, places(scenario, size)) for size in sorted(scenario.sizes, key=lambda size: size.cpus)]
-    sizes = [(size, found) for size, found in of_size if found]
+    sizes = sorted(scenario.sizes, key=lambda size: size.cpus)
+    every = [(host, size, places(scenario, size, host)) for host in hosts(scenario) for size in sizes]
+    made = [each for each in every if each[2]]
+    whole = max((size for host, size, _ in made if host == made[0][0]), key=lambda s: s.cpus, default=None)
     cells: list[Cell] = []
 
     def add(app: Instance, place: Place, baseline: str, *, control: bool = False) -> str:
@@ -272,10 +288,10 @@ def _overhead_cells(scenario: Overhead) -> tuple[Cell, ...]:
         return name
 
     for app in apps:
-        for size, found in sizes:
-            alone = bare(scenario, size)
+        for host, size, found in made:
+            alone = bare(scenario, size, host)
             baseline = add(app, alone, "")
-            if size is sizes[-1][0]:
+            if size is whole and host == made[0][0]:
                 add(app, alone, baseline, control=True)
             for place in found:
                 add(app, place, baseline)

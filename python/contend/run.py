@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from contend.analysis import Analysis
-from contend.checks import check, packages_inside, place, settled, tools_of, wiring
+from contend.checks import check, hosts_of, packages_inside, place, settled, tools_of, wiring
 from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed, ProbeEnded, TrialFailed
+from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
 from contend.parties import Parties
-from contend.plan import Plan, Trial, make_plan
+from contend.plan import Plan, Trial, by_host, make_plan
 from contend.platforms import state
 from contend.platforms.base import Limit, Platform
 from contend.platforms.network import Networks
@@ -256,6 +257,7 @@ class _Execution:
             platforms = self._platforms(stack, ledger)
             networks = Networks(self._run.id, ledger)
             seconds = scenario.measure.trial / 1e9 if scenario.measure.trial else None
+            hosts = hosts_of(scenario)
             parties = Parties(
                 self._run,
                 ledger,
@@ -266,10 +268,20 @@ class _Execution:
                 own_files=frozenset({*GUESTS, *(("container",) if spec.image else ())}),
                 limit=Limit(cpus=spec.cpus, memory_bytes=spec.memory),
                 seconds=seconds,
+                hosts=hosts,
             )
+            offline = any(c.factors.get("host_by") == "offline" for c in self._plan.cells)
+            self._hosts = HostSizes(hosts, parties, self._run.id, ledger, self._run.path, offline=offline)
+            stack.callback(self._hosts.close)
             stack.callback(parties.close)
+            stack.callback(self._hosts.to, None)
+            if offline:
+                self._progress.note(
+                    "CPUs go offline for the smaller hosts: all that runs here has fewer meanwhile"
+                )
             self._progress.note("preparing inputs")
-            for cell in self._plan.cells:
+            for cell in by_host(list(self._plan.cells), str(self._plan.seed)):
+                self._hosts.to(cell.victim.place)
                 parties.seats(cell)
             timeout = (
                 scenario.timeout / 1e9 if isinstance(scenario, Compare | Storm | Growth | Overhead) else None
@@ -421,7 +433,11 @@ class _Execution:
         cell = self._plan.cell(trial.cell)
         self._progress.trial(cell.id, cell.label)
         ledger.event("trial-start", trial=trial.index)
+        place = cell.victim.place
+        self._hosts.to(place)
         row = runner.run(trial, cell)
+        if place is not None and place.host is not None:
+            row["honoured"] = {**row["honoured"], "host": self._hosts.seen(place)}
         self._run.append(row)
         if row["status"] == "ok":
             self._state.done[trial.index] = row

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from contend.factors import Bursts, Labels, Periods, Placements, PlatformKinds, PlatformSizes, Provisionings
+from contend import factors
 from contend.platforms.base import PERIOD_US, Limit
 from contend.settings import one_or_many, workload_list
 from contend.units import parse_fraction, parse_size_bytes
@@ -332,22 +332,26 @@ class Overhead(_Scenario):
     apps: workloads; app: a command of the user's in their place, run in `directory`. provisioning: vanilla gives the
     size by a quota over all CPUs, pinned by a set of CPUs. periods, bursts: of the quota of vanilla, each a cell.
     placements: which CPUs a pinned set gets, close together or apart, each a cell. sizes: CPUs, CPUs/memory, instance
-    types; none: a quarter, half and all of the host. without: places left out, by name, like `container pinned 1 CPU`;
-    those that this host does not give are added. threads: what workloads are told of CPUs (`{cpus}`), the size, or what
-    they would see by themselves. histograms: of the scheduler, by BPF, where that works here.
+    types; none: a quarter, half and all of the host. hosts: sizes of the host itself, in CPUs, its own always among them;
+    hosts_by: the smaller ones by CPUs taken offline, or, where that is not allowed, confined to so many. without: places
+    left out, by name, like `container pinned 1 CPU`; those that this host does not give are added. threads: what workloads
+    are told of CPUs (`{cpus}`), the size, or what they would see by themselves. histograms: of the scheduler,
+    by BPF, where that works here.
     """
 
     study: Literal["overhead"]
     apps: tuple[WorkloadRef, ...] = Field((), validate_default=False)
     app: str = ""
     directory: str = ""
-    platforms: PlatformKinds = ("container",)
-    provisioning: Provisionings = ("vanilla", "pinned")
-    periods: Periods = (PERIOD_US,)
-    bursts: Bursts = (0,)
-    placements: Placements = ("packed",)
-    sizes: PlatformSizes = ()
-    without: Labels = ()
+    platforms: factors.PlatformKinds = ("container",)
+    provisioning: factors.Provisionings = ("vanilla", "pinned")
+    periods: factors.Periods = (PERIOD_US,)
+    bursts: factors.Bursts = (0,)
+    placements: factors.Placements = ("packed",)
+    sizes: factors.PlatformSizes = ()
+    hosts: factors.Hosts = ()
+    hosts_by: factors.HostsBy = "auto"
+    without: factors.Labels = ()
     threads: Literal["size", "automatic"] = "size"
     engine: Literal["", "docker", "podman", "runc", "crun"] = ""
     image: str = ""

@@ -34,6 +34,7 @@ WITHIN = (
 STUDIES: dict[str, tuple[str, ...]] = {
     "containers": ("sizes=[0.5,1,2]", *EXACTLY),
     "periods": ("apps=mpi-prime", "sizes=[0.5,1]", "provisioning=vanilla", "periods=[5ms,100ms]", *EXACTLY),
+    "hosts": ("apps=[mpi-prime,mpi-search]", "sizes=[0.5,1]", "hosts=[1,2]", *EXACTLY),
     "guests": ("apps=mpi-prime", "platforms=[vm,container-in-vm]", "sizes=[1]", *WITHIN),
     "servers": ("apps=[wordpress,cassandra]", "sizes=[1,2]", "provisioning=vanilla", *WITHIN),
 }
@@ -56,6 +57,10 @@ def test_what_platforms_cost_here(tmp_path: Path, name: str) -> None:
         assert {cell["factors"]["cpus"] for cell in primary} == {"0.5", "1", "2"}
         told = [d for d in analysis["overhead"]["decompositions"] if d["provisioning"] == "vanilla"]
         assert all(d["refused"] or d["pso"] for d in told)
+    if name == "hosts":
+        by = {host["cpus"]: host["by"] for host in analysis["overhead"]["hosts"]}
+        kinds = [effect["kind"] for effect in analysis["overhead"]["effects"]]
+        assert by[2] == "whole" and kinds.count("CHR") == 8 and kinds.count("CHR × pinning") == 4
     document = {
         "schema_version": 1,
         "what": f"contend run platform-overhead {' '.join(asked)}",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from contend import checks, overheads
@@ -14,12 +16,15 @@ from contend.plan import cells_of
 from contend.platforms.guests import boot
 from contend.platforms.guests.qemu import Machine
 from contend.platforms.network import Tap, listening
+from contend.report.overhead_words import effect_rows
+from contend.report.schema import analysis_schema
 from contend.scenario import load
 from contend.studies import Overhead
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.load import load_file
 from contend.workloads.metrics import read_metrics
+from support.made_runs import Made
 
 
 def asked(*settings: str) -> Overhead:
@@ -152,3 +157,56 @@ def test_how_a_guest_gets_its_packets(tmp_path: Path) -> None:
     # vhost needs the guest's memory as KVM has it: an emulated one is QEMU's to serve.
     network, words = machine("tcg", Tap("t0", "10.200.0.1/30", vhost=True))
     assert network == "tap" and "vhost=off" in words
+
+
+NETWORKS = """
+study: overhead
+title: What does the network cost?
+apps: [{http: {network: host}}, http]
+sizes: [1, 2]
+provisioning: vanilla
+measure: {blocks: BLOCKS, target: null, most: BLOCKS}
+"""
+
+
+def test_what_a_pair_costs_by_itself_and_in_a_container(tmp_path: Path) -> None:
+    """A pair costs 1.25 bare, and in a container of one CPU 1.3 beside; of two CPUs nothing beside."""
+    bare = 1.25
+    slow = {
+        "http|bare 1 CPU": bare,
+        "http|bare 2 CPUs": bare,
+        "http|bare 2 CPUs (control)": bare,
+        "http|container vanilla 1 CPU": bare * 1.1 * 1.3,
+        "http|container vanilla 2 CPUs": bare * 1.1,
+        "http[network=host]|container vanilla 1 CPU": 1.1,
+        "http[network=host]|container vanilla 2 CPUs": 1.1,
+    }
+    made = Made(tmp_path, 15, slow, {}, environment={"cpus": 2}, text=NETWORKS)
+    analysis = made.analyse()
+    assert analysis.overhead is not None
+    found = {
+        (e.over[0].platform, e.over[0].size): e for e in analysis.overhead.effects if e.kind == "network"
+    }
+    assert found.keys() == {("bare", 1), ("bare", 2), ("container", 1), ("container", 2)}
+    for where, truth in ((("bare", 1), 1.25), (("bare", 2), 1.25), (("container", 1), 1.3)):
+        ratio = found[where].ratio
+        assert ratio.low < truth < ratio.high and ratio.verdict == "higher", where
+    assert found["container", 2].ratio.verdict == "no detectable effect"
+    assert (found["bare", 1].over[0].application, found["bare", 1].under[0].application) == (
+        "http", "http[network=host]",
+    )  # fmt: skip
+    # The bare host's own figures are in no other table.
+    assert {d.platform for d in analysis.overhead.decompositions} == {"container"}
+    jsonschema.validate(json.loads(json.dumps(analysis.to_json())), analysis_schema())
+    shown = [row[:2] for row in effect_rows(analysis.overhead, ("network",))]
+    assert ("network", "http, bare, 1 CPU") in shown and (
+        "network",
+        "http, container vanilla, 2 CPUs",
+    ) in shown
+
+
+def test_one_network_alone_has_no_effect_of_it(tmp_path: Path) -> None:
+    text = NETWORKS.replace("{http: {network: host}}, ", "")
+    analysis = Made(tmp_path, 8, {}, {}, environment={"cpus": 2}, text=text).analyse()
+    assert analysis.overhead is not None
+    assert "network" not in {e.kind for e in analysis.overhead.effects}

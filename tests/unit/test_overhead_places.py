@@ -240,6 +240,21 @@ def test_the_effect_of_a_period_is_found_with_its_cause(analysis: Analysis) -> N
     assert told["throttled"] == {"over": pytest.approx(0.8 / 1.8), "under": pytest.approx(0.2 / 1.2)}
 
 
+def test_the_parts_are_told_once_for_all_kinds_of_quota_and_set(analysis: Analysis, tmp_path: Path) -> None:
+    from contend.report.overhead_words import decomposition_rows, refusals
+
+    found = analysis.overhead
+    assert found is not None and len({d.provisioning for d in found.decompositions}) > 2
+    assert decomposition_rows(found) == []
+    (line,) = refusals(found)
+    assert line.startswith(
+        "refused for mpi-prime in container vanilla, container pinned: the largest CHR measured"
+    )
+    whole = Made(tmp_path, 15, SLOW, EVIDENCE, environment={"cpus": 4}, text=TEXT).analyse().overhead
+    assert whole is not None and refusals(whole) == []
+    assert [row[1] for row in decomposition_rows(whole)] == ["container vanilla", "container pinned *"]
+
+
 def test_a_burst_that_does_nothing_and_a_set_that_is_better_apart(analysis: Analysis) -> None:
     assert analysis.overhead is not None
     kinds = {e.kind: e for e in analysis.overhead.effects}

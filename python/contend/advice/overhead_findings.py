@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
+from contend.advice.host_findings import host_findings
 from contend.advice.practices import NEGLIGIBLE, direction, fading_words
 from contend.advice.rules import Cause, caused, explain
 from contend.advice.variant_findings import variant_findings, words
 from contend.analysis import CellResult
+from contend.overhead_variants import host_cpus, is_of
 from contend.overheads import Overheads, place_words
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import VARIED, Effect
@@ -27,24 +29,33 @@ def findings(found: Overheads, cells: Sequence[CellResult], repeat: str) -> tupl
 def _drafts(found: Overheads, cells: Sequence[CellResult], repeat: str) -> Iterator[Finding]:
     for application in dict.fromkeys(cell.factors["victim"] for cell in cells):
         mine = [cell for cell in cells if cell.factors["victim"] == application]
-        pinning = [e for e in found.effects if e.kind == "pinning" and e.over[0].application == application]
+        ours = [e for e in found.effects if e.over[0].application == application]
+        ours = [e for e in ours if e.over[0].platform not in found.emulated]
+        # What is of a smaller host is there to be compared with: the host that is advised on is the whole one.
+        whole = [e for e in ours if e.over[0].host_cpus == found.host_cpus]
+        pinning = [e for e in whole if e.kind == "pinning"]
         verify = f"{repeat} --set apps={shlex.quote(application)}" if "[" not in application else repeat
         for platform in dict.fromkeys(e.over[0].platform for e in pinning):
-            for wanted in ("higher", "lower") if platform not in found.emulated else ():
+            for wanted in ("higher", "lower"):
                 told = [e for e in pinning if e.over[0].platform == platform and direction(e.ratio) == wanted]
                 if told:
                     yield _pinning(told, mine, verify)
         for kind in VARIED:
-            varied = [e for e in found.effects if e.kind == kind and e.over[0].application == application]
-            yield from variant_findings(
-                [e for e in varied if e.over[0].platform not in found.emulated], mine, verify
-            )
+            yield from variant_findings([e for e in whole if e.kind == kind], mine, verify)
+        yield from host_findings(ours, found.hosts, mine, verify)
         for part in found.decompositions:
             if part.application != application or part.platform in found.emulated:
                 continue
+            if part.host_cpus != found.host_cpus:
+                continue
             if part.refused:  # what is type and what is size is not known; that it costs is
-                ours = [c for c in mine if _of(c) == (part.platform, part.provisioning)]
-                dear = [c for c in ours if direction(c.estimate) == "higher"]
+                there = [
+                    c
+                    for c in mine
+                    if _of(c) == (part.platform, part.provisioning)
+                    and host_cpus(c.factors, found.host_cpus) == found.host_cpus
+                ]
+                dear = [c for c in there if direction(c.estimate) == "higher"]
                 if dear:
                     yield _whole(max(dear, key=lambda c: c.estimate.value), part, verify)
                 continue
@@ -61,11 +72,7 @@ def _causes(cells: Sequence[CellResult], setting: Setting) -> list[Cause]:
     """
     if setting.size != math.ceil(setting.size):
         return []
-    wanted = setting.platform, setting.provisioning, f"{setting.size:g}"
-    for cell in cells:
-        if (cell.factors["platform"], cell.factors["provisioning"], cell.factors["cpus"]) == wanted:
-            return explain(cell)
-    return []
+    return next((explain(cell) for cell in cells if is_of(cell.factors, setting)), [])
 
 
 def _pinning(told: Sequence[Effect], cells: Sequence[CellResult], verify: str) -> Finding:

@@ -12,9 +12,10 @@ import yaml
 from contend.advice.rules import percent
 from contend.analysis import CellResult
 from contend.overheads import Overheads
-from contend.platforms.sizes import cpus_label
+from contend.platforms.sizes import cpus_label, sized
 from contend.stats.estimate import Estimate
-from contend.stats.platform_size import Fading
+from contend.stats.platform_effects import Effect
+from contend.stats.platform_size import NEAR_ONE, Fading
 from contend.units import format_ratio
 
 Verdict = Literal["confirmed", "refuted", "cannot tell"]
@@ -108,7 +109,7 @@ def _look(
 ) -> dict[str, tuple[Verdict, str]]:
     """What each application says, and the figures."""
     if rule["figure"] == "fades":
-        return dict(_fading(rule, found, dominant))
+        return dict(_fading(rule, found, dominant)) | dict(_shares(rule, found, dominant))
     figures: dict[str, list[tuple[str, Estimate]]] = {}
     for application, where, estimate in _figures(rule, found, cells):
         figures.setdefault(application, []).append((where, estimate))
@@ -136,23 +137,25 @@ def _figures(
     of = rule["of"]
     if rule["figure"] == "size":
         for part in found.decompositions:
-            if (part.platform, part.provisioning) == (of["platform"], of["provisioning"]) and part.pso:
+            ours = (part.platform, part.provisioning) == (of["platform"], of["provisioning"])
+            if ours and part.host_cpus == found.host_cpus and part.pso:
                 smallest = part.pso[0]
                 yield part.application, cpus_label(smallest.setting.size), smallest.ratio
     elif rule["figure"] == "pinning":
         for effect in found.effects:
             setting = effect.over[0]
-            if effect.kind == "pinning" and setting.platform == of["platform"]:
+            whole = setting.host_cpus == found.host_cpus
+            if effect.kind == "pinning" and setting.platform == of["platform"] and whole:
                 yield setting.application, cpus_label(setting.size), effect.ratio
     elif rule["figure"] == "against":
         other = {_place(c): c for c in cells if c.factors["platform"] == rule["against"]}
         for cell in cells:
             if cell.factors["platform"] == of["platform"] and (beside := other.get(_place(cell))):
-                yield cell.factors["victim"], cpus_label(float(cell.factors["cpus"])), _quotient(cell, beside)
+                yield cell.factors["victim"], sized(cell.factors), _quotient(cell, beside)
 
 
 def _place(cell: CellResult) -> tuple[str, str, str]:
-    return cell.factors["victim"], cell.factors["provisioning"], cell.factors["cpus"]
+    return cell.factors["victim"], cell.factors["provisioning"], sized(cell.factors)
 
 
 def _quotient(cell: CellResult, beside: CellResult) -> Estimate:
@@ -176,13 +179,61 @@ def _fading(
     for part in found.decompositions:
         if (part.platform, part.provisioning) != (of["platform"], of["provisioning"]) or part.refused:
             continue
-        fading = part.fades(1 + NEGLIGIBLE)
-        between = rule["between"].get(_name(part.application))
-        between = between or rule["between"].get(dominant.get(part.application, ""))
-        if between is None:  # nothing is claimed of it
+        between = _between(rule, part.application, dominant)
+        if between is None or part.host_cpus != found.host_cpus:  # nothing is claimed of it
             continue
-        low, high = between
-        yield part.application, (_within(fading, low, high), fading_words(fading))
+        fading = part.fades(1 + NEGLIGIBLE)
+        yield part.application, (_within(fading, *between), fading_words(fading))
+
+
+def _between(
+    rule: Mapping[str, Any], application: str, dominant: Mapping[str, str]
+) -> tuple[float, float] | None:
+    """The shares between which it is expected that the cost fades; None where nothing is."""
+    found = rule["between"].get(_name(application)) or rule["between"].get(dominant.get(application, ""))
+    return None if found is None else (found[0], found[1])
+
+
+def _shares(
+    rule: Mapping[str, Any], found: Overheads, dominant: Mapping[str, str]
+) -> Iterator[tuple[str, tuple[Verdict, str]]]:
+    """The same by hosts of several sizes, where these were measured: the effect CHR, in which the size is the same.
+
+    That a share costs beyond the limit says that the cost has not faded there. That it costs certainly less says that it
+    has, where what it is compared with is at or above the shares claimed, from which on nothing is left to fade. A host
+    that is confined is no smaller one to the kernel, and judges nothing.
+    """
+    if "confined" in found.hosts.values():
+        return
+    of = rule["of"]
+    effects: dict[str, list[Effect]] = {}
+    for effect in found.effects:
+        over = effect.over[0]
+        if effect.kind == "CHR" and (over.platform, over.provisioning) == (
+            of["platform"],
+            of["provisioning"],
+        ):
+            effects.setdefault(over.application, []).append(effect)
+    limit = 1 + NEGLIGIBLE
+    for application, told in effects.items():
+        between = _between(rule, application, dominant)
+        if between is None:
+            continue
+        above = [e.over[0] for e in told if e.ratio.low > limit]
+        below = [
+            e.over[0] for e in told if e.ratio.high <= limit and e.under[0].chr >= min(between[1], NEAR_ONE)
+        ]
+        fading = Fading(
+            limit,
+            max(above, key=lambda s: s.chr, default=None),
+            min(below, key=lambda s: s.chr, default=None),
+        )
+        words = ", ".join(
+            f"{format_ratio(e.ratio.value, e.ratio.low, e.ratio.high)} at {cpus_label(e.over[0].size)}, CHR"
+            f" {e.over[0].chr:.2g} over {e.under[0].chr:.2g}"
+            for e in told
+        )
+        yield application, (_within(fading, *between), f"by hosts of several sizes: {words}")
 
 
 def _within(fading: Fading, low: float, high: float) -> Verdict:

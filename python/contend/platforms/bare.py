@@ -45,7 +45,7 @@ class BarePlatform:
 
     def prepare(self, spec: HostSpec) -> BareHost:
         names.check_name("party", spec.name)
-        if spec.name in self._hosts:
+        if (known := self._hosts.get(spec.name)) is not None and not known.closed:
             raise CannotHonour(
                 f"there is a party '{spec.name}' already", hint="names are unique within a run"
             )
@@ -249,6 +249,10 @@ class BareHost:
             self._running = []
         if self._group is None and (left := procfs.kill_until_gone(self.pids)):
             raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def _kill(self, process: LocalProcess, name: str) -> None:
         exit_ = process.stop("KILL", 0.0)

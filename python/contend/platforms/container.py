@@ -56,7 +56,7 @@ class ContainerPlatform:
 
     def prepare(self, spec: HostSpec) -> ContainerHost:
         names.check_name("party", spec.name)
-        if spec.name in self._hosts:
+        if (known := self._hosts.get(spec.name)) is not None and not known.closed:
             raise CannotHonour(
                 f"there is a party '{spec.name}' already", hint="names are unique within a run"
             )
@@ -339,6 +339,10 @@ class ContainerHost:
             ],
             "netns": self.spec.netns,
         }
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def close(self) -> None:
         """See `base.Host`. Everything is tried; the first error is raised."""

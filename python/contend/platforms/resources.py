@@ -20,7 +20,7 @@ from typing import Any, Literal
 from contend.clock import SystemClock
 from contend.errors import HostFailed
 from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked, leftovers, read_rows
-from contend.platforms import bundles, cgroups, engines, groups, names, network, procfs, scope, state
+from contend.platforms import bundles, cgroups, engines, groups, hotplug, names, network, procfs, scope, state
 from contend.platforms.guests import image
 
 Row = Mapping[str, Any]
@@ -251,6 +251,7 @@ _REMOVERS: dict[str, Callable[[str, Row, Path], bool]] = {
     "directory": _directory,
     "file": _file,
     "scope": _scope,
+    hotplug.KIND: hotplug.remove,
 }
 KINDS = tuple(_REMOVERS)
 

@@ -61,6 +61,25 @@ def cpus_label(cpus: float) -> str:
     return f"{cpus:g} CPU{'s' if cpus > 1 else ''}"
 
 
+def of_host(cpus: int, by: str) -> str:
+    """Of how many CPUs, behind a size; by: how the host came to have so many.
+
+    >>> of_host(2, "whole"), of_host(1, "offline"), of_host(1, "confined")
+    ('of 2', 'of 1', 'of 1 confined')
+    """
+    return f"of {cpus}{' confined' if by == 'confined' else ''}"
+
+
+def sized(factors: Mapping[str, str]) -> str:
+    """The size of a cell, and of how many CPUs, where a study varies the host.
+
+    >>> sized({"size": "1 CPU"}), sized({"size": "1 CPU", "host": "2", "host_by": "whole"})
+    ('1 CPU', '1 CPU of 2')
+    """
+    size = factors["size"]
+    return f"{size} {of_host(int(factors['host']), factors['host_by'])}" if "host" in factors else size
+
+
 INSTANCE_TYPES: Mapping[str, PlatformSize] = {
     name: PlatformSize(cores, 4 * cores * _GIB, name)
     for name, cores in (

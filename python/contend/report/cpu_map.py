@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from contend.platforms.cpu_sets import LEVELS, told
+from contend.platforms.sizes import sized
 from contend.platforms.topology import Cpu, Topology, format_cpu_list
 from contend.report.model import ReportInput
 from contend.report.plotkit import condition_colours
@@ -50,7 +51,7 @@ def _sets(rows: Sequence[Mapping[str, Any]]) -> Iterator[CpuSet]:
         factors, given = row.get("factors", {}), (row.get("honoured") or {}).get("cpus")
         if str(factors.get("provisioning", "")).startswith("pinned") and given:
             name = f"{factors['platform']} {factors['provisioning']}"
-            yield CpuSet(name, str(factors["size"]), tuple(sorted(int(cpu) for cpu in given)))
+            yield CpuSet(name, sized(factors), tuple(sorted(int(cpu) for cpu in given)))
 
 
 def _ordered(cpus: Sequence[Cpu]) -> list[Cpu]:

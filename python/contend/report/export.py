@@ -21,7 +21,17 @@ from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
 from contend.units import NS_PER_S
 
-FACTORS = ("victim", "neighbour", "placement", "platform", "provisioning", "size", "variant")
+FACTORS = (
+    "victim",
+    "neighbour",
+    "placement",
+    "platform",
+    "provisioning",
+    "size",
+    "host",
+    "host_by",
+    "variant",
+)
 # Column: DuckDB type. Metric columns are empty for a trial that failed, so that no trial is left out.
 COLUMNS: Mapping[str, str] = {
     "run": "VARCHAR", "trial": "BIGINT", "block": "BIGINT", "phase": "VARCHAR", "cell": "VARCHAR",

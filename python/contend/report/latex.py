@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from contend.analysis import CellResult
@@ -30,9 +31,11 @@ def escape(text: str) -> str:
 
 
 def export_latex(report: ReportInput, path: Path, _: float) -> None:
-    """One `table` a matrix, ratios with intervals; a dagger marks what is no detectable effect."""
+    """One `table` a matrix, ratios with intervals; a dagger marks what is no detectable effect. Of an overhead study one
+    more, of its effects."""
     analysis = report.analysis
     tables = [_table(report, matrix, number) for number, matrix in enumerate(matrices(analysis))]
+    tables += _effects(report)
     head = f"% {analysis.run}, made by contend; \\usepackage{{booktabs}}\n"
     path.write_text(head + "\n".join(tables), encoding="utf-8")
 
@@ -50,13 +53,38 @@ def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
         f"{(analysis.title or analysis.run).rstrip('?.')}: {what.lower()} with {words.level_text(analysis)};"
         f" {analysis.design.blocks} blocks{', ' + matrix.group if matrix.group else ''}."
     )
+    return _tabular(analysis.run, str(number), about, f"l{'r' * (len(heads) - 1)}", heads, lines)
+
+
+def _effects(report: ReportInput) -> list[str]:
+    """What the cells of an overhead study say together; nothing of other studies."""
+    from contend.report.overhead_words import effect_headers, effect_rows
+
+    analysis = report.analysis
+    if analysis.overhead is None or not analysis.overhead.effects:
+        return []
+    lines = []
+    rows = effect_rows(analysis.overhead)
+    for effect, (kind, where, ratio, least) in zip(analysis.overhead.effects, rows, strict=True):
+        mark = _DAGGER if effect.ratio.verdict == "no detectable effect" else ""
+        lines.append(" & ".join((escape(kind), escape(where), escape(ratio) + mark, escape(least))) + r" \\")
+    about = (
+        f"{(analysis.title or analysis.run).rstrip('?.')}: effects, ratios of ratios within blocks;"
+        f" {analysis.design.blocks} blocks. The intervals of one kind hold together."
+    )
+    return [_tabular(analysis.run, "effects", about, "llrr", effect_headers(), lines)]
+
+
+def _tabular(
+    run: str, number: str, about: str, columns: str, heads: Sequence[str], lines: Sequence[str]
+) -> str:
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{escape(about)} {_DAGGER} No detectable effect.}}",
-            rf"\label{{tab:{re.sub(r'[^a-z0-9]+', '-', analysis.run.lower())}-{number}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+            rf"\label{{tab:{re.sub(r'[^a-z0-9]+', '-', run.lower())}-{number}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             " & ".join(escape(head) for head in heads) + r" \\",
             r"\midrule",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contend.analysis import Analysis, CellResult, Control, Level, MetricInfo
+from contend.platforms.sizes import sized
 
 CONTROL = " (control)"
 
@@ -68,7 +69,7 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
     groups: dict[str, dict[tuple[str, str], CellResult]] = {}
     for cell in cells:
         if analysis.study == "overhead":
-            row, column = f"{subject(cell.factors)}, {cell.factors['size']}", platform_name(cell.factors)
+            row, column = f"{subject(cell.factors)}, {sized(cell.factors)}", platform_name(cell.factors)
             groups.setdefault("", {})[row, column] = cell
             continue
         extra = ", ".join(f"{k} {cell.factors[k]}" for k in sorted(varying) if k in cell.factors)
@@ -123,7 +124,7 @@ def condition(cell: CellResult, analysis: Analysis) -> str:
     Extra factors are named only where the run holds more than one level of them.
     """
     if analysis.study == "overhead":
-        return f"{platform_name(cell.factors)}, {cell.factors['size']}"
+        return f"{platform_name(cell.factors)}, {sized(cell.factors)}"
     for matrix in matrices(analysis):
         for (_, column), other in matrix.cells.items():
             if other.cell == cell.cell:

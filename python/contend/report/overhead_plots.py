@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from contend.analysis import Analysis, CellResult
+from contend.platforms.sizes import sized
 from contend.report import words
 from contend.report.matrix import platform_name, subject
 from contend.report.plotkit import Plot, Spec, chart
@@ -29,7 +30,7 @@ def overhead_plots(analysis: Analysis) -> list[Plot]:
 def _bars(number: int, application: str, cells: list[CellResult], colours: dict[str, str]) -> Plot:
     """Grouped bars as the study's figures have them: a group a size, a bar a platform and provisioning."""
     sizes = list(
-        dict.fromkeys(c.factors["size"] for c in sorted(cells, key=lambda c: float(c.factors["cpus"])))
+        dict.fromkeys(sized(c.factors) for c in sorted(cells, key=lambda c: float(c.factors["cpus"])))
     )
     platforms = [name for name in colours if any(platform_name(c.factors) == name for c in cells)]
     values: list[dict[str, Any]] = []
@@ -38,14 +39,14 @@ def _bars(number: int, application: str, cells: list[CellResult], colours: dict[
         known = math.isfinite(estimate.high) and estimate.low > 0
         values.append(
             {
-                "size": cell.factors["size"],
+                "size": sized(cell.factors),
                 "platform": name,
                 "value": estimate.value,
                 "low": estimate.low if known else estimate.value,
                 "high": estimate.high if known else estimate.value,
                 "one": 1,
                 "colour": colours[name],
-                "say": f"{application}, {cell.factors['size']}, {name}: {words.ratio(estimate)}",
+                "say": f"{application}, {sized(cell.factors)}, {name}: {words.ratio(estimate)}",
             }
         )
     x: Spec = {
@@ -85,7 +86,7 @@ def _bars(number: int, application: str, cells: list[CellResult], colours: dict[
             "encoding": {"y": y},
         },
     ]
-    table = tuple((c.factors["size"], platform_name(c.factors), words.ratio(c.estimate)) for c in cells)
+    table = tuple((sized(c.factors), platform_name(c.factors), words.ratio(c.estimate)) for c in cells)
     return Plot(
         f"overhead-{number}",
         "overhead",

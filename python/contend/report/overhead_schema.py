@@ -14,6 +14,7 @@ def overhead() -> Schema:
         "platform": TEXT,
         "provisioning": TEXT,
         "cpus": NUMBER,
+        "host_cpus": {**NUMBER, "description": "CPUs of the host, which a run may vary"},
         "chr": {**NUMBER, "description": "its CPUs over the host's"},
     }
     decomposition = closed(
@@ -21,6 +22,7 @@ def overhead() -> Schema:
         application=TEXT,
         platform=TEXT,
         provisioning=TEXT,
+        host_cpus=NUMBER,
         standing={"enum": ["claim", "description"]},
         refused={**TEXT, "description": "why there is none; empty where there is"},
         pto=ref("estimate"),
@@ -57,6 +59,7 @@ def overhead() -> Schema:
         application=TEXT,
         platform=TEXT,
         provisioning=TEXT,
+        host_cpus=NUMBER,
         why_none=TEXT,
         form={"enum": list(FORMS)},
         exponent=maybe(NUMBER),
@@ -76,6 +79,10 @@ def overhead() -> Schema:
     return closed(
         "What the cells of an overhead study say together.",
         host_cpus=COUNT,
+        hosts={
+            **many(closed("One.", cpus=COUNT, by={"enum": ["whole", "offline", "confined"]})),
+            "description": "sizes of the host, where the run varies that, and how it came to have so many CPUs",
+        },
         decompositions=many(decomposition),
         effects=many(effect),
         curves=many(curve),

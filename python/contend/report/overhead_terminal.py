@@ -9,7 +9,14 @@ from contend.report import overhead_words as told
 from contend.report.model import ReportInput
 from contend.stats.platform_effects import KINDS, VARIED, Kind
 
-FIRST: tuple[Kind, ...] = ("pinning", "CHR", "pieces", *VARIED)  # the others say the same of less
+FIRST: tuple[Kind, ...] = (
+    "pinning",
+    "CHR",
+    "CHR × pinning",
+    "pieces",
+    *VARIED,
+    "network",
+)  # the others say the same of less
 
 
 def show_overhead(
@@ -33,8 +40,11 @@ def show_overhead(
         line(note, "dim", 2, 2)
     line()
     line("What is the platform's (PTO), and what is its size's (PSO)", "bold")
-    columns(told.decomposition_headers(), told.decomposition_rows(found), 5)
-    if any(d.standing != "claim" for d in found.decompositions):
+    if rows := told.decomposition_rows(found):
+        columns(told.decomposition_headers(), rows, 5)
+    for refused in told.refusals(found):
+        line(refused, "", 2, 2)
+    if any(row[1].endswith("*") for row in rows):
         line("* a description: the decomposition is claimed of vanilla containers only", "dim", 2, 2)
     kinds = KINDS if verbose else FIRST
     if rows := told.effect_rows(found, kinds):

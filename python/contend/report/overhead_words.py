@@ -7,11 +7,11 @@ from collections.abc import Collection
 
 from contend.analysis import Analysis
 from contend.overheads import Overheads
-from contend.platforms.sizes import cpus_label
+from contend.platforms.sizes import cpus_label, of_host
 from contend.report.words import percent, ratio
 from contend.stats.estimate import Estimate
 from contend.stats.platform_curves import Curve
-from contend.stats.platform_effects import KINDS, VARIED, Effect, Kind
+from contend.stats.platform_effects import ACROSS_HOSTS, KINDS, VARIED, Effect, Kind
 from contend.stats.platform_size import Decomposition, Setting
 from contend.units import format_duration
 
@@ -36,14 +36,44 @@ def decomposition_headers() -> tuple[str, ...]:
 
 
 def decomposition_rows(found: Overheads) -> list[tuple[str, ...]]:
-    """A row a size; what is the same for all sizes stands in the first."""
-    return [row for of in found.decompositions for row in _decomposition(of)]
+    """A row a size; what is the same for all sizes stands in the first. Without what was refused (see `refusals`)."""
+    return [row for of in _plain(found) if not of.refused for row in _decomposition(of, found)]
 
 
-def _decomposition(of: Decomposition) -> list[tuple[str, ...]]:
-    platform = f"{of.platform} {of.provisioning}{'' if of.standing == 'claim' else ' *'}"
-    if of.refused:
-        return [(of.application, platform, f"refused: {of.refused}", "", "")]
+def refusals(found: Overheads) -> list[str]:
+    """Why there is no PTO and PSO, a line for all that lack it for one reason."""
+    lacking: dict[str, dict[str, list[str]]] = {}
+    for of in _plain(found):
+        if of.refused:
+            lacking.setdefault(of.refused, {}).setdefault(of.application, []).append(_platform(of, found))
+    told = {
+        why: "; ".join(f"{app} in {', '.join(where)}" for app, where in cells.items())
+        for why, cells in lacking.items()
+    }
+    return [f"refused for {cells}: {why}" for why, cells in told.items()]
+
+
+def _plain(found: Overheads) -> list[Decomposition]:
+    """Of the kinds of quota and of set that a run varies one each: the others' effects say what they change.
+
+    The plain one where that was measured, else the first.
+    """
+    kept: dict[tuple[str, str, str, float], Decomposition] = {}
+    for of in found.decompositions:
+        key = of.application, of.platform, of.provisioning.partition(" ")[0], of.host_cpus
+        if key not in kept or of.provisioning == key[2]:
+            kept[key] = of
+    return list(kept.values())
+
+
+def _platform(of: Decomposition, found: Overheads) -> str:
+    where = f"{of.platform} {of.provisioning}"
+    by = found.hosts.get(int(of.host_cpus))
+    return where if by is None else f"{where} (host {of_host(int(of.host_cpus), by)})"
+
+
+def _decomposition(of: Decomposition, found: Overheads) -> list[tuple[str, ...]]:
+    platform = f"{_platform(of, found)}{'' if of.standing == 'claim' else ' *'}"
     sizes = [(cpus_label(part.setting.size), _estimate(part.ratio)) for part in of.pso]
     heads = [(of.application, platform, _estimate(of.pto))] + [("", "", "")] * (len(sizes) - 1)
     return [(*head, *size) for head, size in zip(heads, sizes or [("", "")], strict=True)]
@@ -63,7 +93,7 @@ def throttling(found: Overheads, kinds: Collection[Kind] = KINDS) -> list[str]:
         if of.kind in ("period", "burst") and of.kind in kinds and None not in seen:
             one, other = (f"{value:.2g} s" for value in seen if value is not None)
             lines.append(
-                f"{of.kind}, {_where(of)}: throttled {one} a second on all its CPUs, against {other}"
+                f"{of.kind}, {_where(of, found)}: throttled {one} a second on all its CPUs, against {other}"
             )
     return lines
 
@@ -75,7 +105,7 @@ def effect_headers() -> tuple[str, ...]:
 def effect_rows(found: Overheads, kinds: Collection[Kind] = KINDS) -> list[tuple[str, ...]]:
     """A row an effect of these kinds."""
     return [
-        (of.kind, _where(of), _estimate(of.ratio), percent(of.detectable))
+        (of.kind, _where(of, found), _estimate(of.ratio), percent(of.detectable))
         for of in found.effects
         if of.kind in kinds
     ]
@@ -87,9 +117,15 @@ def meanings(found: Overheads, kinds: Collection[Kind] = KINDS) -> list[str]:
     return [f"{kind}: {meaning}" for kind, meaning in said.items()]
 
 
-def _where(of: Effect) -> str:
+def _where(of: Effect, found: Overheads) -> str:
     setting = of.over[0]
-    return f"{setting.application}, {setting.platform}{_provisioning(of)}, {cpus_label(setting.size)}"
+    size = cpus_label(setting.size)
+    if (by := found.hosts.get(int(setting.host_cpus))) is not None:
+        size = f"{size} {of_host(int(setting.host_cpus), by)}"
+    if of.kind in ACROSS_HOSTS:
+        smaller = int(of.under[0].host_cpus)
+        size = f"{size} over {of_host(smaller, found.hosts.get(smaller, '')).removeprefix('of ')}"
+    return f"{setting.application}, {setting.platform}{_provisioning(of)}, {size}"
 
 
 def _provisioning(of: Effect) -> str:
@@ -97,7 +133,7 @@ def _provisioning(of: Effect) -> str:
     kinds = {setting.provisioning for setting in settings}
     if of.kind in VARIED:
         return f" {of.over[0].provisioning} over {of.under[0].provisioning}"
-    return f" {kinds.pop()}" if len(kinds) == 1 else ""
+    return f" {kinds.pop()}" if len(kinds) == 1 and kinds != {"none"} else ""
 
 
 def prediction_headers() -> tuple[str, ...]:

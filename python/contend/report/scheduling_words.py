@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from contend.analysis import Analysis, CellResult
 from contend.contention.scheduling import CellSchedule
+from contend.platforms.sizes import sized
 from contend.report.matrix import CONTROL, platform_name, subject
 from contend.units import format_duration
 
@@ -45,6 +46,7 @@ def schedules(analysis: Analysis) -> list[CellSchedule]:
         bare = of.factors["platform"] == "bare"
         return (
             order.index(subject(of.factors)),
+            -int(of.factors.get("host", 0)),
             float(of.factors["cpus"]),
             not bare,
             platform_name(of.factors),
@@ -55,7 +57,7 @@ def schedules(analysis: Analysis) -> list[CellSchedule]:
 
 def where(of: CellSchedule) -> str:
     bare = of.factors["platform"] == "bare"
-    return f"{'bare' if bare else platform_name(of.factors)}, {of.factors['size']}"
+    return f"{'bare' if bare else platform_name(of.factors)}, {sized(of.factors)}"
 
 
 def waits_headers() -> tuple[str, ...]:
@@ -83,7 +85,7 @@ def _row(cell: CellResult) -> tuple[str, ...]:
     cpu, base = _of(there, "cpu"), _of(bare, "cpu")
     return (
         subject(cell.factors),
-        f"{platform_name(cell.factors)}, {cell.factors['size']}",
+        f"{platform_name(cell.factors)}, {sized(cell.factors)}",
         NOTHING if cpu is None or not base else f"{cpu / base:.2f}",
         _both(bare, there, "run_delay", 1000),
         _both(bare, there, "throttled", 1000),

@@ -1,4 +1,4 @@
-"""What pinning, many pieces at once, the share of the host, a quota's period change: ratios of overhead ratios.
+"""What pinning, many pieces at once, the share of the host, a quota's period, a network change: ratios of overhead ratios.
 
 An effect is a product of overhead ratios over another, formed within every block, so that whatever the runs of a block
 share cancels; where both sides have the same baseline it cancels too and costs no precision. The smallest effect that a
@@ -31,6 +31,7 @@ Kind = Literal[
     "period",
     "burst",
     "placement",
+    "network",
 ]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -46,11 +47,15 @@ MEANINGS: Mapping[Kind, str] = {
     "period": "the shorter period of a quota over the longer, same size: above 1, the short one costs more",
     "burst": "a quota without over one with a burst, same size: above 1, the burst helps",
     "placement": "a set of CPUs packed over one spread, same size: above 1, spreading it helps",
+    "network": "network pair over loopback, on the bare host; elsewhere beyond that: above 1, the pair costs more",
 }
 
 VANILLA, PINNED = "vanilla", "pinned"
 VARIED: tuple[Kind, ...] = ("period", "burst", "placement")
 """Effects of what one provisioning is varied in."""
+
+ACROSS_HOSTS: tuple[Kind, ...] = ("CHR", "CHR × pinning", "PTO")
+"""Effects of which both sides are on hosts of different sizes."""
 
 Pairs = Mapping[Kind, Sequence[tuple[str, str]]]
 """Of "pinning" and VARIED: which provisioning is divided by which. Effects crossed with pinning take that of pinning."""
@@ -83,6 +88,7 @@ def effects(
     cells: Sequence[SizeCell],
     *,
     pieces: Mapping[str, str] | None = None,
+    networks: Mapping[str, str] | None = None,
     pairs: Pairs | None = None,
     kinds: Sequence[Kind] = KINDS,
     level: float = 0.95,
@@ -91,9 +97,9 @@ def effects(
 ) -> tuple[Effect, ...]:
     """Every effect of these kinds that the cells hold, in the order of `kinds`.
 
-    pieces: application that does many small pieces at once → the one that does the same work as a whole. pairs: of
-    provisionings; none: vanilla over pinned. Effects with
-    "size ×" compare with the cell at CHR ≈ 1, and are missing where a series has none. CHR and PTO effects compare each
+    pieces: application that does many small pieces at once → the one that does the same work as a whole. networks:
+    application behind a network pair → the same over loopback. pairs: of provisionings; none: vanilla over pinned. Effects
+    with "size ×" compare with the cell at CHR ≈ 1, and are missing where a series has none. CHR and PTO effects compare each
     host with the next smaller one that has such a cell. The intervals of one kind are one table and hold together with
     probability `level`; those of two kinds do not. Both sides of an effect must have been measured in the same blocks.
 
@@ -111,7 +117,8 @@ def effects(
     table, series = by_setting(cells), by_series(cells)
     result: list[Effect] = []
     for kind in kinds:
-        quotients = list(dict.fromkeys(_quotients(kind, table, series, pieces or {}, pairs or {})))
+        beside = networks if kind == "network" else pieces
+        quotients = list(dict.fromkeys(_quotients(kind, table, series, beside or {}, pairs or {})))
         arms = {q: _arms(q, table) for q in quotients}
         found = together(arms, level, seed, randomisations)
         result += [Effect(kind, *q, found[q]) for q in quotients]
@@ -122,9 +129,10 @@ def _quotients(
     kind: Kind,
     table: Mapping[Setting, SizeCell],
     series: Mapping[Series, Sequence[SizeCell]],
-    pieces: Mapping[str, str],
+    beside: Mapping[str, str],
     pairs: Pairs,
 ) -> Iterator[Quotient]:
+    """beside: of effects of pieces or network, which application is divided by which."""
     if kind in VARIED:
         for over, under in pairs.get(kind, ()):
             for setting in table:
@@ -138,9 +146,9 @@ def _quotients(
     }
 
     def partner(setting: Setting) -> Setting | None:
-        """What the setting is divided by in effects of pinning or of pieces."""
-        if kind.endswith("pieces"):
-            other = pieces.get(setting.application)
+        """What the setting is divided by in effects of pinning, of pieces or of a network."""
+        if kind.endswith(("pieces", "network")):
+            other = beside.get(setting.application)
             found = None if other is None else replace(setting, application=other)
         else:
             how = pinned.get(setting.provisioning)
@@ -153,7 +161,7 @@ def _quotients(
             s for s in alike if _kind_of(s) == _kind_of(setting) and (kind == "PTO" or s.size == setting.size)
         )
         other, smaller = partner(setting), _next_smaller_host(setting, among)
-        if kind in ("pinning", "pieces"):
+        if kind in ("pinning", "pieces", "network"):
             if other is not None:
                 yield (setting,), (other,)
         elif kind in ("CHR", "PTO"):

@@ -9,6 +9,7 @@ import pytest
 
 from contend.report.terminal import render
 from support import report_samples as samples
+from support.hosts_run import hosts_run
 
 HERE = Path(__file__).parent
 CASES = {
@@ -18,12 +19,14 @@ CASES = {
     "matrix-8x8": samples.matrix_8x8,
     "hostile": samples.hostile,
 }
+HOSTS = "overhead-hosts"
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_terminal_report(name: str, width: int) -> None:
-    text = render(CASES[name](), width=width, verbose=width == 120)
+@pytest.mark.parametrize("name", sorted((*CASES, HOSTS)))
+def test_terminal_report(name: str, width: int, tmp_path: Path) -> None:
+    report = hosts_run(tmp_path) if name == HOSTS else CASES[name]()
+    text = render(report, width=width, verbose=width == 120)
     golden = HERE / f"{name}-{width}.txt"
     if os.environ.get("CONTEND_GOLDEN") == "write":
         golden.write_text(text, encoding="utf-8")

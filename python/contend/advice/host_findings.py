@@ -1,0 +1,112 @@
+"""What the share of a host costs at one size (the effect CHR), as findings: how much of a host an application needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from contend.advice.finding import Finding
+from contend.advice.practices import direction
+from contend.advice.rules import Cause, caused, explain
+from contend.advice.variant_findings import words
+from contend.analysis import CellResult
+from contend.overhead_variants import is_of
+from contend.platforms.sizes import cpus_label
+from contend.stats.platform_effects import Effect
+from contend.stats.platform_size import Setting
+
+
+def host_findings(
+    effects: Sequence[Effect], hosts: Mapping[int, str], cells: Sequence[CellResult], verify: str
+) -> Iterator[Finding]:
+    """One for each platform and provisioning that the share changes something for, and each way it does.
+
+    effects: of one application, of all kinds; hosts: by CPUs, how each host came to have so many.
+    """
+    shares = [e for e in effects if e.kind == "CHR"]
+    told: dict[tuple[str, str, str], list[Effect]] = {}
+    for effect in shares:
+        wanted = direction(effect.ratio)
+        if wanted in ("higher", "lower"):
+            over = effect.over[0]
+            told.setdefault((over.platform, over.provisioning, wanted), []).append(effect)
+    for (platform, provisioning, wanted), same in told.items():
+        beside = [
+            e for e in shares if (e.over[0].platform, e.over[0].provisioning) == (platform, provisioning)
+        ]
+        crossed = [e for e in effects if e.kind == "CHR × pinning" and e.over[0] in [s.over[0] for s in same]]
+        yield _finding(same, wanted, beside, crossed, hosts, cells, verify)
+
+
+def _finding(
+    told: Sequence[Effect],
+    wanted: str,
+    beside: Sequence[Effect],
+    crossed: Sequence[Effect],
+    hosts: Mapping[int, str],
+    cells: Sequence[CellResult],
+    verify: str,
+) -> Finding:
+    extreme = max if wanted == "higher" else min
+    most = extreme(told, key=lambda e: e.ratio.value)
+    setting = most.over[0]
+    parts = ", ".join(
+        f"{words(e.ratio)} at {cpus_label(e.over[0].size)} on a host of {_host(e.over[0])}, of what it takes on one of"
+        f" {_host(e.under[0])}"
+        for e in told
+    )
+    sentence = f"{setting.application} in a {setting.provisioning} {setting.platform} takes {parts}"
+    causes: list[Cause] = []
+    if wanted == "higher":
+        causes = next((explain(c) for c in cells if is_of(c.factors, setting)), [])
+        if causes:
+            sentence += f"; on the larger it {'; it '.join(c.words for c in causes)}"
+    for effect in crossed:
+        if said := _crossed(effect):
+            sentence += f"; {said}"
+            break
+    if any(hosts.get(int(e.under[0].host_cpus)) == "confined" for e in told):
+        sentence += "; the smaller host was confined, not made by taking CPUs offline"
+    helps = any(direction(e.ratio) == "higher" for e in crossed)
+    sizes = ",".join(f"{size:g}" for size in sorted({e.over[0].size for e in told}))
+    of = ",".join(f"{n:g}" for n in sorted({s.host_cpus for e in told for s in (*e.over, *e.under)}))
+    return caused(
+        causes,
+        kind="host-share",
+        subject=setting.application,
+        sentence=sentence + ".",
+        estimate=most.ratio,
+        advice=_least(told, beside, helps=helps)
+        if wanted == "higher"
+        else "a small share of a large host costs it nothing here: no minimum of CHR is needed",
+        verify=f"{verify} --set hosts=[{of}] --set sizes=[{sizes}]",
+    )
+
+
+def _host(setting: Setting) -> str:
+    return f"{cpus_label(setting.host_cpus)} (CHR {setting.chr:.2g})"
+
+
+def _crossed(effect: Effect) -> str:
+    """Whether pinning changes what the share costs; "" where the run cannot say."""
+    said = {
+        "higher": "a set of CPUs makes that less",
+        "lower": "a set of CPUs makes that more",
+        "negligible": f"a set of CPUs makes no difference to that ({words(effect.ratio)})",
+    }.get(direction(effect.ratio), "")
+    if not said and effect.ratio.verdict == "no detectable effect":
+        said = (
+            f"that a set of CPUs changes that was not seen ({effect.detectable:.1%} or more would have been)"
+        )
+    return said
+
+
+def _least(told: Sequence[Effect], beside: Sequence[Effect], *, helps: bool) -> str:
+    """The smallest share measured above the largest that certainly costs. beside: all of this platform, these too."""
+    worst = max(e.over[0].chr for e in told)
+    settings = [s for e in beside for s in (e.over[0], e.under[0])]
+    least = min((s for s in settings if s.chr > worst), key=lambda s: s.chr)
+    return (
+        f"give it more than {worst:.2g} of its host's CPUs: a minimum CHR of {least.chr:.2g} among those measured"
+        f" ({cpus_label(least.size)} on a host of {cpus_label(least.host_cpus)})"
+        + (", or a set of CPUs" if helps else "")
+    )

@@ -1,0 +1,76 @@
+"""A host of several sizes in one run: which CPUs each keeps, and the change from one to the next.
+
+What runs is closed before CPUs go and before they come back, and made anew after: a container or group that outlived
+that would have lost CPUs with them. Guests stay, standing still: they are made on the whole host only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from contend.errors import HostFailed
+from contend.ledger import Ledger
+from contend.parties import Parties
+from contend.places import Place
+from contend.platforms import hotplug
+from contend.platforms.hotplug import Hotplug
+from contend.platforms.topology import Topology, format_cpu_list
+
+
+class HostSizes:
+    """Makes the host as small as a place wants it. Where a run does not vary that, nothing is ever done."""
+
+    def __init__(
+        self,
+        wired: Mapping[int | None, Topology],
+        parties: Parties,
+        run_id: str,
+        ledger: Ledger,
+        directory: Path,
+        *,
+        offline: bool,
+        cpus: Path = hotplug.CPUS,
+    ) -> None:
+        """wired: the CPUs of each size; offline: whether the smaller ones are made by taking CPUs offline."""
+        self._wired, self._parties, self._cpus = wired, parties, cpus
+        self._all = max((set(of.ids) for of in wired.values()), key=len)
+        self._hotplug = Hotplug(run_id, ledger, directory, cpus) if offline else None
+
+    def to(self, place: Place | None) -> None:
+        """The host that the place is on; the whole one for None. Raises HostFailed."""
+        if self._hotplug is None:
+            return
+        smaller = place is not None and place.host_by == "offline"
+        gone = self._all - set(self._wired[place.host].ids) if place is not None and smaller else set()
+        if gone == set(self._hotplug.gone):
+            return
+        self._parties.stand_down()
+        self._hotplug.bring_back()
+        if gone:
+            self._hotplug.take(gone)
+
+    def seen(self, place: Place) -> dict[str, Any]:
+        """For the record: the size, how it came about, and the CPUs that are online by the kernel's own word.
+
+        Raises HostFailed where these are not the place's: somebody else has brought one back, or taken one.
+        """
+        online = hotplug.online(self._cpus)
+        ours = sorted(self._all & set(online))
+        wanted = self._all if place.host_by == "confined" else set(self._wired[place.host].ids)
+        if set(ours) != wanted:
+            raise HostFailed(
+                f"CPU {format_cpu_list(ours)} are online, a host of {format_cpu_list(wanted)} was asked for",
+                hint="somebody else takes CPUs offline here, or brings them back",
+            )
+        return {
+            "cpus": list(self._wired[place.host].ids),
+            "by": place.host_by,
+            "online": format_cpu_list(online),
+        }
+
+    def close(self) -> None:
+        """All CPUs back. Idempotent."""
+        if self._hotplug is not None:
+            self._hotplug.close()

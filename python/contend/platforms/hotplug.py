@@ -1,0 +1,250 @@
+"""CPUs taken offline for a while, and brought back whatever happens: /sys/devices/system/cpu/cpuN/online.
+
+The kernel's interface is Documentation/core-api/cpu_hotplug.rst. Before a CPU goes, the ledger says that it will and where
+what the kernel narrows with it is kept (`contend.platforms.masks`); so `contend destroy` brings it back after a crash, and
+before that a process that waits for the run's death does (`contend.platforms.hotplug_guard`). A boot brings all back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from contend.errors import CannotHonour, HostFailed
+from contend.ledger import Ledger
+from contend.platforms import masks, procfs
+from contend.platforms.sizes import cpus_label
+from contend.platforms.topology import Cpu, Topology, format_cpu_list, parse_cpu_list
+
+KIND = "offline-cpus"
+"""Of the ledger. The name is the CPUs, as the kernel writes them."""
+FILE = "offline-cpus.json"
+CPUS = Path("/sys/devices/system/cpu")
+
+
+def online(cpus: Path = CPUS) -> tuple[int, ...]:
+    """Those that the kernel says it runs on."""
+    return parse_cpu_list(_read(cpus / "online"))
+
+
+def fixed(among: Iterable[int], cpus: Path = CPUS) -> tuple[int, ...]:
+    """Those that cannot go: the kernel has no file for them, or this user may not write it.
+
+    Of most x86 machines CPU 0 is one.
+    """
+    return tuple(cpu for cpu in among if not os.access(_file(cpu, cpus), os.W_OK))
+
+
+def staying(topology: Topology, number: int, fixed: Iterable[int] = ()) -> tuple[int, ...]:
+    """Which CPUs a host of so many keeps: those that cannot go, then whole cores, of the same cache, node and package first.
+
+    The same number gives the same CPUs. Raises CannotHonour where more are fixed than are to stay.
+
+    >>> smt = Topology(tuple(Cpu(n, n % 4, node=n % 4 // 2, cache=n % 4 // 2) for n in range(8)))
+    >>> staying(smt, 2, [0]), staying(smt, 3, [0]), staying(smt, 4, [0])
+    ((0, 4), (0, 1, 4), (0, 1, 4, 5))
+    """
+    kept = set(fixed)
+    if not 1 <= number <= len(topology.cpus) or len(kept) > number:
+        raise CannotHonour(
+            f"a host of {cpus_label(number)} cannot be made here: CPU {format_cpu_list(kept)} cannot be taken offline",
+            hint=f"from {max(1, len(kept))} to {len(topology.cpus)} CPUs",
+        )
+    home = min(topology.cpus, key=lambda cpu: (cpu.id not in kept, cpu.id))
+
+    def far(core: tuple[Cpu, ...]) -> tuple[bool | int, ...]:
+        first = core[0]
+        ours = any(cpu.id in kept for cpu in core)
+        return (
+            not ours,
+            first.package != home.package,
+            first.node != home.node,
+            first.cache != home.cache,
+            first.id,
+        )
+
+    for core in sorted(topology.cores(), key=far):
+        for cpu in core:
+            if len(kept) < number:
+                kept.add(cpu.id)
+    return tuple(sorted(kept))
+
+
+def why_not(gone: Iterable[int], cpus: Path = CPUS, cpusets: Path | None = None) -> str:
+    """Why these cannot be taken offline here; "" where nothing speaks against it. Nothing is changed.
+
+    cpusets: root of version 1's cpuset controller.
+    """
+    if os.geteuid() != 0:
+        return "only root may"
+    if stuck := fixed(gone, cpus):
+        return f"CPU {format_cpu_list(stuck)} has no file `online` that may be written"
+    if full := masks.emptied(masks.save(gone, cpusets)):
+        return f"control group {full[0]} would lose its only CPUs, and the kernel move its tasks"
+    return ""
+
+
+def refused(topology: Topology, sizes: Iterable[int], cpus: Path = CPUS, cpusets: Path | None = None) -> str:
+    """Why hosts of so many CPUs cannot be made here; "" where nothing speaks against it. topology: what contend may use."""
+    others = set(online(cpus)) - set(topology.ids)
+    if others:
+        return f"contend may not use CPU {format_cpu_list(others)}, which would be left to the host"
+    stuck = fixed(topology.ids, cpus)
+    try:
+        for number in sizes:
+            gone = set(topology.ids) - set(staying(topology, number, stuck))
+            if why := why_not(gone, cpus, cpusets):
+                return why
+    except CannotHonour as error:
+        return error.message
+    return ""
+
+
+class Hotplug:
+    """The CPUs of this host for one run. One run at a time: the directory of CPUs is locked meanwhile.
+
+    Raises CannotHonour where another run has it.
+    """
+
+    def __init__(self, run_id: str, ledger: Ledger, directory: Path, cpus: Path = CPUS) -> None:
+        """directory: where what is narrowed is kept."""
+        self._run_id, self._ledger, self._cpus = run_id, ledger, cpus
+        self._saved = directory / FILE
+        self._gone: tuple[int, ...] = ()
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._lock = os.open(cpus, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise CannotHonour(
+                "another run takes CPUs of this host offline", hint="wait for its end; contend destroy --all"
+            ) from error
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Those that are offline by this run."""
+        return self._gone
+
+    def take(self, gone: Iterable[int]) -> None:
+        """Take these offline, none being so by this run. Raises HostFailed; all are online again then."""
+        from contend.platforms import hotplug_guard
+
+        wanted = tuple(sorted(gone))
+        root = masks.cpuset_root()
+        if why := why_not(wanted, self._cpus, root):
+            raise HostFailed(
+                f"CPU {format_cpu_list(wanted)} cannot be taken offline: {why}",
+                hint="--set hosts_by=confined",
+            )
+        _write_json(self._saved, masks.save(wanted, root) | {"boot_id": procfs.boot_id()})
+        name = format_cpu_list(wanted)
+        self._ledger.intend(
+            KIND, name, run=self._run_id, saved=str(self._saved), boot_id=procfs.boot_id(), at=str(self._cpus)
+        )
+        self._gone = wanted
+        if self._guard is None:
+            self._guard = hotplug_guard.start(self._saved.parent)
+        try:
+            for cpu in wanted:
+                _switch(cpu, "0", self._cpus)
+        except HostFailed:
+            self.bring_back()
+            raise
+
+    def bring_back(self) -> None:
+        """All that are offline by this run; idempotent. Raises HostFailed, and leaves them in the ledger then."""
+        if self._gone:
+            restore(self._gone, self._saved, self._cpus)
+            self._ledger.removed(KIND, format_cpu_list(self._gone))
+            self._gone = ()
+
+    def close(self) -> None:
+        try:
+            self.bring_back()
+        finally:
+            if self._guard is not None:
+                self._guard.communicate()
+                self._guard = None
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
+
+
+def restore(gone: Iterable[int], saved: Path, cpus: Path = CPUS) -> bool:
+    """Bring these online, then widen again what is kept in `saved`, and remove that. True where one was offline.
+
+    Raises HostFailed after all were tried.
+    """
+    wanted = tuple(gone)
+    missing = [cpu for cpu in wanted if _read(_file(cpu, cpus)) == "0"]
+    errors = []
+    for cpu in missing:
+        try:
+            _switch(cpu, "1", cpus)
+        except HostFailed as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    kept = _kept(saved)
+    if kept is not None and kept.get("boot_id") == procfs.boot_id():
+        masks.put_back(kept)
+    saved.unlink(missing_ok=True)
+    return bool(missing)
+
+
+def _kept(saved: Path) -> Mapping[str, Any] | None:
+    try:
+        found: Mapping[str, Any] = json.loads(saved.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return found
+
+
+def remove(name: str, row: Mapping[str, Any], run_directory: Path) -> bool:
+    """What the ledger announced, after a crash. True where a CPU was offline. Raises HostFailed.
+
+    After another boot all CPUs are back, and nothing that was kept is of this one.
+    """
+    saved = Path(str(row.get("saved", "")))
+    if saved.name != FILE or saved.parent.resolve() != run_directory.resolve():
+        raise HostFailed(f"{saved} is not one of contend's files", hint="the ledger names a stranger")
+    if row.get("boot_id") != procfs.boot_id():
+        saved.unlink(missing_ok=True)
+        return False
+    return restore(parse_cpu_list(name), saved, Path(str(row.get("at") or CPUS)))
+
+
+def _switch(cpu: int, to: str, cpus: Path) -> None:
+    file = _file(cpu, cpus)
+    what = f"take CPU {cpu} offline" if to == "0" else f"bring CPU {cpu} back"
+    try:
+        file.write_text(to, encoding="ascii")
+    except OSError as error:
+        raise HostFailed(f"cannot {what}: {error.strerror}", hint=f"echo {to} > {file}") from error
+    if _read(file) != to:
+        raise HostFailed(f"cannot {what}: the kernel says it is as it was", hint=f"echo {to} > {file}")
+
+
+def _file(cpu: int, cpus: Path) -> Path:
+    return cpus / f"cpu{cpu}" / "online"
+
+
+def _write_json(path: Path, value: object) -> None:
+    """On the disk before this returns: a crash a moment later needs it."""
+    with path.open("w", encoding="utf-8") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
