@@ -48,6 +48,14 @@ def test_what_bends_upwards_is_worse_than_linear_and_breaks_earlier() -> None:
     assert found.breaks(10.0).verdict == "refused"
 
 
+def test_what_dips_and_comes_back_does_not_grow() -> None:
+    chance = np.random.default_rng(6)
+    noise = 0.01 * chance.standard_normal(len(BOTH_WAYS))
+    found = made(lambda n: 0.03 + 3e-7 * ((n - 160) ** 2 - 160**2), noise, 0 * noise)
+    assert found.bend is not None and found.bend.verdict == "higher"
+    assert found.shape == "flat"
+
+
 def test_what_does_not_grow_breaks_nothing() -> None:
     chance = np.random.default_rng(4)
     noise = 0.05 * chance.standard_normal(len(BOTH_WAYS))

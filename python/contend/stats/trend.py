@@ -136,9 +136,11 @@ class Trend:
 
     @property
     def _rises(self) -> bool:
-        """Whether the bent curve ends above where it is at half of the way."""
+        """Whether the bent curve ends above where it begins and where it is at half of the way: a dip is no growth."""
         fit = self._bent
-        return fit is not None and fit.value_at(self.largest) > fit.value_at(self.largest / 2)
+        if fit is None:
+            return False
+        return fit.value_at(self.largest) > max(fit.value_at(0), fit.value_at(self.largest / 2))
 
     @property
     def _best(self) -> _Fit:
