@@ -9,7 +9,7 @@ FEATURES = $(addprefix --features contend-probe/,$(shell cat .venv/contend-setup
 ## demo: who are my neighbours, and what do they cost me? On this machine, in about three minutes
 demo:
 	@scripts/packages.sh demo
-	@scripts/setup.sh
+	@scripts/setup.sh demo
 	@$(VENV)/contend run noisy-neighbour --skip-missing
 
 ## setup: a virtual environment in .venv with contend built in it

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes .venv with contend and its development tools in it. Idempotent: does nothing when nothing changed.
+# Makes .venv with contend and its development tools in it. Idempotent: does nothing when nothing changed. `setup.sh demo`
+# leaves out contend-fetch, whose TLS takes longer to build than the rest, where it is not there yet.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,8 @@ cargo --version | awk '{ split($2, v, "."); exit !(v[1] > 1 || v[2] >= 85) }' ||
     die "$(cargo --version) is too old" "contend needs Rust 1.85 or newer: https://rustup.rs"
 
 stamp=.venv/contend-setup.stamp
+fetch=.venv/bin/contend-fetch
+[ "${1:-}" != demo ] || fetch=.venv/bin/contend
 changed() { # files that say what to build, newer than the last set-up
     find pyproject.toml Cargo.toml Cargo.lock crates -newer "$stamp" \
         \( -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name Cargo.lock \) 2>/dev/null | head -1
@@ -28,7 +31,7 @@ features=
 if command -v clang >/dev/null && [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]; then
     features=bpf
 fi
-if [ -f "$stamp" ] && [ -x .venv/bin/contend ] && [ -x .venv/bin/contend-probe ] &&
+if [ -f "$stamp" ] && [ -x .venv/bin/contend ] && [ -x .venv/bin/contend-probe ] && [ -x "$fetch" ] &&
     [ "$(cat "$stamp")" = "$features" ] && [ -z "$(changed)" ]; then
     exit 0
 fi
@@ -45,5 +48,9 @@ pip install --no-build-isolation --editable .
 echo "setup: building contend-probe${features:+ with BPF}"
 pip install --no-build-isolation --force-reinstall --no-deps ./crates/probe \
     ${features:+--config-settings=build-args="--features $features"}
+if [ "${1:-}" != demo ] || [ -x .venv/bin/contend-fetch ]; then
+    echo "setup: building contend-fetch"
+    pip install --no-build-isolation --force-reinstall --no-deps ./crates/fetch
+fi
 echo "$features" >"$stamp"
 echo "setup: done in $(($(date +%s) - began)) s"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, ContendError
+from contend.fetch.order import program as fetch_program
 from contend.platforms import cgroups, hotplug, masks
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Topology
@@ -45,6 +47,7 @@ def checks(*, containers: bool) -> Iterator[Check]:
     ):
         yield check()
     yield from _probe()
+    yield _fetch()
     yield from _engines(try_them=containers)
     yield from guests()
     yield from local_machines()
@@ -191,6 +194,19 @@ def _probe() -> Iterator[Check]:
         yield Check(
             "BPF", False, f"{no_bpf}; sampling falls back to taskstats or /proc", _bpf_fix(str(no_bpf))
         )
+
+
+def _fetch() -> Check:
+    """contend-fetch, the program behind `contend fetch`."""
+    try:
+        found = fetch_program()
+    except ContendError as error:
+        return Check("contend-fetch", False, error.message, error.hint)
+    done = subprocess.run((found, "--version"), capture_output=True, text=True, check=False)
+    works = done.returncode == 0
+    return Check(
+        "contend-fetch", works, done.stdout.strip() or f"{found} does not work", "" if works else "make setup"
+    )
 
 
 def _bpf_fix(reason: str) -> str:

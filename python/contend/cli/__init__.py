@@ -29,6 +29,7 @@ VERBS = {
     "hunt": "Find what a batch of traced jobs waits for, and for whom.",
     "compare": "Which cells changed between two runs, beyond their intervals.",
     "export": "Write a run as CSV, Parquet, JUnit, OpenMetrics, SVG or PNG.",
+    "fetch": "Download a URL or an image, verified, within a CPU and rate budget.",
     "sql": "Ask a run's rows anything, with DuckDB.",
     "stats": "Compare measurements made elsewhere, from a CSV file.",
     "list": "Show built-in scenarios, workloads, platforms and probes.",

@@ -1,0 +1,169 @@
+//! Keeps to a budget of CPU time and of bytes, by sleeping between pieces.
+//!
+//! Both are leaky buckets: what was used so far says when that much was due; ahead of it we sleep. What was not used
+//! (a slow network) is not saved up beyond `BANK_NS`, so that a limit holds over every second and not only over all.
+use contend_core::clock;
+
+use crate::problem::Result;
+use crate::signals;
+
+const BANK_NS: u64 = 100_000_000;
+/// Sleeps shorter than this cost more in wake-ups than they are exact.
+const LEAST_NS: u64 = 5_000_000;
+/// Most bytes read in one piece.
+pub const PIECE: usize = 256 << 10;
+
+/// One leaky bucket. `per_s`: how much is allowed in a second.
+#[derive(Debug, Clone)]
+struct Bucket {
+    per_s: f64,
+    from_ns: u64,
+    used: f64,
+}
+
+impl Bucket {
+    /// When what was used so far is due; the past beyond the bank is forgotten.
+    fn due_ns(&mut self, used: f64, now_ns: u64) -> u64 {
+        self.used += used;
+        let due = self.from_ns + (self.used / self.per_s * 1e9) as u64;
+        if due + BANK_NS < now_ns {
+            self.from_ns = now_ns - BANK_NS;
+            self.used = 0.0;
+            return self.from_ns;
+        }
+        due
+    }
+}
+
+/// The limits of one process. CPU time counts from the process's start: what came before us is paid back.
+#[derive(Debug)]
+pub struct Pacer {
+    cpu: Option<(Bucket, u64)>,
+    rate: Option<Bucket>,
+}
+
+impl Pacer {
+    /// `cpu_max`: of one CPU, 0.2 is a fifth. `rate`: bytes a second.
+    pub fn new(cpu_max: Option<f64>, rate: Option<f64>) -> Self {
+        let now = clock::monotonic_ns();
+        let lived = process_age_ns();
+        Self {
+            cpu: cpu_max.map(|per_s| {
+                (
+                    Bucket {
+                        per_s,
+                        from_ns: now.saturating_sub(lived),
+                        used: 0.0,
+                    },
+                    0,
+                )
+            }),
+            rate: rate.map(|per_s| Bucket {
+                per_s,
+                from_ns: now,
+                used: 0.0,
+            }),
+        }
+    }
+
+    /// Whether nothing is limited.
+    pub fn is_free(&self) -> bool {
+        self.cpu.is_none() && self.rate.is_none()
+    }
+
+    /// Most bytes to take in one piece: at low rates small ones, so that they come evenly.
+    pub fn piece(&self) -> usize {
+        match &self.rate {
+            Some(bucket) => ((bucket.per_s * 0.02) as usize).clamp(4 << 10, PIECE),
+            None => PIECE,
+        }
+    }
+
+    /// Count `bytes` that were taken (and the CPU time used meanwhile), and sleep off what is ahead of its time.
+    pub fn after(&mut self, bytes: usize) -> Result<()> {
+        let now = clock::monotonic_ns();
+        let mut due = 0;
+        if let Some((bucket, seen)) = &mut self.cpu {
+            let used = clock::process_cpu_ns();
+            due = bucket.due_ns((used - *seen) as f64 / 1e9, now);
+            *seen = used;
+        }
+        if let Some(bucket) = &mut self.rate {
+            due = due.max(bucket.due_ns(bytes as f64, now));
+        }
+        if due > now + LEAST_NS {
+            signals::sleep_until(due)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// How long ago this process started (before its last execve too), in ns, to a clock tick.
+fn process_age_ns() -> u64 {
+    let started = std::fs::read_to_string("/proc/self/stat")
+        .ok()
+        .and_then(|stat| {
+            // After the name, which may hold anything: state is field 3, starttime field 22 (proc(5)).
+            let ticks = stat
+                .rsplit_once(')')?
+                .1
+                .split_whitespace()
+                .nth(19)?
+                .parse::<u64>()
+                .ok()?;
+            Some(ticks * clock::tick_ns())
+        });
+    started.map_or(0, |started| clock::boottime_ns().saturating_sub(started))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket(per_s: f64) -> Bucket {
+        Bucket {
+            per_s,
+            from_ns: 1_000_000_000,
+            used: 0.0,
+        }
+    }
+
+    #[test]
+    fn what_was_used_is_due_in_proportion() {
+        let mut bucket = bucket(0.2);
+        assert!(bucket.due_ns(0.01, 1_000_000_000).abs_diff(1_050_000_000) < 1000);
+        assert!(bucket.due_ns(0.01, 1_050_000_000).abs_diff(1_100_000_000) < 1000);
+    }
+
+    #[test]
+    fn idle_time_is_saved_up_to_the_bank_only() {
+        let mut bucket = bucket(1000.0);
+        // Ten idle seconds: a hundred bytes, a tenth of a second's worth, may come at once; then the rate holds again.
+        assert!(bucket.due_ns(0.0, 11_000_000_000) <= 11_000_000_000);
+        assert!(
+            bucket
+                .due_ns(100.0, 11_000_000_000)
+                .abs_diff(11_000_000_000)
+                < 1000
+        );
+        assert!(
+            bucket
+                .due_ns(100.0, 11_000_000_000)
+                .abs_diff(11_100_000_000)
+                < 1000
+        );
+    }
+
+    #[test]
+    fn pieces_shrink_with_the_rate() {
+        assert_eq!(Pacer::new(None, None).piece(), PIECE);
+        assert_eq!(Pacer::new(None, Some(1e6)).piece(), 20_000);
+        assert_eq!(Pacer::new(None, Some(10.0)).piece(), 4096);
+    }
+
+    #[test]
+    fn this_process_has_an_age() {
+        assert!(process_age_ns() < 3_600_000_000_000);
+    }
+}

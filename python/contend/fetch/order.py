@@ -1,0 +1,164 @@
+"""What is to be fetched, as contend-fetch takes it: see crates/fetch/src/order.rs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from contend.errors import BadInput, HostFailed
+
+ALGORITHMS = ("sha512", "sha384", "sha256", "sha1", "md5")
+_RATE = re.compile(
+    r"^\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kMGT]?)(i?)(B|b|bit)?(?:/s|ps)?\s*$", re.IGNORECASE
+)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """What content must hash to: one of ALGORITHMS, and hexadecimal digits."""
+
+    algorithm: str
+    value: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"algorithm": self.algorithm, "value": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where content is. headers: for that server alone. size: bytes, where they are known from elsewhere. verify: a
+    file or directory of authorities; True: the system's; False: whoever answers is believed."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    checksum: Checksum | None = None
+    size: int | None = None
+    verify: bool | str = True
+    certificate: tuple[str, str | None] | None = None
+    name: str = ""
+    file_name: str = ""  # what it is called where nobody named a file
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """cpu_max: of one CPU, 0.2 is a fifth. rate: bytes a second. timeout_s: of silence. retries: in a row, without a
+    byte of progress."""
+
+    cpu_max: float | None = None
+    rate: float | None = None
+    nice: int = 10
+    timeout_s: float = 30.0
+    retries: int = 5
+
+
+def parse_checksum(text: str) -> Checksum:
+    """Of `sha256:…` or, where the digits tell the algorithm, of the digits alone. Raises BadInput.
+
+    >>> parse_checksum("md5:D41D8CD98F00B204E9800998ECF8427E").value
+    'd41d8cd98f00b204e9800998ecf8427e'
+    """
+    algorithm, colon, digits = text.strip().partition(":")
+    if not colon:
+        lengths = {128: "sha512", 96: "sha384", 64: "sha256", 40: "sha1", 32: "md5"}
+        algorithm, digits = lengths.get(len(algorithm), ""), algorithm
+    algorithm, digits = algorithm.lower(), digits.lower()
+    if algorithm not in ALGORITHMS:
+        raise BadInput(
+            f"'{text}' is no checksum", hint=f"ALGORITHM:DIGITS; algorithms: {', '.join(ALGORITHMS)}"
+        )
+    wanted = {"sha512": 128, "sha384": 96, "sha256": 64, "sha1": 40, "md5": 32}[algorithm]
+    if len(digits) != wanted or not re.fullmatch("[0-9a-f]+", digits):
+        raise BadInput(
+            f"'{digits}' is no {algorithm} checksum", hint=f"{algorithm} has {wanted} hexadecimal digits"
+        )
+    return Checksum(algorithm, digits)
+
+
+def parse_rate(text: str) -> float:
+    """Bytes a second of `50MB/s`, `50M`, `48MiB/s`, `1Gbit/s`: networks count in powers of ten, Ki, Mi, Gi of two.
+
+    >>> parse_rate("50MB/s"), parse_rate("1MiB/s"), parse_rate("1Gbit/s"), parse_rate("20k")
+    (50000000.0, 1048576.0, 125000000.0, 20000.0)
+    """
+    match = _RATE.match(text)
+    if match is None or not float(match[1]):
+        raise BadInput(f"'{text}' is not a rate", hint="write it like 50MB/s, 48MiB/s or 1Gbit/s")
+    base = 1024 if match[3] else 1000
+    bits = (match[4] or "").lower() == "bit"
+    factor: int = base ** _POWERS[match[2].lower()]
+    return float(match[1]) * factor / (8 if bits else 1)
+
+
+def order_of(
+    source: Source,
+    output: Path | None,
+    limits: Limits,
+    *,
+    anew: bool = False,
+    quiet: bool = False,
+    as_json: bool = False,
+) -> dict[str, Any]:
+    """The document that contend-fetch reads. output: None is stdout.
+
+    Raises BadInput for a certificate without a key.
+
+    >>> order_of(Source("http://host/image"), None, Limits())["output"] is None
+    True
+    """
+    certificate = None
+    if source.certificate is not None:
+        file, key = source.certificate
+        certificate = (file, key or file)
+    return {
+        "url": source.url,
+        "headers": list(source.headers),
+        "output": None if output is None else os.fspath(output),
+        "checksum": None if source.checksum is None else source.checksum.to_json(),
+        "size": source.size,
+        "cpu_max": limits.cpu_max,
+        "rate": limits.rate,
+        "nice": limits.nice,
+        "timeout_s": limits.timeout_s,
+        "retries": limits.retries,
+        "anew": anew,
+        "cacert": source.verify if isinstance(source.verify, str) else None,
+        "certificate": certificate,
+        "verify": source.verify is not False,
+        "quiet": quiet,
+        "json": as_json,
+        "name": source.name or None,
+    }
+
+
+def program() -> Path:
+    """The contend-fetch named by CONTEND_FETCH, that of this Python, or the one on PATH. Raises HostFailed without."""
+    named = os.environ.get("CONTEND_FETCH")
+    beside = Path(sys.executable).with_name("contend-fetch")
+    found = named or (str(beside) if os.access(beside, os.X_OK) else shutil.which("contend-fetch"))
+    if not found:
+        raise HostFailed("contend-fetch is not installed", hint="make setup, or pip install contend-fetch")
+    return Path(found)
+
+
+def become(order: Mapping[str, Any]) -> NoReturn:
+    """Go on as contend-fetch, in this process: the order on its stdin, where no other user can read it."""
+    found = program()
+    with tempfile.TemporaryFile() as file:
+        file.write(json.dumps(order).encode())
+        file.seek(0)
+        os.dup2(file.fileno(), 0)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        try:
+            os.execv(found, [str(found)])
+        except OSError as error:
+            raise HostFailed(f"cannot start {found}: {error.strerror}", hint="make setup") from error
