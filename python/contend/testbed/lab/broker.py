@@ -7,39 +7,27 @@ so it is found again whatever became of who started it.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import socket
 import subprocess
-import time
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import procfs
+from contend.testbed.rabbit import node
+from contend.testbed.rabbit.node import server
+
+__all__ = ["MARK", "metrics_url", "pids", "server", "start", "stop", "url"]
 
 MARK = "CONTEND_STORM_LAB"
-# First where Debian has the program itself: its /usr/sbin one wants to be root and becomes another user.
-_SERVERS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/libexec/rabbitmq/bin/rabbitmq-server")
 _UP_S = 90.0
 _STATE = "broker.json"
 # What this process has started: it is the parent, and reaps it.
 _started: dict[Path, subprocess.Popen[bytes]] = {}
 
 
-def server() -> Path | None:
-    """The program, or None."""
-    for path in _SERVERS:
-        if os.access(path, os.X_OK):
-            return Path(path)
-    found = shutil.which("rabbitmq-server")
-    return Path(found) if found else None
-
-
 def url(lab: Path) -> str | None:
     """Where that laboratory's broker answers; None if it does not."""
     port = _told(lab, "port")
-    return f"rabbit://guest:guest@127.0.0.1:{port}/" if port and _answers(port) else None
+    return f"rabbit://guest:guest@127.0.0.1:{port}/" if port and node.answers(port) else None
 
 
 def metrics_url(lab: Path) -> str | None:
@@ -66,46 +54,17 @@ def start(lab: Path, *, metrics: bool = False) -> str:
             hint="apt-get install rabbitmq-server (it need not run as a service)",
         )
     lab.mkdir(parents=True, exist_ok=True)
-    port, mapper, distribution, counting = _free_ports(4)
-    environment = {
-        "PATH": os.environ.get("PATH", os.defpath),
-        **{name: value for name, value in os.environ.items() if name.startswith("CONTEND_RUN")},
-        MARK: str(lab.resolve()),
-        "HOME": str(lab),
-        "LANG": "C.UTF-8",
-        "ERL_EPMD_ADDRESS": "127.0.0.1",
-        "ERL_EPMD_PORT": str(mapper),
-        "RABBITMQ_NODENAME": f"contend-{port}@localhost",
-        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-        "RABBITMQ_NODE_PORT": str(port),
-        "RABBITMQ_DIST_PORT": str(distribution),
-        "RABBITMQ_MNESIA_BASE": str(lab / "db"),
-        "RABBITMQ_LOG_BASE": str(lab / "log"),
-        "RABBITMQ_CONF_ENV_FILE": "/dev/null",
-        "RABBITMQ_ENABLED_PLUGINS_FILE": "/dev/null",
-        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
-    }
+    port, mapper, distribution, counting = node.free_ports(4)
+    ports = node.Ports(port, mapper, distribution)
+    environment = node.environment(lab, lab, ports, {MARK: str(lab.resolve())})
     if metrics:
         environment |= _counting(lab, counting)
-    log = lab / "broker.log"
-    with log.open("wb") as output:
-        process = _started[lab.resolve()] = subprocess.Popen(
-            [str(program)],
-            env=environment,
-            cwd=lab,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    deadline = time.monotonic() + _UP_S
-    while not _answers(port):
-        if process.poll() is not None or time.monotonic() > deadline:
-            how = "did not answer in time" if process.poll() is None else f"ended with {process.returncode}"
-            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            stop(lab)
-            raise HostFailed(f"the broker {how}", hint=f"it said: {said[-1] if said else 'nothing'}")
-        time.sleep(0.1)
+    process = _started[lab.resolve()] = node.launch(program, lab, environment)
+    try:
+        node.wait(process, lab, port, _UP_S)
+    except HostFailed:
+        stop(lab)
+        raise
     told = {"port": port, "pid": process.pid, **({"metrics": counting} if metrics else {})}
     (lab / _STATE).write_text(json.dumps(told), encoding="utf-8")
     return f"rabbit://guest:guest@127.0.0.1:{port}/"
@@ -129,14 +88,7 @@ def stop(lab: Path) -> list[int]:
 
     Idempotent. Raises HostFailed for a process that does not die.
     """
-    found = sorted(pids(lab))
-    for pid in found:
-        procfs.send(pid, signal.SIGTERM)
-    deadline = time.monotonic() + 5
-    while pids(lab) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if left := procfs.kill_until_gone(lambda: pids(lab)):
-        raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+    found = node.end(MARK, str(lab.resolve()))
     if process := _started.pop(lab.resolve(), None):
         process.wait()
     for name in ("db", "log"):
@@ -154,27 +106,4 @@ def stop(lab: Path) -> list[int]:
 
 def pids(lab: Path) -> set[int]:
     """Every process that carries the laboratory's mark: broker, port mapper, services; not this one and those above."""
-    wanted = f"{MARK}={lab.resolve()}".encode()
-    found = {process.pid for process in procfs.processes() if wanted in procfs.environment(process.pid)}
-    return found - procfs.ancestors(os.getpid())
-
-
-def _answers(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
-            # It listens before it answers: on a wrong greeting it says which one it wants.
-            probe.sendall(b"AMQP\x00\x00\x00\x00")
-            return probe.recv(4) == b"AMQP"
-    except OSError:
-        return False
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+    return node.marked(MARK, str(lab.resolve()))

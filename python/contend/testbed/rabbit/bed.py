@@ -1,0 +1,253 @@
+"""A broker for RPC: one node, or three that make a cluster, of this host's own RabbitMQ.
+
+Everything of it lies in one directory that only its owner reads, and every process of it carries MARK with that
+directory: so it is found and removed again whatever became of who started it. Nodes listen on the loopback device only,
+on ports that were free, and find each other by a port mapper of their own: a broker of the host's is not touched.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from contend.errors import CannotHonour, HostFailed
+from contend.platforms import procfs
+from contend.testbed.rabbit import node
+
+MARK = "CONTEND_RABBIT"
+USER = "contend"
+# Whatever is declared in this virtual host is mirrored to all nodes.
+MIRRORED = "mirrored"
+SIZES = (1, 3)
+_UP_S = 180.0
+_STATE = "bed.json"
+_COOKIE = ".erlang.cookie"
+_started: dict[Path, list[subprocess.Popen[bytes]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """A broker that was brought up. ports: of its nodes' AMQP; mirrors: whether it has the virtual host MIRRORED."""
+
+    place: Path
+    ports: tuple[int, ...]
+    password: str
+    version: str
+    mirrors: bool
+
+    def url(self, vhost: str = "/") -> str:
+        """Of all nodes, as oslo.messaging takes it. It holds the password: for environments, never for arguments."""
+        hosts = ",".join(f"{USER}:{self.password}@127.0.0.1:{port}" for port in self.ports)
+        return f"rabbit://{hosts}/{'' if vhost == '/' else vhost}"
+
+    @property
+    def answers(self) -> bool:
+        """Whether every node does."""
+        return all(node.answers(port) for port in self.ports)
+
+    def servers(self) -> list[int]:
+        """Pids of its nodes, whose CPU time is the broker's. Each leads a session or is in that of its start script:
+        rabbitmqctl, another Erlang program, is in that of who called it."""
+        own = pids(self.place)
+        there = (process for process in procfs.processes(own) if process.session in own)
+        return sorted(process.pid for process in there if _name(process.pid) == "beam.smp")
+
+
+def load(place: Path) -> Bed | None:
+    """The bed of that directory, whether it is up or not; None if there is none."""
+    try:
+        told = json.loads((place / _STATE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return Bed(place.resolve(), tuple(told["ports"]), told["password"], told["version"], told["mirrors"])
+
+
+def up(place: Path, nodes: int = 1) -> Bed:
+    """Bring a broker of so many nodes up, unless it is; with more than one they are a cluster when this returns.
+
+    Raises CannotHonour without RabbitMQ on this host, HostFailed if a node does not come up.
+    """
+    program = node.server()
+    if program is None:
+        raise CannotHonour(
+            "the RPC studies need RabbitMQ, not found on this host",
+            hint="apt-get install rabbitmq-server (it need not run as a service), or give CONTEND_TRANSPORT_URL",
+        )
+    place = place.resolve()
+    place.mkdir(parents=True, exist_ok=True)
+    place.chmod(0o700)
+    with _alone(place):
+        there = load(place)
+        if there is not None and len(there.ports) == nodes and there.answers:
+            return there
+        _end(place)
+        try:
+            return _start(place, program, nodes)
+        except BaseException:
+            _end(place)
+            raise
+
+
+def down(place: Path) -> list[int]:
+    """End everything of that bed and remove its files; the pids that were found. Idempotent."""
+    if not place.is_dir():
+        return node.end(MARK, str(place.resolve()))
+    with _alone(place):
+        return _end(place)
+
+
+def pids(place: Path) -> set[int]:
+    """Every process of that bed: nodes, port mapper, drivers and services; not this one and those above."""
+    return node.marked(MARK, str(place.resolve()))
+
+
+def ports(bed: Bed) -> list[node.Ports]:
+    """Of its nodes."""
+    told = json.loads((bed.place / _STATE).read_text(encoding="utf-8"))
+    return [node.Ports(**one) for one in told["nodes"]]
+
+
+def restart(bed: Bed, number: int) -> None:
+    """Start one node again that was killed, on its data and ports, and wait until it answers. Raises HostFailed."""
+    own = ports(bed)[number]
+    program = node.server()
+    if program is None:
+        raise HostFailed("RabbitMQ is no longer on this host", hint="was its package removed meanwhile?")
+    process = _launch(bed.place, program, number, own)
+    node.wait(process, bed.place / f"node-{number}", own.amqp, _UP_S)
+
+
+def _start(place: Path, program: Path, nodes: int) -> Bed:
+    version = node.version(program)
+    # Mirrored classic queues left RabbitMQ with 4.0.
+    mirrors = nodes > 1 and bool(version) and version < (4,)
+    mapper, *free = node.free_ports(1 + 2 * nodes)
+    ports = [node.Ports(free[2 * k], mapper, free[2 * k + 1]) for k in range(nodes)]
+    password = secrets.token_hex(16)
+    bed = Bed(place, tuple(p.amqp for p in ports), password, ".".join(map(str, version)), mirrors)
+    _write(place / _COOKIE, secrets.token_hex(16))
+    _write(place / "definitions.json", json.dumps(_definitions(password, mirrors)))
+    _write(place / "rabbitmq.conf", _settings(place, ports))
+    told = {"ports": bed.ports, "password": password, "version": bed.version, "mirrors": mirrors}
+    _write(place / _STATE, json.dumps(told | {"nodes": [asdict(p) for p in ports]}))
+    running = [_launch(place, program, number, p) for number, p in enumerate(ports)]
+    for number, (process, p) in enumerate(zip(running, ports, strict=True)):
+        node.wait(process, place / f"node-{number}", p.amqp, _UP_S)
+    if nodes > 1:
+        _check_cluster(place, program, ports)
+    return bed
+
+
+def _launch(place: Path, program: Path, number: int, ports: node.Ports) -> subprocess.Popen[bytes]:
+    where = place / f"node-{number}"
+    where.mkdir(exist_ok=True)
+    settings = node.environment(place, where, ports, {MARK: str(place)})
+    settings["RABBITMQ_CONFIG_FILE"] = str(place / "rabbitmq.conf")
+    process = node.launch(program, where, settings)
+    _started.setdefault(place, []).append(process)
+    return process
+
+
+def _settings(place: Path, ports: list[node.Ports]) -> str:
+    lines = [
+        f"load_definitions = {place / 'definitions.json'}",
+        # The bed's disk and memory are the host's: a full disk elsewhere is no reason to stop publishers.
+        "disk_free_limit.absolute = 50MB",
+    ]
+    if len(ports) > 1:
+        lines.append("cluster_formation.peer_discovery_backend = classic_config")
+        lines += [
+            f"cluster_formation.classic_config.nodes.{number} = {p.name}"
+            for number, p in enumerate(ports, start=1)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _definitions(password: str, mirrors: bool) -> dict[str, Any]:
+    """Users, virtual hosts and policies. Without them there would be the user guest, with a password all know."""
+    salt = secrets.token_bytes(4)
+    # https://www.rabbitmq.com/docs/passwords#computing-password-hash
+    hashed = base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
+    vhosts = ["/", *([MIRRORED] if mirrors else [])]
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    user = {"name": USER, "password_hash": hashed, "hashing_algorithm": "rabbit_password_hashing_sha256"}
+    return {
+        "users": [{**user, "tags": "administrator"}],
+        "vhosts": [{"name": name} for name in vhosts],
+        "permissions": [{"user": USER, "vhost": name, **everything} for name in vhosts],
+        "policies": [
+            {
+                "vhost": MIRRORED,
+                "name": "mirror-all",
+                "pattern": ".*",
+                "apply-to": "queues",
+                "definition": {"ha-mode": "all"},
+            }
+        ]
+        if mirrors
+        else [],
+    }
+
+
+def _check_cluster(place: Path, program: Path, ports: list[node.Ports]) -> None:
+    """Raises HostFailed unless the first node sees all of them run."""
+    said = json.loads(control(place, program, ports[0], "cluster_status", "--formatter", "json"))
+    if missing := [p.name for p in ports if p.name not in said["running_nodes"]]:
+        raise HostFailed(
+            f"{', '.join(missing)} did not join the cluster", hint=f"logs are in {place}/node-*/log"
+        )
+
+
+def control(place: Path, program: Path, ports: node.Ports, *words: str) -> str:
+    """What rabbitmqctl says of that node. Raises HostFailed if it refuses."""
+    settings = node.environment(place, place, ports, {MARK: str(place)})
+    command = [str(program.with_name("rabbitmqctl")), "--node", ports.name, *words]
+    done = subprocess.run(command, env=settings, cwd=place, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise HostFailed(f"rabbitmqctl {words[0]} failed", hint=f"it said: {said[-1] if said else 'nothing'}")
+    return done.stdout
+
+
+def _end(place: Path) -> list[int]:
+    found = node.end(MARK, str(place.resolve()))
+    for process in _started.pop(place.resolve(), []):
+        process.wait()
+    for where in place.glob("node-*"):
+        shutil.rmtree(where, ignore_errors=True)
+    for name in (_STATE, _COOKIE, "definitions.json", "rabbitmq.conf"):
+        (place / name).unlink(missing_ok=True)
+    return found
+
+
+def _name(pid: int) -> str:
+    try:
+        return (procfs.PROC / str(pid) / "comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:  # it has ended
+        return ""
+
+
+def _write(path: Path, text: str) -> None:
+    """A file that only its owner reads."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """One of all that bring this bed up or down; the others wait."""
+    with (place / "lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

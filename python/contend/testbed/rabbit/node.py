@@ -1,0 +1,150 @@
+"""One RabbitMQ node on the loopback device, started without any service manager.
+
+Whoever starts one gives it a mark: a variable in its environment, which every process of it inherits. By that it is
+found again whatever became of who started it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from contend.errors import HostFailed
+from contend.platforms import procfs
+
+# First where Debian has the program itself: its /usr/sbin one wants to be root and becomes another user.
+_SERVERS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/libexec/rabbitmq/bin/rabbitmq-server")
+TERM_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Of AMQP, of Erlang's port mapper, and of the traffic between nodes."""
+
+    amqp: int
+    mapper: int
+    distribution: int
+
+    @property
+    def name(self) -> str:
+        """Of the node: two on one host have different ports."""
+        return f"contend-{self.amqp}@localhost"
+
+
+def server() -> Path | None:
+    """The program, or None."""
+    for path in _SERVERS:
+        if os.access(path, os.X_OK):
+            return Path(path)
+    found = shutil.which("rabbitmq-server")
+    return Path(found) if found else None
+
+
+def version(program: Path) -> tuple[int, ...]:
+    """Of the server, as its directory is named: (3, 10, 8); empty where that does not say."""
+    found = re.search(r"rabbitmq_server-(\d+(?:\.\d+)*)", str(program.resolve()))
+    return tuple(int(part) for part in found[1].split(".")) if found else ()
+
+
+def environment(home: Path, place: Path, ports: Ports, mark: Mapping[str, str]) -> dict[str, str]:
+    """Of the node whose data lie in `place`. home: holds the cookie, which nodes of one cluster share.
+
+    Variables of the run that started it go along: `contend destroy` finds the node by them.
+    """
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        **{name: value for name, value in os.environ.items() if name.startswith("CONTEND_RUN")},
+        **mark,
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "ERL_EPMD_PORT": str(ports.mapper),
+        "RABBITMQ_NODENAME": ports.name,
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(ports.amqp),
+        "RABBITMQ_DIST_PORT": str(ports.distribution),
+        "RABBITMQ_MNESIA_BASE": str(place / "db"),
+        "RABBITMQ_LOG_BASE": str(place / "log"),
+        "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+        "RABBITMQ_ENABLED_PLUGINS_FILE": "/dev/null",
+        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+    }
+
+
+def launch(program: Path, place: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start it; what it says goes to broker.log in its place."""
+    with (place / "broker.log").open("wb") as output:
+        return subprocess.Popen(
+            [str(program)],
+            env=dict(settings),
+            cwd=place,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def wait(process: subprocess.Popen[bytes], place: Path, port: int, limit_s: float) -> None:
+    """Until it answers. Raises HostFailed, with its last words, if it ends before or takes too long."""
+    deadline = time.monotonic() + limit_s
+    while not answers(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            how = "did not answer in time" if process.poll() is None else f"ended with {process.returncode}"
+            said = (place / "broker.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise HostFailed(f"the broker {how}", hint=f"it said: {said[-1] if said else 'nothing'}")
+        time.sleep(0.1)
+
+
+def answers(port: int) -> bool:
+    """Whether an AMQP server is there."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
+            # It listens before it answers: on a wrong greeting it says which one it wants.
+            probe.sendall(b"AMQP\x00\x00\x00\x00")
+            return probe.recv(4) == b"AMQP"
+    except OSError:
+        return False
+
+
+def marked(name: str, value: str) -> set[int]:
+    """Processes that carry the mark; not this one and those above it."""
+    wanted = f"{name}={value}".encode()
+    found = {process.pid for process in procfs.processes() if wanted in procfs.environment(process.pid)}
+    return found - procfs.ancestors(os.getpid())
+
+
+def end(name: str, value: str) -> list[int]:
+    """End every process that carries the mark, first by SIGTERM; the pids that were found.
+
+    Idempotent. Raises HostFailed for a process that does not die.
+    """
+    found = sorted(marked(name, value))
+    for pid in found:
+        procfs.send(pid, signal.SIGTERM)
+    deadline = time.monotonic() + TERM_S
+    while marked(name, value) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if left := procfs.kill_until_gone(lambda: marked(name, value)):
+        raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """That many of which nobody has one now."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
