@@ -89,9 +89,105 @@ def pace(
     generator_lateness_s (due to sent where a connection was free), generator_cpu_s, and generator_busy (of one
     CPU; near 1 the generator was the limit, not the server). Requests timed out or
     unfinished count in latency_s with the time they waited. `keep_requests` adds requests: intended_ns, sent_ns
-    (2**64-1: never), done_ns and outcome (0 unfinished, 1 ok, 2 refused, 3 broken, 4 timed out) as bytes of
-    little-endian u64. Raises BadInput, HostFailed (nothing listens), KeyboardInterrupt.
+    (2**64-1: never), done_ns, outcome (0 unfinished, 1 ok, 2 refused, 3 broken, 4 timed out) and queued (0, 1) as
+    bytes of little-endian u64. Raises BadInput, HostFailed (nothing listens), KeyboardInterrupt.
     """
+
+class RpcClient:
+    """Calls or casts by contend's own AMQP driver: one thread, one connection, one channel.
+
+    url: a transport_url, `rabbit://user:password@host:port,…/vhost`; host: which of its hosts is tried first. Calls go to
+    `topic` of `exchange`; payloads: JSON objects, the arguments of the method `work`, sent in turn. semantics: "oslo", what
+    oslo.messaging promises (confirmed, acknowledged, mandatory messages; a queue of its own for replies; with `envelope`
+    JSON inside JSON), and a service may be that library's; or "bare", nothing: then the service is RpcServer, bare too.
+    quorum: of the queue for replies. cast: nobody answers, a call is done when the broker has it.
+
+    Raises BadInput where the broker cannot be reached or refuses us, HostFailed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        exchange: str,
+        topic: str,
+        payloads: Sequence[bytes],
+        semantics: str = "oslo",
+        envelope: bool = True,
+        quorum: bool = False,
+        cast: bool = False,
+        timeout_ns: int = 60_000_000_000,
+        host: int = 0,
+    ) -> None: ...
+    @property
+    def reply_queue(self) -> str | None:
+        """Its name; None for casts."""
+
+    @property
+    def broker_version(self) -> str:
+        """As the broker says it; empty if it does not."""
+
+    def run(
+        self,
+        *,
+        callers: int,
+        duration_ns: int,
+        rate: float | None = None,
+        poisson: bool = False,
+        seed: int = 0,
+        drain_ns: int = 5_000_000_000,
+        keep_requests: bool = False,
+    ) -> dict[str, Any]:
+        """Load with at most so many calls at a time: each as soon as one has ended (closed loop), or with a `rate` at
+        times fixed beforehand, whatever was answered (open loop). Then wait for what is missing, `drain_ns` at most.
+
+        Returns start_ns, elapsed_ns, rate_asked, counts (due, sent, ok, refused, broken, timed_out, unfinished, queued:
+        due while no caller was free), last_error, and per percentile (p50, p90, p99, p99.9, max; None without data)
+        latency_s (from due), service_s (from sent), lateness_s (due to sent where a caller was free); cpu_ns of the
+        calling thread, bytes_sent and bytes_received of TCP's payload. `keep_requests` adds requests, see pace.
+
+        A connection that breaks ends the run: its calls are `broken`, and the client is of no use any more. Raises
+        BadInput, HostFailed, KeyboardInterrupt.
+        """
+
+    def close(self) -> None:
+        """Remove the queue for replies and say goodbye. Idempotent."""
+
+class RpcServer:
+    """A service by contend's own AMQP driver that has the same `answer`, JSON, for every call. See RpcClient.
+
+    It listens to the queues `topic` and `topic.server`. Raises BadInput, HostFailed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        exchange: str,
+        topic: str,
+        server: str,
+        answer: bytes,
+        semantics: str = "oslo",
+        envelope: bool = True,
+        quorum: bool = False,
+        host: int = 0,
+    ) -> None: ...
+    def serve(self) -> None:
+        """Answer, in the calling thread, until stop() or close(). Raises HostFailed when the connection breaks."""
+
+    def stop(self) -> None:
+        """End serve(), within 0.2 s."""
+
+    def counts(self) -> dict[str, int]:
+        """handled, redelivered (of these, given out before), malformed, undelivered (replies nobody took), last_ns (of
+        the last request), bytes_sent, bytes_received."""
+
+    def close(self) -> None:
+        """Stop, remove the queues and say goodbye. Idempotent."""
+
+def rpc_remove(url: str, *, queues: Sequence[str] = (), exchanges: Sequence[str] = ()) -> None:
+    """Remove them from the broker with what is in them; those that are not there are no error. Raises BadInput,
+    HostFailed."""
 
 def ctrace_export(paths: Sequence[str], form: str, target: str, first_boot_ns: int = 0) -> dict[str, Any]:
     """Write trace files, and those of directories, as one trace to `target`: "perfetto" or "chrome".

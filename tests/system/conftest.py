@@ -13,9 +13,12 @@ from contend.probes.client import ProbeProcess
 from support.browser import CHROMIUM, chromium
 from support.command_line import Home
 from support.prerequisites import need
+from support.rpc import broker
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+    from contend.testbed.rabbit.bed import Bed
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +47,10 @@ def browser() -> Iterator[Browser]:
     need(Path(CHROMIUM).exists(), "chromium: apt-get install chromium")
     with chromium() as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A broker of one node, for tests that leave it as it was."""
+    with broker(tmp_path_factory.mktemp("rabbit")) as up:
+        yield up

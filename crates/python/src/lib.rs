@@ -12,6 +12,7 @@ mod hunt;
 mod hunt_calls;
 mod pace;
 mod replay;
+mod rpc;
 mod spawn;
 mod tasks;
 mod trace;
@@ -46,5 +47,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hunt_calls::ctrace_calls, module)?)?;
     module.add_function(wrap_pyfunction!(hunt_calls::ctrace_windows, module)?)?;
     module.add_class::<replay::Storm>()?;
+    module.add_class::<rpc::RpcClient>()?;
+    module.add_class::<rpc::RpcServer>()?;
+    module.add_function(wrap_pyfunction!(rpc::rpc_remove, module)?)?;
     trace::register(module)
 }

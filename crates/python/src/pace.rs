@@ -13,7 +13,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn percentiles(py: Python<'_>, values: Percentiles) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn percentiles(py: Python<'_>, values: Percentiles) -> PyResult<Bound<'_, PyDict>> {
     let result = PyDict::new(py);
     for ((name, _), value) in QUANTILES.iter().zip(values) {
         result.set_item(name, value.map(seconds))?;
@@ -21,7 +21,7 @@ fn percentiles(py: Python<'_>, values: Percentiles) -> PyResult<Bound<'_, PyDict
     Ok(result)
 }
 
-fn requests<'py>(py: Python<'py>, run: &Run) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn requests<'py>(py: Python<'py>, run: &Run) -> PyResult<Bound<'py, PyDict>> {
     let result = PyDict::new(py);
     let of =
         |field: fn(&contend_core::pace::Request) -> u64| column(py, run.requests.iter().map(field));
@@ -29,6 +29,7 @@ fn requests<'py>(py: Python<'py>, run: &Run) -> PyResult<Bound<'py, PyDict>> {
     result.set_item("sent_ns", of(|r| r.sent_ns.unwrap_or(u64::MAX))?)?;
     result.set_item("done_ns", of(|r| r.done_ns)?)?;
     result.set_item("outcome", of(|r| r.outcome as u64)?)?;
+    result.set_item("queued", of(|r| r.queued as u64)?)?;
     Ok(result)
 }
 

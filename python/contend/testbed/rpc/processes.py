@@ -1,0 +1,108 @@
+"""The ends' processes: started, spoken to by lines of JSON, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from contend.errors import BadInput, HostFailed
+from contend.testbed.rpc.options import URL, End
+
+_START_S = 120.0
+_END_S = 15.0
+
+
+class Process:
+    """One end. It ends with whoever made it: nobody can tell it anything then."""
+
+    def __init__(self, end: End, url: str, marks: Mapping[str, str]) -> None:
+        self.end = end
+        self.queues: list[str] = []
+        self._process = subprocess.Popen(
+            # Its libraries warn of each other's deprecations.
+            [sys.executable, "-W", "ignore", "-m", "contend.testbed.rpc.end"],
+            env={**os.environ, **marks, URL: url},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.tell(end.to_json())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def cpu_ns(self) -> int:
+        return cpu_ns(self.pid)
+
+    def ready(self) -> None:
+        """Wait until it is. Raises BadInput for what the user gave wrong, HostFailed for everything else."""
+        told = self.hear(_START_S)
+        if "error" in told:
+            raise (BadInput if told["code"] == 2 else HostFailed)(told["error"], hint=told["hint"])
+        self._learn(told)
+
+    def ask(self, line: str, limit_s: float) -> dict[str, Any]:
+        self.tell(line)
+        return self.hear(limit_s)
+
+    def tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended: hear() says how
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+
+    def hear(self, limit_s: float) -> dict[str, Any]:
+        """Its next line. Raises HostFailed if it ends or says nothing for so long."""
+        stdout = self._process.stdout
+        assert stdout is not None
+        what = f"the {self.end.role} ({self.end.library})"
+        if not select.select([stdout], [], [], limit_s)[0]:
+            raise HostFailed(f"{what} said nothing for {limit_s:.0f} s", hint="does the broker still answer?")
+        line = stdout.readline()
+        if not line:
+            code = self._process.wait(_END_S)
+            raise HostFailed(f"{what} ended with {code}", hint="what it said is on standard error")
+        told: dict[str, Any] = json.loads(line)
+        self._learn(told)
+        return told
+
+    def _learn(self, told: Mapping[str, Any]) -> None:
+        self.queues += [name for name in told.get("queues", ()) if name not in self.queues]
+
+    def close(self) -> None:
+        """Idempotent."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        if not self._process.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def hear_all(processes: Sequence[Process], limit_s: float) -> list[dict[str, Any]]:
+    """A line of each."""
+    deadline = time.monotonic() + limit_s
+    return [process.hear(max(1.0, deadline - time.monotonic())) for process in processes]
+
+
+def cpu_ns(pid: int) -> int:
+    """CPU time of a process so far, all its threads, those that have ended too; of any user's, to the nanosecond.
+
+    The clock that clock_getcpuclockid(3) makes of the pid. Raises HostFailed where the process has gone.
+    """
+    try:
+        return time.clock_gettime_ns((~pid << 3) | 2)
+    except OSError as error:
+        raise HostFailed(f"process {pid} has ended", hint="its log says why") from error

@@ -1,0 +1,83 @@
+"""A broker of the tests' own, and ends of RPCs over it."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from contend import _native
+from contend.testbed.rabbit import bed, node
+from contend.testbed.rpc.options import End
+from contend.testbed.rpc.trial import Broker
+from support.prerequisites import need
+
+
+@contextmanager
+def broker(place: Path, nodes: int = 1) -> Iterator[bed.Bed]:
+    """A bed, of which nothing is left afterwards."""
+    need(node.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    need(importlib.util.find_spec("oslo_messaging"), "pip install oslo.messaging")
+    try:
+        yield bed.up(place, nodes)
+    finally:
+        bed.down(place)
+        assert not bed.pids(place)
+
+
+def listed(up: bed.Bed, *words: str) -> list[list[str]]:
+    """Rows of what rabbitmqctl says."""
+    program = node.server()
+    assert program is not None
+    said = bed.control(up.place, program, bed.ports(up)[0], "--quiet", *words, "--no-table-headers")
+    return [line.split("\t") for line in said.splitlines() if line]
+
+
+def queues(up: bed.Bed, vhost: str = "/") -> list[str]:
+    return [row[0] for row in listed(up, "list_queues", "--vhost", vhost, "name")]
+
+
+@contextmanager
+def serving(url: str, topic: str, **options: Any) -> Iterator[Any]:
+    """A native service."""
+    options = {"exchange": f"{topic}-x", "server": "one", "answer": b'"ok"', **options}
+    server = _native.RpcServer(url, topic=topic, **options)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        thread.join()
+
+
+@contextmanager
+def calling(url: str, topic: str, **options: Any) -> Iterator[Any]:
+    """A native client."""
+    client = _native.RpcClient(
+        url, **{"exchange": f"{topic}-x", "topic": topic, "payloads": [b"{}"], **options}
+    )
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def end(role: str, library: str, **options: Any) -> End:
+    """Its names are the trial's to make."""
+    return End(role=role, library=library, exchange="", topic="", server="", **options)
+
+
+def over(up: bed.Bed, vhost: str = "/") -> Broker:
+    url = up.url(vhost)
+    return Broker((url, url), tuple(up.servers()), {bed.MARK: str(up.place)})
+
+
+def remover(url: str) -> Any:
+    def remove(names: Any, exchanges: Any) -> None:
+        _native.rpc_remove(url, queues=list(names), exchanges=list(exchanges))
+
+    return remove

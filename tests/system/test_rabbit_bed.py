@@ -1,0 +1,96 @@
+"""The broker by hand: a cluster is one, nothing of it is open to others, and nothing is left of it after any end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contend import _native
+from contend.platforms import procfs
+from contend.testbed.rabbit import bed
+from support.rpc import broker, calling, listed, queues, serving
+
+pytestmark = pytest.mark.system
+
+
+def test_three_nodes_are_a_cluster_with_mirrors_and_quorums(tmp_path: Path) -> None:
+    with broker(tmp_path / "three", 3) as up:
+        assert len(up.servers()) == len(set(up.ports)) == 3
+        assert bed.up(up.place, 3) == up  # what is up is left as it is
+        _only_for_its_owner(up)
+        # Each end at another node.
+        with (
+            serving(up.url(), "quorum", quorum=True, host=1),
+            calling(up.url(), "quorum", quorum=True, host=2) as client,
+        ):
+            kinds = dict(listed(up, "list_queues", "name", "type"))
+            assert {"quorum", "quorum.one", client.reply_queue} == set(kinds)
+            assert set(kinds.values()) == {"quorum"}
+            told = client.run(callers=4, duration_ns=10**9 // 5)
+            assert told["ok"] == told["due"] > 0
+        assert queues(up) == []
+        assert up.mirrors == up.version.startswith("3.")
+        if up.mirrors:
+            url = up.url(bed.MIRRORED)
+            with serving(url, "mirrored"), calling(url, "mirrored") as client:
+                assert client.run(callers=4, duration_ns=10**9 // 5)["ok"] > 0
+                rows = listed(up, "list_queues", "--vhost", bed.MIRRORED, "name", "policy", "slave_pids")
+                assert {row[1] for row in rows} == {"mirror-all"}
+                assert all(row[2].count(",") == 1 for row in rows)  # two mirrors
+
+
+def _only_for_its_owner(up: bed.Bed) -> None:
+    assert stat.S_IMODE(up.place.stat().st_mode) == 0o700
+    for name in ("bed.json", ".erlang.cookie", "definitions.json", "rabbitmq.conf"):
+        assert stat.S_IMODE((up.place / name).stat().st_mode) == 0o600
+    secrets = (up.password, (up.place / ".erlang.cookie").read_text())
+    for pid in bed.pids(up.place):
+        told = (procfs.PROC / str(pid) / "cmdline").read_bytes()
+        assert not any(secret.encode() in told for secret in secrets)
+    listening = {
+        line.split()[1]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if line.split()[3] == "0A"
+    }
+    for port in up.ports:
+        assert f"0100007F:{port:04X}" in listening
+        assert f"00000000:{port:04X}" not in listening
+
+
+def test_whoever_brought_it_up_may_die(tmp_path: Path) -> None:
+    """It stays up then, answers, and another one takes it down."""
+    place = tmp_path / "orphan"
+    with broker(tmp_path / "other") as other:
+        program = (
+            "import os, signal, sys; from pathlib import Path; from contend.testbed.rabbit import bed;"
+            " bed.up(Path(sys.argv[1])); os.kill(os.getpid(), signal.SIGKILL)"
+        )
+        done = subprocess.run([sys.executable, "-c", program, str(place)], timeout=150)
+        assert done.returncode == -signal.SIGKILL
+        up = bed.load(place)
+        assert up is not None
+        assert up.answers
+        os.kill(up.servers()[0], signal.SIGKILL)
+        assert bed.down(place)
+        assert bed.down(place) == []
+        assert not bed.pids(place)
+        assert [path.name for path in place.iterdir()] == ["lock"]
+        # The other one has noticed nothing.
+        assert other.answers
+        _native.rpc_remove(other.url())
+
+
+def test_a_bed_without_its_state_is_brought_up_anew(tmp_path: Path) -> None:
+    with broker(tmp_path / "lost") as up:
+        (up.place / "bed.json").unlink()
+        again = bed.up(up.place)
+        assert again.password != up.password
+        assert len(again.servers()) == 1
+        assert json.loads((again.place / "bed.json").read_text())["ports"] == list(again.ports)

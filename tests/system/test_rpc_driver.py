@@ -1,0 +1,182 @@
+"""The native driver alone: loops, long messages, and what it says when the broker refuses, is not there or goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contend import _native
+from contend.errors import BadInput, HostFailed
+from contend.testbed.rabbit import bed
+from support.rpc import broker, calling, queues, serving
+
+pytestmark = pytest.mark.system
+S = 10**9
+
+
+def whole(told: dict[str, Any]) -> dict[str, Any]:
+    """Every call that was due ended in one way."""
+    ways = ("ok", "refused", "broken", "timed_out", "unfinished")
+    assert sum(told[way] for way in ways) == told["due"], told
+    return told
+
+
+def test_a_closed_loop_and_an_open_one(rabbit: bed.Bed) -> None:
+    with serving(rabbit.url(), "loops") as server, calling(rabbit.url(), "loops") as client:
+        closed = whole(client.run(callers=3, duration_ns=S // 4))
+        assert closed["ok"] == closed["due"] > 10
+        opened = whole(
+            client.run(callers=3, duration_ns=S // 2, rate=100, poisson=True, seed=5, keep_requests=True)
+        )
+        assert opened["ok"] == opened["due"]
+        assert opened["lateness_s"]["max"] is not None
+        assert {name: len(column) for name, column in opened["requests"].items()} == dict.fromkeys(
+            ("intended_ns", "sent_ns", "done_ns", "outcome", "queued"), 8 * opened["due"]
+        )
+        assert server.counts()["handled"] == closed["due"] + opened["due"]
+        assert client.reply_queue in queues(rabbit)
+    assert queues(rabbit) == []
+
+
+def test_casts_that_the_socket_does_not_take_are_waited_for(rabbit: bed.Bed) -> None:
+    """Nobody says that the broker has them: how fast it reads is all that holds the driver back."""
+    long = json.dumps({"text": "x" * 100_000}).encode()
+    options = {"semantics": "bare", "cast": True, "payloads": [long]}
+    with (
+        serving(rabbit.url(), "flood", semantics="bare") as server,
+        calling(rabbit.url(), "flood", **options) as client,
+    ):
+        told = whole(client.run(callers=1, duration_ns=S // 4))
+        assert told["ok"] == told["due"] > 10
+        deadline = time.monotonic() + 60
+        while server.counts()["handled"] < told["due"] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert server.counts()["handled"] == told["due"]
+
+
+@pytest.mark.parametrize("semantics", ["oslo", "bare"])
+def test_messages_longer_than_a_frame(rabbit: bed.Bed, semantics: str) -> None:
+    long = json.dumps({"text": 'a "long" one ' * 40_000}).encode()
+    answer = json.dumps("b" * 300_000).encode()
+    with (
+        serving(rabbit.url(), "long", semantics=semantics, answer=answer) as server,
+        calling(rabbit.url(), "long", semantics=semantics, payloads=[long, b"{}"]) as client,
+    ):
+        told = whole(client.run(callers=2, duration_ns=S // 4))
+        assert told["ok"] == told["due"] > 1
+        assert server.counts()["malformed"] == 0
+        assert told["bytes_received"] > told["ok"] * 300_000
+
+
+def test_without_a_service_a_call_says_so_at_once(rabbit: bed.Bed) -> None:
+    with calling(rabbit.url(), "nobody") as client:
+        told = whole(client.run(callers=1, duration_ns=S // 10))
+        assert told["refused"] == told["due"] > 0
+        assert "no queue takes it" in told["last_error"]
+
+
+def test_a_service_that_is_silent_costs_the_time_limit(rabbit: bed.Bed) -> None:
+    """And calls that find no caller free meanwhile wait from when they were due."""
+    with serving(rabbit.url(), "silent") as server:
+        server.stop()
+        time.sleep(0.3)
+        with calling(rabbit.url(), "silent", timeout_ns=S // 5) as client:
+            told = whole(client.run(callers=2, duration_ns=S // 10, drain_ns=2 * S))
+            assert told["timed_out"] == told["due"] == 2
+            assert told["latency_s"]["p50"] >= 0.2
+            told = whole(client.run(callers=2, duration_ns=S // 5, rate=20, drain_ns=10 * S))
+            assert told["timed_out"] == told["due"] == 4
+            assert told["queued"] == 2
+            assert told["latency_s"]["max"] >= 0.25
+
+
+def test_a_broker_that_dies_breaks_the_calls_and_comes_back_with_its_ports(tmp_path: Path) -> None:
+    with broker(tmp_path / "mortal") as rabbit:
+        server = _native.RpcServer(rabbit.url(), exchange="x", topic="t", server="s", answer=b"1")
+        broken: list[BaseException] = []
+
+        def serve() -> None:
+            try:
+                server.serve()
+            except HostFailed as error:
+                broken.append(error)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        client = _native.RpcClient(rabbit.url(), exchange="x", topic="t", payloads=[b"{}"])
+        killer = threading.Timer(0.3, lambda: [os.kill(pid, signal.SIGKILL) for pid in rabbit.servers()])
+        killer.start()
+        told = whole(client.run(callers=4, duration_ns=5 * S))
+        thread.join(10)
+        assert told["ok"] > 0
+        assert 1 <= told["broken"] <= 4
+        assert "broke" in told["last_error"]
+        assert len(broken) == 1
+        with pytest.raises(HostFailed, match="broke"):
+            client.run(callers=1, duration_ns=S)
+        client.close()
+        bed.restart(rabbit, 0)
+        assert rabbit.answers
+        with serving(rabbit.url(), "again"), calling(rabbit.url(), "again") as client:
+            assert whole(client.run(callers=1, duration_ns=S // 10))["ok"] > 0
+
+
+def test_bad_days_are_told_without_the_password(rabbit: bed.Bed) -> None:
+    """Each is the user's to mend: BadInput, at once."""
+    port = rabbit.ports[0]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        elsewhere = other.getsockname()[1]
+
+        def answer_as_http() -> None:
+            peer, _ = other.accept()
+            with peer:
+                peer.recv(8)
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+        threading.Thread(target=answer_as_http, daemon=True).start()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            closed = free.getsockname()[1]
+        cases = {
+            f"rabbit://contend:secret@127.0.0.1:{port}/": "refuses the user or the password",
+            f"rabbit://nobody:secret@127.0.0.1:{port}/": "refuses the user or the password",
+            f"rabbit://contend:{rabbit.password}@127.0.0.1:{port}/none": "virtual host 'none'",
+            f"rabbit://contend:secret@127.0.0.1:{closed}/": "cannot connect",
+            f"rabbit://contend:secret@127.0.0.1:{elsewhere}/": "no AMQP 0-9-1 broker",
+            f"rabbit://contend:secret@127.0.0.1:{port}/?ssl=1": "does not speak TLS",
+            "redis://contend:secret@127.0.0.1/": "not RabbitMQ's",
+        }
+        for url, said in cases.items():
+            with pytest.raises(BadInput) as raised:
+                _native.RpcClient(url, exchange="x", topic="t", payloads=[b"{}"])
+            text = f"{raised.value.message} {raised.value.hint}"
+            assert said in text
+            assert raised.value.hint
+            assert "secret" not in text
+            assert rabbit.password not in text
+
+
+def test_what_makes_no_sense_is_refused(rabbit: bed.Bed) -> None:
+    for options, said in (
+        ({"payloads": []}, "payload"),
+        ({"topic": ""}, "no name"),
+        ({"topic": 'a"b'}, "no name"),
+        ({"semantics": "most"}, "oslo, bare"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            _native.RpcClient(rabbit.url(), **{"exchange": "x", "topic": "t", "payloads": [b"{}"], **options})
+    with calling(rabbit.url(), "nonsense") as client:
+        with pytest.raises(BadInput, match="0 callers"):
+            client.run(callers=0, duration_ns=S)
+        with pytest.raises(BadInput, match="rate"):
+            client.run(callers=1, duration_ns=S, rate=0)
+    with pytest.raises(BadInput, match="closed"):
+        client.run(callers=1, duration_ns=S)
+    _native.rpc_remove(rabbit.url(), queues=["never-there"], exchanges=["nor-this"])
