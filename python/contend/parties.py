@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import sys
@@ -17,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contend.errors import TrialFailed
+from contend.errors import BadInput, TrialFailed
 from contend.ledger import Ledger
 from contend.places import Place
 from contend.plan import Cell, Party
@@ -281,12 +282,15 @@ class Parties:
     def _once(
         seat: Seat, host: Host, what: str, commands: Sequence[Argv], timeout_s: float = PREPARE_TIMEOUT_S
     ) -> None:
-        """Run them in {work}, one after the other. Raises TrialFailed for the first that fails."""
+        """Run them in {work}, one after the other. Raises TrialFailed for the first that fails, BadInput if that is one of
+        contend's own that says so."""
         for number, argv in enumerate(commands):
             command = Command(
                 argv, seat.work, seat.work / f"{what}-{number}.out", seat.work / f"{what}-{number}.err"
             )
             exit_ = host.run(command).wait(timeout_s)
+            if exit_.code == BadInput.exit_code and (said := _refusal(command.stderr)):
+                raise said
             if exit_.code != 0:
                 doing = {"fetch": "getting what is needed for", "prepare": "preparing"}.get(what, "finishing")
                 raise TrialFailed(
@@ -298,6 +302,12 @@ class Parties:
 def downloads() -> Path:
     """Where what workloads download is kept between runs: `$XDG_CACHE_HOME/contend/workloads`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "contend" / "workloads"
+
+
+def _refusal(errors: Path) -> BadInput | None:
+    """What a generator of contend's tells of what it was given; None if it is no such."""
+    told = re.search(r"^error: (.+)\n  hint: (.+)$", tail(errors), re.MULTILINE)
+    return BadInput(told[1], hint=told[2]) if told else None
 
 
 def last_words(*paths: Path) -> str:

@@ -12,6 +12,7 @@ GENERATORS = {
     "boot-storm": "contend.workloads.generators.boot",
     "boot-storm-local": "contend.workloads.generators.boot_local",
     "control-plane-growth": "contend.workloads.generators.growth",
+    "rpc": "contend.workloads.generators.rpc",
     "storm-lab": "contend.testbed.lab.__main__",
 }
 
