@@ -45,6 +45,11 @@ def check(scenario: Scenario) -> None:
             absent = install.missing(party.instance.workload)
             if party is cell.victim and platform_of(scenario).in_guest:
                 absent = () if _is_inside(party.instance.workload) else absent
+            if more := install.needed(party.instance.workload, party.instance.parameters):
+                raise CannotHonour(
+                    f"{party.label} needs {', '.join(more)}, not found on this host",
+                    hint="install it, or leave it out with --skip-missing",
+                )
             if absent:
                 raise CannotHonour(
                     f"workload '{party.instance.workload.name}' needs {', '.join(absent)}, not found on this host",
@@ -91,6 +96,8 @@ def fitted(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
 
     Raises CannotHonour where that leaves nothing.
     """
+    if isinstance(scenario, Compare):
+        return _variants_here(scenario)
     if not isinstance(scenario, Overhead):
         return scenario, ()
     if scenario.app and not scenario.directory:
@@ -184,6 +191,24 @@ def _within_reach(scenario: Overhead) -> tuple[tuple[WorkloadRef, ...], tuple[st
         except CannotHonour as error:
             shut.append(f"app {app.label}: {error.message} ({error.hint})")
     return (tuple(kept), tuple(shut)) if kept else (scenario.apps, ())
+
+
+def _variants_here(scenario: Compare) -> tuple[Compare, tuple[str, ...]]:
+    """The comparison less the variants of its workload that need what is not here; the baseline stays."""
+    if not scenario.workload:
+        return scenario, ()
+    workload = load_workload(scenario.workload)
+    kept, left_out = [], []
+    for variant in scenario.variants:
+        instance = resolve(workload, {**scenario.parameters, **variant.parameters})
+        absent = install.needed(workload, instance.parameters)
+        if absent and variant is not scenario.variants[0]:
+            left_out.append(f"variant {variant.name}: {', '.join(absent)} is not installed")
+        else:
+            kept.append(variant)
+    if len(kept) < 2:
+        raise CannotHonour("no variant can be compared on this host", hint="; ".join(left_out))
+    return scenario.model_copy(update={"variants": tuple(kept)}), tuple(left_out)
 
 
 def _memory_bytes() -> int:

@@ -31,7 +31,10 @@ NAMES = sorted(
     p.stem for p in catalogue().glob("*.yaml") if not load(p.stem).elsewhere and not load(p.stem).fetch
 )
 # Of those that are long, as much as shows that they work.
-SMALL: dict[str, dict[str, str | int]] = {"wordpress": {"requests": 20, "loader": "ab"}}
+SMALL: dict[str, dict[str, str | int]] = {
+    "wordpress": {"requests": 20, "loader": "ab"},
+    "image-download": {"size": "64M", "checksum": "sha512"},
+}
 VARIANTS = [
     ("fio", {"read": 0}),
     ("fio", {"read": 50, "pattern": "rw", "block": "64k", "engine": "io_uring"}),
@@ -42,6 +45,10 @@ VARIANTS = [
     ("http", {"rate": 200, "page": 4096}),
     ("sysbench-memory", {"operation": "read", "access": "rnd", "block": "4k"}),
     ("mpi-prime", {"ranks": 1}),
+    (
+        "image-download",
+        {"size": "4M", "client": "curl", "scheme": "https", "to": "file", "checksum": "sha512", "at_once": 3},
+    ),
 ]
 
 PACKETS = ("-select_streams", "v:0", "-show_entries", "stream=nb_read_packets", "-of", "csv=p=0")

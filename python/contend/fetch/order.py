@@ -149,6 +149,18 @@ def program() -> Path:
     return Path(found)
 
 
+def is_installed() -> bool:
+    """Whether there is a contend-fetch.
+
+    >>> is_installed() in (True, False)
+    True
+    """
+    try:
+        return os.access(program(), os.X_OK)
+    except HostFailed:
+        return False
+
+
 def become(order: Mapping[str, Any]) -> NoReturn:
     """Go on as contend-fetch, in this process: the order on its stdin, where no other user can read it."""
     found = program()

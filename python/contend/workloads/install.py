@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from contend.workloads.spec import Workload
+from contend.workloads.spec import Scalar, Workload
 
 _SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
@@ -28,6 +28,28 @@ def find_command(name: str) -> Path | None:
 def missing(workload: Workload) -> tuple[str, ...]:
     """The workload's commands, files and Python modules that are not installed."""
     return (*_packaged(workload), *_modules(workload))
+
+
+def needed(workload: Workload, parameters: Mapping[str, Scalar]) -> tuple[str, ...]:
+    """What these values of its parameters need besides, and is not here."""
+    wanted = (workload.parameters[name].needs.get(str(value)) for name, value in parameters.items())
+    return tuple(need for need in wanted if need is not None and not is_here(need))
+
+
+def is_here(need: str) -> bool:
+    """Whether there is a program of that name, or `module NAME` in this Python.
+
+    >>> is_here("module json"), is_here("module no_such_thing")
+    (True, False)
+    """
+    kind, _, name = need.rpartition(" ")
+    if kind == "module":
+        return importlib.util.find_spec(name) is not None
+    if name == "contend-fetch":  # of contend itself, which need not be on PATH
+        from contend.fetch.order import is_installed
+
+        return is_installed()
+    return find_command(name) is not None
 
 
 def _packaged(workload: Workload) -> tuple[str, ...]:

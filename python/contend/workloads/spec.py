@@ -96,6 +96,9 @@ class Parameter(Strict):
     default: Scalar
     prefer: str = ""
     choices: tuple[Scalar, ...] = ()
+    needs: dict[
+        str, str
+    ] = {}  # of a choice, what may not be here: a program, or `module NAME` of contend's Python
     min: float | None = None
     max: float | None = None
     unit: str = ""
@@ -127,6 +130,13 @@ class Parameter(Strict):
     def follows_placeholder(self) -> bool:
         """True if the default is one of the PLACEHOLDERS, like `{cpus}`."""
         return isinstance(self.default, str) and self.default[1:-1] in PLACEHOLDERS and self.default[0] == "{"
+
+    @model_validator(mode="after")
+    def _needs_of_choices(self) -> Parameter:
+        for choice in self.needs:
+            if choice not in map(str, self.choices):
+                raise MisplacedError(f"'needs: {choice}' is none of the choices", ("needs", choice))
+        return self
 
     @model_validator(mode="after")
     def _default_allowed(self) -> Parameter:

@@ -8,6 +8,8 @@ import sys
 GENERATORS = {
     "pace": "contend.workloads.generators.pace",
     "burst": "contend.workloads.generators.burst",
+    "download": "contend.workloads.generators.download",
+    "download-server": "contend.workloads.generators.download_server",
     "operations": "contend.workloads.generators.operations",
     "boot-storm": "contend.workloads.generators.boot",
     "boot-storm-local": "contend.workloads.generators.boot_local",

@@ -1,0 +1,180 @@
+"""Downloads of one image by one client, all at once: `python -m contend.workloads.generators download …`.
+
+Prints one JSON document: wall time, what the clients' processes used (user, system, most memory of one) and, where the
+server is on this host, what its processes used meanwhile; all together and per 10^9 bytes. The clients are started
+and waited for here, so that this interpreter's own time is not in their figures. A download that fails is no measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contend.errors import ContendError, TrialFailed
+from contend.fetch.clients import CLIENTS, Command, Task, command_of
+from contend.units import parse_fraction
+from contend.workloads.generators.download_server import HTTPS_PORT
+
+SCHEMA_VERSION = 1
+_SAID_BYTES = 400
+
+
+class Used(NamedTuple):
+    """Of one client: its exit code and what it used."""
+
+    code: int
+    user_s: float
+    system_s: float
+    max_rss_bytes: int
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="download", description="One image, k times at once.")
+    parser.add_argument("--client", required=True, choices=[*CLIENTS])
+    parser.add_argument("--place", type=Path, required=True, help="what download-server made")
+    parser.add_argument("--port", type=int, required=True, help="where nginx speaks HTTP")
+    parser.add_argument("--scheme", choices=["http", "https"], default="http")
+    parser.add_argument("--to", choices=["nothing", "file"], default="nothing")
+    parser.add_argument("--checksum", choices=["none", "sha512"], default="none")
+    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--cpu-max", default="", help="of clients that keep to a limit")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--for-ever", action="store_true", help="again and again, until it is stopped")
+    return parser
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """All downloads at once; the result as it is printed. Raises BadInput, TrialFailed."""
+    about = json.loads((options.place / "about").read_text(encoding="utf-8"))
+    port = options.port
+    if options.scheme == "https":
+        port = int((options.out / HTTPS_PORT).read_text(encoding="utf-8"))
+    task = Task(
+        base=f"{options.scheme}://127.0.0.1:{port}",
+        authority=str(options.place / "certificate.pem") if options.scheme == "https" else "",
+        sha512=about["os_hash_value"] if options.checksum == "sha512" else "",
+        cpu_max=parse_fraction(options.cpu_max) if options.cpu_max else None,
+    )
+    outputs = [
+        str(options.out / f"image.{n}") if options.to == "file" else "" for n in range(options.at_once)
+    ]
+    commands = [command_of(options.client, replace(task, output=o)) for o in outputs]
+    pids = server_pids(options.out / "nginx.pid")
+    before = server_cpu_s(pids)
+    began = time.monotonic()
+    used = at_once(commands)
+    wall_s = time.monotonic() - began
+    server_s = server_cpu_s(pids) - before
+    for output in filter(None, outputs):
+        if Path(output).stat().st_size != about["size"]:
+            raise TrialFailed(
+                f"{options.client} wrote {Path(output).stat().st_size} bytes of {about['size']}"
+            )
+        Path(output).unlink()
+    return result(options.client, about["size"] * options.at_once, wall_s, used, server_s)
+
+
+def result(client: str, size: int, wall_s: float, used: Sequence[Used], server_s: float) -> dict[str, Any]:
+    """What is printed.
+
+    >>> result("curl", 2 * 10**9, 1.0, [Used(0, 0.5, 0.5, 9)], 1.0)["both_cpu_s_per_gb"]
+    1.0
+    """
+    gigabytes = size / 1e9
+    user_s, system_s = sum(u.user_s for u in used), sum(u.system_s for u in used)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "client": client,
+        "bytes": size,
+        "wall_s": wall_s,
+        "rate": size / wall_s,
+        "user_s": user_s,
+        "system_s": system_s,
+        "cpu_s_per_gb": (user_s + system_s) / gigabytes,
+        "server_cpu_s_per_gb": server_s / gigabytes,
+        "both_cpu_s_per_gb": (user_s + system_s + server_s) / gigabytes,
+        "cpu_load": (user_s + system_s) / wall_s,
+        "max_rss_bytes": max(u.max_rss_bytes for u in used),
+    }
+
+
+def at_once(commands: Sequence[Command]) -> list[Used]:
+    """Start all, wait for all. Raises TrialFailed with the words of the first that failed."""
+    with ExitStack() as stack:
+        said = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
+        processes = []
+        for command, file in zip(commands, said, strict=True):
+            told = stack.enter_context(tempfile.TemporaryFile())
+            told.write(command.stdin.encode())
+            told.seek(0)
+            processes.append(
+                subprocess.Popen(
+                    command.argv, stdin=told, stdout=file, stderr=subprocess.STDOUT, env=environment()
+                )
+            )
+        used = []
+        for process, file in zip(processes, said, strict=True):
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            used.append(Used(process.returncode, usage.ru_utime, usage.ru_stime, usage.ru_maxrss << 10))
+            if process.returncode:
+                file.seek(0)
+                words = file.read(_SAID_BYTES).decode(errors="replace").strip()
+                for other in processes:
+                    if other.returncode is None:
+                        other.kill()
+                        other.wait()
+                raise TrialFailed(f"{process.args[0]!s} ended with {process.returncode}: {words}")  # type: ignore[index]
+        return used
+
+
+def environment() -> dict[str, str]:
+    """Without proxies, and without what would override the certificate that clients are told to trust."""
+    left_out = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+    return {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy") and k not in left_out}
+
+
+def server_pids(file: Path) -> tuple[int, ...]:
+    """nginx and its workers; none where it is not on this host."""
+    try:
+        master = int(file.read_text(encoding="utf-8"))
+        workers = Path(f"/proc/{master}/task/{master}/children").read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        return ()
+    return (master, *map(int, workers))
+
+
+def server_cpu_s(pids: Sequence[int]) -> float:
+    """Seconds on a CPU, by the scheduler's own sums: exact to the last switch."""
+    spent = 0
+    for pid in pids:
+        spent += int(Path(f"/proc/{pid}/schedstat").read_text(encoding="utf-8").split()[0])
+    return spent / 1e9
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        while True:
+            done = run(options)
+            if not options.for_ever:
+                break
+    except ContendError as error:
+        print(f"error: {error.message}\n  hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+    print(json.dumps(done))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

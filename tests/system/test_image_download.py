@@ -1,0 +1,67 @@
+"""`contend run image-download` on this host: clients beside each other, and downloads beside a victim."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from contend.report.schema import analysis_schema
+from contend.workloads.install import find_command, is_here
+from support.command_line import Home, rows
+from support.prerequisites import need
+
+pytestmark = pytest.mark.system
+
+VARIANTS = [
+    {"name": "curl", "parameters": {"client": "curl"}},
+    {"name": "fetch", "parameters": {"client": "fetch"}},
+    {
+        "name": "fetch tls",
+        "parameters": {"client": "fetch", "scheme": "https", "checksum": "sha512", "to": "file"},
+    },
+    {"name": "sdk", "parameters": {"client": "openstacksdk-stream", "scheme": "https", "checksum": "sha512"}},
+    {"name": "two", "parameters": {"client": "reader", "at_once": 2}},
+]
+
+
+@pytest.fixture(autouse=True)
+def here() -> None:
+    need(find_command("nginx"), "nginx")
+    need(shutil.which("curl") and shutil.which("wget"), "curl and wget")
+    need(is_here("contend-fetch"), "contend-fetch (make setup)")
+
+
+def test_clients_beside_each_other(contend: Home, tmp_path: Path) -> None:
+    text = {
+        "study": "compare", "workload": "image-download", "parameters": {"size": "8M"}, "variants": VARIANTS,
+        "measure": {"target": None, "blocks": 1, "pilot": 1},
+    }  # fmt: skip
+    file = tmp_path / "small.yaml"
+    file.write_text(json.dumps(text))
+    contend("run", str(file), timeout=400).fine()
+    run = contend.the_run()
+    jsonschema.validate(json.loads((run / "findings.json").read_text()), analysis_schema())
+    found = {row["cell"]: {m["name"]: m["value"] for m in row["metrics"]} for row in rows(run)}
+    assert set(found) >= {"curl", "fetch", "fetch tls", "two"}
+    for figures in found.values():
+        assert figures["client_cpu"] > 0
+        assert figures["server_cpu"] > 0
+        assert figures["both_cpu"] == pytest.approx(figures["client_cpu"] + figures["server_cpu"])
+        assert figures["memory"] > 1 << 20
+    assert found["fetch tls"]["client_cpu"] > found["curl"]["client_cpu"] / 10
+
+
+def test_downloads_beside_a_victim(contend: Home, tmp_path: Path) -> None:
+    text = {
+        "study": "interference", "victims": ["tiny"], "placement": "same-host",
+        "neighbours": [{"image-download": {"client": "reader", "size": "64M", "checksum": "sha512", "cpu_max": "20%"}}],
+        "measure": {"target": None, "blocks": 1, "pilot": 1},
+    }  # fmt: skip
+    file = tmp_path / "beside.yaml"
+    file.write_text(json.dumps(text))
+    contend("run", str(file), timeout=400).fine()
+    assert len(rows(contend.the_run())) >= 2

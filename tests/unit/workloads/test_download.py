@@ -1,0 +1,106 @@
+"""Clients of `image-download`: their commands, what they cannot do, and what a choice needs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from contend import checks
+from contend.errors import BadInput, CannotHonour, HostFailed, ScenarioError, UnknownName
+from contend.fetch.clients import CLIENTS, Task, command_of
+from contend.scenario import parse
+from contend.studies import Compare
+from contend.workloads import install
+from contend.workloads.generators.download import at_once, server_cpu_s, server_pids
+from contend.workloads.generators.download_server import make
+from contend.workloads.load import load
+from contend.yamlfile import read_yaml
+
+TASK = Task("https://127.0.0.1:1", output="x", authority="/ca.pem", sha512="0" * 128)
+
+
+def test_every_choice_is_a_client_and_every_client_a_choice() -> None:
+    client = load("image-download").parameters["client"]
+    assert set(client.choices) == set(CLIENTS)
+    assert set(client.needs) <= set(CLIENTS)
+    for name, need in client.needs.items():
+        assert CLIENTS[name].needs == (need,)
+
+
+def test_what_a_client_cannot_do_is_refused() -> None:
+    with pytest.raises(UnknownName, match="crul"):
+        command_of("crul", TASK)
+    if install.is_here("module openstack"):
+        with pytest.raises(BadInput, match="verifies always"):
+            command_of("openstacksdk", Task("http://h"))
+
+
+def test_limits_reach_those_that_keep_them() -> None:
+    with pytest.raises(BadInput, match="no limit"):
+        command_of("curl", Task("http://h", cpu_max=0.2))
+    if install.is_here("contend-fetch"):
+        assert "0.2" in command_of("fetch", Task("http://h", cpu_max=0.2)).argv
+        assert json.loads(command_of("reader", Task("http://h", cpu_max=0.2)).stdin)["cpu_max"] == 0.2
+
+
+@pytest.mark.parametrize("name", ["curl", "requests"])
+def test_a_command_holds_what_it_was_told(name: str) -> None:
+    if not install.is_here(load("image-download").parameters["client"].needs.get(name, name)):
+        pytest.skip(name)
+    words = " ".join(command_of(name, TASK).argv)
+    for word in ("https://127.0.0.1:1", "/ca.pem", "0" * 128, "x"):
+        assert word in words
+
+
+def _scenario(*clients: str) -> Compare:
+    variants = [{"name": name, "parameters": {"client": name}} for name in clients]
+    text = json.dumps({"study": "compare", "workload": "image-download", "variants": variants})
+    made = parse(read_yaml(text, "mine.yaml", ScenarioError))
+    assert isinstance(made, Compare)
+    return made
+
+
+def test_variants_that_need_what_is_not_here_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install, "is_here", lambda need: need != "module requests")
+    fits, left_out = checks.fitted(_scenario("curl", "requests", "wget"))
+    assert isinstance(fits, Compare)
+    assert [variant.name for variant in fits.variants] == ["curl", "wget"]
+    assert left_out == ("variant requests: module requests is not installed",)
+    with pytest.raises(CannotHonour, match="no variant"):
+        checks.fitted(_scenario("curl", "requests"))
+
+
+def test_needs_are_of_choices() -> None:
+    from contend.workloads.spec import Parameter
+
+    with pytest.raises(ValueError, match="none of the choices"):
+        Parameter(default="a", choices=("a",), needs={"b": "x"})
+
+
+def test_what_is_served_is_what_is_said_of_it(tmp_path: Path) -> None:
+    sha512 = make(tmp_path / "place", 3_000_000)
+    content = (tmp_path / "place" / "image").read_bytes()
+    about = json.loads((tmp_path / "place" / "about").read_text())
+    assert len(content) == about["size"] == 3_000_000
+    assert hashlib.sha512(content).hexdigest() == sha512 == about["os_hash_value"]
+    assert (tmp_path / "place" / "key.pem").exists()
+    with pytest.raises(HostFailed, match="do not fit"):
+        make(tmp_path / "place", 1 << 60)
+
+
+def test_a_client_that_fails_ends_the_trial() -> None:
+    from contend.errors import TrialFailed
+    from contend.fetch.clients import Command
+
+    with pytest.raises(TrialFailed, match="ended with 3: no luck"):
+        at_once([Command(("sh", "-c", "echo no luck; exit 3")), Command(("sleep", "60"))])
+    used = at_once([Command(("sh", "-c", "cat"), "told")])
+    assert used[0].code == 0
+
+
+def test_a_server_elsewhere_has_no_time_of_its_own(tmp_path: Path) -> None:
+    assert server_pids(tmp_path / "missing") == ()
+    assert server_cpu_s(()) == 0
