@@ -1,0 +1,269 @@
+"""Processor time of downloading an image, a client beside the others: user + system of the client, per 10^9 bytes.
+
+    python bench/image_fetch.py [--size 2G] [--rounds 10] [--place /dev/shm] [--write docs/results/image-fetch]
+
+A random image from a local nginx on loopback, which answers about it as Glance does, by HTTP and by HTTPS, to /dev/null;
+start-up of every client included. All clients run once a round, in an order of its own. In the same rounds the floors: a
+reader that receives into one buffer and looks at nothing, AES-GCM (records of 16 KiB, the cheaper of OpenSSL's and this
+Python's cryptography), sha512 (this Python's OpenSSL). Of two clients the ratio of each round is formed, and its
+interval by contend's own statistics. What the server used stands beside it. A client that is not installed is
+left out, and said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import contend.workloads.generators.download_server as server
+from contend.environment import fingerprint
+from contend.errors import BadInput
+from contend.fetch.clients import CLIENTS, Command, Task, command_of
+from contend.stats.compare import compare
+from contend.units import format_ratio, parse_size_bytes
+from contend.workloads.generators.download import environment, server_cpu_s, server_pids
+from contend.workloads.load import catalogue
+
+RECORD = 16 << 10
+# (treatment, baseline): above 1 the first is dearer.
+RATIOS = (
+    ("http fetch", "http curl"),
+    ("https curl", "https fetch"),
+    ("http+sha512 fetch", "http+sha512 glanceclient"),
+    ("https+sha512 fetch", "https+sha512 glanceclient"),
+    ("http+sha512 reader", "floor http+sha512"),
+    ("https+sha512 reader", "floor https+sha512"),
+    ("http+sha512 fetch", "floor http+sha512"),
+    ("https+sha512 fetch", "floor https+sha512"),
+)
+
+
+def used(command: Command, environ: dict[str, str]) -> float:
+    """User + system seconds of a command and what it waits for. Ends the bench where it fails."""
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
+        told.write(command.stdin.encode())
+        told.seek(0)
+        process = subprocess.Popen(
+            command.argv, stdin=told, stdout=said, stderr=subprocess.STDOUT, env=environ
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        if status:
+            sys.exit(f"error: {' '.join(command.argv)}\n{said.read().decode(errors='replace')}")
+    return usage.ru_utime + usage.ru_stime
+
+
+@contextmanager
+def nginx(place: Path) -> Iterator[tuple[str, str]]:
+    """The HTTP and the HTTPS base of a server of what `download_server.make` made."""
+    program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+    if program is None:
+        sys.exit("error: nginx is not installed\n  hint: apt-get install nginx-light")
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        ports = one.getsockname()[1], two.getsockname()[1]
+    text = (catalogue() / "image-download.conf").read_text(encoding="utf-8")
+    conf = place / "nginx.conf"
+    conf.write_text(server.configuration(text, place, *ports), encoding="utf-8")
+    user = ["-g", "user root;"] if os.geteuid() == 0 else []
+    with subprocess.Popen([program, "-p", str(place), "-c", str(conf), "-e", "stderr", *user]) as process:
+        try:
+            for port in ports:
+                _wait(port)
+            yield f"http://127.0.0.1:{ports[0]}", f"https://127.0.0.1:{ports[1]}"
+        finally:
+            process.terminate()
+
+
+def _wait(port: int) -> None:
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+    sys.exit("error: nginx does not listen")
+
+
+def reader_floor(url: str, size: int) -> float:
+    """Seconds of processor time to receive so many bytes into one buffer."""
+    parts = urlsplit(url)
+    buffer, left = bytearray(256 << 10), size
+    began = time.thread_time()
+    with socket.create_connection((parts.hostname, parts.port)) as taken:
+        taken.sendall(f"GET {parts.path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".encode())
+        while got := taken.recv_into(buffer):
+            left -= got
+    spent = time.thread_time() - began
+    if left > 0:  # the head came besides
+        sys.exit(f"error: {url} was cut short")
+    return spent
+
+
+def sha512_floor(size: int) -> float:
+    """Seconds of processor time to hash so many bytes, from one cached buffer."""
+    buffer, digest = os.urandom(256 << 10), hashlib.sha512()
+    began = time.thread_time()
+    for _ in range(size // len(buffer)):
+        digest.update(buffer)
+    return time.thread_time() - began
+
+
+def gcm_floor(size: int) -> float:
+    """Seconds of processor time to decrypt so many bytes in records, by AES-128-GCM."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    cipher, nonce = AESGCM(bytes(16)), bytes(12)
+    record = cipher.encrypt(nonce, bytes(RECORD), None)
+    began = time.thread_time()
+    for _ in range(size // RECORD):
+        cipher.decrypt(nonce, record, None)
+    return time.thread_time() - began
+
+
+def gcm_floor_of_openssl(size: int) -> float:
+    words = [
+        "openssl",
+        "speed",
+        "-mr",
+        "-decrypt",
+        "-seconds",
+        "1",
+        "-bytes",
+        str(RECORD),
+        "-evp",
+        "aes-128-gcm",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    found = re.search(r"^\+F:\d+:[^:]+:([0-9.]+)", done.stdout, re.MULTILINE)
+    return size / float(found[1]) if found else float("inf")
+
+
+def cells_of(bases: dict[str, str], authority: str, sha512: str) -> dict[str, Command]:
+    """The command of each cell; those of clients that are not here are left out, and said."""
+    cells: dict[str, Command] = {}
+    absent = set()
+    for scheme, base in bases.items():
+        task = Task(base, authority=authority if scheme == "https" else "")
+        for name, client in CLIENTS.items():
+            if client.missing():
+                absent.add(f"{name} ({', '.join(client.missing())})")
+                continue
+            for label, one in ((scheme, task), (f"{scheme}+sha512", replace(task, sha512=sha512))):
+                try:
+                    cells[f"{label} {name}"] = command_of(name, one)
+                except BadInput:  # it cannot do without, or with it
+                    continue
+    if absent:
+        print(f"left out, not installed: {', '.join(sorted(absent))}")
+    return cells
+
+
+def measured(
+    cells: dict[str, Command], url: str, size: int, rounds: int, pids: Sequence[int]
+) -> dict[str, list[float]]:
+    """Seconds per 10^9 bytes of each cell, round by round; `server NAME`: of the server meanwhile."""
+    environ = environment()
+    found: dict[str, list[float]] = {}
+    names = [*cells, "sha512", "AES-GCM", "recv"]
+    for turn in range(rounds + 1):
+        random.Random(turn).shuffle(names)
+        for name in names:
+            before = server_cpu_s(pids)
+            if name == "sha512":
+                spent = sha512_floor(size)
+            elif name == "recv":
+                spent = reader_floor(url, size)
+            elif name == "AES-GCM":
+                spent = min(gcm_floor(size), gcm_floor_of_openssl(size))
+            else:
+                spent = used(cells[name], environ)
+            if turn:  # the first warms the page cache up
+                found.setdefault(name, []).append(spent / size * 1e9)
+                found.setdefault(f"server {name}", []).append((server_cpu_s(pids) - before) / size * 1e9)
+        print(f"round {turn} of {rounds}", file=sys.stderr)
+    for scheme, parts in (
+        ("http", ("recv", "sha512")),
+        ("https", ("recv", "AES-GCM", "sha512")),
+    ):
+        if all(part in found for part in parts):
+            found[f"floor {scheme}+sha512"] = [sum(x) for x in zip(*(found[p] for p in parts), strict=True)]
+    return found
+
+
+def report(found: dict[str, list[float]]) -> tuple[list[str], dict[str, Any]]:
+    lines = ["client CPU-s per 10^9 bytes, median [least, most]; server's beside it", ""]
+    shown = [name for name in found if not name.startswith("server ")]
+    for name in sorted(shown, key=lambda name: (name.split(" ")[0], statistics.median(found[name]))):
+        values = found[name]
+        beside = found.get(f"server {name}")
+        lines.append(
+            f"{name:36} {statistics.median(values):7.3f} [{min(values):.3f}, {max(values):.3f}]"
+            + (
+                f"   server {statistics.median(beside):.3f}"
+                if beside and statistics.median(beside) > 1e-3
+                else ""
+            )
+        )
+    lines += ["", "ratios, with 95 % intervals over rounds", ""]
+    ratios = {}
+    for treatment, baseline in RATIOS:
+        if treatment in found and baseline in found:
+            estimate = compare(found[baseline], found[treatment])
+            ratios[f"{treatment} / {baseline}"] = [estimate.value, estimate.low, estimate.high]
+            shown_ratio = format_ratio(estimate.value, estimate.low, estimate.high)
+            lines.append(f"{treatment + ' / ' + baseline:56} {shown_ratio}")
+    return lines, ratios
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--size", type=parse_size_bytes, default=2 << 30)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument(
+        "--place", type=Path, help="where the image is made (default: the temporary directory)"
+    )
+    parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.place) as name:
+        place = Path(name)
+        sha512 = server.make(place, given.size)
+        with nginx(place) as (http, https):
+            cells = cells_of({"http": http, "https": https}, str(place / "certificate.pem"), sha512)
+            found = measured(
+                cells, Task(http).url, given.size, given.rounds, server_pids(place / "nginx.pid")
+            )
+    lines, ratios = report(found)
+    print("\n".join(lines))
+    if given.write:
+        machine = fingerprint()
+        document = {"size": given.size, "rounds": given.rounds, "machine": machine, "cpu_s_per_gb": found}
+        given.write.with_suffix(".json").write_text(
+            json.dumps(document | {"ratios": ratios}, indent=1) + "\n"
+        )
+        text = "\n".join(["# What downloading an image costs the client's CPU", "", "```", *lines, "```", ""])
+        given.write.with_suffix(".md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
