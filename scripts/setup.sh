@@ -22,7 +22,7 @@ stamp=.venv/contend-setup.stamp
 fetch=.venv/bin/contend-fetch
 [ "${1:-}" != demo ] || fetch=.venv/bin/contend
 changed() { # files that say what to build, newer than the last set-up
-    find pyproject.toml Cargo.toml Cargo.lock crates -newer "$stamp" \
+    find pyproject.toml Cargo.toml Cargo.lock .cargo crates -newer "$stamp" \
         \( -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name Cargo.lock \) 2>/dev/null | head -1
 }
 # BPF programs are built where their compiler and the two libraries of their loader are; where not, the probe has the
