@@ -107,6 +107,7 @@ def first_request(rabbit: Bed, library: str, tmp_path: Path) -> tuple[dict[str, 
             channel.queue_delete(topic)
         finally:
             driver.close()
+            remover(rabbit.url())(driver.queues, ["wire"])  # oslo.messaging leaves its queue for replies
     return dict(message.properties), json.loads(message.body)
 
 
