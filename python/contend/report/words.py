@@ -166,9 +166,9 @@ def command_with_budget(report: ReportInput) -> str:
 
 
 def target_line(report: ReportInput) -> str:
-    """Whether the wanted precision was reached, and what to do where it was not. Empty without a target."""
+    """Whether the wanted precision was reached, and what to do where it was not. Empty without a target, or a comparison."""
     design = report.analysis.design
-    if design.target is None:
+    if design.target is None or not report.analysis.cells:
         return ""
     names = missed(report.analysis)
     if not names:

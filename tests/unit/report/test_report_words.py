@@ -66,6 +66,12 @@ def test_without_any_interval_no_budget_is_invented() -> None:
     assert "more blocks are needed" in words.target_line(report)
 
 
+def test_a_run_without_a_comparison_has_reached_nothing() -> None:
+    report = samples.interference()
+    nothing = dataclasses.replace(report, analysis=dataclasses.replace(report.analysis, cells=()))
+    assert words.target_line(report) and words.target_line(nothing) == ""
+
+
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 @pytest.mark.parametrize(
     "name", ["interference", "matrix_8x8", "too_few", "hostile", "compare_study", "one_by_one"]
