@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,9 @@ def test_what_platforms_cost_here(tmp_path: Path, name: str) -> None:
         "schema_version": 1,
         "what": f"contend run platform-overhead {' '.join(asked)}",
         "contend": __version__,
+        "commit": commit(),
         "processor": cpu_model(),
+        "cpus": os.cpu_count(),
         "kernel": platform.release(),
         "load_after": os.getloadavg()[0],
         "exit": said.code,
@@ -74,6 +77,19 @@ def test_what_platforms_cost_here(tmp_path: Path, name: str) -> None:
     file = RESULTS / f"platform-overhead-{name}"
     file.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     text = shown.out.replace(str(tmp_path), "…")
-    page = f"# What platforms cost: {name}\n\n`{document['what']}`\n\n```\n{text.strip()}\n```\n"
-    file.with_suffix(".md").write_text(page, encoding="utf-8")
+    file.with_suffix(".md").write_text(page(name, document, text), encoding="utf-8")
     print(text)
+
+
+def commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=RESULTS, capture_output=True, text=True
+    )
+    return os.environ.get("CONTEND_TEST_COMMIT") or done.stdout.strip() or "unknown"
+
+
+def page(name: str, document: dict[str, Any], text: str) -> str:
+    where = f"{document['cpus']} CPUs {document['processor']}, kernel {document['kernel']}"
+    about = f"{where}; commit {document['commit']}; load when it ended {document['load_after']:.1f}."
+    shown = "\n".join(line.rstrip() for line in text.strip().splitlines())
+    return f"# What platforms cost: {name}\n\n{about}\n\n`{document['what']}`\n\n```\n{shown}\n```\n"
