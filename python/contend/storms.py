@@ -54,7 +54,8 @@ FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """All counted storms of one cell. Times in s; `cpu` is CPU seconds a boot by role, `phases` a mean server's."""
+    """All counted storms of one cell. Times in s; `cpu` is CPU seconds a boot by role, `phases` a mean server's, to
+    ACTIVE, and where all guests have answered to that."""
 
     cell: str
     n: int
@@ -198,6 +199,8 @@ def _size(cell: str, found: Sequence[tuple[Mapping[str, Any], Document]], at: fl
     documents = [document for _, document in found]
     factors = found[0][0]["factors"]
     boots = sum(int(d["served"]) for d in documents)
+    serving = serving_of(documents, at)
+    guest = {"guest": serving.levels["guest"].value} if serving and "guest" in serving.levels else {}
     return Size(
         cell,
         int(factors["n"]),
@@ -208,11 +211,11 @@ def _size(cell: str, found: Sequence[tuple[Mapping[str, Any], Document]], at: fl
             for name, key in FIGURES.items()
             if all(d.get(key) is not None for d in documents)
         },
-        _means(d["phases_s"] for d in documents),
+        _means(d["phases_s"] for d in documents) | guest,
         {role: s / boots for role, s in _sums(d["cpu_s"] for d in documents).items()} if boots else {},
         sum(int(d["failed"]) for d in documents),
         counts_of(documents, at),
-        serving_of(documents, at),
+        serving,
     )
 
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 from contend.contention.events import read
 from contend.errors import ContendError
 from contend.testbed.lab import broker
-from contend.testbed.openstack import hypervisor
+from contend.testbed.openstack import guest, hypervisor, network
 from contend.testbed.openstack.bed import CLOUD, GUESTS, Bed, answers
 from contend.testbed.openstack.cloud import BUILD, variables
 from support.clouds import Looking, check_beside, check_growth, check_storms
@@ -57,10 +58,10 @@ servers = [
     cloud.compute.create_server(
         name=name, image_id=image.id, flavor_id=flavour.id, networks=[{"uuid": network.id}], host="virt-1")
     for name in ("stays", "goes")]
-stays, goes = (cloud.compute.wait_for_server(server, interval=0.2, wait=120) for server in servers)
+stays, goes = (cloud.compute.wait_for_server(server, interval=0.2, wait=180) for server in servers)
 cloud.compute.delete_server(goes)
 cloud.compute.wait_for_delete(goes, interval=0.2, wait=60)
-print(stays.id)
+print(stays.id, next(iter(stays.addresses.values()))[0]["addr"])
 """
 
 
@@ -163,7 +164,8 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     assert processes_below(root) == []
     assert [port for port in bed.ports.values() if answers(port)] == []
     assert not root.exists()
-    assert [name for _, name in socket.if_nameindex() if name.startswith("tap") and name not in links] == []
+    assert [name for _, name in socket.if_nameindex() if name not in links] == []
+    assert network.left(bed) == []
     assert openstack(root, "status", check=False).returncode == 3
 
     _is_on_record(traces)
@@ -176,15 +178,26 @@ def _has_real_guests(bed: Bed, traced: Sequence[str]) -> None:
     except ContendError as error:
         need(False, f"{error.message} ({error.hint})")
     openstack(bed.root, "up", *traced, "--libvirt=1")
-    made = run_on(bed, GUEST)
-    server, until = made.strip(), time.monotonic() + 60
-    while hypervisor.SAYS not in hypervisor.console(bed, server) and time.monotonic() < until:
+    server, address = run_on(bed, GUEST).split()
+    until = time.monotonic() + 180
+    while not served(address) and time.monotonic() < until:
         time.sleep(0.1)
-    assert hypervisor.SAYS in hypervisor.console(bed, server), "the guest of nova's server does not run"
+    said = hypervisor.console(bed, server)
+    assert served(address) == guest.SAYS + b"\n", said.decode(errors="replace")
+    assert guest.SAYS + b" stays" in said, "the guest has its name from the config drive"
     assert len(hypervisor.domains(bed)) == 1
-    (guest,) = (pid for pid, service in bed.processes().items() if service == GUESTS)
+    (running,) = (pid for pid, service in bed.processes().items() if service == GUESTS)
     openstack(bed.root, "up", *traced)
-    assert guest in bed.processes(), "guests go on"
+    assert running in bed.processes(), "guests go on"
+
+
+def served(address: str) -> bytes:
+    """What it answers by HTTP; b"" while it does not."""
+    try:
+        with urllib.request.urlopen(f"http://{address}:{guest.PORTS[1]}/", timeout=2) as answer:
+            return bytes(answer.read())
+    except OSError:
+        return b""
 
 
 def run_on(bed: Bed, script: str) -> str:

@@ -52,7 +52,15 @@ def test_nothing_is_said_of_what_nobody_asked_for(tmp_path: Path) -> None:
     assert storm_words.findings(storms) == []
 
 
-SERVING = {"probes": 40, "median_s": 5.0, "p90_s": 6.0, "max_s": 7.0, "after_active_s": 2.5}
+SERVING = {
+    "probes": 40,
+    "median_s": 5.0,
+    "p90_s": 6.0,
+    "max_s": 7.0,
+    "after_active_s": 2.5,
+    "guest_s": 2.75,
+    "width_s": 0.1,
+}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +86,20 @@ def test_guests_have_figures_only_where_all_answered(
     assert said in line
     of = storms.sizes[-1].serving
     assert of is not None
-    assert bool(of.levels) == (timed_out + at_once == 0)
+    told = timed_out + at_once == 0
+    assert bool(of.levels) == told
+    assert storms.sizes[-1].phases.get("guest") == (2.75 if told else None)
+    assert ("served" in storm_words.headers(storms)) == told
+    assert [len(storm_words.row(size, storms)) for size in storms.sizes] == [
+        len(storm_words.headers(storms))
+    ] * 2
+
+
+def test_a_storm_of_an_earlier_version_has_no_phase_of_its_guests(tmp_path: Path) -> None:
+    known = {name: told for name, told in SERVING.items() if name not in ("guest_s", "width_s")}
+    storms = storms_with(tmp_path, serving={**known, "answered": 20, "at_once": 0, "timed_out": 0})
+    assert "guest" not in storms.sizes[-1].phases
+    assert storm_words.guests(storms)[0].endswith("s after ACTIVE.")
 
 
 def test_how_far_off_polling_was_is_told_of_all_storms(tmp_path: Path) -> None:

@@ -234,7 +234,10 @@ def _storms() -> Schema:
             **estimates,
             "description": "of one storm's figures, s: median, p90, max, makespan, accepted …",
         },
-        phases_s={**numbers, "description": "of a mean server, from due to ACTIVE"},
+        phases_s={
+            **numbers,
+            "description": "of a mean server, from due to ACTIVE; `guest`: from there to its answer, if all answered",
+        },
         cpu_s_per_boot={**numbers, "description": "by role; empty where the cloud runs elsewhere"},
         failed=COUNT,
         counts_per_boot={
@@ -250,7 +253,8 @@ def _storms() -> Schema:
                 timed_out={**COUNT, "description": "no answer in time"},
                 levels={
                     **estimates,
-                    "description": "s from due to the answer, none unless all answered; after_active from ACTIVE",
+                    "description": "s from due to the answer, none unless all answered; after_active and guest (a mean"
+                    " one's) from ACTIVE; width: of the interval in which it came",
                 },
             )
         ),

@@ -7,7 +7,7 @@ from typing import Any
 
 from contend.report.plotkit import ROW, Plot, axis_format, chart, row_axis, row_labels
 from contend.report.scaling_plots import scaling_plots
-from contend.report.storm_words import maker
+from contend.report.storm_words import has_served, maker
 from contend.report.theme import series_colours
 from contend.storms import Size, Storms
 
@@ -36,7 +36,9 @@ def storm_plots(storms: Storms) -> list[Plot]:
         _bars(
             "storm-phases",
             "Where a boot's time goes",
-            f"A mean {storms.noun}, from when it was due to {storms.awaited}; the parts add up. Their borders are"
+            f"A mean {storms.noun}, from when it was due to {storms.awaited}"
+            + (", and as guest from there to its first answer" if has_served(storms) else "")
+            + "; the parts add up. Their borders are"
             + (" stamps of this host." if storms.local else " seen by polling."),
             [(_name(size, storms), size.phases) for size in storms.sizes],
             f"s of a mean {storms.noun}",

@@ -35,8 +35,10 @@ def headers(storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
     costs = (f"{maker(storms)} CPU",) if storms.has_cpu else ()
     more = ("min", "accepted", "storms") if whole else ()
     running = ("running",) if _has_running(storms) else ()
-    client = () if running and not whole else ("client CPU",)  # a terminal has room for one of them
-    return ("n", *running, "median", "p90", "max", "makespan", "deletion", *costs, *client, *more)
+    served = ("served",) if has_served(storms) else ()
+    # A terminal has room for one of them.
+    client = () if (running or served) and not whole else ("client CPU",)
+    return ("n", *running, "median", *served, "p90", "max", "makespan", "deletion", *costs, *client, *more)
 
 
 def maker(storms: Storms) -> str:
@@ -48,6 +50,11 @@ def _has_running(storms: Storms) -> bool:
     return all("running" in size.levels for size in storms.sizes)
 
 
+def has_served(storms: Storms) -> bool:
+    """Whether there is a figure of guests' first answers."""
+    return any(size.serving and size.serving.levels for size in storms.sizes)
+
+
 def about(storms: Storms, *, whole: bool = False) -> str:
     """What the columns of `headers` are."""
     level = next(iter(storms.sizes[0].levels.values())).level
@@ -57,6 +64,7 @@ def about(storms: Storms, *, whole: bool = False) -> str:
     cpu += ["client CPU of one storm"] if "client CPU" in headers(storms, whole=whole) else []
     what = f"{storms.platform}: request → {storms.awaited}" if storms.local else f"Request → {storms.awaited}"
     costs = f"; {', '.join(cpu)}" if cpu else ""
+    what += " (served: → the guest's first answer)" if has_served(storms) else ""
     return f"{what}, s: medians over {many} storms a size [{level:.0%}]{costs}"
 
 
@@ -70,17 +78,25 @@ def row(size: Size, storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
 
     cpu = size.cpu_per_boot
     costs = (f"{cpu:.2f}" if cpu is not None else "",) if storms.has_cpu else ()
-    client = () if _has_running(storms) and not whole else (f"{levels['client CPU'].value:.3f}",)
+    shown = "client CPU" in headers(storms, whole=whole)
+    client = (f"{levels['client CPU'].value:.3f}",) if shown else ()
+    served = (_served(size),) if has_served(storms) else ()
     more = (*plain("min", "accepted"), str(size.storms)) if whole else ()
     return (
         name,
         *(plain("running") if _has_running(storms) else ()),
         seconds(levels["median"]),
+        *served,
         *plain("p90", "max", "makespan", "deletion"),
         *costs,
         *client,
         *more,
     )
+
+
+def _served(size: Size) -> str:
+    levels = size.serving.levels if size.serving else {}
+    return seconds(levels["median"]) if levels else ""
 
 
 def _each(slope: Estimate) -> str:
@@ -238,7 +254,8 @@ def guests(storms: Storms) -> list[str]:
     levels = serving.levels
     return [
         f"Request → first answer of the guest: {seconds(levels['median'])} s (median), {levels['p90'].value:.2f} (p90),"
-        f" {levels['max'].value:.2f} (max), n = {size.n}; {seconds(levels['after_active'])} s after ACTIVE."
+        f" {levels['max'].value:.2f} (max), n = {size.n}; {seconds(levels['after_active'])} s after ACTIVE"
+        + (f", each known to {format_duration(levels['width'].value * 1e9)}." if "width" in levels else ".")
     ]
 
 

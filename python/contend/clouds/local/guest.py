@@ -83,7 +83,7 @@ def make_initramfs(target: Path, scratch: Path) -> str:
     """Write it; says what its init is. Raises CannotHonour where this host has nothing to make one of."""
     console = Node("dev/console", 0o020600, rdev=(5, 1))  # the kernel opens it as init's standard streams
     nodes = [*(Node(name, 0o040755) for name in ("dev", "bin", "proc")), console]
-    busybox = _static_busybox()
+    busybox = static_busybox()
     if busybox is not None:
         nodes += [Node("bin/busybox", 0o100755, busybox.read_bytes())]
         nodes += [Node("init", 0o100755, _BUSYBOX_INIT.encode())]
@@ -97,14 +97,15 @@ def make_initramfs(target: Path, scratch: Path) -> str:
 
 def need_init() -> None:
     """Raises CannotHonour where there is nothing to make a guest's init of."""
-    if _static_busybox() is None and shutil.which("cc") is None:
+    if static_busybox() is None and shutil.which("cc") is None:
         raise CannotHonour(
             "a micro-VM needs a program to boot into: there is neither a static busybox nor a C compiler",
             hint="apt-get install busybox-static",
         )
 
 
-def _static_busybox() -> Path | None:
+def static_busybox() -> Path | None:
+    """This host's, if it has one that needs no libraries."""
     found = shutil.which("busybox", path=f"{os.environ.get('PATH', os.defpath)}:/bin:/usr/bin:/sbin")
     # A dynamic one names its loader (PT_INTERP) in the first page; the initramfs has no libraries.
     if found and b"/ld-" not in Path(found).read_bytes()[:4096]:
@@ -137,11 +138,8 @@ def find_kernel(asked: str = "") -> Path:
         if not os.access(path, os.R_OK) or path.is_dir():
             raise CannotHonour(f"there is no kernel to be read at {path}", hint="a vmlinuz (bzImage)")
         return path.resolve()
-    own = Path("/boot") / f"vmlinuz-{platform.release()}"
-    places = [own, *_newest(Path("/boot")), *_newest(state.cache() / "kernel")]
-    found = next((path for path in places if path.is_file() and os.access(path, os.R_OK)), None)
-    if found is None:
-        unreadable = any(path.is_file() for path in places)
+    if not (found := kernels()):
+        unreadable = any(path.is_file() for path in _places())
         raise CannotHonour(
             "a micro-VM needs a kernel, and "
             + (
@@ -151,7 +149,27 @@ def find_kernel(asked: str = "") -> Path:
             ),
             hint="apt-get install linux-image-cloud-amd64, or --set parameters.kernel=VMLINUZ",
         )
-    return found
+    return found[0]
+
+
+def kernels() -> list[Path]:
+    """Those that can be read: this host's own first, then the newest of /boot, then those of the cache."""
+    return [path for path in _places() if path.is_file() and os.access(path, os.R_OK)]
+
+
+def modules_of(kernel: Path) -> Path:
+    """The directory of a kernel's modules, by its name: the host's, or beside it in the cache; it may not be there."""
+    version = kernel.name.removeprefix("vmlinuz-")
+    return kernel.parent / version if kernel.parent == _cached() else Path("/lib/modules") / version
+
+
+def _places() -> list[Path]:
+    own = Path("/boot") / f"vmlinuz-{platform.release()}"
+    return [own, *_newest(Path("/boot")), *_newest(_cached())]
+
+
+def _cached() -> Path:
+    return state.cache() / "kernel"
 
 
 def _newest(directory: Path) -> list[Path]:

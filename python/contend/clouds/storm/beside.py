@@ -82,7 +82,9 @@ def serving_of(documents: Sequence[Document], at: float) -> Serving | None:
     if not told:
         return None
     timed_out, at_once = (sum(int(one[key]) for one in told) for key in ("timed_out", "at_once"))
-    names = () if timed_out or at_once else ("median_s", "p90_s", "max_s", "after_active_s")
+    # Documents of earlier versions lack the last two.
+    known = ("median_s", "p90_s", "max_s", "after_active_s", "guest_s", "width_s")
+    names = () if timed_out or at_once else [name for name in known if all(name in one for one in told)]
     levels = {name.removesuffix("_s"): level([one[name] for one in told], "s", at) for name in names}
     return Serving(sum(int(one["answered"]) for one in told), at_once, timed_out, levels)
 

@@ -101,12 +101,16 @@ def _stamps(happened: Happened) -> dict[str, Any] | None:
 
 
 def _serving(happened: Happened) -> dict[str, Any] | None:
-    """From due to the guest's first answer, of those that answered; None where nobody was asked."""
+    """From due to the guest's first answer, of those that answered; None where nobody was asked.
+
+    guest_s: from ACTIVE to there, of a mean one, as the phases are.
+    """
     if not happened.probes and not happened.served:
         return None
     tracks = [t for t in happened.tracks if t.name in happened.served]
     times = sorted(_since(t.due_ns, happened.served[t.name]) for t in tracks)
     after = sorted((happened.served[t.name].estimate - happened.active[t.name].estimate) / NS for t in tracks)
+    widths = sorted(happened.served[t.name].width / NS for t in tracks)
     figures = {"median_s": 0.5, "p90_s": 0.9, "max_s": 1.0}
     return {
         "answered": len(tracks),
@@ -115,6 +119,8 @@ def _serving(happened: Happened) -> dict[str, Any] | None:
         "probes": happened.probes,
         **{name: quantile(times, share) if times else None for name, share in figures.items()},
         "after_active_s": quantile(after, 0.5) if after else None,
+        "guest_s": sum(after) / len(after) if after else None,
+        "width_s": quantile(widths, 0.5) if widths else None,
     }
 
 

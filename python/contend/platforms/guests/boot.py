@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import lzma
 import os
 import re
 import shlex
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms.guests import agent, image, mirror
+from contend.platforms.guests import agent, drivers, image, mirror
 from contend.platforms.guests.cpio import Node, archive
 
 # The root's disk, the agent's channel, the network. Those that a kernel has built in are not among its modules.
@@ -131,7 +130,7 @@ def _extract(disk: Path, made: Path) -> None:
     for path in wanted:
         copy = scratch / "modules" / Path(path).name
         _dump(disk, f"{base}/{path}", copy)
-        nodes.append(Node(f"modules/{_plain(path)}", 0o100644, _unpacked(copy)))
+        nodes.append(Node(f"modules/{_plain(path)}", 0o100644, drivers.unpacked(copy)))
     busybox = "/usr/bin/busybox" if "/busybox/" in _debugfs(disk, "ls -p /usr/bin") else "/bin/busybox"
     _dump(disk, busybox, scratch / "busybox")
     nodes.append(Node("bin/busybox", 0o100755, (scratch / "busybox").read_bytes()))
@@ -181,17 +180,6 @@ def in_order(dependencies: str, wanted: tuple[str, ...]) -> list[str]:
 
 def _plain(path: str) -> str:
     return re.sub(r"\.(xz|zst|gz)$", "", Path(path).name)
-
-
-def _unpacked(path: Path) -> bytes:
-    data = path.read_bytes()
-    if path.suffix == ".xz":
-        return lzma.decompress(data)
-    if path.suffix in (".zst", ".gz"):
-        raise CannotHonour(
-            f"the kernel's modules are packed as {path.suffix}", hint="an image with Debian's kernel"
-        )
-    return data
 
 
 def _as_version(text: str) -> list[int]:

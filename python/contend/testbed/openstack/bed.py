@@ -16,7 +16,7 @@ from pathlib import Path
 from contend.errors import HostFailed
 from contend.platforms import procfs
 from contend.testbed import virt
-from contend.testbed.openstack import install
+from contend.testbed.openstack import install, network
 
 MARK = "CONTEND_OPENSTACK"
 CLOUD = "contend-testbed"
@@ -35,6 +35,8 @@ class Bed:
     root: Path
     password: str
     ports: dict[str, int]
+    subnet: str = "10.9.0.0/16"
+    """Of the network "net"; this one was everybody's, before guests could be reached."""
 
     @classmethod
     def load(cls, root: Path) -> Bed | None:
@@ -43,7 +45,7 @@ class Bed:
             told = json.loads((root / "bed.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        return cls(root, told["password"], told["ports"])
+        return cls(root, **told)
 
     @classmethod
     def load_or_make(cls, root: Path) -> Bed:
@@ -53,7 +55,8 @@ class Bed:
             return made
         root.mkdir(parents=True, exist_ok=True)
         root.chmod(0o700)
-        made = cls(root, secrets.token_hex(8), dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True)))
+        ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
+        made = cls(root, secrets.token_hex(8), ports, network.choose())
         told = {name: value for name, value in asdict(made).items() if name != "root"}
         made.write("bed.json", json.dumps(told, indent=1) + "\n")
         return made

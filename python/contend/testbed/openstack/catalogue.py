@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 _BLANK = b"\0" * 1024
+_DIGEST = "contend_digest"
 
 
 def catalogue(services: dict[str, list[str]], region: str, password: str) -> None:
@@ -43,39 +44,77 @@ def catalogue(services: dict[str, list[str]], region: str, password: str) -> Non
     identity.assign_domain_role_to_user(domain.id, admin.id, roles["admin"])
 
 
-def furnish(guest: str) -> None:
-    """A flavour "tiny", an image "blank", one that is called "guest" of that file, a network "net" with a subnet, a volume
-    type "fake"."""
+def furnish(
+    without: list[str], subnet: list[str], memory_mib: int, guest: dict[str, Any] | None = None
+) -> None:
+    """A flavour "tiny", an image "blank", one that is called "guest", a network "net" with a subnet (its addresses, the
+    gateway's), a volume type "fake".
+
+    without: parts that the bed lacks; the catalogue knows them if it had them once. guest: files (kernel, initramfs), their
+    digest, the command line.
+    """
     cloud = _connect()
-    if not cloud.compute.find_flavor("tiny"):
+    tiny = cloud.compute.find_flavor("tiny")
+    if tiny and tiny.ram < memory_mib:
+        cloud.compute.delete_flavor(tiny)
+        tiny = None
+    if not tiny:
         # Rally asks for a disk of 1 GB; the fake driver takes none.
-        cloud.compute.create_flavor(name="tiny", vcpus=1, ram=64, disk=1)
+        cloud.compute.create_flavor(name="tiny", vcpus=1, ram=memory_mib, disk=1)
     if not cloud.image.find_image("blank"):
-        cloud.create_image(
-            "blank",
-            data=_BLANK,
-            disk_format="raw",
-            container_format="bare",
-            visibility="public",
-            wait=True,
-            validate_checksum=False,
-        )
-    if guest and not cloud.image.find_image("guest"):
-        cloud.create_image(
-            "guest",
-            filename=guest,
-            disk_format="qcow2",
-            container_format="bare",
-            visibility="public",
-            wait=True,
-        )
-    if cloud.has_service("network") and not cloud.network.find_network("net"):
+        _image(cloud, "blank", "raw", "bare", data=_BLANK)
+    if guest:
+        _guest(cloud, **guest)
+    if "network" not in without and not cloud.network.find_network("net"):
         network = cloud.network.create_network(name="net", provider_network_type="local")
         cloud.network.create_subnet(
-            network_id=network.id, ip_version=4, cidr="10.9.0.0/16", enable_dhcp=False
+            network_id=network.id, ip_version=4, cidr=subnet[0], gateway_ip=subnet[1], enable_dhcp=False
         )
-    if cloud.has_service("block-storage") and not cloud.block_storage.find_type("fake"):
+    if "volume" not in without and not cloud.block_storage.find_type("fake"):
         cloud.block_storage.create_type(name="fake", extra_specs={"volume_backend_name": "fake"})
+
+
+def _guest(cloud: Any, files: list[str], digest: str, command_line: str) -> None:
+    """The image of real guests, which boot a kernel and an initramfs; what there is of another digest goes first."""
+    known = cloud.image.find_image("guest")
+    if known and known.properties.get(_DIGEST) == digest:
+        return
+    for name in ("guest", "guest-kernel", "guest-initramfs"):
+        for hidden in (True, False):
+            for image in cloud.image.images(name=name, is_hidden=hidden):
+                cloud.image.delete_image(image)
+    made = [
+        _image(cloud, "guest-kernel", "aki", "aki", filename=files[0]),
+        _image(cloud, "guest-initramfs", "ari", "ari", filename=files[1]),
+    ]
+    for image in made:  # not among what servers are made of
+        cloud.image.update_image(image, is_hidden=True)
+    _image(
+        cloud,
+        "guest",
+        "raw",
+        "bare",
+        data=_BLANK,
+        kernel_id=made[0].id,
+        ramdisk_id=made[1].id,
+        os_command_line=command_line,
+        img_config_drive="mandatory",
+        # Not on a host that fakes it.
+        img_hv_type="qemu",
+        **{_DIGEST: digest},
+    )
+
+
+def _image(cloud: Any, name: str, kind: str, container: str, **told: Any) -> Any:
+    return cloud.create_image(
+        name,
+        disk_format=kind,
+        container_format=container,
+        visibility="public",
+        wait=True,
+        validate_checksum=False,
+        **told,
+    )
 
 
 def _connect() -> Any:

@@ -22,8 +22,10 @@ from contend.testbed.lab import broker
 from contend.testbed.openstack import (
     configuration,
     daemons,
+    guest,
     hypervisor,
     install,
+    network,
     patched,
     reports,
     schemas,
@@ -81,6 +83,7 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     if shape.libvirt:
         hypervisor.need(bed)
         hypervisor.make(bed)
+        network.make(bed)
     servers.start_database(bed, environment)
     rabbit = _rabbit(bed)
     say("MariaDB and RabbitMQ are up")
@@ -113,8 +116,8 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     say("all services have reported")
     furnished = bed.data / "made/furnished"
     if start.started or not furnished.exists():
-        guest = str(hypervisor.guest_image(bed, environment)) if shape.libvirt else ""
-        _script(bed, "furnish", {"guest": guest}, clients)
+        made = guest.make(bed.libvirt / "guest") if shape.libvirt else None
+        _script(bed, "furnish", _furniture(bed, shape, made), clients)
         furnished.touch()
     _record(bed, shape, traced, time.monotonic() - began)
     say(f"ready: {len(shape.hosts)} computes, {len(start.started)} services started")
@@ -142,7 +145,7 @@ def down(bed: Bed, *, wipe: bool = False) -> list[str]:
 
 def _down(bed: Bed, wipe: bool) -> list[str]:
     found = daemons.stop(bed)
-    hypervisor.end(bed)
+    network.end(bed)
     if broker.stop(bed.root / "rabbitmq"):
         found.append("rabbitmq")
     if wipe:
@@ -252,6 +255,18 @@ def _catalogue(bed: Bed, shape: Shape, environment: Mapping[str, str]) -> None:
     if not stamp.exists() or stamp.read_text(encoding="ascii") != digest:
         _script(bed, "catalogue", told, environment)
         stamp.write_text(digest, encoding="ascii")
+
+
+def _furniture(bed: Bed, shape: Shape, made: guest.Guest | None) -> dict[str, object]:
+    told: dict[str, object] = {
+        "without": list(shape.without),
+        "subnet": [bed.subnet, network.gateway(bed.subnet)],
+        "memory_mib": guest.MEMORY_MIB,
+    }
+    if made is not None:
+        files = [str(made.kernel), str(made.initramfs)]
+        told["guest"] = {"files": files, "digest": made.digest, "command_line": made.command_line}
+    return told
 
 
 def _script(bed: Bed, what: str, told: Mapping[str, object], environment: Mapping[str, str]) -> None:

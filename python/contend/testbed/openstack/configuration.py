@@ -9,6 +9,7 @@ from importlib import resources
 
 from contend.errors import BadInput
 from contend.testbed import virt
+from contend.testbed.openstack import network
 from contend.testbed.openstack.bed import CLOUD, REGION, Bed
 from contend.testbed.openstack.servers import DATABASES
 from contend.testbed.openstack.shape import WSGI, Option, Shape, arguments
@@ -49,6 +50,7 @@ def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
         "venv": str(bed.venv),
         "etc": str(bed.etc),
         "libvirt": virt.uri(bed.libvirt),
+        "inside": " ".join(network.inside(bed)),
         "conductors": str(shape.conductors),
         "schedulers": str(shape.schedulers),
         "notifier": "messagingv2" if shape.notifications else "noop",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from contend.errors import BadInput
 from contend.testbed import virt
+from contend.testbed.openstack import network
 from contend.testbed.openstack.bed import Bed
 
 OPTIONAL = {
@@ -173,7 +174,8 @@ def services(bed: Bed, shape: Shape) -> dict[str, Service]:
     """Every service of OpenStack's in a bed of that shape, by name: APIs first, computes last."""
     found = [_api(bed, name) for name in shape.web]
     if shape.libvirt:
-        found.append(Service("libvirtd", tuple(virt.command(bed.libvirt))))
+        found.append(Service("libvirtd", (*network.inside(bed), *virt.command(bed.libvirt))))
+        found.append(Service(network.SERVICE, tuple(network.agent(bed))))
     environment = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true" if shape.threads == "native" else "false"}
     for name, files in _AGENTS.items():
         if shape.has(name):
@@ -181,10 +183,11 @@ def services(bed: Bed, shape: Shape) -> dict[str, Service]:
             found.append(_agent(bed, name, name, files, told))
     for host in shape.hosts:
         reads = (_NOVA[0], f"{host}.conf")
-        told = environment
         if host in shape.virtual:
             told = {**environment, "PYTHONPATH": str(bed.libvirt / "python")}
-        found.append(_agent(bed, f"nova-compute-{host}", "nova-compute", reads, told))
+            found.append(_agent(bed, f"nova-compute-{host}", "nova-compute", reads, told, network.seen(bed)))
+        else:
+            found.append(_agent(bed, f"nova-compute-{host}", "nova-compute", reads, environment))
     return {service.name: service for service in found}
 
 
@@ -203,7 +206,12 @@ def arguments(bed: Bed, name: str) -> list[str]:
 
 
 def _agent(
-    bed: Bed, name: str, program: str, files: tuple[str, ...], environment: Mapping[str, str]
+    bed: Bed,
+    name: str,
+    program: str,
+    files: tuple[str, ...],
+    environment: Mapping[str, str],
+    before: Sequence[str] = (),
 ) -> Service:
     options = [word for file in files for word in ("--config-file", str(bed.etc / file))]
-    return Service(name, (str(bed.python.parent / program), *options), files, environment)
+    return Service(name, (*before, str(bed.python.parent / program), *options), files, environment)

@@ -1,0 +1,108 @@
+"""What real guests of the bed boot: a kernel of this host, and an initramfs that takes its address and serves.
+
+The guest's init reads its address and its name from the config drive, listens on port 22, answers HTTP on port 80, and
+says so on the console. A word `silent=PATTERN` of the kernel's command line (the image's property os_command_line) keeps
+those from serving whose server's name fits that pattern of the shell's: guests that never come up, to see how that is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from contend.clouds.local.guest import kernels, modules_of, static_busybox
+from contend.errors import CannotHonour
+from contend.platforms.guests import drivers
+from contend.platforms.guests.boot import COMMAND_LINE
+from contend.platforms.guests.cpio import Node, archive
+
+SAYS = b"contend guest up"
+PORTS = 22, 80
+MEMORY_MIB = 128  # the kernel does not come up in 64
+# The network card, and a drive for CDs on the machine that libvirt makes where nothing else is asked for (i440FX).
+_DRIVERS = ("virtio_pci", "virtio_net", "ata_piix", "sr_mod", "isofs")
+# The first value of that name is a word's: no parser is needed for what json.dumps has written.
+_INIT = """\
+#!/bin/busybox sh
+b=/bin/busybox
+word() {{ $b grep -o "\\"$1\\": *\\"[^\\"]*" /config/openstack/latest/$2 | $b head -n 1 | $b sed 's/.*"//'; }}
+$b mount -t devtmpfs dev /dev
+$b mount -t proc proc /proc
+$b mount -t sysfs sys /sys
+for module in {modules}; do $b insmod /modules/$module; done
+for try in $($b seq 500); do [ -b /dev/sr0 ] && break; $b usleep 20000; done
+$b mount -t iso9660 -o ro /dev/sr0 /config
+name=$(word name meta_data.json)
+case $name in
+${{silent:-/}}) echo "contend guest silent" && exec $b sleep 1000000 ;;
+esac
+$b ifconfig lo 127.0.0.1
+address=$(word ip_address network_data.json)
+[ -z "$address" ] || $b ifconfig eth0 "$address" netmask "$(word netmask network_data.json)"
+for port in {ports}; do $b httpd -p $port -h /www; done
+read -r up rest </proc/uptime
+echo "{says} $name $up"
+exec $b sleep 1000000
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What glance is given of it. `digest`: of its content."""
+
+    kernel: Path
+    initramfs: Path
+    digest: str
+    command_line: str = COMMAND_LINE
+
+
+def need() -> None:
+    """Raises CannotHonour where none can be made."""
+    _busybox()
+    _kernel()
+
+
+def make(place: Path) -> Guest:
+    """The guest's files, in that directory. Raises CannotHonour."""
+    kernel, modules = _kernel()
+    packed = archive(_nodes(_busybox(), modules))
+    place.mkdir(parents=True, exist_ok=True)
+    initramfs = place / "initramfs"
+    initramfs.write_bytes(packed)
+    told = hashlib.sha256(packed + str(kernel).encode() + COMMAND_LINE.encode()).hexdigest()
+    return Guest(kernel, initramfs, told[:16])
+
+
+def _nodes(busybox: bytes, modules: dict[str, bytes]) -> Iterator[Node]:
+    for name in ("dev", "proc", "sys", "bin", "modules", "config", "www"):
+        yield Node(name, 0o040755)
+    yield Node("dev/console", 0o020600, rdev=(5, 1))  # the kernel opens it as init's standard streams
+    yield Node("bin/busybox", 0o100755, busybox)
+    for name, data in modules.items():
+        yield Node(f"modules/{name}", 0o100644, data)
+    yield Node("www/index.html", 0o100644, SAYS + b"\n")
+    ports = " ".join(map(str, PORTS))
+    init = _INIT.format(modules=" ".join(modules), ports=ports, says=SAYS.decode())
+    yield Node("init", 0o100755, init.encode())
+
+
+def _busybox() -> bytes:
+    found = static_busybox()
+    if found is None:
+        raise CannotHonour("a guest needs a static busybox", hint="apt-get install busybox-static")
+    return found.read_bytes()
+
+
+def _kernel() -> tuple[Path, dict[str, bytes]]:
+    """The first one whose drivers are there too."""
+    for kernel in kernels():
+        try:
+            return kernel, drivers.load(modules_of(kernel), _DRIVERS)
+        except CannotHonour:
+            continue
+    raise CannotHonour(
+        "a guest needs a kernel with its modules: none in /boot and /lib/modules that can be read",
+        hint="apt-get install linux-image-cloud-amd64, or scripts/kernel.sh",
+    )
