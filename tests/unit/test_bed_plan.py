@@ -163,9 +163,26 @@ def test_nothing_is_up_where_there_is_no_bed(capsys: pytest.CaptureFixture[str],
     assert capsys.readouterr().out == "nothing is up\nnothing was up\n"
 
 
-def test_all_packages_are_pinned() -> None:
-    text = (Path(install.__file__).parent / "packages.txt").read_text(encoding="ascii")
+@pytest.mark.parametrize("release", install.RELEASES)
+def test_all_packages_are_pinned(release: str) -> None:
+    text = (Path(install.__file__).parent / f"releases/{release}.txt").read_text(encoding="ascii")
     assert all(line.count("==") == 1 for line in text.splitlines())
+
+
+def test_releases_have_an_environment_each() -> None:
+    assert len({install.place(release) for release in install.RELEASES}) == len(install.RELEASES)
+    newest, before = (install.versions(release) for release in install.RELEASES)
+    assert newest.keys() == before.keys()
+    assert int(newest["nova"].partition(".")[0]) == int(before["nova"].partition(".")[0]) + 1
+
+
+def test_a_bed_stays_what_release_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = Bed.load_or_make(tmp_path, install.RELEASES[1])
+    assert Bed.load(tmp_path) == Bed.load_or_make(tmp_path) == made
+    assert made.venv == install.place(install.RELEASES[1])
+    words = ["--root", str(tmp_path), "up", "--release", install.RELEASES[0]]
+    assert command.main(words) == BadInput.exit_code
+    assert "down --wipe" in capsys.readouterr().err
 
 
 def _parsed(text: str) -> configparser.ConfigParser:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from contend.errors import ContendError
-from contend.testbed.openstack import cloud, status
+from contend.testbed.openstack import cloud, install, status
 from contend.testbed.openstack.bed import Bed
 from contend.testbed.openstack.shape import OPTIONAL, Shape
 
@@ -42,7 +42,7 @@ def _up(given: argparse.Namespace) -> int:
     def say(what: str) -> None:
         print(f"[{time.monotonic() - began:6.1f} s] {what}", file=sys.stderr, flush=True)
 
-    bed = Bed.load_or_make(given.root)
+    bed = Bed.load_or_make(given.root, given.release)
     told = {name: getattr(given, name) for name in _KNOBS if getattr(given, name) is not None}
     for name in ("without", "options", "patches"):
         if name in told:
@@ -105,6 +105,12 @@ def _parser() -> argparse.ArgumentParser:
         help="bring up what is not; says how to reach it",
         description="Bring up what is not, end what is too much, start anew what is asked to be otherwise. An option"
         " that is not given is as it was when the bed was last up; the defaults below are those of a new one.",
+    )
+    up.add_argument(
+        "--release",
+        choices=install.RELEASES,
+        default="",
+        help=f"of OpenStack, for as long as the bed's data live: {install.RELEASES[0]}",
     )
     for name, about in _KNOBS.items():
         option = f"--{name.replace('_', '-')}"

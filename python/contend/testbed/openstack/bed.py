@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from contend.errors import HostFailed
+from contend.errors import BadInput, HostFailed
 from contend.platforms import procfs
 from contend.testbed import virt
 from contend.testbed.openstack import install, network
@@ -37,6 +37,8 @@ class Bed:
     ports: dict[str, int]
     subnet: str = "10.9.0.0/16"
     """Of the network "net"; this one was everybody's, before guests could be reached."""
+    release: str = install.RELEASES[0]
+    """Of OpenStack: its databases' schemas are of that one."""
 
     @classmethod
     def load(cls, root: Path) -> Bed | None:
@@ -48,15 +50,21 @@ class Bed:
         return cls(root, **told)
 
     @classmethod
-    def load_or_make(cls, root: Path) -> Bed:
+    def load_or_make(cls, root: Path, release: str = "") -> Bed:
+        """release: "" has that of the bed, or the usual one. Raises BadInput where the bed is of another."""
         root = root.resolve()
         made = cls.load(root)
         if made is not None:
+            if release not in ("", made.release):
+                raise BadInput(
+                    f"the bed in {root} is of OpenStack {made.release}, and so are its databases",
+                    hint="another --root, or `down --wipe` first",
+                )
             return made
         root.mkdir(parents=True, exist_ok=True)
         root.chmod(0o700)
         ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
-        made = cls(root, secrets.token_hex(8), ports, network.choose())
+        made = cls(root, secrets.token_hex(8), ports, network.choose(), release or install.RELEASES[0])
         told = {name: value for name, value in asdict(made).items() if name != "root"}
         made.write("bed.json", json.dumps(told, indent=1) + "\n")
         return made
@@ -88,7 +96,7 @@ class Bed:
     @property
     def venv(self) -> Path:
         """The environment that OpenStack is installed in, or will be."""
-        return install.place()
+        return install.place(self.release)
 
     @property
     def python(self) -> Path:

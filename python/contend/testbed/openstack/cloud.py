@@ -77,8 +77,8 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     Raises HostFailed, CannotHonour. What has come up by then stays up.
     """
     began = time.monotonic()
-    if install.install(bed.logs / "install.log"):
-        say("OpenStack installed")
+    if install.install(bed.logs / "install.log", bed.release):
+        say(f"OpenStack {bed.release} installed")
     environment = daemons.base_environment(bed)
     if shape.libvirt:
         hypervisor.need(bed)
@@ -94,6 +94,8 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     wanted = services(bed, shape)
     start = _Starter(bed, files, environment, traced, shape.patches)
     start.end_others(wanted)
+    if not shape.libvirt:
+        network.end(bed)
     # Nova's look into the catalogue when they start, and never again for what they do not find there.
     early = {name: service for name, service in wanted.items() if not name.startswith("nova-")}
     for service in early.values():
@@ -287,7 +289,8 @@ def _record(bed: Bed, shape: Shape, traced: Traced | None, took_s: float) -> Non
         "clouds_yaml": str(bed.clouds_yaml),
         "ports": {name: bed.ports[name] for name in (*shape.web, "mariadb")},
         "packages": str(bed.venv),
-        "versions": install.versions(),
+        "release": bed.release,
+        "versions": install.versions(bed.release),
     }
     bed.write("running.json", json.dumps(told, indent=1) + "\n")
     if not answers(bed.ports["keystone"]):

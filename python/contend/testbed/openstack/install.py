@@ -1,4 +1,5 @@
-"""OpenStack's own services in an environment of their own, in the versions of packages.txt, shared by all beds of a user."""
+"""OpenStack's own services in an environment of their own, in the versions of a file of releases/, shared by all beds of a
+user that are of that release."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from contend.errors import HostFailed
 
+RELEASES = "2026.2", "2026.1"
+"""Of OpenStack, the usual one first."""
 _STAMP = "contend-complete"
 # Neutron binds ports only where a mechanism driver agrees. This one agrees for every host: there is no data plane.
 _DRIVER = '''\
@@ -34,7 +37,7 @@ class Driver(api.MechanismDriver):
 _ENTRY = "[neutron.ml2.mechanism_drivers]\ncontend_testbed = contend_testbed_ml2:Driver\n"
 
 
-def place() -> Path:
+def place(release: str = RELEASES[0]) -> Path:
     """Where the environment of this interpreter and these versions lies, whether or not it has been made.
 
     `$CONTEND_OPENSTACK_PACKAGES`, else below XDG_CACHE_HOME.
@@ -42,39 +45,39 @@ def place() -> Path:
     given = os.environ.get("CONTEND_OPENSTACK_PACKAGES")
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     above = Path(given) if given else Path(cache) / "contend/openstack"
-    known = hashlib.sha256("\n".join((sys.version, _packages(), _DRIVER, _ENTRY)).encode())
+    known = hashlib.sha256("\n".join((sys.version, _packages(release), _DRIVER, _ENTRY)).encode())
     return above.absolute() / known.hexdigest()[:16]
 
 
-def install(log: Path) -> bool:
+def install(log: Path, release: str = RELEASES[0]) -> bool:
     """Whether there was anything to do: 200 packages, 600 MB. Output goes to `log`. Raises HostFailed."""
-    venv = place()
+    venv = place(release)
     if (venv / _STAMP).exists():
         return False
     venv.parent.mkdir(parents=True, exist_ok=True)
     with _alone(venv.with_suffix(".lock")):
         if (venv / _STAMP).exists():  # by another, meanwhile
             return False
-        _make(venv, log)
+        _make(venv, release, log)
     return True
 
 
-def versions() -> dict[str, str]:
+def versions(release: str = RELEASES[0]) -> dict[str, str]:
     """Of OpenStack's services.
 
     >>> sorted(versions())
     ['cinder', 'glance', 'keystone', 'neutron', 'nova', 'openstack-heat', 'openstack-placement']
     """
-    pinned = dict(line.split("==") for line in _packages().split())
+    pinned = dict(line.split("==") for line in _packages(release).split())
     services = ("keystone", "glance", "openstack-placement", "nova", "neutron", "cinder", "openstack-heat")
     return {name: pinned[name] for name in services}
 
 
-def _make(venv: Path, log: Path) -> None:
+def _make(venv: Path, release: str, log: Path) -> None:
     shutil.rmtree(venv, ignore_errors=True)
     _run([sys.executable, "-m", "venv", str(venv)], log)
     listed = venv / "packages.txt"
-    listed.write_text(_packages(), encoding="utf-8")
+    listed.write_text(_packages(release), encoding="utf-8")
     pip = [str(venv / "bin/python"), "-m", "pip", "--disable-pip-version-check"]
     # The list is complete: nothing is left to resolve. What is imported is compiled when it is.
     _run([*pip, "install", "-q", "--no-deps", "--no-compile", "-r", str(listed)], log)
@@ -82,8 +85,10 @@ def _make(venv: Path, log: Path) -> None:
     (venv / _STAMP).touch()
 
 
-def _packages() -> str:
-    return (resources.files("contend.testbed.openstack") / "packages.txt").read_text(encoding="utf-8")
+def _packages(release: str) -> str:
+    return (resources.files("contend.testbed.openstack") / "releases" / f"{release}.txt").read_text(
+        encoding="utf-8"
+    )
 
 
 def _run(command: list[str], log: Path) -> None:

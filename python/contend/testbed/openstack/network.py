@@ -44,7 +44,7 @@ do :; done
 
 def need() -> None:
     """Raises CannotHonour where there can be no such network."""
-    if shutil.which("ip", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") is None:
+    if _program() is None:
         raise CannotHonour("a network for guests needs the 'ip' command", hint="apt-get install iproute2")
 
 
@@ -105,7 +105,7 @@ def make(bed: Bed) -> None:
 
 def end(bed: Bed) -> None:
     """After all that was in it has ended. Idempotent: the namespace takes bridge and taps with it."""
-    if shutil.which("ip") is None:
+    if _program() is None:
         return
     _run("ip", "link", "delete", link(bed), check=False)
     if (NETNS_DIRECTORY / namespace(bed)).exists():
@@ -151,6 +151,14 @@ def _routes() -> list[tuple[ipaddress.IPv4Network, str]]:
     ]
 
 
+def _path() -> str:
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
+def _program() -> str | None:
+    return shutil.which("ip", path=_path())
+
+
 def _number(bed: Bed) -> str:
     return names.short_hash(str(bed.root))
 
@@ -166,7 +174,7 @@ def _ip(*words: str) -> str:
 
 
 def _run(*command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
+    environment = {**os.environ, "PATH": _path()}
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     except OSError as error:
