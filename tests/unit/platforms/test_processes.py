@@ -85,12 +85,25 @@ def test_a_failure_names_its_step_and_leaves_nothing(
         "cpus": None,
         "netns": None,
     }
-    open_before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    open_before, children_before = len(os.listdir("/proc/self/fd")), children()  # noqa: PTH208
     with pytest.raises(error, match=words):
         _native.spawn(**(arguments | change))  # type: ignore[arg-type]
     assert len(os.listdir("/proc/self/fd")) == open_before  # noqa: PTH208
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert children() <= children_before, "other tests' may have ended meanwhile"
+
+
+def children() -> set[int]:
+    """Of this process, those that nobody has waited for yet too."""
+    tasks = Path("/proc/self/task").iterdir()
+    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+
+
+def test_children_are_seen() -> None:
+    before = children()
+    pid, _ = _native.spawn(["true"], dict(os.environ), "/", 1, 2, [], None, None)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert children() == before | {pid}
+    os.waitpid(pid, 0)
 
 
 def test_started_is_just_before_the_program() -> None:
