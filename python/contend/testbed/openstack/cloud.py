@@ -100,6 +100,9 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     early = {name: service for name, service in wanted.items() if not name.startswith("nova-")}
     for service in early.values():
         start(service)
+    if start.when.get(hypervisor.SERVICE) is not None:
+        # A compute that has lost its libvirt takes itself out of service until it looks again, a minute later.
+        daemons.end(bed, {f"nova-compute-{host}" for host in shape.virtual}.__contains__)
     _wait_for_ports(bed, wanted, ["keystone"])
     clients = {**environment, "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml), "OS_CLOUD": CLOUD}
     _catalogue(bed, shape, clients)
