@@ -189,6 +189,7 @@ def test_children_between_two_samples_are_not_lost(source: str) -> None:
     )
 
 
+@pytest.mark.alone
 def test_all_together_agree_with_the_hosts_own_sum(source: str) -> None:
     recording = Recording(source)
     with Worker() as worker:

@@ -99,6 +99,7 @@ def test_perf_stat_counts_the_same_of_a_command(tmp_path: Path) -> None:
         assert total(rows, pid, "migrations") == pytest.approx(perf["cpu-migrations"], rel=0.01, abs=3)
 
 
+@pytest.mark.alone
 def test_perf_sched_sees_the_same_turns_on_one_cpu(tmp_path: Path) -> None:
     """On the first CPU: perf was seen to miss every switch from idle on another one."""
     need(shutil.which("perf"), "perf")
@@ -182,6 +183,7 @@ def test_pidstat_tells_the_same(source: str) -> None:
     assert told["cswch/s"] * interval_s == pytest.approx(voluntary, rel=0.01, abs=6)
 
 
+@pytest.mark.alone
 def test_processes_add_up_to_what_proc_stat_counts_of_busy_cpus(source: str) -> None:
     """With every CPU busy all the time the ticks of /proc/stat miss nothing, and both are read at the same moments."""
     if source == "proc":

@@ -95,5 +95,5 @@ def test_whatever_was_killed_is_destroyed(contend: Home) -> None:
     assert up.servers()
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
-    contend("destroy", "--all", timeout=100).fine()
+    contend("destroy", str(contend.the_run()), timeout=100).fine()
     assert not bed.pids(up.place)
