@@ -20,7 +20,7 @@ from contend.ledger import Ledger
 from contend.platforms import bandwidth, bundles, names, network, procfs
 from contend.platforms.bare import BareHost, BarePlatform, check_cpus
 from contend.platforms.base import Command, HostSpec, Limit, Usage
-from contend.platforms.guests import accel, boot, image, inner, qemu
+from contend.platforms.guests import accel, boot, disk, image, inner, qemu
 from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.files import Shared, named_directories
 from contend.platforms.guests.guest import Guest
@@ -38,10 +38,10 @@ _MIB = 1 << 20
 class VmPlatform:
     """See `base.Platform`.
 
-    image: a root file system of the user's, raw ext4 with a kernel, python3 and busybox; "" builds one of Debian with
-    `packages` installed, once. accel: kvm or tcg; "" is KVM where a guest boots by it. Raises CannotHonour without
-    QEMU, and where there is no image and none can be built. contained: commands run in a container of the guest, which has
-    the size that is asked for; the platform is `container-in-vm` then.
+    image: a disk of the user's, raw, qcow2, vmdk or vhdx, whose root is ext4 with a kernel and python3; "" builds one of
+    Debian with `packages` installed, once. accel: kvm or tcg; "" is KVM where a guest boots by it. contained: commands run
+    in a container of the guest, which has the size that is asked for; the platform is `container-in-vm` then. Raises
+    CannotHonour without QEMU, and where there is no image and none can be built.
     """
 
     def __init__(
@@ -91,7 +91,9 @@ class VmPlatform:
         return host
 
     def _disk(self) -> Path:
-        return self._image or image.build(image.recipe(self._packages), self._run_id, self._ledger)
+        if self._image:
+            return disk.as_raw(self._image, self._run_id, self._ledger)
+        return image.build(image.recipe(self._packages), self._run_id, self._ledger)
 
     def describe(self) -> dict[str, object]:
         return {

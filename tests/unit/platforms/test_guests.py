@@ -207,7 +207,7 @@ def test_without_root_or_tools_it_is_said_what_is_missing(monkeypatch: pytest.Mo
 def test_a_file_that_is_no_file_system_is_refused(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.write_bytes(bytes(8192))
-    with pytest.raises(CannotHonour, match="no ext4"):
+    with pytest.raises(CannotHonour, match="no root on ext4"):
         boot.prepare(disk)
     assert [path for path in image.home().iterdir() if path.name.startswith("boot-")] == []
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from contend.errors import CannotHonour
 from contend.platforms import state
+from contend.platforms.guests import busybox
 from contend.platforms.guests.cpio import Node, archive
 
 SAYS = b"contend served "
@@ -83,11 +84,11 @@ def make_initramfs(target: Path, scratch: Path) -> str:
     """Write it; says what its init is. Raises CannotHonour where this host has nothing to make one of."""
     console = Node("dev/console", 0o020600, rdev=(5, 1))  # the kernel opens it as init's standard streams
     nodes = [*(Node(name, 0o040755) for name in ("dev", "bin", "proc")), console]
-    busybox = static_busybox()
-    if busybox is not None:
-        nodes += [Node("bin/busybox", 0o100755, busybox.read_bytes())]
+    program = busybox.of_this_host()
+    if program is not None:
+        nodes += [Node("bin/busybox", 0o100755, program.read_bytes())]
         nodes += [Node("init", 0o100755, _BUSYBOX_INIT.encode())]
-        made_of = str(busybox)
+        made_of = str(program)
     else:
         nodes += [Node("init", 0o100755, _compiled(scratch))]
         made_of = "a static program compiled here"
@@ -97,20 +98,11 @@ def make_initramfs(target: Path, scratch: Path) -> str:
 
 def need_init() -> None:
     """Raises CannotHonour where there is nothing to make a guest's init of."""
-    if static_busybox() is None and shutil.which("cc") is None:
+    if busybox.of_this_host() is None and shutil.which("cc") is None:
         raise CannotHonour(
             "a micro-VM needs a program to boot into: there is neither a static busybox nor a C compiler",
             hint="apt-get install busybox-static",
         )
-
-
-def static_busybox() -> Path | None:
-    """This host's, if it has one that needs no libraries."""
-    found = shutil.which("busybox", path=f"{os.environ.get('PATH', os.defpath)}:/bin:/usr/bin:/sbin")
-    # A dynamic one names its loader (PT_INTERP) in the first page; the initramfs has no libraries.
-    if found and b"/ld-" not in Path(found).read_bytes()[:4096]:
-        return Path(found)
-    return None
 
 
 def _compiled(scratch: Path) -> bytes:

@@ -1,6 +1,6 @@
 """What brings a guest's root file system up: its own kernel, and an initramfs made here with its drivers and the agent.
 
-Both are read out of the image with debugfs, which needs neither root nor a mount, and are kept beside it.
+Both are read out of the image, which is never mounted for it, and are kept beside it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms.guests import agent, drivers, image, mirror
+from contend.platforms.guests import agent, busybox, drivers, image, mirror
 from contend.platforms.guests.cpio import Node, archive
+from contend.platforms.guests.disk import FileSystem, find, kernels_of
 
 # The root's disk, the agent's channel, the network. Those that a kernel has built in are not among its modules.
 DRIVERS = ("virtio_pci", "virtio_blk", "ext4", "virtio_console", "virtio_net")
@@ -33,8 +33,8 @@ $b mount -t devtmpfs dev /dev
 $b mount -t proc proc /proc
 $b mount -t sysfs sys /sys
 for module in {modules}; do $b insmod /modules/$module; done
-for try in $($b seq 200); do [ -b /dev/vda ] && break; $b usleep 20000; done
-$b mount -t ext4 -o noatime,noinit_itable /dev/vda /root || exit 1
+for try in $($b seq 200); do [ -b {device} ] && break; $b usleep 20000; done
+$b mount -t ext4 -o noatime,noinit_itable {device} /root || exit 1
 $b ip link set lo up
 if [ -d /sys/class/net/eth0 ]; then
     $b ip link set eth0 up
@@ -104,42 +104,37 @@ def prepare(disk: Path) -> Boot:
     return Boot(disk, place / "vmlinuz", place / "initramfs", version)
 
 
-def _extract(disk: Path, made: Path) -> None:
-    with disk.open("rb") as file:
-        file.seek(0x438)  # s_magic of ext2 and its followers: Documentation/filesystems/ext4/super.rst
-        if file.read(2) != b"\x53\xef":
-            raise CannotHonour(
-                f"{disk} is no ext4 file system",
-                hint="an image is the root file system itself, raw, without a partition table",
-            )
+def _extract(raw: Path, made: Path) -> None:
+    disk = find(raw)
+    root = disk.root
     # vmlinuz comes with a link in / on Debian; what is in /boot has the version in its name.
-    kernels = sorted(re.findall(r"/vmlinuz-([^/]+)/", _debugfs(disk, "ls -p /boot")), key=_as_version)
+    kernels = sorted(kernels_of(disk.boot, disk.kernels), key=_as_version)
     if not kernels:
-        raise CannotHonour(f"{disk} has no kernel in /boot", hint="install linux-image-cloud-amd64 in it")
+        raise CannotHonour(f"{raw} has no kernel in /boot", hint="install linux-image-cloud-amd64 in it")
+    if "python3" not in root.names("/usr/bin"):
+        raise CannotHonour(f"{raw} has no /usr/bin/python3", hint="contend's agent in a guest is Python")
     version = kernels[-1]
     scratch = made / "scratch"
     (scratch / "modules").mkdir(parents=True)
-    _dump(disk, f"/boot/vmlinuz-{version}", made / "vmlinuz")
+    _copy(disk.boot, f"{disk.kernels.rstrip('/')}/vmlinuz-{version}", made / "vmlinuz")
     # debugfs follows no link from /lib to /usr/lib.
-    merged = "/kernel/" in _debugfs(disk, f"ls -p /usr/lib/modules/{version}")
+    merged = "kernel" in root.names(f"/usr/lib/modules/{version}")
     base = f"{'/usr' if merged else ''}/lib/modules/{version}"
-    _dump(disk, f"{base}/modules.dep", scratch / "modules.dep")
+    _copy(root, f"{base}/modules.dep", scratch / "modules.dep")
     wanted = in_order((scratch / "modules.dep").read_text(encoding="ascii"), DRIVERS)
     nodes = [Node(name, 0o040755) for name in ("dev", "proc", "sys", "root", "bin", "modules", "agent")]
     nodes.append(Node("dev/console", 0o020600, rdev=(5, 1)))
     for path in wanted:
         copy = scratch / "modules" / Path(path).name
-        _dump(disk, f"{base}/{path}", copy)
+        _copy(root, f"{base}/{path}", copy)
         nodes.append(Node(f"modules/{_plain(path)}", 0o100644, drivers.unpacked(copy)))
-    busybox = "/usr/bin/busybox" if "/busybox/" in _debugfs(disk, "ls -p /usr/bin") else "/bin/busybox"
-    _dump(disk, busybox, scratch / "busybox")
-    nodes.append(Node("bin/busybox", 0o100755, (scratch / "busybox").read_bytes()))
+    nodes.append(Node("bin/busybox", 0o100755, _busybox(root, scratch / "busybox")))
     for name, text in _sources().items():
         parents = [str(parent) for parent in reversed(Path(name).parents) if str(parent) != "."]
         nodes += [Node(p, 0o040755) for p in parents if all(node.name != p for node in nodes)]
         nodes.append(Node(name, 0o100644, text.encode()))
     modules, start = " ".join(_plain(path) for path in wanted), shlex.join(start_agent("agent"))
-    init = _INIT.format(modules=modules, package=PACKAGE, start=start, address=ADDRESS)
+    init = _INIT.format(modules=modules, device=root.device, package=PACKAGE, start=start, address=ADDRESS)
     nodes.append(Node("init", 0o100755, init.encode()))
     (made / "initramfs").write_bytes(archive(nodes))
     shutil.rmtree(scratch)
@@ -147,6 +142,19 @@ def _extract(disk: Path, made: Path) -> None:
     for result in (made / "initramfs", made / "vmlinuz", made / "version"):
         with result.open("rb") as file:
             os.fsync(file.fileno())
+
+
+def _busybox(root: FileSystem, scratch: Path) -> bytes:
+    """The image's own where it needs no libraries, else this host's: it is the initramfs's alone."""
+    for inside in ("/usr/bin/busybox", "/bin/busybox"):
+        if root.copy(inside, scratch) and busybox.is_static(program := scratch.read_bytes()):
+            return program
+    if (ours := busybox.of_this_host()) is None:
+        raise CannotHonour(
+            f"neither {root.disk} nor this host has a busybox without libraries",
+            hint="apt-get install busybox-static",
+        )
+    return ours.read_bytes()
 
 
 def _sources() -> dict[str, str]:
@@ -186,25 +194,6 @@ def _as_version(text: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", text)]
 
 
-def _debugfs(disk: Path, request: str) -> str:
-    try:
-        done = subprocess.run(
-            ["debugfs", "-R", request, str(disk)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PATH": image.search_path()},
-        )
-    except FileNotFoundError as error:
-        raise CannotHonour(
-            "a guest's kernel is read with debugfs, not found on PATH", hint="apt-get install e2fsprogs"
-        ) from error
-    return done.stdout
-
-
-def _dump(disk: Path, inside: str, to: Path) -> None:
-    _debugfs(disk, f'dump "{inside}" "{to}"')
-    if not to.is_file() or not to.stat().st_size:
-        raise CannotHonour(
-            f"{disk} has no {inside}", hint="an image with python3, busybox-static and a kernel"
-        )
+def _copy(system: FileSystem, inside: str, to: Path) -> None:
+    if not system.copy(inside, to):
+        raise CannotHonour(f"{system.disk} has no {inside}", hint="an image with a kernel and its modules")

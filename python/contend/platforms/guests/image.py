@@ -25,6 +25,7 @@ from contend.platforms.base import Command
 from contend.platforms.processes import Place, launch
 
 KIND = "guest-image"  # in the ledger: the directory of a build that may be half done
+PARTY = "guest-image"  # what processes of a build are marked as
 DISK = "disk.ext4"
 PACKAGES = ("python3", "busybox-static", "kmod", "crun")
 KERNEL = "linux-image-cloud-amd64"
@@ -177,25 +178,38 @@ def build(wanted: Recipe, run_id: str, ledger: Ledger) -> Path:
     Raises CannotHonour without what building needs, HostFailed when it fails; nothing is left of it then.
     """
     need(wanted)
-    home().mkdir(parents=True, exist_ok=True)
-    with _locked(home() / f"{wanted.key}.lock"):
-        if (disk := have(wanted)) is not None:
-            return disk
-        half = home() / f"{names.PREFIX}-{run_id}.{wanted.key}"
-        ledger.intend(KIND, str(half), run=run_id)
-        try:
-            half.mkdir()
+    kept = home() / wanted.key
+    with half_built(kept, run_id, ledger) as half:
+        if half is not None:
             _build(wanted, half, run_id)
             told = {**asdict(wanted), "key": wanted.key}
             for scratch in ("root", "tmp"):  # the first is where the build's memory was mounted
                 shutil.rmtree(half / scratch)
             (half / "policy").unlink()
             (half / "recipe.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-            half.rename(home() / wanted.key)
+    return kept / DISK
+
+
+@contextmanager
+def half_built(kept: Path, run_id: str, ledger: Ledger) -> Iterator[Path | None]:
+    """A directory that becomes `kept` if all goes well in it, and goes otherwise; None where `kept` is there already.
+
+    Of those that want the same one makes it, and the others wait.
+    """
+    home().mkdir(parents=True, exist_ok=True)
+    with _locked(home() / f"{kept.name}.lock"):
+        if kept.is_dir():
+            yield None
+            return
+        half = home() / f"{names.PREFIX}-{run_id}.{kept.name}"
+        ledger.intend(KIND, str(half), run=run_id)
+        try:
+            half.mkdir()
+            yield half
+            half.rename(kept)
         finally:
             shutil.rmtree(half, ignore_errors=True)
             ledger.removed(KIND, str(half))
-        return home() / wanted.key / DISK
 
 
 def _build(wanted: Recipe, half: Path, run_id: str) -> None:
@@ -210,7 +224,7 @@ def _build(wanted: Recipe, half: Path, run_id: str) -> None:
         said,
         {"PATH": search_path(), "LC_ALL": "C"},
     )
-    marks = {procfs.MARKER: run_id, procfs.PARTY_MARKER: "guest-image"}
+    marks = {procfs.MARKER: run_id, procfs.PARTY_MARKER: PARTY}
     ended = launch(command, Place(), marks).wait(_TIMEOUT_S)
     if ended.code != 0:
         lines = [line for line in said.read_text(errors="replace").splitlines() if line.strip()]
@@ -224,7 +238,7 @@ def _build(wanted: Recipe, half: Path, run_id: str) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One build of an image at a time; the lock goes with the process that has it."""
+    """One maker at a time; the lock goes with the process that has it."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -235,7 +249,7 @@ def remove_half(path: Path, run_id: str) -> bool:
     ours = path.parent.parts[-2:] == (names.PREFIX, "guests") and path.name.startswith(f"{names.PREFIX}-")
     if not ours:
         raise HostFailed(f"{path} is no half-built image of contend's", hint="the ledger names a stranger")
-    procfs.kill_until_gone(lambda: procfs.marked(run_id, party="guest-image"))
+    procfs.kill_until_gone(lambda: procfs.marked(run_id, party=PARTY))
     if not path.is_dir() or path.is_symlink():
         return False
     shutil.rmtree(path)

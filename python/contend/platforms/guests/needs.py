@@ -18,7 +18,10 @@ def need(disk: str = "", packages: Iterable[str] = ()) -> None:
     if not disk:
         image.need(image.recipe(packages))
     elif not os.access(Path(disk).expanduser(), os.R_OK) or Path(disk).expanduser().is_dir():
-        raise CannotHonour(f"there is no image to be read at {disk}", hint="a raw ext4 root file system")
+        raise CannotHonour(
+            f"there is no image to be read at {disk}",
+            hint="a raw, qcow2, vmdk or vhdx disk, its root on ext4",
+        )
 
 
 def count_vcpus(spec: HostSpec, cpus: int) -> int:

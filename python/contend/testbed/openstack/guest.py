@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from contend.clouds.local.guest import kernels, modules_of, static_busybox
+from contend.clouds.local.guest import kernels, modules_of
 from contend.errors import CannotHonour
-from contend.platforms.guests import drivers
+from contend.platforms.guests import busybox, drivers
 from contend.platforms.guests.boot import COMMAND_LINE
 from contend.platforms.guests.cpio import Node, archive
 
@@ -89,7 +89,7 @@ def _nodes(busybox: bytes, modules: dict[str, bytes]) -> Iterator[Node]:
 
 
 def _busybox() -> bytes:
-    found = static_busybox()
+    found = busybox.of_this_host()
     if found is None:
         raise CannotHonour("a guest needs a static busybox", hint="apt-get install busybox-static")
     return found.read_bytes()
