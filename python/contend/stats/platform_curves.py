@@ -7,9 +7,7 @@ bootstrap over blocks in which the form is chosen anew each time (Efron, Estimat
 JASA 109 (2014) 991); where no form fits, the curve has no interval; and each size is left out in
 turn and predicted from the others.
 
-Small samples make percentile intervals too short by about what Student's t is wider than a Gaussian; the percentiles are
-moved outwards accordingly (Hesterberg, What teachers should know about the bootstrap, The American Statistician 69 (2015)
-371, "expanded percentile interval").
+Percentiles are expanded as in `contend.stats.joint`.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ from contend.errors import BadInput, NoVerdict
 from contend.stats import signed_rank
 from contend.stats.compare import ratio_estimate
 from contend.stats.estimate import Estimate
+from contend.stats.joint import expanded, resampled
 from contend.stats.platform_forms import FORMS, POWER, FittedForm, design_of, fitted_forms
 from contend.stats.platform_size import SizeCell, by_series
 from contend.stats.quantiles import incomplete_beta, t_quantile
 from contend.stats.samples import check_level, exp
-from contend.stats.selection import walsh_averages
 
 Floats = npt.NDArray[np.float64]
 
@@ -47,8 +45,6 @@ METHOD = (
     "a + b·f(CHR) through Hodges–Lehmann medians by size, form by AICc; bootstrap over blocks with the choice"
 )
 MEASURED = "Hodges–Lehmann median of within-block log ratios, Student's t of its robust error"
-
-_CHUNK_VALUES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +204,8 @@ class Curve:
         return row
 
     def _reach(self, values: Floats, centre: float) -> tuple[float, float]:
-        """Expanded percentiles of a resampled value, never without the value itself."""
-        wider = math.sqrt(self.n / (self.n - 1)) * t_quantile((1 + self.level) / 2, self.n - 1)
-        tail = NormalDist().cdf(-wider)
-        low, high = np.quantile(values, [tail, 1 - tail])
-        return min(float(low), centre), max(float(high), centre)
+        """As `joint.expanded`, of this curve's blocks."""
+        return expanded(values, centre, self.n, self.level)
 
     @property
     def doubt(self) -> str:
@@ -310,7 +303,7 @@ def curve(cells: Sequence[SizeCell], *, level: float = 0.95, seed: int = 0, resa
     if n < len(ratios):
         warnings += (f"{len(ratios) - n} incomplete blocks left out",)
     centres, noise = _centres_and_noise(complete)
-    draws = _resampled(complete, resamples, np.random.default_rng(seed))
+    draws = resampled(complete, resamples, np.random.default_rng(seed))
     maps = fitted_forms(np.array(sizes) / key[3], noise)
     return Curve(*key, sizes, n, level, warnings, centres, noise, draws, maps)
 
@@ -328,15 +321,3 @@ def _centres_and_noise(ratios: Floats) -> tuple[Floats, Floats]:
     own = ((high - low) / (2 * NormalDist().inv_cdf(1 - tail))) ** 2
     floor = max(float(own.mean()), 1e-18)  # arithmetic's own noise where all blocks are the same
     return centre, (own + floor) / 2
-
-
-def _resampled(ratios: Floats, resamples: int, rng: np.random.Generator) -> Floats:
-    """Hodges–Lehmann medians of resampled blocks, whole blocks at a time: shape (resamples, sizes)."""
-    n, sizes = ratios.shape
-    per_chunk = max(1, _CHUNK_VALUES // (sizes * n * (n + 1) // 2))
-    found = np.empty((resamples, sizes))
-    for start in range(0, resamples, per_chunk):
-        stop = min(start + per_chunk, resamples)
-        blocks = rng.integers(0, n, (stop - start, n))
-        found[start:stop] = np.median(walsh_averages(np.swapaxes(ratios[blocks], 1, 2)), axis=-1)
-    return found
