@@ -15,6 +15,7 @@ import click
 
 from contend import cli, scenario
 from contend.probes.columns import reference_page
+from contend.report.context_schema import context_schema
 from contend.report.hunt_schema import hunt_schema
 from contend.report.schema import alibi_schema, comparison_schema, render_schema, sample_schema
 from contend.report.trace_schema import trace_schema
@@ -36,6 +37,7 @@ def pages() -> dict[str, str]:
         "analysis.schema.json": render_schema(),
         "sample.schema.json": as_json(sample_schema()),
         "comparison.schema.json": as_json(comparison_schema()),
+        "context.schema.json": as_json(context_schema()),
         "watch.schema.json": as_json(watch_schema()),
         "alibi.schema.json": as_json(alibi_schema()),
         "trace.schema.json": as_json(trace_schema()),

@@ -89,7 +89,7 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
         simultaneous=len(primary),
         target=target,
         target_reached=_reached_by_victim(primary, target) if target is not None else {},
-        stopped=stopped or _last_stop(events),
+        stopped=stopped or last_stop(events),
         spiky=pilot.get("spiky"),
         warmup={"rounds": int(pilot.get("rounds", 0))},
     )
@@ -449,7 +449,8 @@ def _complete_blocks(rows: Sequence[Row], size: int) -> int:
     return sum(1 for n in counts.values() if n >= size)
 
 
-def _last_stop(events: Sequence[Mapping[str, Any]]) -> str:
+def last_stop(events: Sequence[Mapping[str, Any]]) -> str:
+    """Why a run ended, by its ledger; `not finished` where it has not."""
     return next((str(e["stopped"]) for e in reversed(events) if e["event"] == "run-end"), "not finished")
 
 

@@ -16,6 +16,7 @@ from contend.stats.estimate import Estimate
 if TYPE_CHECKING:
     from contend.advice.practices import Practice
     from contend.contention.scheduling import CellSchedule
+    from contend.context.effect import Context
     from contend.growths import Growths
     from contend.overheads import Overheads
     from contend.storms import Storms
@@ -199,6 +200,7 @@ class Analysis:
     growth: Growths | None = None  # of a growth study, where passes were counted
     overhead: Overheads | None = None  # of an overhead study
     practices: tuple[Practice, ...] = ()  # what an overhead study says of what others advise
+    context: Context | None = None  # of a component's cost, where a storm to put it in is known
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -222,6 +224,7 @@ class Analysis:
             **({} if self.storms is None else {"storms": self.storms.to_json()}),
             **({} if self.growth is None else {"growth": self.growth.to_json()}),
             **({} if self.overhead is None else {"overhead": self._overhead()}),
+            **({} if self.context is None else {"context": self.context.to_json()}),
         }
 
     def _overhead(self) -> dict[str, Any]:

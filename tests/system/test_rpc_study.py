@@ -13,6 +13,7 @@ import pytest
 from contend.testbed.rabbit import bed, node
 from contend.testbed.rpc.options import URL
 from support.command_line import Home, rows, wait_for
+from support.made_context import storms_run
 from support.prerequisites import need
 from support.rpc import queues
 
@@ -50,6 +51,14 @@ def test_a_run_tells_what_a_call_costs_each_role(contend: Home) -> None:
         kept = json.loads((run / "outputs" / f"{row['trial']:06d}" / "rpc.json").read_text())
         assert kept["broker"]["nodes"] == 1
         assert kept["open"]["rate_asked"] == 50
+    # In a made-up storm: both ends of 20 calls, and the broker's own CPU time of the boots' 0.55 s.
+    storms_run(run.parent, {"API": 0.5, "broker": 0.05})
+    found = contend("context", str(run), "--json").fine().json()
+    assert [share["how"] for share in found["shares"]] == ["carried over", "role"]
+    assert found["shares"][1]["estimate"]["value"] == pytest.approx(0.05 / 0.55, rel=0.1)
+    assert found["variants"][0]["variant"] == "bare"
+    assert found["variants"][0]["effect"]["value"] < 0, "fewer promises cost less"
+    assert 'id="context"' in (run / "report.html").read_text(encoding="utf-8")
     for path in run.rglob("*"):
         if path.is_file():
             assert b"rabbit://" not in path.read_bytes(), path

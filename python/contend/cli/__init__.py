@@ -28,6 +28,7 @@ VERBS = {
     "report": "Make the report of a run again, or show it in the terminal.",
     "hunt": "Find what a batch of traced jobs waits for, and for whom.",
     "compare": "Which cells changed between two runs, beyond their intervals.",
+    "context": "What one RPC's or download's cost is of a whole cloud's CPU time.",
     "export": "Write a run as CSV, Parquet, JUnit, OpenMetrics, SVG or PNG.",
     "fetch": "Download a URL or an image, verified, within a CPU and rate budget.",
     "sql": "Ask a run's rows anything, with DuckDB.",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from contend.context.effect import Context
     from contend.report.model import ReportInput
     from contend.report.progress import Progress
     from contend.run import Outcome
@@ -42,13 +43,15 @@ def make_progress(as_json: bool) -> Progress:
     return NoProgress() if as_json and not sys.stderr.isatty() else console_progress()
 
 
-def load_report(run: RunDirectory) -> ReportInput:
-    """Everything a report needs, from the run directory alone."""
+def load_report(run: RunDirectory, context: Context | None = None) -> ReportInput:
+    """Everything a report needs, from the run directory alone; and of what lies beside it, unless `context` is given, the
+    storm that a component's cost is put in."""
     from contend.analyse import analyse, latest, probe_cost
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
     from contend.contention.alibi.scope import VICTIM, read_party
     from contend.contention.scheduling import cell_schedules
+    from contend.context.choose import beside
     from contend.errors import ScenarioError
     from contend.ledger import read_rows
     from contend.report.model import ReportInput
@@ -69,6 +72,7 @@ def load_report(run: RunDirectory) -> ReportInput:
         alibis=cell_alibis(latest(rows), recording, read_party(run.series, VICTIM)),
         schedules=cell_schedules(latest(rows), run.series),
         probe=probe_cost(read_rows(run.ledger_path), recording.interval_ns),
+        context=context or beside(run, scenario),
     )
     return ReportInput(
         analysis=analysis,
@@ -82,11 +86,11 @@ def load_report(run: RunDirectory) -> ReportInput:
     )
 
 
-def write_report(run: RunDirectory) -> ReportInput:
-    """findings.json and report.html, anew."""
+def write_report(run: RunDirectory, context: Context | None = None) -> ReportInput:
+    """findings.json and report.html, anew; `context` as of `load_report`."""
     from contend.report.html import render_html
 
-    report = load_report(run)
+    report = load_report(run, context)
     run.write_json("findings.json", report.analysis.to_json())
     run.write_text("report.html", render_html(report))
     return report

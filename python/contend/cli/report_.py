@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 @click.command("report", short_help="Make the report of a run again.")
 @click.argument("run", metavar="RUN|TRACE")
+@click.option(
+    "--of",
+    metavar="STORM",
+    help="Of a run about RPCs or downloads: the boot storm to put their cost in (default: the newest beside RUN).",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every metric and control.")
 @click.option("--json", "as_json", is_flag=True, help="The analysis as one JSON document.")
 @click.option("--open", "open_page", is_flag=True, help="Open report.html in the browser.")
-def command(run: str, verbose: bool, as_json: bool, open_page: bool) -> int:
+def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: bool) -> int:
     """Analyse RUN (a run directory) again, write findings.json and report.html, and print the table.
 
     Of a recording of `contend sample` or `contend watch -o` it writes summary.json, or watch.json, and report.html, and
@@ -32,25 +37,40 @@ def command(run: str, verbose: bool, as_json: bool, open_page: bool) -> int:
     from contend.report.trace_export import is_trace
 
     if is_trace(run):
+        _no_storm(run, of)
         return _trace(run, as_json, open_page)
     from contend.store import RunDirectory
 
     directory = RunDirectory.open(run, samples=True)
     if directory.is_sample:
+        _no_storm(run, of)
         _sample(directory, as_json)
         return _opened(directory, open_page)
     if directory.is_watch:
+        _no_storm(run, of)
         from contend.cli.watch_ import report_again
 
         report_again(directory, as_json)
         return _opened(directory, open_page)
-    report = write_report(directory)
+    context = None
+    if of is not None:
+        from contend.context.choose import put
+
+        context = put(directory, of)
+    report = write_report(directory, context)
     if as_json:
         json.dump(report.analysis.to_json(), sys.stdout, allow_nan=False)
         print()
     else:
         print_report(report, verbose=verbose)
     return _opened(directory, open_page)
+
+
+def _no_storm(run: str, of: str | None) -> None:
+    if of is not None:
+        from contend.errors import BadInput
+
+        raise BadInput(f"--of {of}: {run} tells no component's cost", hint="contend context --help")
 
 
 def _trace(source: str, as_json: bool, open_page: bool) -> int:

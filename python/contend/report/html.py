@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
+from contend.report import context_words, growth_words, overhead_words, scheduling_words, storm_words, words
 from contend.report import cpu_map as cpu_maps
-from contend.report import growth_words, overhead_words, scheduling_words, storm_words, words
 from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
@@ -93,6 +93,7 @@ def environment() -> Environment:
         storm_words=storm_words,
         growth_words=growth_words,
         overhead_words=overhead_words,
+        context_words=context_words,
         cpu_maps=cpu_maps,
         scheduling=scheduling_words,
         short=short,

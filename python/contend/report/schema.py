@@ -177,6 +177,7 @@ DEFINITIONS: dict[str, Schema] = {
 
 def analysis_schema() -> Schema:
     """The schema as a document of draft 2020-12."""
+    from contend.report.context_schema import context
     from contend.report.growth_schema import growth
     from contend.report.overhead_schema import overhead
 
@@ -185,7 +186,7 @@ def analysis_schema() -> Schema:
         "title": "contend analysis",
         **closed(
             "What a run says: findings.json, and what --json prints.",
-            ("schedules", "storms", "growth", "overhead"),
+            ("schedules", "storms", "growth", "overhead", "context"),
             schema_version={"const": SCHEMA_VERSION},
             run=TEXT,
             study=TEXT,
@@ -215,6 +216,7 @@ def analysis_schema() -> Schema:
             storms=_storms(),
             growth=growth(),
             overhead=overhead(),
+            context=context(),
         ),
         "$defs": DEFINITIONS,
     }

@@ -86,6 +86,10 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
         from contend.report.overhead_terminal import show_overhead
 
         show_overhead(report, printer.line, printer.columns, width=console.width, verbose=verbose)
+    if report.analysis.context is not None:
+        from contend.report.context_terminal import show_context
+
+        show_context(report.analysis.context, printer.line, printer.columns)
     if report.analysis.growth is None:  # which has a control of its own in every visit
         printer.certainty()
     printer.alibis(verbose)
@@ -95,6 +99,16 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
         printer.findings(verbose)
     printer.lost()
     printer.where(verbose)
+
+
+def show_in_context(report: ReportInput, console: Console) -> None:
+    """Of a report only what its component's cost is in a whole, and where the page lies."""
+    from contend.report.context_terminal import show_context
+
+    assert report.analysis.context is not None
+    printer = _Printer(report, console)
+    show_context(report.analysis.context, printer.line, printer.columns)
+    printer.where(verbose=True)
 
 
 class _Printer:

@@ -23,7 +23,7 @@ Document = Mapping[str, Any]
 FILE = "traced.json"
 SCHEMA_VERSION = 1
 # What a boot is, the best first: on its host where --include names it, as the API's request else.
-_BOOTS = ("*_do_build_and_run_instance", "POST /v2.1/servers", "POST *servers")
+BOOTS = ("*_do_build_and_run_instance", "POST /v2.1/servers", "POST *servers")
 _FINDINGS = 3
 
 
@@ -143,11 +143,11 @@ def _hunted(directory: str, services: Mapping[str, Any]) -> Traced:
     """With what boots waited for. Raises BadInput where there is no boot on record, HostFailed."""
     from contend.contention.hunt import batch_of, hunt
 
-    for pattern in _BOOTS:
+    for pattern in BOOTS:
         try:
             batch = batch_of(directory, [Path(directory)], pattern)
         except BadInput:
-            if pattern == _BOOTS[-1]:
+            if pattern == BOOTS[-1]:
                 raise
             continue
         found = hunt(batch, top=_FINDINGS)

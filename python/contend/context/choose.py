@@ -1,0 +1,52 @@
+"""Which storm a component's cost is put in: the one that is named, else the newest beside the run that has shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from contend.context.costs import IMAGE, RPC, costs, is_cost
+from contend.context.effect import Context, context
+from contend.context.storm import boots, newest
+from contend.errors import BadInput, ContendError
+from contend.store import RunDirectory
+from contend.studies import Scenario
+
+
+def put(
+    run: RunDirectory, of: str | Path | None, *, calls: float | None = None, image: int | None = None
+) -> Context:
+    """The run's costs in that storm, or in the newest beside it. calls, image: as of `effect.context`.
+
+    Raises BadInput for runs of other studies, unfinished ones, and where the storm tells no share.
+    """
+    known = costs(run)
+    if calls is not None and known.kind != RPC:
+        raise BadInput(f"--calls: {run.id} is not of RPCs", hint="--image SIZE is what each boot downloads")
+    if image is not None and known.kind != IMAGE:
+        raise BadInput(
+            f"--image: {run.id} is not of downloads", hint="--calls N is how many RPCs a boot makes"
+        )
+    if of is not None:
+        return context(known, boots(RunDirectory.open(of)), place=str(of), calls=calls, image=image)
+    errors = []
+    for path in newest(run.path.parent):
+        try:
+            return context(known, boots(RunDirectory(path)), place=str(path), calls=calls, image=image)
+        except BadInput as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    raise BadInput(
+        f"no boot storm lies beside {run.id}",
+        hint="--of RUN names one; contend run boot-storm makes one",
+    )
+
+
+def beside(run: RunDirectory, scenario: Scenario) -> Context | None:
+    """For a report that nobody asked for this: None where there is nothing to say."""
+    if not is_cost(scenario):
+        return None
+    try:
+        return put(run, None)
+    except (ContendError, OSError, KeyError, ValueError):
+        return None

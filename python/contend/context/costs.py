@@ -1,0 +1,137 @@
+"""What one call, or 10^9 bytes downloaded, costs by each variant of a finished run, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from contend.analyse import Table, last_stop, latest, planned_cells, tabulate
+from contend.errors import BadInput, ContendError, ScenarioError
+from contend.ledger import read_rows
+from contend.scenario import parse
+from contend.store import RunDirectory
+from contend.studies import Compare, Scenario
+from contend.units import parse_size_bytes
+from contend.yamlfile import read_yaml
+
+Floats = npt.NDArray[np.float64]
+RPC, IMAGE = "rpc", "image-download"
+WORKLOADS = {"rpc": RPC, "rpc-elsewhere": RPC, "image-download": IMAGE}
+_OFFER = "contend run rpc-envelope, rpc-broker and image-download measure what a component costs"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """kind: RPC or IMAGE. variants: without the baseline. messages: that a call is, two or, of a cast, one. size: bytes
+    that one download was; 0 for calls. environment: of the host."""
+
+    run: str
+    kind: str
+    baseline: str
+    variants: tuple[str, ...]
+    messages: int
+    size: int
+    level: float
+    seed: int
+    environment: Mapping[str, Any]
+    _logs: Mapping[str, Mapping[str, Mapping[int, float]]]  # variant → metric → block → mean log
+
+    def has(self, *metrics: str) -> bool:
+        """Whether all trials tell them."""
+        return all(metric in logs for logs in self._logs.values() for metric in metrics)
+
+    def both(self, variant: str, *metrics: str) -> Floats:
+        """Logs of the metrics of the baseline, and then of the variant, in the blocks that have all of them: shape
+        (blocks, 2 × metrics). Of several trials a block the mean."""
+        columns = [
+            self._logs[name].get(metric, {}) for name in (self.baseline, variant) for metric in metrics
+        ]
+        blocks = sorted(set.intersection(*(set(column) for column in columns)))
+        return np.array([[column[block] for column in columns] for block in blocks]).reshape(
+            len(blocks), len(columns)
+        )
+
+
+def is_cost(scenario: Scenario) -> bool:
+    """Whether runs of it tell what one of these components costs."""
+    return isinstance(scenario, Compare) and scenario.workload in WORKLOADS
+
+
+def scenario_of(run: RunDirectory) -> Scenario:
+    """What was asked. Raises BadInput."""
+    try:
+        text = (run.path / "scenario.yaml").read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(
+            f"cannot read {run.path / 'scenario.yaml'}: {error.strerror}",
+            hint="is this a whole run directory?",
+        ) from error
+    return parse(read_yaml(text, "scenario.yaml", ScenarioError))
+
+
+def check_finished(run: RunDirectory) -> None:
+    """Raises BadInput for a run that was killed or goes on, or that was interrupted."""
+    stopped = last_stop(list(read_rows(run.ledger_path)))
+    if stopped == "not finished" or stopped.startswith("interrupted"):
+        why = f": it was {stopped}" if stopped.startswith("interrupted") else ""
+        raise BadInput(f"{run.id} is not finished{why}", hint=f"contend run --resume {run.path}")
+
+
+def costs(run: RunDirectory) -> Costs:
+    """Of a finished run. Raises BadInput for one of another study, and for one without a complete block."""
+    scenario = scenario_of(run)
+    if not isinstance(scenario, Compare) or scenario.workload not in WORKLOADS:
+        what = getattr(scenario, "workload", "") or f"{scenario.study} study"
+        raise BadInput(f"{run.id} tells no component's cost: it is of {what}", hint=_OFFER)
+    check_finished(run)
+    plan = run.read_json("plan.json")
+    cells = planned_cells(plan)
+    first = next(cell.id for cell in cells if not cell.baseline)
+    names = tuple(cell.id for cell in cells if cell.baseline == first and not cell.control)
+    table = tabulate(row for row in latest(run.rows()) if row["phase"] == "counted")
+    measured = tuple(name for name in names if name in table)
+    if first not in table or not measured:
+        raise BadInput(
+            f"{run.id} has no trial of two variants to compare",
+            hint=f"contend report {run.path} says what failed",
+        )
+    kind = WORKLOADS[scenario.workload]
+    given = {**scenario.parameters, **scenario.variants[0].parameters}
+    return Costs(
+        run.id,
+        kind,
+        first,
+        measured,
+        1 if given.get("kind") == "cast" else 2,
+        _size(plan, first, given) if kind == IMAGE else 0,
+        scenario.measure.level,
+        int(plan["seed"]),
+        run.read_json("environment.json"),
+        {name: _logs(table, name) for name in (first, *measured)},
+    )
+
+
+def _size(plan: Mapping[str, Any], cell: str, given: Mapping[str, Any]) -> int:
+    """Of the image."""
+    try:
+        default = plan["workloads"][cell]["parameters"]["size"]["default"]
+        return parse_size_bytes(given.get("size", default))
+    except (KeyError, ContendError):
+        return 0
+
+
+def _logs(table: Table, cell: str) -> dict[str, dict[int, float]]:
+    """Of the metrics that are above 0 in every trial."""
+    found: dict[str, dict[int, float]] = {}
+    for name, series in table[cell].items():
+        if min(series.values) <= 0:
+            continue
+        by_block: dict[int, list[float]] = {}
+        for block, value in zip(series.blocks, series.values, strict=True):
+            by_block.setdefault(block, []).append(float(np.log(value)))
+        found[name] = {block: float(np.mean(values)) for block, values in by_block.items()}
+    return found

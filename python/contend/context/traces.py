@@ -1,0 +1,114 @@
+"""What RPC took in the storms by the services' own traces: of the CPUs, and of the way of a boot to ACTIVE.
+
+A span's cost is the mean of those of its name over the whole trace, times how many began in a storm. With the threads' CPU
+times on record (`contend trace --cpu-times`) it is CPU time, else the time in spans that neither waits nor is suspended, of
+which CPU time is a part. RPC is what oslo.messaging does for a call, a cast or a reply, to the message in the socket, and
+what reading a message takes to make it plain: `rpc serve` is the service's own work and no part of it. What the library's
+threads do beside (reading sockets, acknowledging, heartbeats) is in no span, so it is at least that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from contend.clouds.storm.beside import BOOTS
+from contend.context.storm import Boots, window
+from contend.errors import BadInput, ContendError
+
+Floats = npt.NDArray[np.float64]
+_FIRST = r"rpc (?:de)?serialise message$"  # JSON in JSON: what the envelope adds
+_OUTERMOST = re.compile(r"rpc (?:call|cast) |rpc send reply$|rpc deserialise (?:message|envelope)$")
+_ALL = re.compile(r"rpc (?:call|cast) |rpc send reply$|rpc (?:de)?serialise (?:message|envelope)$")
+_SUSPENDED = 0.01  # of their time: with greenlets a thread's CPU time is others' too
+
+
+@dataclass(frozen=True)
+class InTraces:
+    """One value a storm. ends: parts of the CPU time of all roles. first: of it, the serialisation that the envelope adds.
+    timed: by CPU times. path: part of the time to ACTIVE that is on the way of RPCs; None where the traces tell no boot's
+    way, with `why`. jobs: what was taken for boots."""
+
+    ends: Floats
+    first: Floats
+    timed: bool
+    path: Floats | None
+    jobs: str
+    why: str
+
+
+def in_traces(of: Boots) -> InTraces:
+    """Raises ContendError where there are no traces of these storms, or no RPC in them."""
+    if not of.traces:
+        raise BadInput(f"{of.run} was not traced", hint="--set parameters.traces=DIR")
+    if not all((document.get("counted") or {}).get("storm_ns") for document in of.documents):
+        raise BadInput(f"{of.run} does not tell when its storms were")
+    from contend import _native
+    from contend.report.trace_summary import summarise
+
+    spans = [span for span in summarise(of.traces).spans if span.count and _ALL.match(span.name)]
+    if not spans:
+        raise BadInput(f"no RPC is on record in {of.traces}")
+    total, suspended = sum(s.total_ns for s in spans), sum(s.suspended_ns for s in spans)
+    timed = any(span.cpu_ns for span in spans) and suspended <= _SUSPENDED * total
+    wanted = _OUTERMOST if timed else _ALL
+    each = {s.name: (s.cpu_ns if timed else s.self_ns) / s.count for s in spans}
+    order = sorted(range(len(of.documents)), key=lambda at: window(of.documents[at]))
+    table = _native.ctrace_windows([of.traces], [window(of.documents[at]) for at in order])
+    ends, first = np.zeros(len(order)), np.zeros(len(order))
+    columns = (np.frombuffer(table[key], dtype="<u8").tolist() for key in ("window", "count"))
+    for at, count, name in zip(*columns, table["name"], strict=True):
+        ends[order[at]] += count * each[name] if name in each and wanted.match(name) else 0.0
+        first[order[at]] += count * each[name] if name in each and re.match(_FIRST, name) else 0.0
+    whole = of.cpu_s * np.array([float(document["served"]) for document in of.documents]) * 1e9
+    if not ends.all():
+        raise BadInput(f"no RPC is on record in {of.traces} while there were storms")
+    try:
+        path, jobs, why = *_path(of), ""
+    except ContendError as error:
+        path, jobs, why = None, "", error.message
+    return InTraces(ends / whole, first / whole, timed, path, jobs, why)
+
+
+def _path(of: Boots) -> tuple[Floats, str]:
+    """Of the critical paths of the boots of each storm what is in RPCs, and no work of a service's."""
+    from contend.contention.events import read
+
+    events = read(Path(of.traces))
+    if events.how != "followed":
+        for pattern in BOOTS:
+            try:
+                events = read(Path(of.traces), pattern)
+                break
+            except BadInput:
+                continue
+        else:
+            raise BadInput("no boot is on record in the traces")
+    jobs = {
+        int(job): int(begin)
+        for job, begin in zip(events.jobs["job"].tolist(), events.jobs["begin_ns"].tolist(), strict=True)
+    }
+    in_rpc: dict[int, int] = dict.fromkeys(jobs, 0)
+    way = events.critical
+    for job, kind, part, ns in zip(
+        *(way[key].tolist() for key in ("job", "kind", "part", "ns")), strict=True
+    ):
+        if (
+            job in in_rpc
+            and kind not in ("lock", "pool")
+            and part.startswith("rpc ")
+            and not part.startswith("rpc serve ")
+        ):
+            in_rpc[job] += ns
+    shares = []
+    for document in of.documents:
+        began, ended = window(document)
+        mine = [in_rpc[job] for job, begin in jobs.items() if began <= begin < ended]
+        if not mine:
+            raise BadInput("the traces hold no boot of a storm")
+        shares.append(sum(mine) / len(mine) / 1e9 / float(document["median_s"]))
+    return np.array(shares), events.chosen
