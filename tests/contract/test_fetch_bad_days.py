@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 import threading
@@ -11,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from support.image_answers import CONTENT, SUM, TAGGED, UNTAGGED, first_byte
 from support.image_servers import Fetch, Images, nginx
 from support.wire_servers import Authority, connecting, serving
 
-CONTENT = bytes(range(256)) * 1000
-TAGGED = b'HTTP/1.1 200 OK\r\nETag: "a"\r\nContent-Length: 256000\r\n\r\n'
-UNTAGGED = b"HTTP/1.1 200 OK\r\nContent-Length: 256000\r\n\r\n"
-SUM = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
 ONCE = ("--retries", "0", "-o", "x")
 
 
@@ -102,7 +98,7 @@ def _cutting(at: int, head: bytes = TAGGED) -> Callable[[bytes], bytes]:
     """Sends so much of the content, then hangs up; goes on where it is asked to."""
 
     def reply(request: bytes) -> bytes:
-        start = _range(request)
+        start = first_byte(request)
         if start is None:
             return head + CONTENT[:at]
         rest = CONTENT[start : start + at]
@@ -114,13 +110,6 @@ def _cutting(at: int, head: bytes = TAGGED) -> Callable[[bytes], bytes]:
         )
 
     return reply
-
-
-def _range(request: bytes) -> int | None:
-    for line in request.split(b"\r\n"):
-        if line.startswith(b"Range: bytes="):
-            return int(line[13:].rstrip(b"-"))
-    return None
 
 
 def test_a_truncated_body_is_kept_and_gone_on_from(fetch: Fetch) -> None:
@@ -194,7 +183,7 @@ def test_a_part_of_another_place_is_refused(fetch: Fetch) -> None:
         TAGGED + CONTENT[:1000],
         b'HTTP/1.1 206 P\r\nETag: "a"\r\nContent-Range: bytes 5-255999/256000\r\nContent-Length: 255995\r\n\r\n',
     ]
-    with serving(lambda request: answers[_range(request) is not None], closes=True) as server:
+    with serving(lambda request: answers[first_byte(request) is not None], closes=True) as server:
         fetch(f"{server.url}/x", "--retries", "1", "-o", "x").error(1, "another part")
     assert "x" not in fetch.left()
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use rustls::ClientConfig;
 
 use crate::body::Body;
-use crate::http::{self, Framing, Head, MOST_HEAD, Resume};
+use crate::http::{self, Framing, Head, MOST_HEAD, Range, Resume};
 use crate::order::Order;
 use crate::problem::{Again, Problem, Result};
 use crate::target::{self, Target};
 use crate::tls;
-use crate::wire::{Way, Wire};
+use crate::wire::{Came, Way, Wire};
 
 const MOST_REDIRECTS: usize = 10;
 /// So little is received until the head is known: what comes after it is content, and is copied once more.
@@ -73,6 +73,9 @@ impl<'a> Asker<'a> {
                 _ => None,
             };
             let Some(location) = location else {
+                if self.order.checksum.is_none() {
+                    self.check_coding(&head, &target)?;
+                }
                 return judge(wire, &head, first, resume, &target);
             };
             target = target.redirected(location)?;
@@ -116,14 +119,14 @@ impl<'a> Asker<'a> {
         ))?;
         let mut bytes = Vec::new();
         loop {
-            let more = wire.take(HEAD_PIECE, &mut |piece| {
+            let came = wire.take(HEAD_PIECE, &mut |piece| {
                 bytes.extend_from_slice(piece);
                 Ok(())
             })?;
             if let Some((head, length)) = Head::parse(&bytes)? {
                 return Ok((wire, head, bytes.split_off(length)));
             }
-            if !more {
+            if came != Came::More {
                 let message = format!("{target}: the server hung up without an answer");
                 return Err(Problem::passing(message, "its log may say why"));
             }
@@ -133,6 +136,26 @@ impl<'a> Asker<'a> {
                     "is this an HTTP server?",
                 ));
             }
+        }
+    }
+
+    /// Content that was coded for the way is not the image. A file that is kept so has a name that says it; and where
+    /// there is a checksum, that decides.
+    fn check_coding(&self, head: &Head, target: &Target) -> Result<()> {
+        match head.content_coding() {
+            Some(coding) if matches!(head.status, 200 | 206) => {
+                if [&self.start, target]
+                    .iter()
+                    .any(|named| is_named_after(&coding, &named.path()))
+                {
+                    return Ok(());
+                }
+                Err(Problem::fatal(
+                    format!("{target}: it is sent coded as '{coding}', and was asked for without"),
+                    "a proxy on the way? with a --checksum of what is sent it is taken as it is",
+                ))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -154,39 +177,42 @@ fn judge(
     target: &Target,
 ) -> Result<Asked> {
     let etag = head.strong_etag().map(str::to_owned);
-    let (from, whole) = match head.status {
-        200 => (0, None),
+    let (from, part, whole) = match head.status {
+        200 => (0, None, None),
         206 if resume.from > 0 => match head.content_range() {
-            Some((Some(from), whole)) if from == resume.from => (from, whole),
-            other => {
-                let message =
-                    format!("{target}: another part was sent than was asked for: {other:?}");
+            Some(Range {
+                bytes: Some((from, end)),
+                whole,
+            }) if from == resume.from => (from, Some(end - from), whole),
+            _ => {
+                let said = head.header("content-range").unwrap_or("no range");
+                let message = format!(
+                    "{target}: another part was sent than was asked for: '{said}', not from {}",
+                    resume.from
+                );
                 return Err(Problem::fatal(message, "--anew starts from the first byte"));
             }
         },
         416 if resume.from > 0 => {
-            return Ok(Asked::NothingLeft(
-                head.content_range().and_then(|(_, whole)| whole),
-            ));
+            let whole = head.content_range().and_then(|range| range.whole);
+            return Ok(Asked::NothingLeft(whole));
         }
         _ => return Err(refusal(head, target)),
     };
     let framing = head.framing()?;
-    let size = match framing {
-        Framing::Length(length) => Some(from + length),
-        Framing::Chunked | Framing::Close => whole,
-    };
-    match (size, whole) {
-        (Some(said), Some(whole)) if said != whole => {
+    // A server may send less than was asked for (RFC 9110, 15.3.7): the part's end is not that of the whole.
+    let size = match (framing, part) {
+        (Framing::Length(length), Some(part)) if length != part => {
             let message =
-                format!("{target}: {said} bytes and {whole} bytes are both said to be all");
+                format!("{target}: {length} bytes and {part} bytes are both said to be the part");
             return Err(Problem::fatal(
                 message,
                 "a proxy or server on the way is broken",
             ));
         }
-        _ => {}
-    }
+        (Framing::Length(length), None) => Some(length),
+        _ => whole,
+    };
     Ok(Asked::Content(Box::new(Answer {
         wire,
         body: Body::new(framing),
@@ -195,6 +221,20 @@ fn judge(
         size,
         etag,
     })))
+}
+
+/// Whether a file is called as one that is kept in that coding: `image.raw.gz`.
+fn is_named_after(coding: &str, path: &str) -> bool {
+    let suffixes: &[&str] = match coding {
+        "gzip" | "x-gzip" => &[".gz", ".tgz"],
+        "bzip2" | "x-bzip2" => &[".bz2"],
+        "xz" | "x-xz" => &[".xz"],
+        "zstd" => &[".zst"],
+        "br" => &[".br"],
+        _ => &[],
+    };
+    let path = path.split('?').next().unwrap_or_default();
+    suffixes.iter().any(|suffix| path.ends_with(suffix))
 }
 
 fn refusal(head: &Head, target: &Target) -> Problem {

@@ -2,7 +2,7 @@
 use crate::http::Framing;
 use crate::problem::{Problem, Result};
 
-/// A chunk's size line, or a trailer, longer than this is a mistake.
+/// A chunk's size line, or all trailers together, longer than this is a mistake.
 const MOST_LINE: usize = 16 << 10;
 
 /// What of a chunked body comes next.
@@ -135,8 +135,11 @@ fn after_line(chunk: &Chunk) -> Result<Chunk> {
             _ => Err(garbled()),
         },
         Chunk::End(line) if line.as_slice() == b"\r\n" => Ok(Chunk::Size(Vec::new())),
-        Chunk::Trailer(line) if line.as_slice() == b"\r\n" => Ok(Chunk::Over),
-        Chunk::Trailer(_) => Ok(Chunk::Trailer(Vec::new())),
+        Chunk::Trailer(lines) if lines.as_slice() == b"\r\n" || lines.ends_with(b"\n\r\n") => {
+            Ok(Chunk::Over)
+        }
+        // All are kept until the empty line, so that they cannot go on without end.
+        Chunk::Trailer(lines) if lines.len() <= MOST_LINE => Ok(Chunk::Trailer(lines.clone())),
         _ => Err(garbled()),
     }
 }
@@ -193,6 +196,7 @@ mod tests {
             b"3\r\nabcd\r\n",
             b"ffffffffffffffffff\r\n",
             &[b'1'; 20 << 10],
+            &[b"0\r\n".as_slice(), &b"a: b\r\n".repeat(4 << 10)].concat(),
         ] {
             let mut body = Body::new(Framing::Chunked);
             assert!(body.feed(bytes, &mut |_| Ok(())).is_err());

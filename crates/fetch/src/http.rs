@@ -33,14 +33,27 @@ pub fn request(
     } else {
         target.path()
     };
-    let mut head = format!("GET {what} HTTP/1.1\r\nHost: {}\r\n", target.authority());
-    // Of the content as it is: a checksum and a range are of its bytes. Writing to a String cannot fail.
-    head.push_str("Accept: */*\r\nAccept-Encoding: identity\r\nConnection: close\r\n");
-    let _ = write!(
-        head,
-        "User-Agent: contend/{}\r\n",
-        env!("CARGO_PKG_VERSION")
-    );
+    let own: &[(String, String)] = if trusted { &order.headers } else { &[] };
+    let mut head = format!("GET {what} HTTP/1.1\r\n");
+    // A URL's own user and password are for its own host: `join` keeps none for another.
+    for (name, value) in [
+        ("Host", Some(target.authority())),
+        ("Accept", Some("*/*".to_owned())),
+        (
+            "User-Agent",
+            Some(concat!("contend/", env!("CARGO_PKG_VERSION")).to_owned()),
+        ),
+        ("Authorization", target.authorization()),
+    ] {
+        let told = own
+            .iter()
+            .any(|(known, _)| known.eq_ignore_ascii_case(name));
+        if let Some(value) = value.filter(|_| !told) {
+            let _ = write!(head, "{name}: {value}\r\n"); // writing to a String cannot fail
+        }
+    }
+    // Of the content as it is: a checksum and a range are of its bytes.
+    head.push_str("Accept-Encoding: identity\r\nConnection: close\r\n");
     if resume.from > 0 {
         let _ = write!(head, "Range: bytes={}-\r\n", resume.from);
         if let Some(etag) = &resume.etag {
@@ -50,14 +63,8 @@ pub fn request(
     if let Some(credentials) = plain_proxy.and_then(Target::authorization) {
         let _ = write!(head, "Proxy-Authorization: {credentials}\r\n");
     }
-    if trusted {
-        for (name, value) in &order.headers {
-            let _ = write!(head, "{name}: {value}\r\n");
-        }
-    }
-    // A URL's own user and password are for its own host: `join` keeps none for another.
-    if let Some(credentials) = target.authorization() {
-        let _ = write!(head, "Authorization: {credentials}\r\n");
+    for (name, value) in own {
+        let _ = write!(head, "{name}: {value}\r\n");
     }
     head.push_str("\r\n");
     head.into_bytes()
@@ -87,6 +94,15 @@ pub enum Framing {
     Chunked,
     /// The connection ends.
     Close,
+}
+
+/// Which part of the whole an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// The first byte, and the one after the last; None: there is no such part.
+    pub bytes: Option<(u64, u64)>,
+    /// Bytes of the whole, where they are known.
+    pub whole: Option<u64>,
 }
 
 /// The head of an answer.
@@ -144,30 +160,44 @@ impl Head {
 
     /// The value of a header, by its name in lower case; of several the last.
     pub fn header(&self, name: &str) -> Option<&str> {
+        self.values(name).last()
+    }
+
+    /// The values of a header, in the order of its lines.
+    fn values(&self, name: &str) -> impl Iterator<Item = &str> {
         self.headers
             .iter()
-            .rev()
-            .find(|(known, _)| known == name)
+            .filter(move |(known, _)| known == name)
             .map(|(_, value)| value.as_str())
+    }
+
+    /// The coding of the content itself, where it has one: it was asked for without (RFC 9110, 8.4).
+    pub fn content_coding(&self) -> Option<String> {
+        let codings: Vec<&str> = self
+            .values("content-encoding")
+            .flat_map(|list| list.split(','))
+            .map(str::trim)
+            .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
+            .collect();
+        (!codings.is_empty()).then(|| codings.join(", ").to_ascii_lowercase())
     }
 
     /// How the body is framed (RFC 9112, 6.3). What says two different things is refused.
     pub fn framing(&self) -> Result<Framing> {
         let hint = "a proxy or server on the way is broken: try another way there";
-        if let Some(coding) = self.header("transfer-encoding") {
-            if coding.eq_ignore_ascii_case("chunked") {
+        // Several lines are one list (RFC 9110, 5.3): the last alone would hide what else was done to the body.
+        let codings: Vec<&str> = self.values("transfer-encoding").collect();
+        if !codings.is_empty() {
+            let codings = codings.join(", ");
+            if codings.eq_ignore_ascii_case("chunked") {
                 return Ok(Framing::Chunked);
             }
             return Err(Problem::fatal(
-                format!("the body is coded as '{coding}', which was not asked for"),
+                format!("the body is coded as '{codings}', which was not asked for"),
                 hint,
             ));
         }
-        let mut lengths = self
-            .headers
-            .iter()
-            .filter(|(name, _)| name == "content-length")
-            .map(|(_, value)| value);
+        let mut lengths = self.values("content-length");
         let Some(first) = lengths.next() else {
             return Ok(Framing::Close);
         };
@@ -190,22 +220,27 @@ impl Head {
             .filter(|tag| tag.len() > 2 && tag.starts_with('"') && tag.ends_with('"'))
     }
 
-    /// (first byte, whole length where it is known) of a part: `bytes 5-9/10`, `bytes 5-9/*`, `bytes */10`.
-    pub fn content_range(&self) -> Option<(Option<u64>, Option<u64>)> {
+    /// What a part is of the whole: `bytes 5-9/10`, `bytes 5-9/*`, `bytes */10`. None for what contradicts itself.
+    pub fn content_range(&self) -> Option<Range> {
         let (range, whole) = self
             .header("content-range")?
             .strip_prefix("bytes ")?
             .trim()
             .split_once('/')?;
-        let first = match range {
+        let bytes = match range {
             "*" => None,
-            range => Some(range.split_once('-')?.0.parse().ok()?),
+            range => {
+                let (first, last) = range.split_once('-')?;
+                let (first, last) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
+                Some((first, last.checked_add(1).filter(|end| *end > first)?))
+            }
         };
         let whole = match whole {
             "*" => None,
             whole => Some(whole.parse().ok()?),
         };
-        Some((first, whole))
+        let fits = |whole: u64| bytes.is_none_or(|(_, end)| end <= whole);
+        whole.is_none_or(fits).then_some(Range { bytes, whole })
     }
 
     /// What `Retry-After` says in seconds; its other form, a date, is left to the back-off.
@@ -263,6 +298,7 @@ mod tests {
             "Content-Length: 5\r\nContent-Length: 6\r\n",
             "Content-Length: -5\r\n",
             "Transfer-Encoding: gzip\r\n",
+            "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
             "Content-Length: +5\r\n",
             "Content-Length: 99999999999999999999\r\n",
         ] {
@@ -275,13 +311,27 @@ mod tests {
         let range = |text: &str| {
             head(&format!("HTTP/1.1 206 P\r\nContent-Range: {text}\r\n\r\n")).content_range()
         };
-        assert_eq!(range("bytes 5-9/10"), Some((Some(5), Some(10))));
-        assert_eq!(range("bytes 5-9/*"), Some((Some(5), None)));
-        assert_eq!(range("bytes */10"), Some((None, Some(10))));
-        assert_eq!(range("items 1-2/3"), None);
+        let of = |bytes, whole| Some(Range { bytes, whole });
+        assert_eq!(range("bytes 5-9/10"), of(Some((5, 10)), Some(10)));
+        assert_eq!(range("bytes 5-9/*"), of(Some((5, 10)), None));
+        assert_eq!(range("bytes */10"), of(None, Some(10)));
+        for bad in ["items 1-2/3", "bytes 5-4/10", "bytes 5-10/10", "bytes 5/10"] {
+            assert_eq!(range(bad), None, "{bad}");
+        }
         assert_eq!(
             head("HTTP/1.1 200 OK\r\nETag: W/\"a\"\r\n\r\n").strong_etag(),
             None
+        );
+    }
+
+    #[test]
+    fn codings_of_the_content() {
+        let coding =
+            |headers: &str| head(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n")).content_coding();
+        assert_eq!(coding("Content-Encoding: Identity\r\n"), None);
+        assert_eq!(
+            coding("Content-Encoding: GZIP\r\n").as_deref(),
+            Some("gzip")
         );
     }
 
@@ -304,7 +354,8 @@ mod tests {
         };
         let own = String::from_utf8(request(&order, &target, &resume, true, None)).unwrap();
         assert!(
-            own.starts_with("GET /x HTTP/1.1\r\nHost: h\r\n")
+            own.starts_with("GET /x HTTP/1.1\r\n")
+                && own.contains("\r\nHost: h\r\n")
                 && own.contains("X-Auth-Token: secret\r\n")
         );
         assert!(
@@ -324,5 +375,17 @@ mod tests {
         assert!(other.starts_with("GET http://other/y HTTP/1.1\r\n") && !other.contains("secret"));
         assert!(other.contains("Proxy-Authorization: ") && !other.contains("\r\nAuthorization: "));
         assert!(!other.contains("Range"));
+    }
+
+    #[test]
+    fn what_the_user_says_of_a_header_holds() {
+        let order =
+            order(r#", "headers": [["host", "image.example"], ["Authorization", "Bearer b"]]"#);
+        let target = Target::parse(&order.url).unwrap();
+        let said = request(&order, &target, &Resume::default(), true, None);
+        let said = String::from_utf8(said).unwrap().to_ascii_lowercase();
+        assert_eq!(said.matches("\r\nhost: ").count(), 1);
+        assert_eq!(said.matches("\r\nauthorization: ").count(), 1);
+        assert!(said.contains("host: image.example") && said.contains("bearer b"));
     }
 }

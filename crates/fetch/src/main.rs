@@ -2,11 +2,10 @@
 //! becomes it by execve, so that the interpreter's memory is given back and its modules are not loaded for this; and
 //! contend's native module, which lives in other people's services, carries no TLS.
 //!
-//! Exit codes: 0 done, 1 failed, 2 bad input, 3 incomplete: a part is left, and the same command goes on from it.
+//! Exit codes: 0 done, 1 failed, 2 bad input, 3 incomplete: it was interrupted, or a part is left that the same command
+//! goes on from.
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
-
-use contend_core::clock;
 
 mod answer;
 mod body;
@@ -27,6 +26,7 @@ mod tls;
 mod wire;
 
 use order::Order;
+use pace::Life;
 use problem::{Again, Problem};
 use session::{Done, Kept, Session};
 
@@ -63,14 +63,14 @@ fn main() -> ExitCode {
     };
     signals::listen();
     be_nice(order.nice);
-    let started_ns = clock::monotonic_ns();
-    let session = match Session::new(&order) {
+    let life = Life::of_this_process();
+    let session = match Session::new(&order, life) {
         Ok(session) => session,
         Err(problem) => return failed(&problem, None),
     };
     match session.run() {
         Ok(done) => {
-            tell(&order, &done, clock::monotonic_ns() - started_ns);
+            tell(&order, &done, &life);
             ExitCode::SUCCESS
         }
         Err((problem, kept)) => failed(&problem, kept.as_ref()),
@@ -95,8 +95,8 @@ fn be_nice(nice: i32) {
     }
 }
 
-fn tell(order: &Order, done: &Done, wall_ns: u64) {
-    let cpu_ns = clock::process_cpu_ns();
+fn tell(order: &Order, done: &Done, life: &Life) {
+    let (wall_ns, cpu_ns) = (life.wall_ns(), life.cpu_ns());
     let output = order.output.as_ref().map(|path| path.display().to_string());
     if order.json {
         let document = serde_json::json!({
@@ -158,8 +158,7 @@ fn failed(problem: &Problem, kept: Option<&Kept>) -> ExitCode {
         );
     }
     let _ = io::stderr().write_all(text.as_bytes());
-    let incomplete = problem.again == Again::Kept && problem.message == "interrupted"
-        || kept.is_some_and(|kept| kept.passing);
+    let incomplete = problem.again == Again::Interrupted || kept.is_some_and(|kept| kept.passing);
     ExitCode::from(if problem.bad_input {
         2
     } else if incomplete {

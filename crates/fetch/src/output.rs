@@ -2,7 +2,7 @@
 //! all of it is there.
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
@@ -36,9 +36,11 @@ impl Output {
     /// Open what `path` names; None: stdout.
     pub fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else {
-            // SAFETY: stdout is open for the process's life, and nobody else here writes to it.
-            let stdout = unsafe { File::from_raw_fd(libc::dup(1)) };
-            return Ok(Self::of(stream(stdout), "stdout"));
+            let stdout = io::stdout()
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|error| Problem::output("stdout", &error))?;
+            return Ok(Self::of(stream(File::from(stdout)), "stdout"));
         };
         let name = path.display().to_string();
         let known = std::fs::metadata(path);
@@ -90,12 +92,28 @@ impl Output {
         self.written
     }
 
-    /// All of it is there: what is a file takes its name.
-    pub fn commit(&self) -> Result<()> {
+    /// All of it is there: onto the disk, where there is one. After an error what is there is not to be trusted.
+    pub fn sync(&self) -> Result<()> {
         match &self.place {
-            Place::Part(part) => part.commit(),
+            Place::Part(part) => part.sync(),
+            Place::Stream(file) if is_disk(file) => file
+                .sync_all()
+                .map_err(|error| Problem::output(&self.name, &error)),
             Place::Nothing(_) | Place::Stream(_) => Ok(()),
         }
+    }
+
+    /// It is on the disk: what is a file takes its name.
+    pub fn take_name(&self) -> Result<()> {
+        match &self.place {
+            Place::Part(part) => part.take_name(),
+            Place::Nothing(_) | Place::Stream(_) => Ok(()),
+        }
+    }
+
+    /// Whether what was written can be taken back.
+    pub fn can_restart(&self) -> bool {
+        self.written == 0 || !matches!(self.place, Place::Stream(_))
     }
 
     /// Take in content; it is written by the next `flush` at the latest.
@@ -177,11 +195,26 @@ impl Output {
         match &mut self.place {
             Place::Nothing(_) => {}
             Place::Stream(_) => return Ok(false),
-            Place::Part(part) => part.truncate()?,
+            Place::Part(part) => part.truncate(0)?,
         }
         self.written = 0;
         Ok(true)
     }
+
+    /// Keep the first `length` bytes of a part that was there before.
+    pub fn shorten(&mut self, length: u64) -> Result<()> {
+        if let Place::Part(part) = &mut self.place {
+            part.truncate(length)?;
+            self.written = length;
+        }
+        Ok(())
+    }
+}
+
+/// Whether it is a disk without a file system: what was written lies in the system's memory for a while.
+fn is_disk(file: &File) -> bool {
+    file.metadata()
+        .is_ok_and(|known| known.file_type().is_block_device())
 }
 
 fn stream(file: File) -> Place {

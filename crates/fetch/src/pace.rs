@@ -10,6 +10,8 @@ use crate::signals;
 const BANK_NS: u64 = 100_000_000;
 /// Sleeps shorter than this cost more in wake-ups than they are exact.
 const LEAST_NS: u64 = 5_000_000;
+/// CPU time that ending takes, after the last look at the clock.
+const LAST_NS: u64 = 1_500_000;
 /// Most bytes read in one piece.
 pub const PIECE: usize = 256 << 10;
 
@@ -35,6 +37,53 @@ impl Bucket {
     }
 }
 
+/// From when on wall and CPU time are counted: the same for limits and for what is told.
+///
+/// That is the start of the process, where an interpreter may have used some before us. A shell that became us by `exec`
+/// may be hours old, and what it used is not ours to pay back: then it is from now on.
+#[derive(Debug, Clone, Copy)]
+pub struct Life {
+    began_ns: u64,
+    cpu_before_ns: u64,
+}
+
+impl Life {
+    /// Of this process.
+    pub fn of_this_process() -> Self {
+        Self::of(
+            process_age_ns(),
+            clock::process_cpu_ns(),
+            clock::monotonic_ns(),
+        )
+    }
+
+    fn of(age_ns: u64, cpu_ns: u64, now_ns: u64) -> Self {
+        const MOST_AGE_NS: u64 = 60_000_000_000;
+        const MOST_CPU_NS: u64 = 5_000_000_000;
+        if age_ns <= MOST_AGE_NS && cpu_ns <= MOST_CPU_NS {
+            Self {
+                began_ns: now_ns.saturating_sub(age_ns),
+                cpu_before_ns: 0,
+            }
+        } else {
+            Self {
+                began_ns: now_ns,
+                cpu_before_ns: cpu_ns,
+            }
+        }
+    }
+
+    /// Wall time so far.
+    pub fn wall_ns(&self) -> u64 {
+        clock::monotonic_ns().saturating_sub(self.began_ns)
+    }
+
+    /// CPU time so far.
+    pub fn cpu_ns(&self) -> u64 {
+        clock::process_cpu_ns().saturating_sub(self.cpu_before_ns)
+    }
+}
+
 /// The limits of one process. CPU time counts from the process's start: what came before us is paid back.
 #[derive(Debug)]
 pub struct Pacer {
@@ -44,25 +93,15 @@ pub struct Pacer {
 
 impl Pacer {
     /// `cpu_max`: of one CPU, 0.2 is a fifth. `rate`: bytes a second.
-    pub fn new(cpu_max: Option<f64>, rate: Option<f64>) -> Self {
-        let now = clock::monotonic_ns();
-        let lived = process_age_ns();
+    pub fn new(life: Life, cpu_max: Option<f64>, rate: Option<f64>) -> Self {
+        let bucket = |per_s, from_ns| Bucket {
+            per_s,
+            from_ns,
+            used: 0.0,
+        };
         Self {
-            cpu: cpu_max.map(|per_s| {
-                (
-                    Bucket {
-                        per_s,
-                        from_ns: now.saturating_sub(lived),
-                        used: 0.0,
-                    },
-                    0,
-                )
-            }),
-            rate: rate.map(|per_s| Bucket {
-                per_s,
-                from_ns: now,
-                used: 0.0,
-            }),
+            cpu: cpu_max.map(|per_s| (bucket(per_s, life.began_ns), life.cpu_before_ns)),
+            rate: rate.map(|per_s| bucket(per_s, clock::monotonic_ns())),
         }
     }
 
@@ -81,17 +120,26 @@ impl Pacer {
 
     /// Count `bytes` that were taken (and the CPU time used meanwhile), and sleep off what is ahead of its time.
     pub fn after(&mut self, bytes: usize) -> Result<()> {
+        self.sleep_off(bytes, 0, LEAST_NS)
+    }
+
+    /// Before the end: sleep off what was used since (syncing a file takes CPU time too), and what ending will take.
+    pub fn settle(&mut self) -> Result<()> {
+        self.sleep_off(0, LAST_NS, 0)
+    }
+
+    fn sleep_off(&mut self, bytes: usize, more_cpu_ns: u64, least_ns: u64) -> Result<()> {
         let now = clock::monotonic_ns();
         let mut due = 0;
         if let Some((bucket, seen)) = &mut self.cpu {
             let used = clock::process_cpu_ns();
-            due = bucket.due_ns((used - *seen) as f64 / 1e9, now);
+            due = bucket.due_ns((used - *seen + more_cpu_ns) as f64 / 1e9, now);
             *seen = used;
         }
         if let Some(bucket) = &mut self.rate {
             due = due.max(bucket.due_ns(bytes as f64, now));
         }
-        if due > now + LEAST_NS {
+        if due > now + least_ns {
             signals::sleep_until(due)
         } else {
             Ok(())
@@ -99,7 +147,8 @@ impl Pacer {
     }
 }
 
-/// How long ago this process started (before its last execve too), in ns, to a clock tick.
+/// How long ago this process started (before its last execve too), in ns, up to a clock tick too little: its start is
+/// told in ticks, and a limit holds from the later end of one on.
 fn process_age_ns() -> u64 {
     let started = std::fs::read_to_string("/proc/self/stat")
         .ok()
@@ -112,7 +161,7 @@ fn process_age_ns() -> u64 {
                 .nth(19)?
                 .parse::<u64>()
                 .ok()?;
-            Some(ticks * clock::tick_ns())
+            Some((ticks + 1) * clock::tick_ns())
         });
     started.map_or(0, |started| clock::boottime_ns().saturating_sub(started))
 }
@@ -157,9 +206,24 @@ mod tests {
 
     #[test]
     fn pieces_shrink_with_the_rate() {
-        assert_eq!(Pacer::new(None, None).piece(), PIECE);
-        assert_eq!(Pacer::new(None, Some(1e6)).piece(), 20_000);
-        assert_eq!(Pacer::new(None, Some(10.0)).piece(), 4096);
+        let piece = |rate| Pacer::new(Life::of_this_process(), None, rate).piece();
+        assert_eq!(piece(None), PIECE);
+        assert_eq!(piece(Some(1e6)), 20_000);
+        assert_eq!(piece(Some(10.0)), 4096);
+    }
+
+    #[test]
+    fn what_an_old_shell_used_is_not_paid_back() {
+        let (now, second) = (10_000_000_000_000, 1_000_000_000);
+        let interpreter = Life::of(second / 2, second / 5, now);
+        assert_eq!(
+            (interpreter.began_ns, interpreter.cpu_before_ns),
+            (now - second / 2, 0)
+        );
+        for (age, cpu) in [(3600 * second, 0), (10 * second, 9 * second)] {
+            let shell = Life::of(age, cpu, now);
+            assert_eq!((shell.began_ns, shell.cpu_before_ns), (now, cpu));
+        }
     }
 
     #[test]

@@ -65,6 +65,16 @@ impl Part {
                 .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK) // neither a link nor a pipe that somebody put there
                 .open(&path)
                 .map_err(|error| Problem::output(&shown, &error))?;
+            // SAFETY: an open file.
+            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    return Err(Problem::output(&shown, &error));
+                }
+                let message = format!("another contend fetch is writing {}", target.display());
+                return Err(Problem::fatal(message, "wait for it, or choose another -o"));
+            }
+            // Looked at only now: until it was held, another may have written to it.
             let known = file
                 .metadata()
                 .map_err(|error| Problem::output(&shown, &error))?;
@@ -74,11 +84,6 @@ impl Part {
                     format!("{shown} is there, and not ours"),
                     "remove it, or choose another -o",
                 ));
-            }
-            // SAFETY: an open file.
-            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-                let message = format!("another contend fetch is writing {}", target.display());
-                return Err(Problem::fatal(message, "wait for it, or choose another -o"));
             }
             // Between opening and holding it, its last owner may have given it the target's name.
             if std::fs::symlink_metadata(&path)
@@ -149,13 +154,13 @@ impl Part {
             .map_err(|error| Problem::output(&self.path.display().to_string(), &error))
     }
 
-    /// Back to nothing.
-    pub fn truncate(&mut self) -> Result<()> {
-        self.length = 0;
+    /// Back to its first `length` bytes.
+    pub fn truncate(&mut self, length: u64) -> Result<()> {
+        self.length = length;
         let done = self
             .file
-            .set_len(0)
-            .and_then(|()| (&self.file).seek(SeekFrom::Start(0)));
+            .set_len(length)
+            .and_then(|()| (&self.file).seek(SeekFrom::Start(length)));
         done.map(|_| ())
             .map_err(|error| Problem::output(&self.path.display().to_string(), &error))
     }
@@ -180,23 +185,33 @@ impl Part {
         Ok(()) // the file system may not know how
     }
 
-    /// All of it is there: onto the disk, and then it takes the target's name.
-    pub fn commit(&self) -> Result<()> {
+    /// Onto the disk, all of it. After an error it is not to be trusted: the system may have thrown away what it could
+    /// not write, and says so once.
+    pub fn sync(&self) -> Result<()> {
+        self.file
+            .sync_all()
+            .map_err(|error| Problem::output(&self.target.display().to_string(), &error))
+    }
+
+    /// It takes the target's name.
+    pub fn take_name(&self) -> Result<()> {
         let shown = self.target.display().to_string();
         let failed = |error: io::Error| Problem::output(&shown, &error);
         self.file
             .set_permissions(std::fs::Permissions::from_mode(0o666 & !umask()))
             .map_err(failed)?;
-        self.file.sync_all().map_err(failed)?;
         std::fs::rename(&self.path, &self.target).map_err(failed)?;
         let _ = std::fs::remove_file(self.state_path());
         let directory = match self.target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        File::open(directory)
-            .and_then(|directory| directory.sync_all())
-            .map_err(failed)
+        // The file has its name by now. A directory that one may write to and not read, or a file system that syncs no
+        // directories, is no reason to say that it failed; a disk that does not answer is.
+        match File::open(directory).and_then(|directory| directory.sync_all()) {
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => Err(failed(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Nothing of it is worth keeping.
@@ -240,8 +255,32 @@ pub fn boot() -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    fn part_of(file: File) -> Part {
+        Part {
+            target: PathBuf::from("t"),
+            path: PathBuf::from(".t.part"),
+            file,
+            length: 0,
+        }
+    }
+
+    #[test]
+    fn what_the_disk_does_not_take_is_said() {
+        // A socket cannot be synced: EINVAL stands for a disk's EIO.
+        let (socket, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        let file = File::from(std::os::fd::OwnedFd::from(socket));
+        assert!(
+            part_of(file)
+                .sync()
+                .unwrap_err()
+                .message
+                .contains("write t")
+        );
+    }
 
     #[test]
     fn names_stay_within_what_a_directory_takes() {

@@ -9,8 +9,10 @@ pub enum Again {
     No,
     /// The way there or the server failed; after so long if the server said it.
     After(Option<Duration>),
-    /// The user, or the system, ended us: nothing is asked again, and what is there is kept.
+    /// The disk is full: nothing is asked again, and what is there is kept.
     Kept,
+    /// The user ended us: as above.
+    Interrupted,
 }
 
 /// Everything that can go wrong.
@@ -59,7 +61,7 @@ impl Problem {
     /// A signal asked us to end.
     pub fn interrupted() -> Self {
         Self {
-            again: Again::Kept,
+            again: Again::Interrupted,
             ..Self::fatal("interrupted", "")
         }
     }

@@ -45,7 +45,10 @@ impl Target {
         let hint = "ask for the right URL yourself";
         let url = self.url.join(location).map_err(|_| {
             Problem::fatal(
-                format!("{self} redirects to what is no URL: '{location}'"),
+                format!(
+                    "{self} redirects to what is no URL: '{}'",
+                    without_secrets(location)
+                ),
                 hint,
             )
         })?;
@@ -319,6 +322,10 @@ mod tests {
                 .contains("https to http")
         );
         assert!(here.redirected("file:///etc/shadow").is_err());
+        for location in ["http://u:secret@h:99999/", "http://h:99999/?key=secret"] {
+            let message = here.redirected(location).unwrap_err().message;
+            assert!(!message.contains("secret"), "{message}");
+        }
         assert!(
             !here.same_origin(&target("https://h:444/a"))
                 && here.same_origin(&target("https://h:443/z"))

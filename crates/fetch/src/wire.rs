@@ -33,6 +33,17 @@ pub struct Wire {
     timeout: Duration,
 }
 
+/// What came of receiving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Came {
+    /// Bytes, and there may be more.
+    More,
+    /// The peer has ended it.
+    Over,
+    /// TCP has ended, and TLS has not said so: anybody on the way may have cut it.
+    Cut,
+}
+
 /// What to connect by.
 pub struct Way<'a> {
     /// The proxy, if one is on the way.
@@ -143,24 +154,28 @@ impl Wire {
         &self.host
     }
 
-    /// Receive up to `most` bytes and hand on the content among them. False: the peer has ended it.
-    pub fn take(&mut self, most: usize, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+    /// Receive up to `most` bytes and hand on the content among them.
+    pub fn take(&mut self, most: usize, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Came> {
         let room = self.buffer.len() - self.torn;
         let length = self.receive(most.min(room))?;
         if self.tls.is_none() {
-            if length > 0 {
-                self.torn = 0;
-                take(&self.buffer[..length])?;
+            if length == 0 {
+                return Ok(Came::Over);
             }
-            return Ok(length > 0);
+            self.torn = 0;
+            take(&self.buffer[..length])?;
+            return Ok(Came::More);
         }
         if length == 0 {
-            // Without TLS' own farewell anybody may have cut it; the body's length will tell.
-            return Ok(false);
+            return Ok(Came::Cut);
         }
         let next = self.process(take)?;
         self.flush()?;
-        Ok(next == Next::Receive)
+        Ok(if next == Next::Closed {
+            Came::Over
+        } else {
+            Came::More
+        })
     }
 
     /// The socket, where content comes over it as it is: for splice(2).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -43,7 +44,13 @@ from contend.errors import BadInput
     help="In a row without a byte of progress, each after a longer wait.",
 )
 @click.option("--anew", is_flag=True, help="From the first byte, whatever is there of an earlier download.")
-@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="For that server only.")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="For that server only; @FILE: a line each, @-: of stdin, so that a secret is on no command line.",
+)
 @click.option(
     "--cacert", type=click.Path(exists=True), metavar="FILE", help="Authorities to trust, PEM (URLs)."
 )
@@ -94,7 +101,7 @@ def command(
         retries=retries,
     )
     wanted = None if checksum in (None, "none") else parse_checksum(str(checksum))
-    more = tuple(_header(line) for line in headers)
+    more = tuple(_header(line) for given in headers for line in _lines(given))
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", what):
         if cloud:
             raise BadInput("--cloud is for images, not for URLs", hint="leave one of them out")
@@ -115,7 +122,7 @@ def command(
     name = output or source.file_name
     if not name:
         raise BadInput(f"'{what}' ends with no file name", hint="-o FILE, or -o - for stdout")
-    where = None if name == "-" else Path(name)
+    where = None if output == "-" else Path(name)
     become(order_of(source, where, limits, anew=anew, quiet=quiet, as_json=as_json))
 
 
@@ -123,6 +130,17 @@ def _above_zero(option: str, text: str, value: float) -> float:
     if value <= 0:
         raise BadInput(f"'{option} {text}' must be above zero", hint="leave it out for no limit")
     return value
+
+
+def _lines(given: str) -> list[str]:
+    """A header, or those of a file: `@FILE`, `@-`."""
+    if not given.startswith("@"):
+        return [given]
+    try:
+        text = sys.stdin.read() if given == "@-" else Path(given[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"'--header {given}' cannot be read: {error}", hint="a line a header") from error
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _header(line: str) -> tuple[str, str]:

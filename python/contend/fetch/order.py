@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,7 +163,7 @@ def is_installed() -> bool:
 def become(order: Mapping[str, Any]) -> NoReturn:
     """Go on as contend-fetch, in this process: the order on its stdin, where no other user can read it."""
     found = program()
-    with tempfile.TemporaryFile() as file:
+    with os.fdopen(os.memfd_create("order"), "w+b") as file:  # on no disk either
         file.write(json.dumps(order).encode())
         file.seek(0)
         os.dup2(file.fileno(), 0)
