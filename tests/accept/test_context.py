@@ -62,6 +62,8 @@ def test_the_envelope_in_a_storm(place: Path, contend: Home) -> None:
     whole = found["share"]["value"] * (variant["cost"]["value"] - 1)
     assert variant["effect"]["value"] == pytest.approx(whole, rel=1e-6)
     assert abs(variant["effect"]["value"]) < found["share"]["value"]
-    assert found["path"]["how"] == "traces"
+    assert (found["path"]["how"], found["path"]["bound"]) == ("traces", ""), (
+        "boots are followed from the request on"
+    )
     assert 0 < found["path"]["estimate"]["value"] < 1
     print(contend("context", str(run), "--of", str(storm)).fine().out)

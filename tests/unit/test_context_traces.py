@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,8 @@ def trace(place: Path, storms: int, *, timed: bool) -> Path:
 def test_known_spans_give_the_known_share(tmp_path: Path, timed: bool) -> None:
     traces = trace(tmp_path / "traces", 60, timed=timed)
     storm = storms_run(tmp_path, ROLES, traces=str(traces), began_ns=BEGAN, noise=0.01)
-    found = put(costs_run(tmp_path, RATIOS), storm.path)
+    run = costs_run(tmp_path, RATIOS)
+    found = put(run, storm.path)
     by_traces = found.shares[0] if timed else found.beside[0]
     by_messages = found.beside[0] if timed else found.shares[0]
     # Without CPU times a call's is the mean of its own time: of the call in a storm and of that after it.
@@ -68,13 +70,19 @@ def test_known_spans_give_the_known_share(tmp_path: Path, timed: bool) -> None:
     assert by_messages.how == CARRIED
     first = found.beside[1]
     assert first.estimate.low < (FIRST_CPU if timed else FIRST) / 20_000 < first.estimate.high
-    assert found.path is not None and found.path.how == TRACES and not found.path.bound
+    assert found.path is not None
+    assert (found.path.how, found.path.bound) == (TRACES, AT_LEAST), (
+        "the boot on its host is not all of the way"
+    )
     assert found.path.estimate.low < CALL / 4_000 < found.path.estimate.high
     assert any("CPU times" in note for note in found.notes) != timed
     assert any("critical path of" in note for note in found.notes)
     said = context_words.answer(found)
     assert ("RPC took at least 5." in said) == timed
     assert "one after the other" not in said
+    # What they said is kept with the storms.
+    shutil.rmtree(traces)
+    assert put(run, storm.path).to_json() == found.to_json()
 
 
 def test_traces_that_are_gone_are_told(tmp_path: Path) -> None:

@@ -74,10 +74,11 @@ def scenario_of(run: RunDirectory) -> Scenario:
 
 
 def check_finished(run: RunDirectory) -> None:
-    """Raises BadInput for a run that was killed or goes on, or that was interrupted."""
-    stopped = last_stop(list(read_rows(run.ledger_path)))
-    if stopped == "not finished" or stopped.startswith("interrupted"):
-        why = f": it was {stopped}" if stopped.startswith("interrupted") else ""
+    """Raises BadInput for a run that goes on, or was killed or interrupted, or failed."""
+    events = [event for event in read_rows(run.ledger_path) if event["event"] in ("run-start", "run-end")]
+    stopped = last_stop(events) if events and events[-1]["event"] == "run-end" else ""
+    if stopped in ("", "interrupted", "failed"):
+        why = {"interrupted": ": it was interrupted", "failed": ": it failed"}.get(stopped, "")
         raise BadInput(f"{run.id} is not finished{why}", hint=f"contend run --resume {run.path}")
 
 

@@ -159,7 +159,9 @@ def context(
 
 def _traced(boots: Boots, notes: list[str]) -> InTraces | None:
     """None where the storms were not traced; a note where traces cannot be read."""
-    if not boots.traces:
+    if not boots.traces or not all(
+        (document.get("counted") or {}).get("storm_ns") for document in boots.documents
+    ):
         return None
     try:
         return in_traces(boots)
@@ -226,7 +228,7 @@ def _way(
     if not costs.has("latency_p50"):
         return None
     if traced is not None and traced.path is not None:
-        return Term("RPCs", TRACES, "", traced.path, "", "latency_p50")
+        return Term("RPCs", TRACES, "" if traced.whole else AT_LEAST, traced.path, "", "latency_p50")
     many = _calls(costs, boots.own_messages, calls)
     if many is None:
         return None

@@ -34,6 +34,7 @@ class Boots:
     """
 
     run: str
+    place: Path
     cell: str
     n: int
     cpu_s: Floats
@@ -78,6 +79,7 @@ def boots(run: RunDirectory) -> Boots:
     anyway = np.array([_anyway(d) for d in documents]) / served if counted else None
     return Boots(
         run.id,
+        run.path,
         cell,
         int(documents[0]["n"]),
         np.sum(list(by_role.values()), axis=0),

@@ -10,7 +10,8 @@ threads do beside (reading sockets, acknowledging, heartbeats) is in no span, so
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,12 @@ import numpy.typing as npt
 
 from contend.clouds.storm.beside import BOOTS
 from contend.context.storm import Boots, window
-from contend.errors import BadInput, ContendError
+from contend.errors import BadInput, ContendError, HostFailed
+from contend.store import RunDirectory
 
 Floats = npt.NDArray[np.float64]
+FILE = "rpc-in-traces.json"
+SCHEMA_VERSION = 1
 _FIRST = r"rpc (?:de)?serialise message$"  # JSON in JSON: what the envelope adds
 _OUTERMOST = re.compile(r"rpc (?:call|cast) |rpc send reply$|rpc deserialise (?:message|envelope)$")
 _ALL = re.compile(r"rpc (?:call|cast) |rpc send reply$|rpc (?:de)?serialise (?:message|envelope)$")
@@ -31,22 +35,41 @@ _SUSPENDED = 0.01  # of their time: with greenlets a thread's CPU time is others
 class InTraces:
     """One value a storm. ends: parts of the CPU time of all roles. first: of it, the serialisation that the envelope adds.
     timed: by CPU times. path: part of the time to ACTIVE that is on the way of RPCs; None where the traces tell no boot's
-    way, with `why`. jobs: what was taken for boots."""
+    way, with `why`. whole: of all of that way, from the request on, not of the boot on its host only. jobs: what was taken
+    for boots."""
 
     ends: Floats
     first: Floats
     timed: bool
     path: Floats | None
+    whole: bool
     jobs: str
     why: str
 
 
 def in_traces(of: Boots) -> InTraces:
-    """Raises ContendError where there are no traces of these storms, or no RPC in them."""
-    if not of.traces:
-        raise BadInput(f"{of.run} was not traced", hint="--set parameters.traces=DIR")
-    if not all((document.get("counted") or {}).get("storm_ns") for document in of.documents):
-        raise BadInput(f"{of.run} does not tell when its storms were")
+    """What was read before, else anew; kept in the storms' run, since traces of a test bed go with it.
+
+    Raises ContendError where there are no traces of these storms, or no RPC in them.
+    """
+    storms = [list(window(document)) for document in of.documents]
+    run = RunDirectory(of.place)
+    if (run.path / FILE).exists():
+        told = run.read_json(FILE)
+        if told.pop("schema_version") == SCHEMA_VERSION and told.pop("storms_ns") == storms:
+            arrays = {name: told[name] and np.array(told[name]) for name in ("ends", "first", "path")}
+            return InTraces(**{**told, **arrays})
+    found = _read(of)
+    told = {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in asdict(found).items()
+    }
+    with suppress(HostFailed):  # another's run, or a full disk
+        run.write_json(FILE, {"schema_version": SCHEMA_VERSION, "storms_ns": storms, **told})
+    return found
+
+
+def _read(of: Boots) -> InTraces:
     from contend import _native
     from contend.report.trace_summary import summarise
 
@@ -68,14 +91,15 @@ def in_traces(of: Boots) -> InTraces:
     if not ends.all():
         raise BadInput(f"no RPC is on record in {of.traces} while there were storms")
     try:
-        path, jobs, why = *_path(of), ""
+        path, followed, jobs = _path(of)
     except ContendError as error:
-        path, jobs, why = None, "", error.message
-    return InTraces(ends / whole, first / whole, timed, path, jobs, why)
+        return InTraces(ends / whole, first / whole, timed, None, False, "", error.message)
+    return InTraces(ends / whole, first / whole, timed, path, followed, jobs, "")
 
 
-def _path(of: Boots) -> tuple[Floats, str]:
-    """Of the critical paths of the boots of each storm what is in RPCs, and no work of a service's."""
+def _path(of: Boots) -> tuple[Floats, bool, str]:
+    """Of the critical paths of the boots of each storm what is in RPCs, and no work of a service's; whether they are
+    followed from the request on; and what they are."""
     from contend.contention.events import read
 
     events = read(Path(of.traces))
@@ -111,4 +135,4 @@ def _path(of: Boots) -> tuple[Floats, str]:
         if not mine:
             raise BadInput("the traces hold no boot of a storm")
         shares.append(sum(mine) / len(mine) / 1e9 / float(document["median_s"]))
-    return np.array(shares), events.chosen
+    return np.array(shares), events.how == "followed", events.chosen
