@@ -17,7 +17,7 @@ import pytest
 
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger, leftovers
-from contend.platforms import cgroups, procfs, resources, state
+from contend.platforms import cgroups, destroy, procfs, resources, state, strays
 from contend.platforms.base import Exit, Host, Limit, Platform
 from support import platform_cases as cases
 from support.platform_cases import STUBBORN, shell, spec
@@ -360,8 +360,8 @@ def test_nothing_is_left_after_kill_9_and_removal(case: str, run_id: str, tmp_pa
     try:
         with pytest.raises(HostFailed, match="alive"):
             resources.remove_leftovers(ledger)
-        assert run_id in resources.live_runs()
-        assert [s for s in resources.find_strays(run_id) if s.run_id == run_id] == []
+        assert run_id in strays.live_runs()
+        assert [s for s in strays.find_strays(run_id) if s.run_id == run_id] == []
     finally:
         held.kill()
         held.communicate()
@@ -381,19 +381,18 @@ def test_a_run_whose_directory_was_deleted_is_found_by_its_name(
     held.kill()
     held.communicate()
     (tmp_path / "ledger.ndjson").unlink()
-    strays = [stray for stray in resources.find_strays(run_id) if stray.run_id == run_id]
-    assert strays
-    assert [item for item in map(resources.remove_stray, strays) if item.why] == []
+    found = [stray for stray in strays.find_strays(run_id) if stray.run_id == run_id]
+    assert found
+    assert [item for item in map(strays.remove_stray, found) if item.why] == []
     assert nothing_left(run_id)
-    assert resources.find_strays(run_id) == []
+    assert strays.find_strays(run_id) == []
 
 
 def test_destroy_forgets_a_run_that_left_nothing(case: str, run_id: str, tmp_path: Path) -> None:
-    state.register(run_id, tmp_path)
     held = hold(case, run_id, tmp_path)
     held.kill()
     held.communicate()
-    report = resources.destroy_run(tmp_path)
+    report = destroy.destroy_run(tmp_path)
     assert report.removed
     assert report.failed == ()
     assert state.pointers() == []

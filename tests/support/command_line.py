@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend.platforms import claims
+
 CONTEND = str(Path(sys.executable).with_name("contend"))
 
 # A victim and a neighbour of a few milliseconds that need nothing but a shell: what is tested is the tool.
@@ -161,6 +163,7 @@ class Home:
         found += [f"work files {p}" for p in self.path.glob("**/work") if (p.parent / "plan.json").exists()]
         pointers = self.state / "contend/runs"
         found += [f"pointer {p.name}" for p in (pointers.iterdir() if pointers.is_dir() else ())]
+        found += [f"claim {claim.path}" for claim in claims.every() if claim.state == self.state.resolve()]
         netns = Path("/run/netns")
         hashes = _hashes(ids)
         found += [

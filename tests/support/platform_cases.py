@@ -10,6 +10,7 @@ from pathlib import Path
 
 from contend.errors import CannotHonour
 from contend.ledger import Ledger
+from contend.platforms import state
 from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Command, HostSpec, Limit, Platform
 from contend.platforms.container import ContainerPlatform
@@ -95,6 +96,7 @@ def shell(script: str, directory: Path, **env: str) -> Command:
 
 if __name__ == "__main__":
     case_, run_id_, directory_ = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    state.register(run_id_, directory_)
     with Ledger(directory_ / "ledger.ndjson") as ledger_:
         ledger_.event("run-start", run=run_id_)
         platform_ = make(case_, run_id_, ledger_, directory_)

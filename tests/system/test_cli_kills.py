@@ -23,7 +23,6 @@ from support.prerequisites import need
 pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
 
 
-@pytest.mark.alone  # `destroy --all` takes what other tests' runs have made and do not use yet for strays
 def test_killed_at_random_moments_it_loses_nothing(tmp_path: Path) -> None:
     """Four moments here; fifty in tests/accept."""
     seed = fresh_seed()

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from collections import Counter
+from typing import TYPE_CHECKING
 
 import click
 
 from contend.cli.common import shown
 from contend.errors import BadInput, ContendError
+
+if TYPE_CHECKING:
+    from contend.platforms.strays import Anothers
 
 
 @click.command("destroy", short_help="Remove what runs left behind.")
@@ -22,9 +28,10 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
     """Remove the processes, cgroups, namespaces, containers, work files and servers on clouds that RUN (or --all) left
     behind.
 
-    A run that ended by itself, or by Ctrl-C, has left nothing; this is for crashes and kill -9.
+    A run that ended by itself, or by Ctrl-C, has left nothing; this is for crashes and kill -9. What runs left that another
+    state directory (XDG_STATE_HOME, or another user's) still knows, --all leaves alone and says how to remove it.
     """
-    from contend.platforms.resources import destroy_all, destroy_run
+    from contend.platforms.destroy import destroy_all, destroy_run
     from contend.store import RunDirectory
 
     if bool(run) == every:
@@ -41,10 +48,12 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
         print()
     else:
         for item in report.removed:
-            print(f"removed {item.kind} {item.name}")
+            print(f"removed {item.kind} {item.name}" + (f" ({item.whose})" if item.whose else ""))
         for path in report.live:
             print(f"still running, left alone: {shown(path)}")
-        if not report.removed and not report.live:
+        for anothers in report.others:
+            print(_left_alone(anothers))
+        if not report.removed and not report.live and not report.others:
             print("nothing was left behind")
     if report.failed:
         first, *others = (f"{item.kind} {item.name}: {item.why}" for item in report.failed)
@@ -53,3 +62,19 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
             error.add_note(f"nor {other}")
         raise error
     return 0
+
+
+def _left_alone(anothers: Anothers) -> str:
+    """What it is, whose, and how it is removed.
+
+    By the run's directory where there still is one: that works from any state directory.
+    """
+    claim = anothers.claim
+    counted = Counter(kind for kind, _ in anothers.things)
+    things = ", ".join(f"{kind} ({count})" for kind, count in counted.items())
+    way = (
+        f"contend destroy {shlex.quote(str(claim.directory))}"
+        if claim.has_ledger()
+        else f"XDG_STATE_HOME={shlex.quote(str(claim.state))} contend destroy --all"
+    )
+    return f"left alone, known to {claim.state}: {things} of run {claim.run_id}; to remove: {way}"

@@ -63,11 +63,12 @@ class Bundle:
 
     def make_rootfs(self, run_id: str = "") -> None:
         """Mount points, and the host's links from / into /usr; `owner` names the run."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / "owner").write_text(run_id, encoding="utf-8")
         for name in ("proc", "sys", "dev", "tmp", "run", "var/tmp", "root", "etc", "usr"):
             (self.rootfs / name).mkdir(parents=True, exist_ok=True)
         (self.rootfs / "tmp").chmod(0o1777)
         self.exchange.mkdir(exist_ok=True)
-        (self.path / "owner").write_text(run_id, encoding="utf-8")
         for text in _HOST:
             host, inside = Path(text), self.rootfs / text.lstrip("/")
             if host.is_symlink() and not inside.is_symlink():

@@ -6,6 +6,7 @@ stands there is contend's. An engine counts as working only after it has run `tr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -13,6 +14,7 @@ import resource
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,12 +156,21 @@ def _plain(name: str) -> list[Engine]:
     return [Engine(name, _commands(name)[-1], "")] if shutil.which(name) else []
 
 
+def _told(engine: Engine, *arguments: str) -> str:
+    """What an engine lists. One fails at a container that goes while it looks: it is asked again then."""
+    for _ in range(2):
+        with contextlib.suppress(HostFailed):
+            return engine.call(*arguments)
+        time.sleep(0.1)
+    return engine.call(*arguments)
+
+
 def containers() -> list[tuple[str, str, str]]:
     """(name, engine, run id) of every container of contend's that this user can see."""
     found: list[tuple[str, str, str]] = []
     for engine in _plain("podman"):
         try:
-            listed = engine.call("ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", "json")
+            listed = _told(engine, "ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", "json")
         except HostFailed:
             if bundles.left():  # every container of contend's has a bundle: there may be one to find
                 raise
@@ -169,14 +180,14 @@ def containers() -> list[tuple[str, str, str]]:
     for engine in _plain("docker"):
         if engine.call("info", "--format", "{{.ServerVersion}}", check=False).strip():  # the service answers
             shape = f'{{{{.Names}}}}\t{{{{.Label "{LABEL_RUN}"}}}}'
-            listed = engine.call("ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", shape)
+            listed = _told(engine, "ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", shape)
             for line in listed.splitlines():
                 name, _, run = line.partition("\t")
                 found.append((name, engine.name, run))
     for engine in [e for name in ("runc", "crun") for e in _plain(name)]:
         if not Path(engine.command[-1]).is_dir():  # nothing was ever started with it
             continue
-        listed = engine.call("list", "--format", "json").strip()
+        listed = _told(engine, "list", "--format", "json").strip()
         for row in json.loads(listed or "null") or []:
             config = Path(str(row.get("bundle", ""))) / "config.json"
             run = bundles.run_of(config)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from contend.clock import SystemClock
 from contend.errors import HostFailed
-from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked, leftovers, read_rows
-from contend.platforms import bundles, cgroups, engines, groups, hotplug, names, network, procfs, scope, state
+from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked, leftovers
+from contend.platforms import cgroups, engines, groups, hotplug, names, network, procfs, scope
 from contend.platforms.guests import image
 
 Row = Mapping[str, Any]
@@ -36,9 +35,16 @@ class Removed:
     name: str
     was_there: bool
     why: str = ""  # why it is still there; it stays in the ledger then
+    whose: str = ""  # of what no ledger told of: the run, and what became of it
 
     def to_json(self) -> dict[str, object]:
-        return {"kind": self.kind, "name": self.name, "was_there": self.was_there, "why": self.why}
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "was_there": self.was_there,
+            "why": self.why,
+            "whose": self.whose,
+        }
 
 
 def remove_leftovers(
@@ -63,7 +69,7 @@ def remove_leftovers(
             kind, name = str(row["kind"]), str(row["name"])
             if kind.startswith((ON_CLOUDS, OF_STORMS)):
                 continue
-            result = _remove(kind, name, row, ledger_path.parent)
+            result = remove_one(kind, name, row, ledger_path.parent)
             done.append(result)
             if not result.why:
                 removed(kind, name)
@@ -101,7 +107,8 @@ def _remove_local(rows: list[dict[str, Any]]) -> list[Removed]:
     return [Removed(*gone) for gone in remove(rows)]
 
 
-def _remove(kind: str, name: str, row: Row, run_directory: Path) -> Removed:
+def remove_one(kind: str, name: str, row: Row, run_directory: Path) -> Removed:
+    """Remove one thing that a row of a ledger, or one like it, tells of."""
     remover = _REMOVERS.get(kind)
     if remover is None:
         return Removed(kind, name, was_there=True, why=f"contend does not know how to remove a {kind}")
@@ -254,147 +261,3 @@ _REMOVERS: dict[str, Callable[[str, Row, Path], bool]] = {
     hotplug.KIND: hotplug.remove,
 }
 KINDS = tuple(_REMOVERS)
-
-
-StrayKind = Literal["cgroup", "netns", "container", "process", "bundle", "guest-image"]
-
-
-@dataclass(frozen=True, slots=True)
-class Stray:
-    """Something with contend's name that belongs to no known and no live run."""
-
-    kind: StrayKind
-    name: str
-    run_id: str  # "" where only a hash of it is known
-    detail: Mapping[str, str]
-
-
-def find_strays(run_id: str | None = None) -> list[Stray]:
-    """What earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger.
-
-    Left out are runs that still have a pointer and a ledger (`remove_leftovers` is for them), and every run
-    that a live contend holds open.
-    """
-    spared = live_runs() if run_id is not None else live_runs() | _with_ledger()
-
-    def wanted(run: str) -> bool:
-        return run not in spared and (run_id is None or run == run_id)
-
-    found: list[Stray] = []
-    for name, engine, run in engines.containers():
-        if wanted(run):
-            found.append(Stray("container", name, run, {"engine": engine}))
-    found += [Stray("bundle", str(path), run, {}) for path, run in bundles.left() if wanted(run)]
-    found += [Stray("guest-image", str(path), run, {}) for path, run in image.left() if wanted(run)]
-    for path in cgroups.find(cgroups.read_layout()):
-        run = re.sub(r"\.(limits|containers)$", "", path.name.removeprefix(f"{names.PREFIX}."))
-        if wanted(run):
-            found.append(Stray("cgroup", str(path), run, {}))
-    spared_hashes = {names.short_hash(run) for run in spared}
-    found += [
-        Stray("netns", namespace, run_id or "", {})
-        for namespace in network.namespaces(run_id)
-        if namespace.split("-")[1] not in spared_hashes
-    ]
-    for pid in sorted(procfs.marked(run_id)):
-        mark = procfs.marks(pid)
-        if mark is not None and wanted(mark[0]):
-            found.append(Stray("process", str(pid), mark[0], {"party": mark[1]}))
-    return found
-
-
-def remove_stray(stray: Stray) -> Removed:
-    """Remove one stray. A pid is looked at again: it must still carry the mark."""
-    if stray.kind == "process":
-        return _remove(
-            "process", stray.name, {"run": stray.run_id, "party": stray.detail["party"]}, Path("/")
-        )
-    return _remove(stray.kind, stray.name, {"run": stray.run_id, **stray.detail}, Path("/nonexistent"))
-
-
-def _with_ledger() -> set[str]:
-    return {pointer.run_id for pointer in state.pointers() if pointer.ledger.exists()}
-
-
-def live_runs() -> set[str]:
-    """Runs whose ledger some process holds locked, whoever's and wherever it lies (root sees everybody's)."""
-    found: set[str] = set()
-    for path in _open_ledgers():
-        if path.exists() and is_locked(path):
-            found |= {str(row["run"]) for row in read_rows(path) if row.get("run")}
-    return found
-
-
-def _open_ledgers() -> set[Path]:
-    found: set[Path] = set()
-    for pid in procfs.all_pids():
-        try:
-            descriptors = list((procfs.PROC / str(pid) / "fd").iterdir())
-        except OSError:  # gone, or another user's: then nothing of that user's can be removed either
-            continue
-        for descriptor in descriptors:
-            with suppress(OSError):  # closed meanwhile
-                path = descriptor.readlink()
-                if path.name == "ledger.ndjson":
-                    found.add(path)
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What `contend destroy` did. `live` are the directories of runs that were left alone."""
-
-    removed: tuple[Removed, ...] = ()
-    failed: tuple[Removed, ...] = ()
-    live: tuple[Path, ...] = ()
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "removed": [item.to_json() for item in self.removed],
-            "failed": [item.to_json() for item in self.failed],
-            "live": [str(path) for path in self.live],
-        }
-
-
-def destroy_run(directory: Path, *, force: bool = False) -> Report:
-    """Remove what the run in `directory` left: by its ledger, then by its name, wherever else it is found.
-
-    Raises HostFailed for a run that is alive, unless forced.
-    """
-    ledger = directory / "ledger.ndjson"
-    done = remove_leftovers(ledger, force=force)
-    runs = {str(row["run"]) for row in read_rows(ledger) if row.get("run")}
-    for run_id in sorted(runs):
-        done += [remove_stray(stray) for stray in find_strays(run_id)]
-    report = _report(done)
-    if not report.failed and not is_locked(ledger):
-        for run_id in runs:
-            state.unregister(run_id)
-    return report
-
-
-def destroy_all(*, force: bool = False) -> Report:
-    """Remove what any run of this user left, and what carries contend's name and belongs to no run."""
-    done: list[Removed] = []
-    live: list[Path] = []
-    for pointer in state.pointers():
-        if is_locked(pointer.ledger) and not force:
-            live.append(pointer.directory)
-        elif pointer.ledger.exists():
-            report = destroy_run(pointer.directory, force=force)
-            done += [*report.removed, *report.failed]
-    done += [remove_stray(stray) for stray in find_strays()]
-    report = _report(done, tuple(live))
-    for pointer in state.pointers():  # the directory was deleted; what it left is a stray, and gone now
-        if not report.failed and not pointer.ledger.exists():
-            state.unregister(pointer.run_id)
-    return report
-
-
-def _report(done: list[Removed], live: tuple[Path, ...] = ()) -> Report:
-    return Report(
-        removed=tuple(item for item in done if item.was_there and not item.why),
-        failed=tuple(item for item in done if item.why),
-        live=live,
-    )

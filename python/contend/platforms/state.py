@@ -1,7 +1,8 @@
 """Where this user's runs are: one small file per run that may have left something, found from anywhere.
 
 Written before anything else of a run and removed when its last thing is gone, so `contend destroy --all`
-finds what a crash left, wherever the run directory lies: $XDG_STATE_HOME/contend/runs.
+finds what a crash left, wherever the run directory lies: $XDG_STATE_HOME/contend/runs. Contends of other state
+directories are told of it by a claim (`contend.platforms.claims`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import HostFailed
-from contend.platforms import names
+from contend.platforms import claims, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,15 @@ def register(run_id: str, directory: Path) -> Path:
         temporary.replace(path)
     except OSError as error:
         raise HostFailed(f"cannot write {path}: {error.strerror}", hint="set XDG_STATE_HOME") from error
+    claims.make(run_id, directory.resolve(), path.resolve())
     return path
 
 
 def unregister(run_id: str) -> None:
     """Forget a run that has left nothing. Idempotent."""
-    (folder() / names.check_name("run id", run_id)).unlink(missing_ok=True)
+    path = folder() / names.check_name("run id", run_id)
+    claims.drop(run_id, path.resolve())
+    path.unlink(missing_ok=True)
 
 
 def pointers() -> list[Pointer]:

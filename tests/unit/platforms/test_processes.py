@@ -19,6 +19,9 @@ from contend.platforms import procfs
 from contend.platforms.base import Command
 from contend.platforms.processes import LocalProcess, Place, launch, signal_number
 
+# A process that carries a run's mark is a stray to `contend destroy --all` of a test beside it: no run is claimed here.
+pytestmark = pytest.mark.one_of("strays")
+
 
 def start(tmp_path: Path, script: str, place: Place | None = None, **env: str) -> LocalProcess:
     command = Command(("sh", "-c", script), tmp_path, tmp_path / "out", tmp_path / "err", env)

@@ -12,13 +12,14 @@ import pytest
 
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.ledger import Ledger, leftovers
-from contend.platforms import names, procfs, resources, state
+from contend.platforms import claims, destroy, names, procfs, resources, state, strays
 from contend.platforms.registry import platform
 
 
 @pytest.fixture(autouse=True)
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(claims, "home", lambda: tmp_path / "claims")
 
 
 @pytest.fixture
@@ -144,7 +145,8 @@ def test_a_live_run_is_left_alone_unless_forced(
     tmp_path: Path, stranger: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Strays of whatever else is tested on this machine at the moment are not for this test to remove.
-    monkeypatch.setattr(resources, "find_strays", lambda run_id=None: [])
+    monkeypatch.setattr(destroy, "find_strays", lambda run_id=None: [])
+    monkeypatch.setattr(destroy, "survey", lambda run_id=None: ([], []))
     directory = tmp_path / "run"
     directory.mkdir()
     state.register("unit-run", directory)
@@ -153,14 +155,14 @@ def test_a_live_run_is_left_alone_unless_forced(
         record(ledger, stranger.pid)
         with pytest.raises(HostFailed, match="alive"):
             resources.remove_leftovers(ledger.path)
-        assert resources.destroy_all().live == (directory,)
+        assert destroy.destroy_all().live == (directory,)
         assert stranger.poll() is None
-        assert "unit-run" in resources.live_runs()
+        assert "unit-run" in strays.live_runs()
         (result,) = resources.remove_leftovers(ledger.path, force=True)
         assert result.was_there
         assert leftovers(ledger.path) == []
-    assert "unit-run" not in resources.live_runs()
-    report = resources.destroy_all()
+    assert "unit-run" not in strays.live_runs()
+    report = destroy.destroy_all()
     assert (report.live, report.failed) == ((), ())
     assert state.pointers() == []
 

@@ -1,0 +1,172 @@
+"""What carries contend's name and no ledger at hand tells of: whose it is, and what of it is nobody's.
+
+A run says in its ledger that it will make a thing, then makes it. So first everything that is there is listed, and only
+then is asked who is alive and who claims what: the other way round, what a run made in between would look like nobody's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from contend.ledger import is_locked, read_rows
+from contend.platforms import bundles, cgroups, claims, engines, names, network, procfs, state
+from contend.platforms.claims import Claim
+from contend.platforms.guests import image
+from contend.platforms.resources import Removed, remove_one
+
+StrayKind = Literal["cgroup", "netns", "container", "process", "bundle", "guest-image"]
+_PROOF = re.compile(rf"{names.PREFIX}-probe-([0-9]+)")  # the containers of `engines.detect`, by its process
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """Something with contend's name that belongs to no known and no live run."""
+
+    kind: StrayKind
+    name: str
+    run_id: str  # "" where only a hash of it is known
+    detail: Mapping[str, str]
+    whose: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Anothers:
+    """What a run left that is not alive, and that another state directory still knows."""
+
+    claim: Claim
+    things: tuple[tuple[StrayKind, str], ...]
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "run": self.claim.run_id,
+            "directory": str(self.claim.directory),
+            "state": str(self.claim.state),
+            "things": [{"kind": kind, "name": name} for kind, name in self.things],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """Who is to be spared, and what is known of those who are not. Runs by id."""
+
+    spared: frozenset[str] = frozenset()
+    others: Mapping[str, Claim] = field(default_factory=dict)
+    gone: Mapping[str, Claim] = field(default_factory=dict)
+
+    def run_of(self, stray: Stray) -> str:
+        """The run a thing belongs to; "" when it is none that is known."""
+        known = {*self.spared, *self.others, *self.gone}
+        if stray.kind == "netns":
+            return {names.short_hash(run): run for run in known}.get(stray.name.split("-")[1], stray.run_id)
+        if not stray.run_id:  # a bundle whose owner is not written down yet, or a container of such a one
+            name = Path(stray.name).name
+            found = [run for run in known if re.match(rf"{names.PREFIX}-{re.escape(run)}[.-]", name)]
+            return max(found, key=len, default="")
+        return stray.run_id
+
+    def whose(self, run: str) -> str:
+        if not run:
+            return "of no run that is known"
+        if run not in self.gone:
+            return f"of run {run}, which no state directory knows"
+        claim = self.gone[run]
+        return f"of {claim.directory}, {'which no state directory knows' if claim.has_ledger() else 'which is gone'}"
+
+
+def find_strays(run_id: str | None = None) -> list[Stray]:
+    """What earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger and another owner.
+
+    Left out are runs that still have a pointer and a ledger (`remove_leftovers` is for them), those that another state
+    directory knows, and every run that a live contend holds open.
+    """
+    return survey(run_id)[0]
+
+
+def survey(run_id: str | None = None) -> tuple[list[Stray], list[Anothers]]:
+    """The strays, as `find_strays` tells them, and what other state directories' dead runs have left."""
+    seen = list(_seen(run_id))
+    owners = _owners() if run_id is None else _Owners(frozenset(live_runs()))
+    strays: list[Stray] = []
+    others: dict[str, list[tuple[StrayKind, str]]] = {}
+    for stray in seen:
+        run = owners.run_of(stray)
+        if run in owners.spared:
+            continue
+        if run in owners.others:
+            others.setdefault(run, []).append((stray.kind, stray.name))
+        elif run_id is None or run == run_id:
+            strays.append(replace(stray, whose=owners.whose(run)))
+    return strays, [Anothers(owners.others[run], tuple(things)) for run, things in others.items()]
+
+
+def remove_stray(stray: Stray) -> Removed:
+    """Remove one stray. A pid is looked at again: it must still carry the mark."""
+    row: dict[str, str] = {"run": stray.run_id, **stray.detail}
+    return replace(remove_one(stray.kind, stray.name, row, Path("/nonexistent")), whose=stray.whose)
+
+
+def live_runs() -> set[str]:
+    """Runs whose ledger some process holds locked, whoever's and wherever it lies (root sees everybody's)."""
+    found: set[str] = set()
+    for path in _open_ledgers():
+        if path.exists() and is_locked(path):
+            # A run is called like its directory; before its first row nothing else says so.
+            found |= {path.parent.name, *(str(row["run"]) for row in read_rows(path) if row.get("run"))}
+    return found
+
+
+def _open_ledgers() -> set[Path]:
+    found: set[Path] = set()
+    for pid in procfs.all_pids():
+        try:
+            descriptors = list((procfs.PROC / str(pid) / "fd").iterdir())
+        except OSError:  # gone, or another user's: then nothing of that user's can be removed either
+            continue
+        for descriptor in descriptors:
+            with suppress(OSError):  # closed meanwhile
+                path = descriptor.readlink()
+                if path.name == "ledger.ndjson":
+                    found.add(path)
+    return found
+
+
+def _owners() -> _Owners:
+    with_ledger = {pointer.run_id for pointer in state.pointers() if pointer.ledger.exists()}
+    own = state.folder().resolve()
+    others: dict[str, Claim] = {}
+    gone: dict[str, Claim] = {}
+    for claim in claims.every():
+        anothers = claim.pointer.parent != own and claim.stands()
+        (others if anothers else gone)[claim.run_id] = claim
+    return _Owners(frozenset(live_runs() | with_ledger), others, gone)
+
+
+def _seen(run_id: str | None) -> Iterator[Stray]:
+    """Everything on this host that carries contend's name, of whatever run; of network namespaces those of `run_id`."""
+    for name, engine, run in engines.containers():
+        if not _is_being_proven(name):
+            yield Stray("container", name, run, {"engine": engine})
+    for path, run in bundles.left():
+        yield Stray("bundle", str(path), run, {})
+    for path, run in image.left():
+        yield Stray("guest-image", str(path), run, {})
+    for path in cgroups.find(cgroups.read_layout()):
+        run = re.sub(r"\.(limits|containers)$", "", path.name.removeprefix(f"{names.PREFIX}."))
+        yield Stray("cgroup", str(path), run, {})
+    for namespace in network.namespaces(run_id):
+        yield Stray("netns", namespace, run_id or "", {})
+    for pid in sorted(procfs.marked(run_id)):
+        mark = procfs.marks(pid)
+        if mark is not None:
+            yield Stray("process", str(pid), mark[0], {"party": mark[1]})
+
+
+def _is_being_proven(name: str) -> bool:
+    """A container by which some live contend finds out whether an engine works."""
+    proof = _PROOF.fullmatch(name)
+    return proof is not None and procfs.stat(int(proof[1])) is not None

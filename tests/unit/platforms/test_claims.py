@@ -1,0 +1,222 @@
+"""A claim tells other state directories whose a run is; a thing is told from its owner after it was seen."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contend.ledger import Ledger
+from contend.platforms import (
+    bundles,
+    cgroups,
+    claims,
+    destroy,
+    engines,
+    names,
+    network,
+    procfs,
+    state,
+    strays,
+)
+from contend.platforms.guests import image
+
+RUN = f"unit-claims-{os.getpid()}"
+
+
+# What these tests leave is claimed where they look: to `contend destroy --all` of a test beside them it is nobody's.
+pytestmark = pytest.mark.one_of("strays")
+
+
+@pytest.fixture(autouse=True)
+def claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where claims are in these tests, which know of none but their own."""
+    place = tmp_path / "claims"
+    monkeypatch.setattr(claims, "home", lambda: place)
+    monkeypatch.setattr(claims, "_places", lambda: {place})
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return place
+
+
+@pytest.fixture
+def only_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is on this host, these tests see the processes of their own run."""
+    monkeypatch.setattr(engines, "containers", list)
+    monkeypatch.setattr(bundles, "left", list)
+    monkeypatch.setattr(image, "left", list)
+    monkeypatch.setattr(cgroups, "find", lambda layout: [])
+    monkeypatch.setattr(network, "namespaces", lambda run_id=None: [])
+    everybody = procfs.marked
+    monkeypatch.setattr(procfs, "marked", lambda run_id=None, party=None: everybody(RUN, party=party))
+
+
+def marked_process() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sleep", "60"], env={**os.environ, procfs.MARKER: RUN})
+
+
+@pytest.fixture
+def left() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that a run has left."""
+    process = marked_process()
+    yield process
+    process.kill()
+    process.wait()
+
+
+def in_state(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(path))
+
+
+def test_a_run_is_claimed_as_long_as_it_is_pointed_at(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    directory.mkdir()
+    state.register(RUN, directory)
+    (claim,) = claims.every()
+    assert (claim.run_id, claim.directory, claim.state) == (RUN, directory, tmp_path / "state")
+    assert claim.ours
+    assert claim.stands()
+    assert not claim.has_ledger()
+    state.unregister(RUN)
+    state.unregister(RUN)
+    assert claims.every() == []
+    assert not claim.stands()
+
+
+def test_one_name_in_two_state_directories_is_two_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in "12":
+        in_state(monkeypatch, tmp_path / f"state{number}")
+        state.register(RUN, tmp_path)
+    assert [claim.state.name for claim in claims.every()] in (["state1", "state2"], ["state2", "state1"])
+    state.unregister(RUN)
+    assert [claim.state.name for claim in claims.every()] == ["state1"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"run": "r", "directory": "/r", "pointer": "r"}'])
+def test_what_is_no_claim_is_passed_over(claimed: Path, tmp_path: Path, text: str) -> None:
+    state.register(RUN, tmp_path)
+    (claimed / "r").write_text(text)
+    (claimed / ".half.1").write_text("{")
+    os.mkfifo(claimed / "waits")
+    assert [claim.run_id for claim in claims.every()] == [RUN]
+
+
+def test_where_no_claim_can_be_written_a_run_begins_all_the_same(claimed: Path, tmp_path: Path) -> None:
+    claimed.write_text("in the way")
+    state.register(RUN, tmp_path)
+    assert [pointer.run_id for pointer in state.pointers()] == [RUN]
+    assert claims.every() == []
+    state.unregister(RUN)
+
+
+def test_no_claim_goes_where_a_link_leads(claimed: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    claimed.symlink_to(tmp_path / "elsewhere")
+    state.register(RUN, tmp_path)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.usefixtures("only_processes")
+def test_what_another_state_directory_knows_is_left_alone_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: subprocess.Popen[bytes]
+) -> None:
+    state.register(RUN, tmp_path / "run")
+    in_state(monkeypatch, tmp_path / "another")
+    report = destroy.destroy_all()
+    assert (report.removed, report.failed) == ((), ())
+    (others,) = report.others
+    assert others.things == (("process", str(left.pid)),)
+    assert others.to_json()["state"] == str(tmp_path / "state")
+    assert left.poll() is None
+
+
+@pytest.mark.usefixtures("only_processes")
+def test_what_a_vanished_state_directory_left_goes_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: subprocess.Popen[bytes], claimed: Path
+) -> None:
+    state.register(RUN, tmp_path / "run").unlink()
+    in_state(monkeypatch, tmp_path / "another")
+    (removed,) = destroy.destroy_all().removed
+    assert removed.whose == f"of {tmp_path / 'run'}, which is gone"
+    assert left.wait(5) == -9
+    assert list(claimed.iterdir()) == []
+
+
+@pytest.mark.usefixtures("only_processes")
+def test_a_run_nobody_knows_any_more_is_removed_by_its_own_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claimed: Path
+) -> None:
+    run = tmp_path / "run"
+    (run / "work").mkdir(parents=True)
+    with Ledger(run / "ledger.ndjson") as ledger:
+        ledger.event("run-start", run=RUN)
+        ledger.intend("directory", str(run / "work"))
+        state.register(RUN, run).unlink()
+        in_state(monkeypatch, tmp_path / "another")
+        assert destroy.destroy_all().live == (run,)
+    (removed,) = destroy.destroy_all().removed
+    assert (removed.kind, removed.whose) == ("directory", f"of {run}, which no state directory knows")
+    assert not (run / "work").exists()
+    assert list(claimed.iterdir()) == []
+
+
+@pytest.mark.usefixtures("only_processes")
+def test_a_run_of_nobody_is_told_as_such(left: subprocess.Popen[bytes]) -> None:
+    (removed,) = destroy.destroy_all().removed
+    assert removed.whose == f"of run {RUN}, which no state directory knows"
+    assert left.wait(5) == -9
+
+
+@pytest.mark.usefixtures("only_processes")
+def test_a_run_that_begins_while_strays_are_listed_is_no_stray(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in another state directory and has no claim: its ledger, which is locked, says that it is alive."""
+    begun: list[subprocess.Popen[bytes]] = []
+    with Ledger(tmp_path / "ledger.ndjson") as ledger:
+
+        def begins(run_id: str | None = None) -> list[str]:
+            ledger.event("run-start", run=RUN)
+            begun.append(marked_process())
+            return []
+
+        monkeypatch.setattr(network, "namespaces", begins)
+        try:
+            assert strays.survey() == ([], [])
+        finally:
+            begun[0].kill()
+            begun[0].wait()
+
+
+@pytest.mark.usefixtures("only_processes")
+def test_things_that_bear_only_part_of_a_name_are_known_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A namespace has the hash of a run; a bundle that is being made does not say yet whose it is."""
+    state.register(RUN, tmp_path)
+    namespace, bundle = f"contend-{names.short_hash(RUN)}-0s", tmp_path / names.container(RUN, "victim")
+    monkeypatch.setattr(network, "namespaces", lambda run_id=None: [namespace])
+    monkeypatch.setattr(bundles, "left", lambda: [(bundle, "")])
+    in_state(monkeypatch, tmp_path / "another")
+    found, (others,) = strays.survey()
+    assert found == []
+    assert others.things == (("bundle", str(bundle)), ("netns", namespace))
+
+
+@pytest.mark.usefixtures("only_processes")
+def test_a_container_that_proves_an_engine_is_its_process_s(
+    monkeypatch: pytest.MonkeyPatch, left: subprocess.Popen[bytes]
+) -> None:
+    of_the_living, of_the_dead = (
+        f"contend-probe-{os.getpid()}",
+        "contend-probe-4194305",
+    )  # above PID_MAX_LIMIT
+    monkeypatch.setattr(
+        engines, "containers", lambda: [(of_the_living, "runc", ""), (of_the_dead, "runc", "")]
+    )
+    found = [stray.name for stray in strays.find_strays() if stray.kind == "container"]
+    assert found == [of_the_dead]
