@@ -94,3 +94,17 @@ def test_a_bed_without_its_state_is_brought_up_anew(tmp_path: Path) -> None:
         assert again.password != up.password
         assert len(again.servers()) == 1
         assert json.loads((again.place / "bed.json").read_text())["ports"] == list(again.ports)
+        # What another process ends, its directory moved away, this one has to reap all the same.
+        before = zombies()
+        program = "import sys; from pathlib import Path; from contend.testbed.rabbit import bed; bed.down(Path(sys.argv[1]))"
+        subprocess.run([sys.executable, "-c", program, str(up.place)], timeout=60, check=True)
+        up.place.rename(tmp_path / "moved")
+        assert zombies() > before
+        bed.down(up.place)
+        assert zombies() <= before
+
+
+def zombies() -> set[int]:
+    """Children of this process that have ended and that it has not asked for."""
+    found = (procfs.stat(pid) for pid in procfs.all_pids())
+    return {child.pid for child in found if child and child.ppid == os.getpid() and child.state == "Z"}

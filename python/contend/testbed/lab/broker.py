@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
@@ -20,8 +19,6 @@ __all__ = ["MARK", "metrics_url", "pids", "server", "start", "stop", "url"]
 MARK = "CONTEND_STORM_LAB"
 _UP_S = 90.0
 _STATE = "broker.json"
-# What this process has started: it is the parent, and reaps it.
-_started: dict[Path, subprocess.Popen[bytes]] = {}
 
 
 def url(lab: Path) -> str | None:
@@ -59,7 +56,7 @@ def start(lab: Path, *, metrics: bool = False) -> str:
     environment = node.environment(lab, lab, ports, {MARK: str(lab.resolve())})
     if metrics:
         environment |= _counting(lab, counting)
-    process = _started[lab.resolve()] = node.launch(program, lab, environment)
+    process = node.launch(program, lab, environment)
     try:
         node.wait(process, lab, port, _UP_S)
     except HostFailed:
@@ -89,8 +86,6 @@ def stop(lab: Path) -> list[int]:
     Idempotent. Raises HostFailed for a process that does not die.
     """
     found = node.end(MARK, str(lab.resolve()))
-    if process := _started.pop(lab.resolve(), None):
-        process.wait()
     for name in ("db", "log"):
         shutil.rmtree(lab / name, ignore_errors=True)
     for path in (

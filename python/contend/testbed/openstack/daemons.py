@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from contend.errors import HostFailed
 from contend.platforms import procfs
+from contend.testbed import children
 from contend.testbed.openstack.bed import Bed
 
 _TERM_S = 15.0
 # Ended last: the others would complain of losing them, and take long to give up.
 _LAST = ("rabbitmq", "mariadb")
-# Children of this process, which outlive it: kept, so that Python reaps those that have ended.
-_started: list[subprocess.Popen[bytes]] = []
 
 
 def start(
@@ -40,7 +39,7 @@ def start(
             start_new_session=True,
         )
     bed.remember(service, process.pid, digest)
-    _started.append(process)
+    children.keep(process)
     return True
 
 
@@ -104,6 +103,7 @@ def stop(bed: Bed) -> list[str]:
         end(bed, service.__eq__)
     if left := procfs.kill_until_gone(bed.processes):
         raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+    children.reap()
     shutil.rmtree(bed.root / "run", ignore_errors=True)
     return sorted(set(found.values()))
 
@@ -124,6 +124,7 @@ def end(bed: Bed, chosen: Callable[[str], bool]) -> None:
         told |= leaders or found
         time.sleep(0.2)
     procfs.kill_until_gone(left)
+    children.reap()
 
 
 def base_environment(bed: Bed) -> dict[str, str]:

@@ -23,6 +23,7 @@ from typing import Any
 
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import procfs
+from contend.testbed import children
 from contend.testbed.rabbit import node
 
 MARK = "CONTEND_RABBIT"
@@ -33,7 +34,6 @@ SIZES = (1, 3)
 _UP_S = 180.0
 _STATE = "bed.json"
 _COOKIE = ".erlang.cookie"
-_started: dict[Path, list[subprocess.Popen[bytes]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,7 @@ def restart(bed: Bed, number: int) -> None:
         raise HostFailed("RabbitMQ is no longer on this host", hint="was its package removed meanwhile?")
     process = _launch(bed.place, program, number, own)
     node.wait(process, bed.place / f"node-{number}", own.amqp, _UP_S)
+    children.reap()  # what was killed of it, if this process had started it
 
 
 def _start(place: Path, program: Path, nodes: int) -> Bed:
@@ -154,9 +155,7 @@ def _launch(place: Path, program: Path, number: int, ports: node.Ports) -> subpr
     where.mkdir(exist_ok=True)
     settings = node.environment(place, where, ports, {MARK: str(place)})
     settings["RABBITMQ_CONFIG_FILE"] = str(place / "rabbitmq.conf")
-    process = node.launch(program, where, settings)
-    _started.setdefault(place, []).append(process)
-    return process
+    return node.launch(program, where, settings)
 
 
 def _settings(place: Path, ports: list[node.Ports]) -> str:
@@ -222,8 +221,6 @@ def control(place: Path, program: Path, ports: node.Ports, *words: str) -> str:
 
 def _end(place: Path) -> list[int]:
     found = node.end(MARK, str(place.resolve()))
-    for process in _started.pop(place.resolve(), []):
-        process.wait()
     for where in place.glob("node-*"):
         shutil.rmtree(where, ignore_errors=True)
     for name in (_STATE, _COOKIE, "definitions.json", "rabbitmq.conf"):

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from contend.errors import HostFailed
 from contend.platforms import procfs
+from contend.testbed import children
 
 # First where Debian has the program itself: its /usr/sbin one wants to be root and becomes another user.
 _SERVERS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/libexec/rabbitmq/bin/rabbitmq-server")
@@ -82,14 +83,16 @@ def environment(home: Path, place: Path, ports: Ports, mark: Mapping[str, str]) 
 def launch(program: Path, place: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start it; what it says goes to broker.log in its place."""
     with (place / "broker.log").open("wb") as output:
-        return subprocess.Popen(
-            [str(program)],
-            env=dict(settings),
-            cwd=place,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+        return children.keep(
+            subprocess.Popen(
+                [str(program)],
+                env=dict(settings),
+                cwd=place,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         )
 
 
@@ -135,6 +138,7 @@ def end(name: str, value: str) -> list[int]:
         time.sleep(0.05)
     if left := procfs.kill_until_gone(lambda: marked(name, value)):
         raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+    children.reap()
     return found
 
 

@@ -1,0 +1,33 @@
+"""Children of this process that a test bed started and that are ended by their mark, often by somebody else.
+
+An ended process is a zombie until its parent asks how it ended. Python asks for a child that nobody has a reference to
+any more, and only when it starts the next one; so they are kept here and asked for when a bed ends something.
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+from contend.platforms import procfs
+
+_started: set[subprocess.Popen[bytes]] = set()
+
+
+def keep(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    """From now on `reap` asks for it."""
+    _started.add(process)
+    return process
+
+
+def reap() -> None:
+    """Reap those that have ended. Those that live go on."""
+    for process in list(_started):
+        # A leader whose threads are still ending is a zombie that cannot be reaped yet: worth the wait.
+        if process.poll() is not None or _is_ending(process.pid):
+            process.wait()
+            _started.discard(process)
+
+
+def _is_ending(pid: int) -> bool:
+    found = procfs.stat(pid)
+    return found is not None and found.state in "ZX"
