@@ -84,6 +84,14 @@ def test_pinning_is_advised_where_it_helps_and_only_there(analysis: Analysis) ->
     assert size.subject == "mpi-prime" and "certainly above 5 % at 0.5 of the host" in size.sentence
 
 
+def test_a_cause_with_a_subject_of_its_own_is_told_as_a_sentence_has_it(tmp_path: Path) -> None:
+    dearer = {"mpi-prime|container vanilla 1 CPU": {"wall": 6.0, "cpu": 6.0}}
+    made = Made(tmp_path, 15, SLOW, dearer, environment={"cpus": 4}, text=TEXT)
+    (pin,) = (f for f in made.analyse().findings if f.kind == "pin")
+    assert "; under the quota of 1 CPU the same work took " in pin.sentence
+    assert pin.resource == "dearer execution"
+
+
 def test_without_the_whole_host_it_is_told_that_it_costs_and_no_more(tmp_path: Path) -> None:
     made = Made(
         tmp_path, 15, SLOW, EVIDENCE, environment={"cpus": 8}, text=TEXT.replace("[0.5, 1, 2, 4]", "1")

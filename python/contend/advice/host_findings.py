@@ -59,7 +59,7 @@ def _finding(
     if wanted == "higher":
         causes = next((explain(c) for c in cells if is_of(c.factors, setting)), [])
         if causes:
-            sentence += f"; on the larger it {'; it '.join(c.words for c in causes)}"
+            sentence += f"; on the larger {'; '.join(c.told for c in causes)}"
     for effect in crossed:
         if said := _crossed(effect):
             sentence += f"; {said}"

@@ -89,7 +89,7 @@ def _pinning(told: Sequence[Effect], cells: Sequence[CellResult], verify: str) -
     for effect in sorted(told, key=lambda e: -e.ratio.value):
         if causes := _causes(cells, effect.over[0]):
             where = cpus_label(effect.over[0].size)
-            sentence += f"; under the quota of {where} it {'; it '.join(c.words for c in causes)}"
+            sentence += f"; under the quota of {where} {'; '.join(c.told for c in causes)}"
             break
     part = any(e.over[0].size != math.ceil(e.over[0].size) for e in told)
     return caused(
@@ -154,7 +154,7 @@ def _whole(cell: CellResult, part: Decomposition, verify: str) -> Finding:
         " its size"
     )
     if causes:
-        sentence += f"; there it {'; it '.join(c.words for c in causes)}"
+        sentence += f"; there {'; '.join(c.told for c in causes)}"
     return caused(
         causes,
         kind="platform-cost",
@@ -174,7 +174,7 @@ def _type(part: Decomposition, cells: Sequence[CellResult], verify: str) -> Find
         " host's CPUs as on the bare host: the platform's own cost, which no size takes away"
     )
     if causes:
-        sentence += f"; there it {'; it '.join(c.words for c in causes)}"
+        sentence += f"; there {'; '.join(c.told for c in causes)}"
     return caused(
         causes,
         kind="platform-type",

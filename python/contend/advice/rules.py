@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from contend.advice.finding import Evidence, Finding
 from contend.analysis import CellResult, Control
@@ -33,6 +33,18 @@ class Cause:
     share: float  # of the slowdown, 0–1
     words: str
     evidence: tuple[Evidence, ...]
+    clause: bool = False  # the words have a subject of their own; else it is the victim
+
+    @property
+    def told(self) -> str:
+        """The words as a clause.
+
+        >>> Cause("run queue", 0.5, "waited for the CPU", ()).told
+        'it waited for the CPU'
+        >>> Cause("hypervisor", 0.5, "its CPU was taken", (), clause=True).told
+        'its CPU was taken'
+        """
+        return self.words if self.clause else f"it {self.words}"
 
 
 def caused(
@@ -155,7 +167,8 @@ def explain(result: CellResult) -> list[Cause]:
         )
     steal = share_of_time("steal")
     if steal > 0:
-        found.append(_timed("hypervisor", steal, "steal", "its CPU was taken by the hypervisor", now, before))
+        taken = _timed("hypervisor", steal, "steal", "its CPU was taken by the hypervisor", now, before)
+        found.append(replace(taken, clause=True))
     disk = _disk(result)
     if disk is not None:
         found.append(disk)
@@ -164,9 +177,8 @@ def explain(result: CellResult) -> list[Cause]:
         if dearer > 0 and _get(before, "cpu") > 0:
             per_unit = slowdown * _get(now, "cpu") * base_counted / (_get(before, "cpu") * counted)
             words = f"the same work took {percent(per_unit - 1)} more CPU time, which no counter here can attribute"
-            found.append(
-                Cause("dearer execution", dearer, words, _pair("cpu", now, before, "CPU time of the victim"))
-            )
+            evidence = _pair("cpu", now, before, "CPU time of the victim")
+            found.append(Cause("dearer execution", dearer, words, evidence, clause=True))
     return _capped(found)
 
 
@@ -206,7 +218,7 @@ def _disk(result: CellResult) -> Cause | None:
     evidence += _pair("disk_iops", now, before, "requests a second of the whole device") + _pair(
         "disk_queue", now, before, "mean requests in the queue"
     )
-    return Cause("disk queue", growth, words, evidence)
+    return Cause("disk queue", growth, words, evidence, clause=True)
 
 
 def _uses_disk(result: CellResult) -> bool:
@@ -221,11 +233,8 @@ def _capped(causes: list[Cause]) -> list[Cause]:
         share = min(max(cause.share, 0.0), left)
         left -= share
         if share >= LEAST_SHARE:
-            kept.append(
-                Cause(
-                    cause.resource, share, f"{cause.words} ({percent(share)} of the slowdown)", cause.evidence
-                )
-            )
+            words = f"{cause.words} ({percent(share)} of the slowdown)"
+            kept.append(replace(cause, share=share, words=words))
     return sorted(kept, key=lambda c: -c.share)
 
 

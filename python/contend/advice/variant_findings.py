@@ -63,7 +63,7 @@ def _finding(told: Sequence[Effect], wanted: str, cells: Sequence[CellResult], v
     for effect in sorted(told, key=lambda e: -_slower(e.ratio).value):
         if causes := _causes(effect, cells):
             where = cpus_label(effect.over[0].size)
-            sentence += f"; at {where} it {'; it '.join(c.words for c in causes)}"
+            sentence += f"; at {where} {'; '.join(c.told for c in causes)}"
             break
     varied = f"{kind}s=[{_value(slow.provisioning, kind)},{_value(fast.provisioning, kind)}]"
     sizes_of = ",".join(f"{e.over[0].size:g}" for e in told)
