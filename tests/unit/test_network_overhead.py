@@ -205,6 +205,38 @@ def test_what_a_pair_costs_by_itself_and_in_a_container(tmp_path: Path) -> None:
     ) in shown
 
 
+def test_what_a_pair_costs_is_a_finding_by_itself_and_where_it_costs_more(tmp_path: Path) -> None:
+    slow = {
+        "http|bare 1 CPU": 1.25,
+        "http|bare 2 CPUs": 1.5,
+        "http|bare 2 CPUs (control)": 1.5,
+        "http|container vanilla 1 CPU": 1.25 * 1.3,
+        "http|container vanilla 2 CPUs": 1.5 * 0.8,
+    }
+    made = Made(tmp_path, 15, slow, {}, environment={"cpus": 2}, text=NETWORKS)
+    found = [f for f in made.analyse().findings if f.kind == "network-pair"]
+    bare, dearer, cheaper = sorted(found, key=lambda f: ("bare host:" not in f.sentence, -f.estimate.value))
+    assert {f.subject for f in found} == {"http"} and {f.resource for f in found} == {"network"}
+    assert bare.sentence.startswith("http over a network pair takes 1.2")
+    assert (
+        " at 1 CPU, 1.5" in bare.sentence
+        and " at 2 CPUs, of what it takes over loopback on the bare" in bare.sentence
+    )
+    assert bare.estimate.value == pytest.approx(1.5, rel=0.05) and len(bare.evidence) == 2
+    assert "--network host" in bare.advice and bare.verify.endswith("--set sizes=[1,2]")
+    assert "--set apps" not in bare.verify  # one application alone is over one network alone
+    assert dearer.sentence.startswith("http in a vanilla container over a network pair takes 1.3")
+    assert "beyond what the pair changes on the bare host" in dearer.sentence
+    assert dearer.verify.endswith("--set sizes=[1]")
+    assert cheaper.estimate.value == pytest.approx(0.8, rel=0.05)
+    assert "costs it nothing here" in cheaper.advice
+
+
+def test_a_pair_that_changes_nothing_is_no_finding(tmp_path: Path) -> None:
+    made = Made(tmp_path, 15, {}, {}, environment={"cpus": 2}, text=NETWORKS)
+    assert [f for f in made.analyse().findings if f.kind == "network-pair"] == []
+
+
 def test_one_network_alone_has_no_effect_of_it(tmp_path: Path) -> None:
     text = NETWORKS.replace("{http: {network: host}}, ", "")
     analysis = Made(tmp_path, 8, {}, {}, environment={"cpus": 2}, text=text).analyse()

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
 from contend.advice.host_findings import host_findings
+from contend.advice.network_findings import network_findings
 from contend.advice.practices import NEGLIGIBLE, direction, fading_words
 from contend.advice.rules import Cause, caused, explain
 from contend.advice.variant_findings import variant_findings, words
@@ -43,6 +44,7 @@ def _drafts(found: Overheads, cells: Sequence[CellResult], repeat: str) -> Itera
         for kind in VARIED:
             yield from variant_findings([e for e in whole if e.kind == kind], mine, verify)
         yield from host_findings(ours, found.hosts, mine, verify)
+        yield from network_findings([e for e in whole if e.kind == "network"], repeat)
         for part in found.decompositions:
             if part.application != application or part.platform in found.emulated:
                 continue
