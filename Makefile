@@ -3,8 +3,8 @@
 SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# As scripts/setup.sh built it.
-FEATURES = $(addprefix --features contend-probe/,$(shell cat .venv/contend-setup.stamp 2>/dev/null))
+# As scripts/setup.sh built it. Read by the shell: make expands a recipe before its first line, which may make the file.
+FEATURES = $$(sed -n 's|^.|--features contend-probe/&|p' .venv/contend-setup.stamp)
 
 ## demo: who are my neighbours, and what do they cost me? On this machine, in about three minutes
 demo:
