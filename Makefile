@@ -32,7 +32,7 @@ test:
 	@scripts/setup.sh
 	$(MAKE) --no-print-directory check
 	cargo test --workspace --exclude contend-python --quiet $(FEATURES)
-	$(VENV)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder --durations=15
+	$(VENV)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder --durations=40
 
 ## accept: the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results
 accept:

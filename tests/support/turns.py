@@ -8,6 +8,8 @@ at a time: they share something of the host that has no owner.
 from __future__ import annotations
 
 import fcntl
+import functools
+import json
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
@@ -20,6 +22,9 @@ import pytest
 PLACE = pytest.StashKey[Path]()
 ROOM = pytest.StashKey[IO[str]]()
 """The lock that the present test holds: of all who are there shared, of one who is alone exclusive."""
+ALONE = (
+    "alone.json"  # which tests are marked so, told by those that run tests to the process that hands them out
+)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -35,10 +40,38 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[PLACE])
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """As --dist loadscope has it, but that a file's tests which run alone are handed out apart from its others, and so
+    last: amid these each would wait, its process idle, until the test beside it has ended."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Turns(LoadScopeScheduling):
+        @functools.cached_property
+        def _alone(self) -> frozenset[str]:
+            return frozenset(json.loads((config.stash[PLACE] / ALONE).read_text(encoding="utf-8")))
+
+        def _split_scope(self, nodeid: str) -> str:
+            scope = str(super()._split_scope(nodeid))
+            return f"{scope} (alone)" if nodeid in self._alone else scope
+
+    return Turns(config, log)
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Those that run alone come last: each waits for the others' present tests."""
-    items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
+    items.sort(key=_is_alone)
+    if (place := _place(config)) is not None:
+        told = place / f"{config.workerinput['workerid']}.part"  # type: ignore[attr-defined]
+        told.write_text(json.dumps([item.nodeid for item in items if _is_alone(item)]), encoding="utf-8")
+        told.replace(place / ALONE)
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -50,10 +83,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     with ExitStack() as held:
         for name in sorted(mark.args[0] for mark in item.iter_markers("one_of")):
             held.enter_context(_locked(place / f"one-{name}"))
-        is_alone = item.get_closest_marker("alone") is not None
         # Who wants to be alone holds the door until it is; who does not only passes it.
+        how = fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH
         with _locked(place / "door"):
-            room = held.enter_context(_locked(place / "room", fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH))
+            room = held.enter_context(_locked(place / "room", how))
         item.config.stash[ROOM] = room
         return (yield)
 

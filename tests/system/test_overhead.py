@@ -16,7 +16,6 @@ from contend.report.schema import analysis_schema
 from support.command_line import Home, check_files, rows
 from support.planted_quota import burner, planted, slowed
 from support.prerequisites import need
-from support.turns import alone
 
 pytestmark = pytest.mark.system
 
@@ -108,15 +107,14 @@ def test_one_set_of_inputs_serves_all_places(contend: Home) -> None:
     assert len(made) == 1 and len(made.pop().split()) == 1
 
 
-def test_a_planted_cost_is_found_and_put_down_to_throttling(
-    contend: Home, pytestconfig: pytest.Config
-) -> None:
+@pytest.mark.alone
+def test_a_planted_cost_is_found_and_put_down_to_throttling(contend: Home) -> None:
     need(shutil.which("runc"), "runc")
 
     def prefer() -> None:  # other work on this machine is no part of the test
         os.nice(-15)
 
-    with alone(pytestconfig), slowed(contend, SLOWER) as seen:
+    with slowed(contend, SLOWER) as seen:
         contend(*burner(8), timeout=300, preexec_fn=prefer).fine()
     assert seen, "the planted quota was written"
     waits = {

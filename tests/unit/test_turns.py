@@ -65,6 +65,17 @@ def test_what_is_alone_runs_beside_nothing_and_the_rest_beside_each_other(projec
         assert all(apart(told[name], told[other]) for other in told if other != name), told
 
 
+def test_what_is_alone_is_handed_out_after_all_that_is_not(project: pytest.Pytester) -> None:
+    """Also after what stands in files that come later than its own. A process has its next three tests in advance."""
+    alone = "@pytest.mark.alone\ndef test_{0}(): ran('{0}')\ndef test_{1}(): ran('{1}')\n"
+    later = {f"test_c{n}": f"def test_y{n}(): ran('y{n}')\n" for n in range(8)}
+    told = run(project, test_a=alone.format("alone1", "x1"), test_b=alone.format("alone2", "x2"), **later)
+    assert len(told) == 12
+    ended = [ended for name, (_, ended) in told.items() if not name.startswith("alone")]
+    for name in ("alone1", "alone2"):
+        assert sum(moment < told[name][0] for moment in ended) >= len(ended) - 3, told
+
+
 def test_of_one_name_there_is_one_at_a_time(project: pytest.Pytester) -> None:
     shared = "@pytest.mark.one_of('thing')\n@pytest.mark.parametrize('n', range(4))\ndef test_it(n): ran(f'{0}{{n}}')\n"
     meet = "def test_meet(): meet('{0}', '{1}')\n"
