@@ -133,9 +133,8 @@ class Measure(Strict):
     level: Fraction = Field(0.95, gt=0.5, lt=1)
     seed: int | None = None
     design: Literal["auto", "pairs", "blocks of 8"] = "auto"
-    pilot: int = Field(
-        3, ge=1, le=50
-    )  # rounds thrown away: warm-up, spikes, and the estimate of the time left
+    # Rounds thrown away: warm-up, spikes, and the estimate of the time left. 0: none, and `auto` is pairs.
+    pilot: int = Field(3, ge=0, le=50)
     trial: Duration | None = None  # length of a trial, where the workload can choose
     washout: Duration = (
         0  # least pause after a neighbour, for what it leaves behind: heat, burst credit, write debt

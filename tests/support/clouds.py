@@ -25,7 +25,7 @@ from contend.testbed.openstack.bed import Bed
 from support.command_line import Home, check_files, rows
 from support.prerequisites import need
 
-STORM = ("run", "boot-storm", "--set", "measure.target=null", "--set", "measure.pilot=1")
+STORM = ("run", "boot-storm", "--set", "measure.target=null", "--set", "measure.pilot=0")
 
 
 def need_cloud() -> str:

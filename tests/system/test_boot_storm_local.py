@@ -25,7 +25,7 @@ from support.prerequisites import need
 pytestmark = pytest.mark.system
 
 RUN = "boot-storm-20260102-101500-7f3a"
-STORM = ("run", "boot-storm", "--cloud", "local", "--set", "measure.target=null", "--set", "measure.pilot=1")
+STORM = ("run", "boot-storm", "--cloud", "local", "--set", "measure.target=null", "--set", "measure.pilot=0")
 
 
 def some_engine() -> str:

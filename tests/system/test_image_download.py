@@ -38,7 +38,7 @@ def here() -> None:
 def test_clients_beside_each_other(contend: Home, tmp_path: Path) -> None:
     text = {
         "study": "compare", "workload": "image-download", "parameters": {"size": "8M"}, "variants": VARIANTS,
-        "measure": {"target": None, "blocks": 1, "pilot": 1},
+        "measure": {"target": None, "blocks": 1, "pilot": 0},
     }  # fmt: skip
     file = tmp_path / "small.yaml"
     file.write_text(json.dumps(text))
@@ -59,7 +59,7 @@ def test_downloads_beside_a_victim(contend: Home, tmp_path: Path) -> None:
     text = {
         "study": "interference", "victims": ["tiny"], "placement": "same-host",
         "neighbours": [{"image-download": {"client": "reader", "size": "64M", "checksum": "sha512", "cpu_max": "60%"}}],
-        "measure": {"target": None, "blocks": 1, "pilot": 1},
+        "measure": {"target": None, "blocks": 1, "pilot": 0},
     }  # fmt: skip
     file = tmp_path / "beside.yaml"
     file.write_text(json.dumps(text))

@@ -33,7 +33,7 @@ def contend(tmp_path: Path) -> Iterator[Home]:
 
 
 def words(app: str, blocks: int, *settings: str) -> list[str]:
-    asked = [f"app={app}", "measure.target=null", f"measure.blocks={blocks}", "measure.pilot=1", *settings]
+    asked = [f"app={app}", "measure.target=null", f"measure.blocks={blocks}", "measure.pilot=0", *settings]
     return ["run", "platform-overhead", *(word for setting in asked for word in ("--set", setting))]
 
 
@@ -100,7 +100,7 @@ def test_one_set_of_inputs_serves_all_places(contend: Home) -> None:
         "run: \"sh -c 'cp {work}/made {out}/made'\"\nkeep: [made]\n"
         "metrics: {wall: {builtin: wall, unit: s, better: lower}}\ndominant: cpu\ntrial: 100ms\n",
     )
-    settings = ("apps=once", "sizes=[1,2]", "measure.target=null", "measure.blocks=1", "measure.pilot=1")
+    settings = ("apps=once", "sizes=[1,2]", "measure.target=null", "measure.blocks=1", "measure.pilot=0")
     asked = [word for setting in settings for word in ("--set", setting)]
     contend("run", "platform-overhead", *asked, timeout=240).fine()
     made = {path.read_text() for path in contend.the_run().glob("outputs/*/made")}

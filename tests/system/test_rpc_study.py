@@ -26,7 +26,7 @@ parameters: {{library: native, payload: "1000", rate: 50}}
 variants:
   - {{name: envelope}}
   - {{name: bare, parameters: {{library: bare}}}}
-measure: {{target: null, blocks: 1, pilot: 1, trial: 1s, seed: 5}}
+measure: {{target: null, blocks: 1, pilot: 0, trial: 1s, seed: 5}}
 """
 
 

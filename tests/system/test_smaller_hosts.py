@@ -75,7 +75,7 @@ def words(blocks: int, *settings: str) -> list[str]:
         "hosts=1",
         "measure.target=null",
         f"measure.blocks={blocks}",
-        "measure.pilot=1",
+        "measure.pilot=0",
     ]
     asked += ["measure.design=pairs", *settings]
     return ["run", "platform-overhead", *(word for setting in asked for word in ("--set", setting))]

@@ -54,6 +54,15 @@ def test_blocks_are_complete_and_the_same_seed_gives_the_same_plan(seed: int) ->
     assert [t.index for t in plan.trials] == list(range(len(plan.trials)))
 
 
+@pytest.mark.parametrize("design", ["auto", "blocks of 8"])
+def test_a_plan_goes_without_a_pilot_where_that_is_asked(design: str) -> None:
+    text = MATRIX.replace("target: null", f"target: null, pilot: 0, design: {design}")
+    plan = make_plan(scenario(text), seed=1)
+    assert {trial.phase for trial in plan.trials} == {"counted"}
+    assert list(plan.rounds("pilot")) == []
+    assert plan.design == ("pairs" if design == "auto" else design)
+
+
 def orders(plan: Plan) -> list[tuple[str, ...]]:
     return [tuple(t.cell for t in block) for block in plan.rounds("counted")]
 
