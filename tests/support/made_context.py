@@ -37,7 +37,7 @@ def costs_run(
     blocks: int = 15,
     noise: float = 0.02,
     seed: int = 1,
-    ended: bool = True,
+    ended: str = "planned blocks done",
     environment: Mapping[str, Any] = HOST,
 ) -> RunDirectory:
     """The second variant costs `ratios` times `base`, metric by metric; blocks drift together."""
@@ -79,7 +79,7 @@ def storms_run(
     storms: int = 8,
     noise: float = 0.02,
     seed: int = 2,
-    ended: bool = True,
+    ended: str = "planned blocks done",
     traces: str = "",
     began_ns: int = 10**12,
     environment: Mapping[str, Any] = HOST,
@@ -158,10 +158,12 @@ def row(
     }  # fmt: skip
 
 
-def finished(run: RunDirectory, ended: bool) -> RunDirectory:
+def finished(run: RunDirectory, ended: str) -> RunDirectory:
+    """ended: how; "" for a run that was killed."""
     ledger = Ledger(run.ledger_path)
+    ledger.event("run-start")
     if ended:
-        ledger.event("run-end", stopped="planned blocks done")
+        ledger.event("run-end", stopped=ended)
     ledger.close()
     run.close()
     return run

@@ -179,10 +179,10 @@ def test_runs_that_tell_nothing_are_refused(tmp_path: Path, run: RunDirectory, s
     with pytest.raises(BadInput, match="tells no component's cost: it is of boot-storm"):
         put(storm, storm.path)
     with pytest.raises(BadInput, match="not finished") as refused:
-        put(costs_run(tmp_path, RATIOS, ended=False), storm.path)
+        put(costs_run(tmp_path, RATIOS, ended=""), storm.path)
     assert "--resume" in refused.value.hint
-    with pytest.raises(BadInput, match="not finished"):
-        put(run, storms_run(tmp_path, ROLES, ended=False).path)
+    with pytest.raises(BadInput, match="not finished: it was interrupted"):
+        put(run, storms_run(tmp_path, ROLES, ended="interrupted").path)
     with pytest.raises(BadInput, match="they run elsewhere"):
         put(run, storms_run(tmp_path, {}).path)
     with pytest.raises(BadInput, match="--image"):
