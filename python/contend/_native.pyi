@@ -96,11 +96,14 @@ def pace(
 class RpcClient:
     """Calls or casts by contend's own AMQP driver: one thread, one connection, one channel.
 
-    url: a transport_url, `rabbit://user:password@host:port,…/vhost`; host: which of its hosts is tried first. Calls go to
-    `topic` of `exchange`; payloads: JSON objects, the arguments of the method `work`, sent in turn. semantics: "oslo", what
-    oslo.messaging promises (confirmed, acknowledged, mandatory messages; a queue of its own for replies; with `envelope`
-    JSON inside JSON), and a service may be that library's; or "bare", nothing: then the service is RpcServer, bare too.
-    quorum: of the queue for replies. cast: nobody answers, a call is done when the broker has it.
+    url: a transport_url, `rabbit://user:password@host:port,…/vhost`, with TLS `?ssl=1&ssl_ca_file=…` (without that file the
+    system's authorities are trusted; ssl_cert_file and ssl_key_file are ours); host: which of its hosts is tried first.
+    Calls go to `topic` of `exchange`; payloads: JSON objects, the arguments of the method `work`, sent in turn.
+    semantics: "oslo", what oslo.messaging promises (confirmed, acknowledged, mandatory messages; a queue of its own for
+    replies; with `envelope` JSON inside JSON), and a service may be that library's; or "bare", nothing: then the service
+    is RpcServer, bare too.
+    quorum: of the queue for replies. cast: nobody answers, a call is done when the broker has it. reconnect: a connection
+    that breaks is opened again, to whichever host answers, what no broker has confirmed is sent again, and calls wait on.
 
     Raises BadInput where the broker cannot be reached or refuses us, HostFailed.
     """
@@ -118,6 +121,7 @@ class RpcClient:
         cast: bool = False,
         timeout_ns: int = 60_000_000_000,
         host: int = 0,
+        reconnect: bool = False,
     ) -> None: ...
     @property
     def reply_queue(self) -> str | None:
@@ -142,12 +146,13 @@ class RpcClient:
         times fixed beforehand, whatever was answered (open loop). Then wait for what is missing, `drain_ns` at most.
 
         Returns start_ns, elapsed_ns, rate_asked, counts (due, sent, ok, refused, broken, timed_out, unfinished, queued:
-        due while no caller was free), last_error, and per percentile (p50, p90, p99, p99.9, max; None without data)
-        latency_s (from due), service_s (from sent), lateness_s (due to sent where a caller was free); cpu_ns of the
+        due while no caller was free), reconnects, last_error, and per percentile (p50, p90, p99, p99.9, max; None without
+        data) latency_s (from due), service_s (from sent), lateness_s (due to sent where a caller was free); cpu_ns of the
         calling thread, bytes_sent and bytes_received of TCP's payload. `keep_requests` adds requests, see pace.
 
-        A connection that breaks ends the run: its calls are `broken`, and the client is of no use any more. Raises
-        BadInput, HostFailed, KeyboardInterrupt.
+        A connection that breaks ends the run unless it is opened again: its calls are `broken`, and the client is of no
+        use any more. So is one that nobody let run for two minutes: it has sent no heartbeats. Raises BadInput,
+        HostFailed, KeyboardInterrupt.
         """
 
     def close(self) -> None:
@@ -171,16 +176,26 @@ class RpcServer:
         envelope: bool = True,
         quorum: bool = False,
         host: int = 0,
+        reconnect: bool = False,
+        keep_calls: bool = False,
     ) -> None: ...
     def serve(self) -> None:
-        """Answer, in the calling thread, until stop() or close(). Raises HostFailed when the connection breaks."""
+        """Answer, in the calling thread, until stop() or close(). Raises HostFailed when the connection breaks, unless it
+        is opened again (`reconnect`)."""
+
+    def work(self, ns: int) -> None:
+        """From now on each request takes so long, one after the other."""
+
+    def calls(self) -> bytes:
+        """With `keep_calls`: the number of each call of RpcClient's that was taken, as often as it was, as native 64-bit
+        integers; it counts its calls from 0 over all runs."""
 
     def stop(self) -> None:
         """End serve(), within 0.2 s."""
 
     def counts(self) -> dict[str, int]:
-        """handled, redelivered (of these, given out before), malformed, undelivered (replies nobody took), last_ns (of
-        the last request), bytes_sent, bytes_received."""
+        """handled, redelivered (of these, given out before), malformed, undelivered (replies nobody took), reconnects,
+        last_ns (of the last request), bytes_sent, bytes_received."""
 
     def close(self) -> None:
         """Stop, remove the queues and say goodbye. Idempotent."""

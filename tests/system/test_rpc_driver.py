@@ -150,7 +150,7 @@ def test_bad_days_are_told_without_the_password(rabbit: bed.Bed) -> None:
             f"rabbit://contend:{rabbit.password}@127.0.0.1:{port}/none": "virtual host 'none'",
             f"rabbit://contend:secret@127.0.0.1:{closed}/": "cannot connect",
             f"rabbit://contend:secret@127.0.0.1:{elsewhere}/": "no AMQP 0-9-1 broker",
-            f"rabbit://contend:secret@127.0.0.1:{port}/?ssl=1": "does not speak TLS",
+            f"rabbit://contend:secret@127.0.0.1:{port}/?ssl=1": "TLS with the broker",
             "redis://contend:secret@127.0.0.1/": "not RabbitMQ's",
         }
         for url, said in cases.items():

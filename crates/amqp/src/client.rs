@@ -2,6 +2,7 @@
 //! at times fixed beforehand (open loop).
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
 
 use contend_core::pace::{Outcome, Run};
 use contend_core::{Error, Result, clock};
@@ -9,7 +10,7 @@ use contend_core::{Error, Result, clock};
 use crate::message::{self, Ids};
 use crate::method::{self, Route};
 use crate::properties::Properties;
-use crate::session::{CHANNEL, Session};
+use crate::session::{CHANNEL, Output, STEP, Session};
 use crate::terms::{self, DIRECT_REPLY, Queues, Semantics, Target};
 use crate::url::Url;
 
@@ -17,6 +18,11 @@ mod running;
 
 use running::{CONFIRM, REPLY, Running, due};
 
+/// How long after a failed attempt to reach a broker that has gone the next one is made, and how long a step of it takes.
+const AGAIN_NS: u64 = 100_000_000;
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// RabbitMQ takes no longer time limit of a message than this (milliseconds).
+const MOST_EXPIRATION_MS: u64 = u32::MAX as u64;
 /// How often the caller is asked whether to go on, and outstanding calls are looked at.
 const ASK_NS: u64 = 200_000_000;
 /// What is to be sent waits here while the socket takes no more.
@@ -39,6 +45,9 @@ pub struct Options {
     pub timeout_ns: u64,
     /// JSON objects, sent in turn: the arguments of the call.
     pub payloads: Vec<Vec<u8>>,
+    /// A connection that breaks is opened again, to whichever host answers, and what no broker has confirmed is sent
+    /// again; calls wait for their answers meanwhile, as oslo.messaging's do.
+    pub reconnect: bool,
 }
 
 /// When calls are sent.
@@ -54,12 +63,16 @@ pub enum Load {
 #[derive(Debug)]
 pub struct Client {
     session: Session,
+    url: Url,
+    host: usize, // the one tried first
     options: Options,
     expiration: String,
     ids: Ids,
     reply_queue: Option<String>,
     calls: u64, // of all runs
     broken: Option<String>,
+    again_ns: u64,     // when the next attempt is made to mend what is broken
+    bytes: (u64, u64), // of connections before this one: sent, received
 }
 
 /// A number that no other process has.
@@ -75,31 +88,35 @@ impl Client {
         if options.payloads.is_empty() {
             return Err(Error::invalid("no payload to send", "give at least one"));
         }
+        for (number, payload) in options.payloads.iter().enumerate() {
+            message::check_json(payload, &format!("payload {number}"))?;
+        }
+        if options.reconnect && options.semantics == Semantics::Bare {
+            let hint = "semantics oslo, or no reconnection";
+            return Err(Error::invalid("without confirms nobody knows what to send again", hint));
+        }
         let own = own_number();
-        let mut session = Session::open(url, "contend driver", first)?;
-        let mut reply_queue = None;
-        if let Semantics::Oslo { .. } = options.semantics {
-            terms::declare_exchange(&mut session, &options.target, options.queues)?;
-            session.call(method::CONFIRM_SELECT_OK, |out| method::confirm_select(out, CHANNEL))?;
-        }
-        if !options.cast {
-            let queue = match options.semantics {
-                Semantics::Bare => DIRECT_REPLY.to_owned(),
-                Semantics::Oslo { .. } => format!("reply_{own:016x}{:016x}", own_number()),
-            };
-            if let Semantics::Oslo { .. } = options.semantics {
-                let arguments = options.queues.arguments(Some(REPLY_EXPIRES_MS));
-                session.call(method::QUEUE_DECLARE_OK, |out| {
-                    method::queue_declare(out, CHANNEL, &queue, options.queues.reply_life(), &arguments);
-                })?;
-            }
-            session.tell(|out| method::consume(out, CHANNEL, &queue, options.semantics == Semantics::Bare));
-            reply_queue = Some(queue);
-        }
-        session.begin()?;
-        session.flush()?;
-        let expiration = (options.timeout_ns / 1_000_000).max(1).to_string();
-        Ok(Self { session, options, expiration, ids: Ids::new(own), reply_queue, calls: 0, broken: None })
+        let reply_queue = (!options.cast).then(|| match options.semantics {
+            Semantics::Bare => DIRECT_REPLY.to_owned(),
+            Semantics::Oslo { .. } => format!("reply_{own:016x}{:016x}", own_number()),
+        });
+        let session = connect(url, &options, reply_queue.as_deref(), first, STEP)?;
+        let milliseconds = (options.timeout_ns / 1_000_000).max(1);
+        let expiration =
+            if milliseconds > MOST_EXPIRATION_MS { String::new() } else { milliseconds.to_string() };
+        Ok(Self {
+            session,
+            url: url.clone(),
+            host: first,
+            options,
+            expiration,
+            ids: Ids::new(own),
+            reply_queue,
+            calls: 0,
+            broken: None,
+            again_ns: 0,
+            bytes: (0, 0),
+        })
     }
 
     /// The queue that replies come by.
@@ -107,15 +124,22 @@ impl Client {
         self.reply_queue.as_deref()
     }
 
-    /// The connection, for what it has counted.
+    /// The connection, for what the broker says of itself.
     pub fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// Bytes of TCP's payload sent and received so far, by all connections.
+    pub fn bytes(&self) -> (u64, u64) {
+        let (sent, received) = self.session.bytes();
+        (self.bytes.0 + sent, self.bytes.1 + received)
     }
 
     /// Send for `duration_ns`, with at most so many calls at a time, then wait for what is missing for `drain_ns`.
     ///
     /// `interrupted` is asked when a signal arrives and five times a second; true ends the run early. A connection that
-    /// breaks ends it too: calls then outstanding are `Broken`, and the client is of no use any more.
+    /// breaks ends it too, unless it is to be opened again: calls then outstanding are `Broken`, and the client is of no
+    /// use any more.
     pub fn run(
         &mut self,
         load: &Load,
@@ -127,7 +151,7 @@ impl Client {
         if callers == 0 {
             return Err(Error::invalid("0 callers send nothing", "give at least one"));
         }
-        if let Some(why) = &self.broken {
+        if let Some(why) = self.broken.as_ref().filter(|_| !self.options.reconnect) {
             return Err(Error::server(why.clone(), "open a new connection"));
         }
         let ids = self.ids.clone();
@@ -147,11 +171,13 @@ impl Client {
             start_ns: clock::monotonic_ns(),
             ids: &ids,
             acks,
+            reconnects: 0,
             last_error: String::new(),
         };
         let cpu = clock::thread_cpu_ns();
         let start_ns = running.start_ns;
-        let end_ns = start_ns + duration_ns;
+        let end_ns = start_ns.saturating_add(duration_ns);
+        let over_ns = end_ns.saturating_add(drain_ns);
         let (mut ask_ns, mut room, mut body) = (0, Vec::new(), Vec::new());
         // Since when a caller has been free: what was due before waited for one.
         let (mut was_full, mut free_since_ns) = (false, 0);
@@ -191,7 +217,7 @@ impl Client {
                 Load::Open(times) => running.awaited.len() == times.len(),
             };
             let all_gone = sent_all && self.session.output.pending() == 0;
-            if (all_gone && running.outstanding == 0) || now >= end_ns + drain_ns {
+            if (all_gone && running.outstanding == 0) || now >= over_ns {
                 break false;
             }
             let next_ns = match load {
@@ -200,7 +226,11 @@ impl Client {
             };
             // What the socket did not take is waited for as an event; a time that has passed would not let us sleep.
             let blocked = self.session.output.pending() >= MOST_PENDING;
-            let wake_ns = ask_ns.min(end_ns + drain_ns).min(if blocked { u64::MAX } else { next_ns });
+            let wake_ns = ask_ns.min(over_ns).min(if blocked { u64::MAX } else { next_ns });
+            if self.broken.is_some() {
+                self.mend(&mut running, &mut body, wake_ns);
+                continue;
+            }
             let pumped = self.session.flush().and_then(|()| {
                 if blocked && self.session.output.pending() < MOST_PENDING {
                     return Ok(false); // there is room again
@@ -212,25 +242,69 @@ impl Client {
                 Err(error) => {
                     running.last_error = error.to_string();
                     self.broken = Some(error.to_string());
-                    break false;
+                    if !self.options.reconnect {
+                        break false;
+                    }
+                    self.session.output = Output::default(); // what no broker confirmed is written anew
+                    self.again_ns = 0;
                 }
             }
         };
         self.calls += running.awaited.len() as u64;
-        if self.broken.is_none() {
-            self.session.flush()?;
+        if self.broken.is_none()
+            && let Err(error) = self.session.flush()
+        {
+            running.last_error = error.to_string();
+            self.broken = Some(error.to_string());
         }
-        Ok(running.finish(duration_ns, cpu, self.broken.is_some(), stopped))
+        let ended = self.broken.is_some() && !self.options.reconnect;
+        Ok(running.finish(duration_ns, cpu, ended, stopped))
+    }
+
+    /// Try to reach a broker again, when it is time to; else wait for that, until `wake_ns` at most.
+    fn mend(&mut self, running: &mut Running<'_>, body: &mut Vec<u8>, wake_ns: u64) {
+        let now = clock::monotonic_ns();
+        if now < self.again_ns {
+            std::thread::sleep(Duration::from_nanos(self.again_ns.min(wake_ns).saturating_sub(now)));
+            return;
+        }
+        self.host = self.host.wrapping_add(1);
+        match connect(&self.url, &self.options, self.reply_queue.as_deref(), self.host, ATTEMPT) {
+            Ok(session) => {
+                self.bytes = self.bytes();
+                self.session = session;
+                self.broken = None;
+                running.reconnects += 1;
+                for number in running.unconfirmed() {
+                    self.publish(number, running, body);
+                }
+            }
+            Err(error) => {
+                running.last_error = error.to_string();
+                self.again_ns = clock::monotonic_ns() + AGAIN_NS;
+            }
+        }
     }
 
     fn send(&mut self, number: usize, running: &mut Running<'_>, body: &mut Vec<u8>) {
+        running.requests[number].sent_ns = Some(clock::monotonic_ns() - running.start_ns);
+        let reply = if self.reply_queue.is_some() { REPLY } else { 0 };
+        let awaited = reply | if self.options.semantics == Semantics::Bare { 0 } else { CONFIRM };
+        if self.broken.is_none() {
+            self.publish(number, running, body);
+        }
+        running.awaited.push(awaited);
+        running.outstanding += 1;
+        if awaited == 0 {
+            running.end(number, Outcome::Ok);
+        }
+    }
+
+    fn publish(&mut self, number: usize, running: &mut Running<'_>, body: &mut Vec<u8>) {
         let call = running.call_base + number as u64;
         let payload = &self.options.payloads[call as usize % self.options.payloads.len()];
         let target = &self.options.target;
-        let sent_ns = clock::monotonic_ns() - running.start_ns;
-        running.requests[number].sent_ns = Some(sent_ns);
         let reply = self.reply_queue.as_deref();
-        let mut awaited = if reply.is_some() { REPLY } else { 0 };
         match self.options.semantics {
             Semantics::Oslo { envelope } => {
                 let id = self.ids.of(call).to_owned();
@@ -239,7 +313,6 @@ impl Client {
                 let properties = oslo_properties(if reply.is_some() { &self.expiration } else { "" });
                 self.session.output.publish(route, &properties, body);
                 running.tags.push(number);
-                awaited |= CONFIRM;
             }
             Semantics::Bare => {
                 let route = Route { exchange: "", key: &target.topic, mandatory: false };
@@ -250,11 +323,6 @@ impl Client {
                 };
                 self.session.output.publish(route, &properties, payload);
             }
-        }
-        running.awaited.push(awaited);
-        running.outstanding += 1;
-        if awaited == 0 {
-            running.end(number, Outcome::Ok);
         }
     }
 
@@ -268,6 +336,34 @@ impl Client {
         }
         Ok(())
     }
+}
+
+/// A connection with everything declared, listening for replies.
+fn connect(
+    url: &Url,
+    options: &Options,
+    reply_queue: Option<&str>,
+    first: usize,
+    limit: Duration,
+) -> Result<Session> {
+    let mut session = Session::open_within(url, "contend driver", first, limit)?;
+    let bare = options.semantics == Semantics::Bare;
+    if !bare {
+        terms::declare_exchange(&mut session, &options.target, options.queues)?;
+        session.call(method::CONFIRM_SELECT_OK, |out| method::confirm_select(out, CHANNEL))?;
+    }
+    if let Some(queue) = reply_queue {
+        if !bare {
+            let arguments = options.queues.arguments(Some(REPLY_EXPIRES_MS));
+            session.call(method::QUEUE_DECLARE_OK, |out| {
+                method::queue_declare(out, CHANNEL, queue, options.queues.reply_life(), &arguments);
+            })?;
+        }
+        session.tell(|out| method::consume(out, CHANNEL, queue, bare));
+    }
+    session.begin()?;
+    session.flush()?;
+    Ok(session)
 }
 
 /// As kombu sends them.

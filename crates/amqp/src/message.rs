@@ -1,5 +1,6 @@
 //! What an RPC's messages hold, as oslo.messaging writes and reads them (its `_drivers/common.py`, envelope 2.0, and
 //! `_drivers/amqpdriver.py`), and in the shortest form that does the same.
+use contend_core::{Error, Result};
 use serde_json::Value;
 
 /// The name of the method that is called; services of ours take any.
@@ -31,11 +32,14 @@ impl Ids {
 
     /// The call that an id of ours is of.
     pub fn call(&self, id: &str) -> Option<u64> {
-        let bytes = id.as_bytes();
-        (bytes.len() == ID && bytes[..16] == self.text[..16])
-            .then(|| u64::from_str_radix(id.get(16..)?, 16).ok())
-            .flatten()
+        let ours = id.len() == ID && id.as_bytes()[..16] == self.text[..16];
+        if ours { number(id) } else { None }
     }
+}
+
+/// The number of the call in an id of this driver's, whichever process made it.
+pub fn number(id: &str) -> Option<u64> {
+    u64::from_str_radix(id.get(16..).filter(|digits| digits.len() == ID - 16)?, 16).ok()
 }
 
 fn hex(value: u64, out: &mut [u8]) {
@@ -133,6 +137,13 @@ pub fn read(body: &[u8]) -> Option<Value> {
         Some(inner) => serde_json::from_str(inner.as_str()?).ok(),
         None => outer.is_object().then_some(outer),
     }
+}
+
+/// What is put into messages as it is has to be JSON: nobody could read them otherwise.
+pub fn check_json(text: &[u8], what: &str) -> Result<()> {
+    serde_json::from_slice::<serde::de::IgnoredAny>(text)
+        .map(drop)
+        .map_err(|error| Error::invalid(format!("{what} is no JSON: {error}"), "like {\"name\": 1}"))
 }
 
 /// How a call ended, as its reply says.

@@ -65,6 +65,11 @@ pub enum Incoming<'a> {
         /// Named as its queue.
         consumer: &'a str,
     },
+    /// The broker reads nothing more of what we publish, or reads again (RabbitMQ's resource alarms).
+    Blocked {
+        /// In words; None: it reads again.
+        why: Option<&'a str>,
+    },
     /// The channel or all of the connection ends.
     Close {
         /// All of it.
@@ -101,6 +106,8 @@ pub fn incoming(payload: &[u8]) -> Parsed<Incoming<'_>> {
             Incoming::Confirm { tag: fields.long_long()?, multiple: fields.octet()? & 1 == 1, ok: false }
         }
         (60, 30) => Incoming::Cancel { consumer: fields.short()? },
+        (10, 60) => Incoming::Blocked { why: Some(fields.short()?) },
+        (10, 61) => Incoming::Blocked { why: None },
         CLOSE | CHANNEL_CLOSE => {
             Incoming::Close { connection: id == CLOSE, code: fields.short_int()?, why: fields.short()? }
         }
@@ -150,6 +157,11 @@ pub fn close(out: &mut Vec<u8>) {
         put_short(out, "done");
         out.extend_from_slice(&[0; 4]);
     });
+}
+
+/// connection.close-ok: we have heard that it ends.
+pub fn close_ok(out: &mut Vec<u8>) {
+    method(out, 0, CLOSE_OK, |_| {});
 }
 
 /// channel.open.
@@ -321,6 +333,9 @@ mod tests {
         assert_eq!(incoming(returned), Ok(Incoming::Return { code: 312, why: "NO_ROUTE" }));
         let closed = b"\0\x14\0\x28\x01\x94\x09NOT_FOUND\0\0\0\0";
         assert_eq!(incoming(closed), Ok(Incoming::Close { connection: false, code: 404, why: "NOT_FOUND" }));
+        let blocked = b"\0\x0a\0\x3c\x0alow on mem";
+        assert_eq!(incoming(blocked), Ok(Incoming::Blocked { why: Some("low on mem") }));
+        assert_eq!(incoming(b"\0\x0a\0\x3d"), Ok(Incoming::Blocked { why: None }));
         for cut in 4..deliver.len() - 4 {
             assert!(incoming(&deliver[..cut]).is_err(), "cut at {cut}");
         }

@@ -1,5 +1,7 @@
 //! Answers calls: the simulated service.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use contend_core::{Result, clock};
 
@@ -7,11 +9,14 @@ use crate::client::{oslo_properties, own_number};
 use crate::message::{self, Ids};
 use crate::method::{self, Route};
 use crate::properties::Properties;
-use crate::session::{CHANNEL, Event, Output, Session};
+use crate::session::{CHANNEL, Event, Output, STEP, Session};
 use crate::terms::{self, Queues, Semantics, Target};
 use crate::url::Url;
 
 const ASK_NS: u64 = 200_000_000;
+/// Between two attempts to reach a broker that has gone, and how long a step of one takes.
+const AGAIN: Duration = Duration::from_millis(100);
+const ATTEMPT: Duration = Duration::from_secs(1);
 
 /// What is answered, and what is promised for it.
 #[derive(Debug, Clone)]
@@ -24,6 +29,10 @@ pub struct Options {
     pub queues: Queues,
     /// JSON: the result of every call.
     pub answer: Vec<u8>,
+    /// A connection that breaks is opened again, to whichever host answers.
+    pub reconnect: bool,
+    /// The numbers of all calls that are taken are kept: see [`Shared::calls`].
+    pub keep_calls: bool,
 }
 
 /// What others may see, and say, while a server serves.
@@ -41,6 +50,12 @@ pub struct Shared {
     pub undelivered: AtomicU64,
     /// CLOCK_MONOTONIC of the last request.
     pub last_ns: AtomicU64,
+    /// How long the work on a request takes, nanoseconds; one is worked on at a time.
+    pub work_ns: AtomicU64,
+    /// Connections opened again.
+    pub reconnects: AtomicU64,
+    /// Of a service that keeps them: the number of each call taken (see [`message::Ids`]), as often as it was.
+    pub calls: Mutex<Vec<u64>>,
     /// Bytes of TCP's payload.
     pub bytes_sent: AtomicU64,
     /// See `bytes_sent`.
@@ -51,37 +66,23 @@ pub struct Shared {
 #[derive(Debug)]
 pub struct Server {
     session: Session,
+    url: Url,
+    host: usize, // the one tried first
     options: Options,
     ids: Ids,
     replies: u64,
+    broken: bool,
+    bytes: (u64, u64), // of connections before this one: sent, received
 }
 
 impl Server {
     /// Connect, declare the queues and listen to them. first: which of the broker's hosts is tried first.
     pub fn open(url: &Url, options: Options, first: usize) -> Result<Self> {
-        let mut session = Session::open(url, "contend service", first)?;
-        let (target, queues) = (&options.target, options.queues);
-        let bare = options.semantics == Semantics::Bare;
-        terms::declare_exchange(&mut session, target, queues)?;
-        if !bare {
-            session.call(method::CONFIRM_SELECT_OK, |out| method::confirm_select(out, CHANNEL))?;
-        }
-        let names = [target.topic.clone(), target.own_key()];
-        for name in &names {
-            let arguments = queues.arguments(None);
-            session.call(method::QUEUE_DECLARE_OK, |out| {
-                method::queue_declare(out, CHANNEL, name, queues.life(), &arguments);
-            })?;
-            session.call(method::QUEUE_BIND_OK, |out| {
-                method::queue_bind(out, CHANNEL, name, &target.exchange, name);
-            })?;
-        }
-        for name in &names {
-            session.tell(|out| method::consume(out, CHANNEL, name, bare));
-        }
-        session.begin()?;
-        session.flush()?;
-        Ok(Self { session, options, ids: Ids::new(own_number()), replies: 0 })
+        message::check_json(&options.answer, "the answer")?;
+        let session = connect(url, &options, first, STEP)?;
+        let ids = Ids::new(own_number());
+        let url = url.clone();
+        Ok(Self { session, url, host: first, options, ids, replies: 0, broken: false, bytes: (0, 0) })
     }
 
     /// The connection, for what it says of the broker.
@@ -92,32 +93,67 @@ impl Server {
     /// Answer until `shared.stop`, or until `interrupted`, asked when a signal arrives and five times a second, says so.
     pub fn serve(&mut self, shared: &Shared, mut interrupted: impl FnMut() -> bool) -> Result<()> {
         let mut room = Vec::new();
-        let mut service = Service {
-            options: &self.options,
-            ids: &mut self.ids,
-            replies: &mut self.replies,
-            body: Vec::new(),
-            shared,
-        };
+        let mut body = Vec::new();
         let mut ask_ns = 0;
         loop {
             let now = clock::monotonic_ns();
             if now >= ask_ns {
                 ask_ns = now + ASK_NS;
                 if shared.stop.load(Ordering::Relaxed) || interrupted() {
-                    return self.session.flush();
+                    return if self.broken { Ok(()) } else { self.session.flush() };
                 }
             }
-            if self.session.pump(ask_ns, &mut room, |event, output| service.handle(event, output))? {
-                ask_ns = 0;
+            if self.broken {
+                self.mend(shared);
+                continue;
             }
-            shared.bytes_sent.store(self.session.bytes_sent, Ordering::Relaxed);
-            shared.bytes_received.store(self.session.bytes_received, Ordering::Relaxed);
+            let mut service = Service {
+                options: &self.options,
+                ids: &mut self.ids,
+                replies: &mut self.replies,
+                body: &mut body,
+                shared,
+            };
+            match self.session.pump(ask_ns, &mut room, |event, output| service.handle(event, output)) {
+                Ok(signalled) => ask_ns = if signalled { 0 } else { ask_ns },
+                Err(error) => {
+                    self.broken = true;
+                    if !self.options.reconnect {
+                        return Err(error);
+                    }
+                }
+            }
+            let (sent, received) = self.bytes();
+            shared.bytes_sent.store(sent, Ordering::Relaxed);
+            shared.bytes_received.store(received, Ordering::Relaxed);
         }
     }
 
-    /// Remove our queues and say goodbye.
+    /// Of TCP's payload, sent and received, by all connections.
+    fn bytes(&self) -> (u64, u64) {
+        let (sent, received) = self.session.bytes();
+        (self.bytes.0 + sent, self.bytes.1 + received)
+    }
+
+    /// Try to reach a broker again; wait a little if there is none.
+    fn mend(&mut self, shared: &Shared) {
+        self.host = self.host.wrapping_add(1);
+        match connect(&self.url, &self.options, self.host, ATTEMPT) {
+            Ok(session) => {
+                self.bytes = self.bytes();
+                self.session = session;
+                self.broken = false;
+                shared.reconnects.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(_) => std::thread::sleep(AGAIN),
+        }
+    }
+
+    /// Remove our queues and say goodbye. Nothing is removed over a connection that broke.
     pub fn close(mut self) -> Result<()> {
+        if self.broken {
+            return Ok(());
+        }
         self.session.end()?;
         let target = &self.options.target;
         let queues = [target.topic.clone(), target.own_key()];
@@ -127,11 +163,37 @@ impl Server {
     }
 }
 
+fn connect(url: &Url, options: &Options, first: usize, limit: Duration) -> Result<Session> {
+    let mut session = Session::open_within(url, "contend service", first, limit)?;
+    let (target, queues) = (&options.target, options.queues);
+    let bare = options.semantics == Semantics::Bare;
+    terms::declare_exchange(&mut session, target, queues)?;
+    if !bare {
+        session.call(method::CONFIRM_SELECT_OK, |out| method::confirm_select(out, CHANNEL))?;
+    }
+    let names = [target.topic.clone(), target.own_key()];
+    for name in &names {
+        let arguments = queues.arguments(None);
+        session.call(method::QUEUE_DECLARE_OK, |out| {
+            method::queue_declare(out, CHANNEL, name, queues.life(), &arguments);
+        })?;
+        session.call(method::QUEUE_BIND_OK, |out| {
+            method::queue_bind(out, CHANNEL, name, &target.exchange, name);
+        })?;
+    }
+    for name in &names {
+        session.tell(|out| method::consume(out, CHANNEL, name, bare));
+    }
+    session.begin()?;
+    session.flush()?;
+    Ok(session)
+}
+
 struct Service<'a> {
     options: &'a Options,
     ids: &'a mut Ids,
     replies: &'a mut u64,
-    body: Vec<u8>,
+    body: &'a mut Vec<u8>,
     shared: &'a Shared,
 }
 
@@ -140,6 +202,11 @@ impl Service<'_> {
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         match event {
             Event::Message { tag, redelivered, properties, body } => {
+                let work_ns = self.shared.work_ns.load(Ordering::Relaxed);
+                if work_ns > 0 {
+                    std::thread::sleep(Duration::from_nanos(work_ns));
+                    output.send_first();
+                }
                 match self.options.semantics {
                     Semantics::Oslo { envelope } => {
                         output.ack(tag); // oslo.messaging's service acknowledges before it works
@@ -162,7 +229,7 @@ impl Service<'_> {
                 self.shared.last_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
                 count(&self.shared.handled);
             }
-            Event::Confirmed { ok: true, .. } => {}
+            Event::Confirmed { ok: true, .. } | Event::Blocked(_) => {}
             Event::Returned { .. } | Event::Confirmed { .. } => {
                 count(&self.shared.undelivered);
             }
@@ -176,11 +243,16 @@ impl Service<'_> {
         if text("method").is_none() {
             return false;
         }
+        if self.options.keep_calls
+            && let Some(call) = text("_msg_id").or_else(|| text("_unique_id")).and_then(message::number)
+        {
+            self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        }
         if let (Some(id), Some(queue)) = (text("_msg_id"), text("_reply_q")) {
             *self.replies += 1;
-            message::reply(&mut self.body, &self.options.answer, id, self.ids.of(*self.replies), envelope);
+            message::reply(self.body, &self.options.answer, id, self.ids.of(*self.replies), envelope);
             let route = Route { exchange: "", key: queue, mandatory: true };
-            output.publish(route, &oslo_properties(""), &self.body);
+            output.publish(route, &oslo_properties(""), self.body);
         }
         true
     }

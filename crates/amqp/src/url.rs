@@ -1,5 +1,18 @@
 //! Where a broker is, as oslo.messaging's `transport_url` says it.
+use std::path::PathBuf;
+
 use contend_core::{Error, Result};
+
+/// Whom to trust and who we are, where the broker speaks TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// `ssl_ca_file`: certificates of the authorities to trust, PEM; those of the system without it.
+    pub ca_file: Option<PathBuf>,
+    /// `ssl_cert_file`: a certificate of ours, PEM.
+    pub cert_file: Option<PathBuf>,
+    /// `ssl_key_file`: its key, PEM.
+    pub key_file: Option<PathBuf>,
+}
 
 /// A broker's addresses and who we are there. `Debug` shows no password.
 #[derive(Clone, PartialEq, Eq)]
@@ -12,6 +25,8 @@ pub struct Url {
     pub password: String,
     /// The virtual host.
     pub vhost: String,
+    /// `ssl=1`; None for plain TCP.
+    pub tls: Option<Tls>,
 }
 
 impl std::fmt::Debug for Url {
@@ -23,7 +38,8 @@ impl std::fmt::Debug for Url {
 const SHAPE: &str = "like rabbit://USER:PASSWORD@HOST:5672/VHOST";
 
 impl Url {
-    /// `rabbit://user:password@host:port,user:password@host2:port/vhost`. The first host's user counts.
+    /// `rabbit://user:password@host:port,user:password@host2:port/vhost?ssl=1&ssl_ca_file=/ca.pem`. The first host's
+    /// user counts. Other options of oslo.messaging are passed over.
     ///
     /// What is wrong is told without showing the password.
     pub fn parse(text: &str) -> Result<Self> {
@@ -34,10 +50,7 @@ impl Url {
             return Err(Error::invalid(message, SHAPE));
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        if query.split('&').any(|option| matches!(option, "ssl=1" | "ssl=true" | "ssl=True")) {
-            let hint = "leave its variants out, or give a broker without TLS";
-            return Err(Error::invalid("the native driver does not speak TLS", hint));
-        }
+        let tls = tls_of(query)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let mut who = None;
         let mut hosts = Vec::new();
@@ -50,8 +63,43 @@ impl Url {
         }
         let (user, password) = who.map_or(("guest", "guest"), |c| c.split_once(':').unwrap_or((c, "")));
         let vhost = if path.is_empty() { "/".to_owned() } else { unquoted(path)? };
-        Ok(Self { hosts, user: unquoted(user)?, password: unquoted(password)?, vhost })
+        let url = Self { hosts, user: unquoted(user)?, password: unquoted(password)?, vhost, tls };
+        if url.vhost.len() > 255 {
+            return Err(Error::invalid(
+                "the virtual host in the broker's URL is longer than 255 bytes",
+                SHAPE,
+            ));
+        }
+        if url.user.contains('\0') || url.password.contains('\0') {
+            return Err(Error::invalid("the broker's URL has a zero byte in its user or password", SHAPE));
+        }
+        Ok(url)
     }
+}
+
+fn tls_of(query: &str) -> Result<Option<Tls>> {
+    let (mut wanted, mut tls) = (false, Tls::default());
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let value = unquoted(&value.replace('+', " "))?;
+        let file = (!value.is_empty()).then(|| PathBuf::from(&value));
+        match name {
+            // As oslo.config reads a truth.
+            "ssl" => match value.to_ascii_lowercase().as_str() {
+                "1" | "true" | "yes" | "on" => wanted = true,
+                "0" | "false" | "no" | "off" => wanted = false,
+                _ => {
+                    let message = format!("'ssl={value}' in the broker's URL is neither true nor false");
+                    return Err(Error::invalid(message, "ssl=1, or without it"));
+                }
+            },
+            "ssl_ca_file" => tls.ca_file = file,
+            "ssl_cert_file" => tls.cert_file = file,
+            "ssl_key_file" => tls.key_file = file,
+            _ => {}
+        }
+    }
+    Ok(wanted.then_some(tls))
 }
 
 fn address_of(text: &str) -> Result<(String, u16)> {
@@ -102,6 +150,19 @@ mod tests {
     }
 
     #[test]
+    fn reads_what_tls_needs() {
+        let url =
+            Url::parse("rabbit://me:p@a:5671/?ssl=True&ssl_ca_file=/etc/my%20ca.pem&heartbeat=3").unwrap();
+        let wanted = Tls { ca_file: Some("/etc/my ca.pem".into()), ..Tls::default() };
+        assert_eq!((url.tls, &*url.vhost), (Some(wanted), "/"));
+        for plain in ["rabbit://a/", "rabbit://a/?ssl=0&ssl_ca_file=/x", "rabbit://a/v?heartbeat=3"] {
+            assert_eq!(Url::parse(plain).unwrap().tls, None, "{plain}");
+        }
+        let own = Url::parse("rabbit://a/?ssl=1&ssl_cert_file=/c&ssl_key_file=/k").unwrap().tls.unwrap();
+        assert_eq!((own.cert_file, own.key_file, own.ca_file), (Some("/c".into()), Some("/k".into()), None));
+    }
+
+    #[test]
     fn mistakes_are_told_without_the_password() {
         for wrong in [
             "me:secret@host",
@@ -109,7 +170,9 @@ mod tests {
             "rabbit://me:secret@host:port/",
             "rabbit://me:secret@:1/",
             "rabbit://me:secret%4@host/",
-            "rabbit://me:secret@host/?ssl=1",
+            "rabbit://me:secret@host/?ssl=perhaps",
+            "rabbit://me%00:secret@host/",
+            &format!("rabbit://me:secret@host/{}", "v".repeat(256)),
         ] {
             let error = Url::parse(wrong).unwrap_err();
             assert!(!format!("{error} {}", error.hint()).contains("secret"), "{wrong}");

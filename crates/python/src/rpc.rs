@@ -11,7 +11,7 @@ use contend_core::pace::schedule::schedule;
 use contend_core::pace::{Arrivals, Run, Summary};
 use contend_core::{Error, Result};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors::raise;
 use crate::pace::percentiles;
@@ -64,7 +64,7 @@ pub struct RpcClient {
 impl RpcClient {
     #[new]
     #[pyo3(signature = (url, *, exchange, topic, payloads, semantics="oslo", envelope=true, quorum=false, cast=false,
-        timeout_ns=60_000_000_000, host=0))]
+        timeout_ns=60_000_000_000, host=0, reconnect=false))]
     #[allow(clippy::too_many_arguments)] // keyword arguments of a Python function
     fn new(
         py: Python<'_>,
@@ -78,6 +78,7 @@ impl RpcClient {
         cast: bool,
         timeout_ns: u64,
         host: usize,
+        reconnect: bool,
     ) -> PyResult<Self> {
         let opened = py.detach(|| {
             let options = Options {
@@ -87,6 +88,7 @@ impl RpcClient {
                 cast,
                 timeout_ns,
                 payloads,
+                reconnect,
             };
             Client::open(&Url::parse(url)?, options, host)
         });
@@ -139,11 +141,11 @@ impl RpcClient {
             };
             let mut held = lock(&self.client);
             let client = held.as_mut().ok_or_else(closed)?;
-            let before = bytes(client.session());
+            let before = client.bytes();
             let run = client.run(&load, callers, duration_ns, drain_ns, || {
                 signalled(&mut raised)
             })?;
-            let after = bytes(client.session());
+            let after = client.bytes();
             let summary = Summary::of(&run);
             Ok((run, summary, after.0 - before.0, after.1 - before.1))
         });
@@ -164,10 +166,6 @@ impl RpcClient {
         py.detach(|| lock(&self.client).take().map_or(Ok(()), Client::close))
             .map_err(|error| raise(py, &error))
     }
-}
-
-fn bytes(session: &Session) -> (u64, u64) {
-    (session.bytes_sent, session.bytes_received)
 }
 
 fn told<'py>(
@@ -192,6 +190,7 @@ fn told<'py>(
     ] {
         told.set_item(name, count)?;
     }
+    told.set_item("reconnects", run.reconnects)?;
     told.set_item("last_error", run.last_error.as_str())?;
     told.set_item("latency_s", percentiles(py, summary.latency)?)?;
     told.set_item("service_s", percentiles(py, summary.service)?)?;
@@ -210,7 +209,8 @@ pub struct RpcServer {
 #[pymethods]
 impl RpcServer {
     #[new]
-    #[pyo3(signature = (url, *, exchange, topic, server, answer, semantics="oslo", envelope=true, quorum=false, host=0))]
+    #[pyo3(signature = (url, *, exchange, topic, server, answer, semantics="oslo", envelope=true, quorum=false, host=0,
+        reconnect=false, keep_calls=false))]
     #[allow(clippy::too_many_arguments)] // keyword arguments of a Python function
     fn new(
         py: Python<'_>,
@@ -223,6 +223,8 @@ impl RpcServer {
         envelope: bool,
         quorum: bool,
         host: usize,
+        reconnect: bool,
+        keep_calls: bool,
     ) -> PyResult<Self> {
         let opened = py.detach(|| {
             let options = server::Options {
@@ -230,6 +232,8 @@ impl RpcServer {
                 semantics: self::semantics(semantics, envelope)?,
                 queues: queues(quorum),
                 answer,
+                reconnect,
+                keep_calls,
             };
             Server::open(&Url::parse(url)?, options, host)
         });
@@ -253,6 +257,16 @@ impl RpcServer {
         }
     }
 
+    fn work(&self, ns: u64) {
+        self.shared.work_ns.store(ns, Ordering::Relaxed);
+    }
+
+    fn calls<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let calls = lock(&self.shared.calls);
+        let bytes: Vec<u8> = calls.iter().flat_map(|call| call.to_ne_bytes()).collect();
+        PyBytes::new(py, &bytes)
+    }
+
     fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
     }
@@ -264,6 +278,7 @@ impl RpcServer {
         told.set_item("redelivered", of(&self.shared.redelivered))?;
         told.set_item("malformed", of(&self.shared.malformed))?;
         told.set_item("undelivered", of(&self.shared.undelivered))?;
+        told.set_item("reconnects", of(&self.shared.reconnects))?;
         told.set_item("last_ns", of(&self.shared.last_ns))?;
         told.set_item("bytes_sent", of(&self.shared.bytes_sent))?;
         told.set_item("bytes_received", of(&self.shared.bytes_received))?;

@@ -18,6 +18,7 @@ pub(super) struct Running<'a> {
     pub start_ns: u64,
     pub ids: &'a Ids,
     pub acks: bool,
+    pub reconnects: u64,
     pub last_error: String,
 }
 
@@ -54,19 +55,36 @@ impl Running<'_> {
                 }
             }
             Event::Confirmed { tag, multiple, ok } => {
-                let Some(at) = tag.checked_sub(self.tag_base + 1).map(|at| at as usize) else {
-                    return; // of an earlier run
+                let at = tag.checked_sub(self.tag_base + 1).and_then(|at| usize::try_from(at).ok());
+                let Some(at) = at.filter(|at| *at < self.tags.len()) else {
+                    return; // of an earlier run, or of what was never sent
                 };
                 let first = if multiple { self.confirmed } else { at };
-                for at in first..=at.min(self.tags.len().saturating_sub(1)) {
-                    let why = (!ok).then(|| "the broker refused the message".to_owned());
-                    self.settle(self.tags[at], if ok { CONFIRM } else { CONFIRM | REPLY }, why);
+                for at in first..=at {
+                    let number = self.tags[at];
+                    // Of many at once those are meant that nothing was said of before.
+                    if self.awaited.get(number).is_some_and(|awaited| awaited & CONFIRM != 0) {
+                        let why = (!ok).then(|| "the broker refused the message".to_owned());
+                        self.settle(number, if ok { CONFIRM } else { CONFIRM | REPLY }, why);
+                    }
                 }
                 if multiple || at == self.confirmed {
-                    self.confirmed = at + 1;
+                    self.confirmed = self.confirmed.max(at + 1);
                 }
             }
+            Event::Blocked(Some(why)) => {
+                self.last_error = format!("the broker reads nothing more of what is published: {why}");
+            }
+            Event::Blocked(None) => {}
         }
+    }
+
+    /// Calls of which no broker has said that it has them, to be published anew over a new connection.
+    pub fn unconfirmed(&mut self) -> Vec<usize> {
+        self.tags.clear();
+        (self.tag_base, self.confirmed) = (0, 0);
+        let awaited = self.awaited.iter().enumerate().skip(self.oldest);
+        awaited.filter(|(_, awaited)| **awaited & CONFIRM != 0).map(|(number, _)| number).collect()
     }
 
     fn replied(&mut self, id: &str, failure: Option<String>) {
@@ -113,7 +131,7 @@ impl Running<'_> {
         }
         for number in self.oldest..self.awaited.len() {
             let sent_ns = self.requests[number].sent_ns.unwrap_or(0) + self.start_ns;
-            if sent_ns + timeout_ns > now {
+            if sent_ns.saturating_add(timeout_ns) > now {
                 break;
             }
             if self.awaited[number] != 0 {
@@ -138,7 +156,7 @@ impl Running<'_> {
             duration_ns,
             requests: self.requests,
             cpu_ns: clock::thread_cpu_ns() - cpu_ns,
-            reconnects: 0,
+            reconnects: self.reconnects,
             last_error: self.last_error,
             interrupted,
         }
