@@ -22,11 +22,12 @@ from contend.checks import check, hosts_of, packages_inside, place, settled, too
 from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed, ProbeEnded, TrialFailed
+from contend.forecast import RESERVE_S, block_s, pilot_s, too_short
 from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
 from contend.parties import Parties
-from contend.plan import Plan, Trial, by_host, make_plan
+from contend.plan import REPEATS, Plan, Trial, by_host, make_plan
 from contend.platforms import state
 from contend.platforms.base import Limit, Platform
 from contend.platforms.network import Networks
@@ -44,8 +45,6 @@ from contend.traces import TrialTraces
 from contend.trial import TrialRunner
 from contend.units import format_value
 
-# Kept back from the budget for tear-down, analysis and the report.
-RESERVE_S = 4.0
 FAILURES_IN_A_ROW = 3
 RECORD_INTERVAL_MS = 100.0
 
@@ -309,6 +308,9 @@ class _Execution:
             sources = dict(recorder.sources)
             ledger.event("platform", **{kind: made.describe() for kind, made in platforms.items()})
             ledger.event("probe", sources=sources, notes=list(recorder.notes))
+            if scenario.measure.budget is not None and not self._state.done:
+                whole_s = pilot_s(self._plan, scenario) + RESERVE_S
+                self._warn(whole_s, block_s(self._plan, scenario))
             self._pilot(runner, ledger)
             self._blocks(runner, ledger, recorder)
 
@@ -380,11 +382,16 @@ class _Execution:
                 row = self._state.done[trial.index]
                 values.setdefault(trial.cell, []).append(_primary(row))
             self._state.block_s = [(time.monotonic() - began) * len(self._plan.cells) / len(block)]
-            if number >= self._scenario.measure.pilot and all(steady(v) for v in values.values()):
+            enough = number >= self._scenario.measure.pilot
+            if enough and (self._out_of_time() or all(steady(v) for v in values.values())):
                 break
         share = spiky_share(values)
         ledger.event("pilot", rounds=number, spiky=share)
-        if self._scenario.measure.design == "auto" and choose_design(share) == "blocks of 8":
+        if (
+            self._scenario.measure.design == "auto"
+            and choose_design(share) == "blocks of 8"
+            and not self._out_of_time(REPEATS["blocks of 8"])  # pairs are better than nothing
+        ):
             self._progress.note(f"{share:.0%} of the pilot's runs are spikes: blocks of 8 instead of pairs")
             self._plan = make_plan(self._scenario, self._plan.seed, "blocks of 8")
             self._state.block_s = [s * self._plan.repeats for s in self._state.block_s]
@@ -401,6 +408,8 @@ class _Execution:
             if not todo:
                 continue
             if self._out_of_time():
+                if not number:
+                    self._warn(self._spent_s() + RESERVE_S, max(self._state.block_s, default=0.0))
                 self._state.stopped = "budget spent"
                 return
             self._progress.block(number + 1)
@@ -421,13 +430,21 @@ class _Execution:
                 return
         self._state.stopped = "planned blocks done"
 
-    def _out_of_time(self) -> bool:
-        """Whether another block would overrun the budget; the slower of the last few decides."""
+    def _out_of_time(self, blocks: int = 1) -> bool:
+        """Whether so many blocks more would overrun the budget; the slower of the last few decides."""
         budget = self._scenario.measure.budget
         if budget is None:
             return False
-        spent_s = (self._clock.monotonic_ns() - self._began_ns) / 1e9
-        return spent_s + max(self._state.block_s[-3:], default=0.0) + RESERVE_S > budget / 1e9
+        a_block_s = max(self._state.block_s[-3:], default=0.0)
+        return self._spent_s() + blocks * a_block_s + RESERVE_S > budget / 1e9
+
+    def _spent_s(self) -> float:
+        return (self._clock.monotonic_ns() - self._began_ns) / 1e9
+
+    def _warn(self, before_s: float, a_block_s: float) -> None:
+        """Say so where the budget is spent before a block can end."""
+        if told := too_short(self._scenario.measure.budget, before_s + a_block_s, a_block_s):
+            self._progress.note(told)
 
     def _trial(self, runner: TrialRunner, ledger: Ledger, trial: Trial) -> Row:
         cell = self._plan.cell(trial.cell)

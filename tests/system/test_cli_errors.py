@@ -188,6 +188,9 @@ def test_a_budget_that_is_too_small_is_said_honestly(contend: Home, budget: str)
     assert "too few" in analysis["answer"]
     assert analysis["design"]["stopped"] == "budget spent"
     assert contend("report", str(contend.the_run())).fine().out
+    said = contend("run", contend.scenario(blocks=6), "--budget", budget).fine().err
+    assert "no block will end within the budget" in said
+    assert "--budget 10s at least" in said
 
 
 def test_comparing_what_cannot_be_compared(contend: Home, shared_run: tuple[Home, Path]) -> None:

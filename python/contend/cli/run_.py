@@ -132,7 +132,7 @@ def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list
 
 def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
     """Print what would run. Everything is checked as a run would; nothing is made."""
-    from contend import checks
+    from contend import checks, forecast
     from contend.plan import make_plan
     from contend.units import format_duration
 
@@ -144,7 +144,7 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
         return 0
     places = checks.place(asked)
     first = next(iter(plan.rounds("counted")))
-    block_s = sum(estimate_trial_s(plan.cell(t.cell), asked) for t in first)
+    block_s = forecast.block_s(plan, asked)
     print(asked.title or asked.origin)
     print(f"{len(plan.cells)} cells; places: {places.summary()}")
     for line in left_out:
@@ -156,7 +156,7 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
     other = "" if asked.measure.seed is not None else " (another seed gives another)"
     print(f"order of the first block{other}:")
     print("  " + " · ".join(plan.cell(t.cell).id for t in first))
-    pilot_s = sum(estimate_trial_s(plan.cell(t.cell), asked) for t in plan.trials if t.phase == "pilot") / 3
+    pilot_s = forecast.pilot_s(plan, asked)
     budget = asked.measure.budget
     blocks = asked.measure.planned_blocks
     whole_ns = (block_s * blocks + pilot_s) * 1e9
@@ -166,11 +166,3 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
         within = f"{max(0, fit)} blocks in the budget of {format_duration(budget)}"
     print(f"estimated: {format_duration(block_s * 1e9)} a block, {within}")
     return 0
-
-
-def estimate_trial_s(cell: Any, asked: Any) -> float:
-    """Expected time of a trial before any has run: its workload's own word, and 0.3 s around it."""
-    own = asked.measure.trial or cell.victim.instance.workload.trial
-    if asked.study == "growth":  # a pass has its own time
-        own = 1e9 * cell.victim.instance.parameters["within"]
-    return float(own) / 1e9 * (1.5 if cell.neighbours else 1.0) + 0.3

@@ -281,6 +281,7 @@ class Workload(Strict):
     metrics: dict[str, Metric]  # the first is the one shown when there is room for one
     dominant: Resource
     trial: Duration
+    around: Duration = 0  # what a trial takes beside that: processes that start, connections
     trace: Traced = Traced()  # what is recorded of it where a scenario asks for traces
     keep: Lines = ()  # files below {out} that stay with the run, in outputs/TRIAL; others are read and thrown away
     elsewhere: bool = False  # others do the work (a cloud's services): CPU they use here disturbs nothing

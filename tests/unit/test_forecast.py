@@ -1,0 +1,34 @@
+"""How long a run will take, by what its workloads say; and what is said of a budget in which no block ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from contend import forecast
+from contend.errors import ScenarioError
+from contend.plan import make_plan
+from contend.scenario import load, parse
+from contend.yamlfile import read_yaml
+
+S = 10**9
+
+
+def test_an_envelope_takes_longer_than_a_minute_and_says_so() -> None:
+    scenario = load("rpc-envelope", ())
+    plan = make_plan(scenario, 1)
+    a_block = forecast.block_s(plan, scenario)
+    whole = a_block + forecast.pilot_s(plan, scenario) + forecast.RESERVE_S
+    assert a_block == pytest.approx(6 * 8.3)
+    assert forecast.pilot_s(plan, scenario) == pytest.approx(8.3)
+    assert forecast.too_short(60 * S, whole, a_block).endswith("--budget 70s at least")
+    assert forecast.too_short(70 * S, whole, a_block) == ""
+
+
+def test_what_is_beside_neighbours_takes_longer_and_a_trial_of_ones_own_counts() -> None:
+    text = (
+        "study: interference\nvictims: [ffmpeg]\nneighbours: [stress-cpu]\nmeasure: {trial: 1s, pilot: 2}\n"
+    )
+    scenario = parse(read_yaml(text, "mine.yaml", ScenarioError))
+    plan = make_plan(scenario, 1)
+    assert forecast.block_s(plan, scenario) == pytest.approx(1.3 + 1.3 + 1.8)
+    assert forecast.pilot_s(plan, scenario) == pytest.approx(2 * 1.3)
