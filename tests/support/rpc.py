@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from contend import _native
 from contend.testbed.rabbit import bed, node
+from contend.testbed.rpc import failures
 from contend.testbed.rpc.options import End
 from contend.testbed.rpc.trial import Broker
 from support.prerequisites import need
 
 
 @contextmanager
-def broker(place: Path, nodes: int = 1) -> Iterator[bed.Bed]:
-    """A bed, of which nothing is left afterwards."""
+def broker(place: Path, nodes: int = 1, more: Sequence[str] = ()) -> Iterator[bed.Bed]:
+    """A bed, of which nothing is left afterwards. more: lines for its rabbitmq.conf."""
     need(node.server(), "RabbitMQ: apt-get install rabbitmq-server")
     need(importlib.util.find_spec("oslo_messaging"), "pip install oslo.messaging")
     try:
-        yield bed.up(place, nodes)
+        yield bed.up(place, nodes, more)
     finally:
         bed.down(place)
         assert not bed.pids(place)
@@ -81,3 +83,22 @@ def remover(url: str) -> Any:
         _native.rpc_remove(url, queues=list(names), exchanges=list(exchanges))
 
     return remove
+
+
+def suffer(up: bed.Bed, library: str, fault: str, out: Path, **options: Any) -> dict[str, Any]:
+    """A trial with a fault in its middle, of which nothing is left, and whose calls are all accounted for."""
+    out.mkdir(exist_ok=True)
+    options = {"rate": 20.0, "seconds": 45.0, "before_s": 5.0, "fault_s": 5.0, "in_time_s": 1.0, **options}
+    timeout_s = options.pop("timeout_s", 10.0)
+    own = end("", library, quorum=len(up.ports) > 1, timeout_s=timeout_s)
+    asked = failures.Asked(own, fault, **options, payload="1000")
+    broker = Broker((up.url(),) * 2, marks={bed.MARK: str(up.place)})
+    told = failures.run(broker, up, asked, out, remover(up.url()))
+    print(library, fault, len(up.ports), json.dumps(told))
+    assert up.answers
+    assert queues(up) == []
+    ways = [told[way]["count"] for way in ("answered", "lost", "failed")]
+    assert sum(ways) == told["sent"] == round(asked.rate * asked.seconds)
+    for way in ("answered", "late", "lost", "failed", "duplicated", "done_unheard"):
+        assert told[way]["low"] <= told[way]["share"] <= told[way]["high"]
+    return told

@@ -12,10 +12,12 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +36,8 @@ SIZES = (1, 3)
 _UP_S = 180.0
 _STATE = "bed.json"
 _COOKIE = ".erlang.cookie"
+_CUT_AFTER_MS = 500
+_NO_PROGRAM, _REMOVED = "RabbitMQ is no longer on this host", "was its package removed meanwhile?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,10 @@ def load(place: Path) -> Bed | None:
     return Bed(place.resolve(), tuple(told["ports"]), told["password"], told["version"], told["mirrors"])
 
 
-def up(place: Path, nodes: int = 1) -> Bed:
+def up(place: Path, nodes: int = 1, more: Sequence[str] = ()) -> Bed:
     """Bring a broker of so many nodes up, unless it is; with more than one they are a cluster when this returns.
+
+    more: lines for its rabbitmq.conf beside ours.
 
     Raises CannotHonour without RabbitMQ on this host, HostFailed if a node does not come up.
     """
@@ -93,7 +99,7 @@ def up(place: Path, nodes: int = 1) -> Bed:
             return there
         _end(place)
         try:
-            return _start(place, program, nodes)
+            return _start(place, program, nodes, more)
         except BaseException:
             _end(place)
             raise
@@ -118,18 +124,62 @@ def ports(bed: Bed) -> list[node.Ports]:
     return [node.Ports(**one) for one in told["nodes"]]
 
 
+def kill(bed: Bed, number: int) -> None:
+    """End one node as a power cut does: SIGKILL, nothing written, nobody told. Raises HostFailed if it is not there."""
+    name = f"RABBITMQ_NODENAME={ports(bed)[number].name}".encode()
+    found = [pid for pid in bed.servers() if name in procfs.environment(pid)]
+    if not found or not all(procfs.send(pid, signal.SIGKILL) for pid in found):
+        raise HostFailed(f"node {number} of the broker has gone", hint=f"logs are in {bed.place}/node-*/log")
+
+
+def cut_off(bed: Bed, number: int) -> None:
+    """Let one node of a cluster and the others not speak with each other any more, though all are up.
+
+    Its connections to them end, and from now on neither can log in at the other: Erlang's nodes do so with a cookie, and
+    this one expects another of them. A cut cable would be noticed after a minute (net_ticktime); this is at once. Nothing
+    of the host is touched. Undone by join(), and with the node's end. Raises HostFailed.
+    """
+    # By a process of its own, after a while: rabbitmqctl would wait for a node that is about to stop serving.
+    cut = _with_others(bed, number, "erlang:set_cookie(Other, 'cut-off'), erlang:disconnect_node(Other)")
+    now = "erlang:system_time(nanosecond)"
+    kept = f"Before = {now}, {cut}, persistent_term:put(contend_cut, [Before, {now}])"
+    _eval(bed, number, f"spawn(fun() -> timer:sleep({_CUT_AFTER_MS}), {kept} end), ok.")
+
+
+def join(bed: Bed, number: int) -> tuple[int, int] | None:
+    """Let them speak again; when they were cut off, nanoseconds of CLOCK_REALTIME before and after, None if they never
+    were. Idempotent. Raises HostFailed."""
+    joined = _with_others(bed, number, "erlang:set_cookie(Other, erlang:get_cookie()), net_adm:ping(Other)")
+    said = _eval(bed, number, f"{joined}, persistent_term:get(contend_cut, []).")
+    times = re.findall(r"\d{15,}", said)
+    return (int(times[0]), int(times[1])) if len(times) == 2 else None
+
+
+def _with_others(bed: Bed, number: int, what: str) -> str:
+    """Erlang that does something with each other node of the cluster."""
+    others = ", ".join(f"'{p.name}'" for k, p in enumerate(ports(bed)) if k != number)
+    return f"[begin {what} end || Other <- [{others}]]"
+
+
+def _eval(bed: Bed, number: int, expression: str) -> str:
+    program = node.server()
+    if program is None:
+        raise HostFailed(_NO_PROGRAM, hint=_REMOVED)
+    return control(bed.place, program, ports(bed)[number], "eval", expression)
+
+
 def restart(bed: Bed, number: int) -> None:
     """Start one node again that was killed, on its data and ports, and wait until it answers. Raises HostFailed."""
     own = ports(bed)[number]
     program = node.server()
     if program is None:
-        raise HostFailed("RabbitMQ is no longer on this host", hint="was its package removed meanwhile?")
+        raise HostFailed(_NO_PROGRAM, hint=_REMOVED)
     process = _launch(bed.place, program, number, own)
     node.wait(process, bed.place / f"node-{number}", own.amqp, _UP_S)
     children.reap()  # what was killed of it, if this process had started it
 
 
-def _start(place: Path, program: Path, nodes: int) -> Bed:
+def _start(place: Path, program: Path, nodes: int, more: Sequence[str]) -> Bed:
     version = node.version(program)
     # Mirrored classic queues left RabbitMQ with 4.0.
     mirrors = nodes > 1 and bool(version) and version < (4,)
@@ -139,7 +189,7 @@ def _start(place: Path, program: Path, nodes: int) -> Bed:
     bed = Bed(place, tuple(p.amqp for p in ports), password, ".".join(map(str, version)), mirrors)
     _write(place / _COOKIE, secrets.token_hex(16))
     _write(place / "definitions.json", json.dumps(_definitions(password, mirrors)))
-    _write(place / "rabbitmq.conf", _settings(place, ports))
+    _write(place / "rabbitmq.conf", _settings(place, ports, more))
     told = {"ports": bed.ports, "password": password, "version": bed.version, "mirrors": mirrors}
     _write(place / _STATE, json.dumps(told | {"nodes": [asdict(p) for p in ports]}))
     running = [_launch(place, program, number, p) for number, p in enumerate(ports)]
@@ -158,7 +208,7 @@ def _launch(place: Path, program: Path, number: int, ports: node.Ports) -> subpr
     return node.launch(program, where, settings)
 
 
-def _settings(place: Path, ports: list[node.Ports]) -> str:
+def _settings(place: Path, ports: list[node.Ports], more: Sequence[str]) -> str:
     lines = [
         f"load_definitions = {place / 'definitions.json'}",
         # The bed's disk and memory are the host's: a full disk elsewhere is no reason to stop publishers.
@@ -170,7 +220,10 @@ def _settings(place: Path, ports: list[node.Ports]) -> str:
             f"cluster_formation.classic_config.nodes.{number} = {p.name}"
             for number, p in enumerate(ports, start=1)
         ]
-    return "\n".join(lines) + "\n"
+        # A node that is cut off from the others stops serving, and comes back by itself: what their makers recommend for
+        # three. Without it each half goes on alone, and somebody has to restart one of them.
+        lines.append("cluster_partition_handling = pause_minority")
+    return "\n".join([*lines, *more]) + "\n"
 
 
 def _definitions(password: str, mirrors: bool) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """`python -m contend.testbed.rpc.end`: one end of an RPC, told by lines of JSON on standard input.
 
 The first line is its options; it answers `{"ready": …, "queues": […]}`. Then a driver runs a phase for each line, and a
-service tells its counts for each; the answer is a line too. It ends, and removes its queues, when nobody can tell it
+service tells its counts (`counts`), the calls it took (`calls`), or takes so long for each from then on (`work SECONDS`);
+the answer is a line too. It ends, and removes its queues, when nobody can tell it
 anything any more. The broker's URL is in the environment alone.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -30,7 +32,16 @@ class Either(Protocol):
 
 
 def main() -> int:
-    """0; 1 or 2 with one line of what went wrong, for who started it."""
+    """0; 1 or 2 with one line of what went wrong, for who started it; 130 after SIGTERM, which comes to it and to who
+    started it at once."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return _live()
+    except KeyboardInterrupt:
+        return 130
+
+
+def _live() -> int:
     line = sys.stdin.readline()
     if not line:
         return 1
@@ -61,6 +72,12 @@ def main() -> int:
 def _tell(end: Any, line: str) -> dict[str, Any]:
     told: dict[str, Any]
     if hasattr(end, "counts"):
+        what, _, value = line.strip().partition(" ")
+        if what == "calls":
+            return {"calls": end.calls()}
+        if what == "work":
+            end.take_time(float(value))
+            return {"work_s": float(value)}
         told = end.counts()
         sent, received = told.pop("bytes_sent", None), told.pop("bytes_received", None)
         if sent is None:

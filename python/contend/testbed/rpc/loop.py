@@ -16,10 +16,10 @@ from contend.testbed.rpc.options import Phase
 class Record:
     """What became of one call. Times are nanoseconds after the phase began."""
 
-    __slots__ = ("done_ns", "due_ns", "outcome", "queued", "sent_ns")
+    __slots__ = ("done_ns", "due_ns", "number", "outcome", "queued", "sent_ns")
 
-    def __init__(self, due_ns: int, sent_ns: int, queued: bool) -> None:
-        self.due_ns, self.sent_ns, self.queued = due_ns, sent_ns, queued
+    def __init__(self, number: int, due_ns: int, sent_ns: int, queued: bool) -> None:
+        self.number, self.due_ns, self.sent_ns, self.queued = number, due_ns, sent_ns, queued
         self.done_ns, self.outcome = 0, "unfinished"
 
 
@@ -35,10 +35,26 @@ def arrivals(rate: float, seconds: float, seed: int) -> list[int]:
     return found
 
 
+def evenly(rate: float, seconds: float) -> list[int]:
+    """When calls are due, in nanoseconds after the start, at the same distance from each other.
+
+    >>> evenly(4, 1)
+    [0, 250000000, 500000000, 750000000]
+    """
+    return [round(number * 1e9 / rate) for number in range(math.ceil(rate * seconds - 1e-9))]
+
+
+def due_times(phase: Phase) -> list[int]:
+    """Of an open loop."""
+    if phase.poisson:
+        return arrivals(phase.rate, phase.seconds, phase.seed)
+    return evenly(phase.rate, phase.seconds)
+
+
 def run(call: Callable[[int], str], callers: int, phase: Phase) -> dict[str, Any]:
     """Load with so many callers at a time. call: of a number, what went wrong, empty if nothing did, beginning with
     `timed out` for a call that nobody answered."""
-    times = arrivals(phase.rate, phase.seconds, phase.seed) if phase.rate else None
+    times = due_times(phase) if phase.rate else None
     numbers, records, errors = itertools.count(), [], []
     ready = threading.Barrier(callers + 1)
     start_ns = 0
@@ -59,7 +75,7 @@ def run(call: Callable[[int], str], callers: int, phase: Phase) -> dict[str, Any
             queued = now > due
             if now < due:
                 time.sleep((due - now) / 1e9)
-            record = Record(due, time.monotonic_ns() - start_ns, queued and times is not None)
+            record = Record(number, due, time.monotonic_ns() - start_ns, queued and times is not None)
             records.append(record)
             wrong = call(number)
             record.done_ns = time.monotonic_ns() - start_ns
@@ -76,7 +92,12 @@ def run(call: Callable[[int], str], callers: int, phase: Phase) -> dict[str, Any
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     end_ns = time.monotonic_ns() - start_ns
+    records = list(records)  # callers that wait still add to it
     told = summary(records, len(times) if times is not None else len(records), end_ns, phase)
+    if phase.calls and times is not None:
+        told["calls"] = [[r.number, r.due_ns, r.done_ns, r.outcome] for r in records]
+        begun = {record.number for record in records}
+        told["calls"] += [[k, at, end_ns, "unfinished"] for k, at in enumerate(times) if k not in begun]
     return told | {
         "start_ns": start_ns,
         "last_error": errors[-1] if errors else "",
@@ -86,7 +107,6 @@ def run(call: Callable[[int], str], callers: int, phase: Phase) -> dict[str, Any
 
 def summary(records: Sequence[Record], due: int, end_ns: int, phase: Phase) -> dict[str, Any]:
     """Counts and percentiles, in the shape of `_native.RpcClient.run`."""
-    records = list(records)  # callers that wait still add to it
     for record in records:
         if record.outcome == "unfinished":
             record.done_ns = end_ns

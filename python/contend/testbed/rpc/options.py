@@ -17,7 +17,9 @@ class End:
 
     serialiser: writes what goes over the wire; with `envelope` its text is inside of JSON once more. executor: threads or
     greenlets. payloads: file with a JSON array of the calls' arguments, sent in turn. host: of several in the URL, the one
-    the native driver tries first.
+    the native driver tries first. reconnect: a connection that breaks is opened again (oslo.messaging's always are, and
+    then what could not be published is tried again, as services have it by default). keep_calls: both ends remember each
+    call by its number.
     """
 
     role: str
@@ -36,6 +38,8 @@ class End:
     callers: int = 10
     timeout_s: float = 60.0
     host: int = 0
+    reconnect: bool = False
+    keep_calls: bool = False
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -47,12 +51,15 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One load. rate: calls a second, sent when due whatever was answered; 0: each caller sends as soon as it can."""
+    """One load. rate: calls a second, sent when due whatever was answered; 0: each caller sends as soon as it can.
+    poisson: calls come independently of each other, else evenly. calls: what became of each is told."""
 
     seconds: float
     rate: float = 0.0
     seed: int = 0
     drain_s: float = 10.0
+    poisson: bool = True
+    calls: bool = False
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))

@@ -25,7 +25,8 @@ class _Ends:
         from oslo_config import cfg
 
         # Its warnings are of many calls at a time, and of a connection that is closed while it is read.
-        logging.basicConfig(level=logging.ERROR)
+        # Where a broker fails on purpose it says so for every call.
+        logging.basicConfig(level=logging.CRITICAL if end.reconnect else logging.ERROR)
         self.queues = _watch_queues()
         _choose(end)
         conf = cfg.CONF
@@ -57,7 +58,11 @@ class Driver(_Ends):
 
         self._end, self._timeout = end, oslo_messaging.MessagingTimeout
         target = oslo_messaging.Target(topic=end.topic, exchange=end.exchange, version="1.0")
-        self._client = oslo_messaging.get_rpc_client(self.transport, target, timeout=end.timeout_s, retry=0)
+        # retry: how often what could not be published is tried again; None, as services have it: until it can.
+        retry = None if end.reconnect else 0
+        self._client = oslo_messaging.get_rpc_client(
+            self.transport, target, timeout=end.timeout_s, retry=retry
+        )
         self._payloads = json.loads(Path(end.payloads).read_text(encoding="utf-8"))
         self._send = self._client.cast if end.cast else self._client.call
 
@@ -66,7 +71,11 @@ class Driver(_Ends):
 
     def _call(self, number: int) -> str:
         try:
-            self._send({}, "work", **self._payloads[number % len(self._payloads)])
+            self._send(
+                {"call": number} if self._end.keep_calls else {},
+                "work",
+                **self._payloads[number % len(self._payloads)],
+            )
         except self._timeout as error:
             return f"timed out: {error}"
         except Exception as error:  # noqa: BLE001 - whatever the service or the broker did is this call's result
@@ -85,6 +94,8 @@ class Service(_Ends):
         import oslo_messaging
 
         self._handled, self._counting = 0, threading.Lock()
+        self._calls: list[int] = []
+        self._work_s, self._working = 0.0, threading.Lock()
         self._answer = payloads.document(end.answer_bytes, random.Random(0))
         self._last_ns = 0
         target = oslo_messaging.Target(
@@ -96,13 +107,25 @@ class Service(_Ends):
 
     def work(self, ctxt: dict[str, Any], **arguments: Any) -> dict[str, Any]:
         """What is called."""
+        if self._work_s:
+            with self._working:  # one after the other
+                time.sleep(self._work_s)
         with self._counting:
             self._handled += 1
+            if "call" in ctxt:
+                self._calls.append(ctxt["call"])
         self._last_ns = time.monotonic_ns()
         return self._answer
 
     def counts(self) -> dict[str, int]:
         return {"handled": self._handled, "last_ns": self._last_ns}
+
+    def calls(self) -> list[int]:
+        with self._counting:
+            return list(self._calls)
+
+    def take_time(self, seconds: float) -> None:
+        self._work_s = seconds
 
     def close(self) -> None:
         self._server.stop()

@@ -1,6 +1,6 @@
 """A broker that is not ours: is it there, and are we welcome? And nothing of ours stays on it.
 
-By py-amqp, which oslo.messaging uses too: it speaks TLS. What it says never shows the password.
+By py-amqp, which oslo.messaging uses too: what one is let in by, so is the other. What it says never shows the password.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class Url:
             raise BadInput("the broker's URL names no host", hint=_SHAPE)
         asked = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         tls = asked.get("ssl", "").lower() in ("1", "true")
-        user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
+        known = parts.username is not None
+        user, password = (
+            (unquote(parts.username or ""), unquote(parts.password or "")) if known else ("guest",) * 2
+        )
         vhost = unquote(parts.path.removeprefix("/")) or "/"
         return cls(host, port, user, password, vhost, tls, asked.get("ssl_ca_file", ""))
 

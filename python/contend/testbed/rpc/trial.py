@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contend.errors import HostFailed
+from contend.errors import ContendError, HostFailed
 from contend.testbed.rpc import loop, payloads
 from contend.testbed.rpc.options import End, Phase
 from contend.testbed.rpc.processes import Process, cpu_ns, hear_all
@@ -61,7 +62,9 @@ def run(
     arguments.write_text(json.dumps(made), encoding="utf-8")
     services: list[Process] = []
     drivers: list[Process] = []
-    try:
+    ends: list[Process] = []
+    fanouts = [f"{token}-{k}_fanout" for k in range(asked.pairs)]
+    with cleared(ends, remove, [token, *fanouts]):
         for role, url, end, there in (
             ("service", broker.urls[1], asked.service, services),
             ("driver", broker.urls[0], asked.driver, drivers),
@@ -76,15 +79,34 @@ def run(
                     payloads=str(arguments),
                 )
                 there.append(Process(named, url, broker.marks or {}))
+                ends.append(there[-1])
             for process in there:
                 process.ready()
         return _measure(broker, asked, drivers, services)
+
+
+@contextmanager
+def cleared(
+    ends: Sequence[Process],
+    remove: Callable[[Sequence[str], Sequence[str]], None],
+    exchanges: Sequence[str],
+) -> Iterator[None]:
+    """Ends the ends, drivers first, and removes the queues that they declared, and these exchanges."""
+    failed = False
+    try:
+        yield
+    except BaseException:
+        failed = True
+        raise
     finally:
-        for process in (*drivers, *services):
+        for process in reversed(ends):
             process.close()
-        queues = [queue for process in (*drivers, *services) for queue in process.queues]
-        fanouts = [f"{token}-{k}_fanout" for k in range(asked.pairs)]
-        remove([*queues], [token, *fanouts])
+        try:
+            remove([queue for process in ends for queue in process.queues], exchanges)
+        except ContendError:
+            # A broker that died has nothing left to be removed, and why it died is the news.
+            if not failed:
+                raise
 
 
 def _measure(broker: Broker, asked: Asked, drivers: list[Process], services: list[Process]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ GENERATORS = {
     "boot-storm-local": "contend.workloads.generators.boot_local",
     "control-plane-growth": "contend.workloads.generators.growth",
     "rpc": "contend.workloads.generators.rpc",
+    "rpc-failures": "contend.workloads.generators.rpc_failures",
     "storm-lab": "contend.testbed.lab.__main__",
 }
 

@@ -10,6 +10,7 @@ import argparse
 import importlib.util
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,7 +35,15 @@ LIBRARIES = ("oslo", "native", "bare")
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code: that of the error where there is one."""
-    given = _parser().parse_args(arguments)
+    return act(_parser().parse_args(arguments))
+
+
+def act(given: argparse.Namespace) -> int:
+    """What was asked for; the exit code: that of the error where there is one, which is told.
+
+    SIGTERM, by which a trial is ended, is an interrupt: what is on a broker is removed first.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         given.act(given)
     except ContendError as error:
@@ -45,25 +54,23 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _prepare(given: argparse.Namespace) -> None:
+def prepare(given: argparse.Namespace) -> None:
+    """Bring the broker up, or ask the user's whether we are welcome."""
     if given.broker == ELSEWHERE:
         remote.check(_url())
     else:
-        _bed(given)
+        broker_of(given)
 
 
-def _finish(given: argparse.Namespace) -> None:
+def finish(given: argparse.Namespace) -> None:
+    """Take it down, where it is ours."""
     if given.broker != ELSEWHERE:
-        bed.down(_place(given))
+        bed.down(place_of(given))
 
 
 def _run(given: argparse.Namespace) -> None:
     library = "oslo" if given.library == "oslo" else "native"
-    absent = [name for name in _modules(given, library) if importlib.util.find_spec(name) is None]
-    if absent:
-        raise CannotHonour(
-            f"{' and '.join(absent)} not found in {sys.prefix}", hint="pip install 'contend[rpc]'"
-        )
+    need(_modules(given, library))
     _check(given)
     broker, quorum, remove = _elsewhere() if given.broker == ELSEWHERE else _own(given)
     end = End(
@@ -94,10 +101,24 @@ def _run(given: argparse.Namespace) -> None:
     given.out.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
+def need(modules: Sequence[str]) -> None:
+    """Raises CannotHonour for those that are not here."""
+    absent = [name for name in modules if importlib.util.find_spec(name) is None]
+    if absent:
+        raise CannotHonour(
+            f"{' and '.join(absent)} not found in {sys.prefix}", hint="pip install 'contend[rpc]'"
+        )
+
+
+def check_payload(payload: str) -> None:
+    """Raises BadInput unless it is `boot` or a length."""
+    if payload != "boot" and not (payload.isdecimal() and 250 <= int(payload) <= 10**8):
+        raise BadInput(f"'payload: {payload}' is no length", hint="boot, or 250 to 100000000 bytes")
+
+
 def _check(given: argparse.Namespace) -> None:
     """What makes no sense together."""
-    if given.payload != "boot" and not (given.payload.isdecimal() and 250 <= int(given.payload) <= 10**8):
-        raise BadInput(f"'payload: {given.payload}' is no length", hint="boot, or 250 to 100000000 bytes")
+    check_payload(given.payload)
     if given.serialiser != "json" and given.library != "oslo":
         raise BadInput(
             f"'serialiser: {given.serialiser}' is oslo.messaging's to use", hint="library: oslo, or json"
@@ -121,7 +142,7 @@ def _own(given: argparse.Namespace) -> Way:
     from contend import _native
 
     nodes, vhost, quorum = BROKERS[given.broker]
-    up = _bed(given)
+    up = broker_of(given)
     # Driver and service at different nodes, where there are several: as behind a load balancer.
     urls = [bed.Bed.url(_only(up, k), vhost) for k in (0, nodes // 2)]
     told = {"kind": given.broker, "nodes": nodes, "version": up.version}
@@ -156,14 +177,16 @@ def _url() -> str:
     return url
 
 
-def _place(given: argparse.Namespace) -> Path:
+def place_of(given: argparse.Namespace) -> Path:
+    """Directory of the broker."""
     place: Path = given.beds / f"rabbit-{BROKERS[given.broker][0]}"
     return place
 
 
-def _bed(given: argparse.Namespace) -> bed.Bed:
+def broker_of(given: argparse.Namespace) -> bed.Bed:
+    """The broker, which is up when this returns. Raises CannotHonour, HostFailed."""
     nodes, vhost, _ = BROKERS[given.broker]
-    up = bed.up(_place(given), nodes)
+    up = bed.up(place_of(given), nodes)
     if vhost == bed.MIRRORED and not up.mirrors:
         raise CannotHonour(
             f"RabbitMQ {up.version} has no mirrored queues", hint="they left with 4.0: use quorum"
@@ -171,7 +194,8 @@ def _bed(given: argparse.Namespace) -> bed.Bed:
     return up
 
 
-def _yes(text: str) -> bool:
+def yes(text: str) -> bool:
+    """As YAML writes a truth."""
     return text.lower() in ("true", "yes", "on", "1")
 
 
@@ -179,9 +203,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rpc", description="Calls over RabbitMQ.")
     verbs = parser.add_subparsers(required=True)
     for name, act, about in (
-        ("prepare", _prepare, "bring the broker up, unless it is"),
+        ("prepare", prepare, "bring the broker up, unless it is"),
         ("run", _run, "load it, first as much as it takes, then at a stated rate"),
-        ("finish", _finish, "take it down"),
+        ("finish", finish, "take it down"),
     ):
         verb = verbs.add_parser(name, help=about, description=about)
         verb.set_defaults(act=act)
@@ -199,7 +223,7 @@ def _options(verb: argparse.ArgumentParser) -> None:
     add("out", type=Path, required=True, help="the document")
     add("for", dest="duration", default="4s", help="both loads together")
     add("library", choices=LIBRARIES, default="oslo")
-    add("envelope", type=_yes, default=True)
+    add("envelope", type=yes, default=True)
     add("serialiser", choices=SERIALISERS, default="json")
     add("kind", choices=("call", "cast"), default="call")
     add("executor", choices=("threads", "greenlets"), default="threads")
