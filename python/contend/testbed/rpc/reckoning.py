@@ -80,8 +80,13 @@ def recovery(ordered: Sequence[Call], fault: Fault, in_time_ns: int) -> dict[str
     after = [call for call in ordered if call.due_ns >= low_ns]
     bad = [at for at, call in enumerate(after) if not _good(call, in_time_ns)]
     if not bad:
-        first = (after[0].due_ns - low_ns) / 1e9 if after else None
-        return {"recovered": bool(after), "low": 0.0, "high": first}
+        # As long as from one call to the next it may have lasted, and nobody would know.
+        before = max((call.due_ns for call in ordered if call.due_ns < low_ns), default=low_ns)
+        return {
+            "recovered": bool(after),
+            "low": 0.0,
+            "high": (after[0].due_ns - before) / 1e9 if after else None,
+        }
     low = max(0, after[bad[-1]].due_ns - high_ns) / 1e9
     if bad[-1] + 1 == len(after):
         return {"recovered": False, "low": low, "high": None}
