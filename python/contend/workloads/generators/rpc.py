@@ -18,7 +18,7 @@ from typing import Any
 
 from contend.errors import BadInput, CannotHonour, ContendError
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import remote, trial
+from contend.testbed.rpc import remote, serialising, trial
 from contend.testbed.rpc.options import SERIALISERS, URL, End
 from contend.units import parse_duration_ns
 
@@ -97,7 +97,8 @@ def _run(given: argparse.Namespace) -> None:
         rate=given.rate,
         seed=given.seed,
     )
-    told = trial.run(broker, asked, given.out.parent, remove)
+    measure = serialising.run if given.traced else trial.run
+    told = measure(broker, asked, given.out.parent, remove)
     given.out.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
@@ -122,6 +123,11 @@ def _check(given: argparse.Namespace) -> None:
     if given.serialiser != "json" and given.library != "oslo":
         raise BadInput(
             f"'serialiser: {given.serialiser}' is oslo.messaging's to use", hint="library: oslo, or json"
+        )
+    if given.traced and given.library != "oslo":
+        raise BadInput(
+            "what serialising takes is traced in oslo.messaging alone",
+            hint="library: oslo, or without --traced",
         )
     if given.executor != "threads" and given.library != "oslo":
         raise BadInput(
@@ -233,3 +239,4 @@ def _options(verb: argparse.ArgumentParser) -> None:
     add("answer", type=int, default=300, help="bytes of an answer")
     add("rate", type=float, default=0.0, help="calls a second of the second load; 0: there is none")
     add("seed", type=int, default=0)
+    add("traced", type=_yes, default=False, help="tell what serialising takes, in place of the second load")
