@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from contend.platforms.listening import ports
 from contend.workloads import install
 from contend.workloads.instance import Argv, Instance, resolve
 from contend.workloads.load import catalogue, load
@@ -242,9 +243,12 @@ def serve(instance: Instance, place: Place, known: dict[str, object], out: Path)
 
 
 def listening(place: Place, port: int | None) -> bool:
-    # ss, since a connection would use up iperf3's single one, and is not possible from outside the pair.
-    found = subprocess.check_output([*place.server, "ss", "-Hltn", f"sport = :{port}"], text=True)
-    return bool(found)
+    # A connection would use up iperf3's single one, and is not possible from outside the pair.
+    tables = [
+        subprocess.check_output([*place.server, "cat", f"/proc/net/{name}"], text=True)
+        for name in ("tcp", "tcp6")
+    ]
+    return any(port in ports(table) for table in tables)
 
 
 def children_s() -> float:

@@ -128,6 +128,22 @@ def test_cpu_time_of_no_server(tmp_path: Path) -> None:
         load_file(file)
 
 
+@pytest.mark.parametrize("address", ["127.7.7.7", "::ffff:127.7.7.7"])
+def test_what_listens_where_no_client_is_sent_serves_nobody(address: str) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as server:
+        server.bind((address, 0))
+        server.listen()
+        assert not listening(None, server.getsockname()[1])
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1"])
+def test_whatever_clients_reach_serves(address: str) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as server:
+        server.bind((address, 0))
+        server.listen()
+        assert listening(None, server.getsockname()[1])
+
+
 def test_who_listens_is_seen_without_a_connection() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))

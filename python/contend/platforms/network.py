@@ -14,6 +14,7 @@ from pathlib import Path
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
 from contend.platforms import names, procfs
+from contend.platforms.listening import ports
 
 NETNS_DIRECTORY = Path("/run/netns")
 TUN, VHOST = Path("/dev/net/tun"), Path("/dev/vhost-net")
@@ -51,17 +52,13 @@ class NetPair:
 
 
 def listening(namespace: str | None, port: int) -> bool:
-    """Does anything listen on this TCP port there (None: in this namespace)? Looks, does not connect: some servers take
-    the first connection for all that they are to serve."""
-    want = f":{port:04X}"
+    """Does a server that clients can reach listen on this TCP port there (None: in this namespace)?"""
     for table in ("tcp", "tcp6"):
         path = f"/proc/thread-self/net/{table}"
         with contextlib.suppress(FileNotFoundError):  # tcp6: a kernel without IPv6
             text = Path(path).read_text(encoding="ascii") if namespace is None else _inside(namespace, path)
-            for line in text.splitlines()[1:]:
-                fields = line.split()
-                if fields[1].endswith(want) and fields[3] == "0A":  # 0A: TCP_LISTEN
-                    return True
+            if port in ports(text):
+                return True
     return False
 
 

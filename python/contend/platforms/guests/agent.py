@@ -1,7 +1,7 @@
 """The program inside a guest: starts commands, says how they ended, and moves files. It is the guest's first process.
 
-It is given to the guest as it stands here, with `mirror`: both need Python 3.9 and nothing else of contend. It talks
-through one file, a virtio-serial port, in frames of a kind, the number of what they are about, and some bytes:
+It is given to the guest as it stands here, with `mirror` and `listening`: they need Python 3.9 and nothing else of contend.
+It talks through one file, a virtio-serial port, in frames of a kind, the number of what they are about, and some bytes:
 
     run R, signal K, processes C, changes L, data D, write W, remove M, clock P, time X, ports N     to the guest
     hello H, began B, failed F, stdout o, stderr e, ended x, answer a, file f, data d, clock p, port l     from it
@@ -19,6 +19,7 @@ import time
 from typing import Any
 
 from contend.platforms.guests.mirror import Mirror
+from contend.platforms.listening import ports
 
 HEADER = struct.Struct(">cII")
 CHUNK = 1 << 16
@@ -28,7 +29,6 @@ ENVIRONMENT = {
     "HOME": "/root",
     "LANG": "C.UTF-8",
 }
-_LISTEN = "0A"  # st of /proc/net/tcp: TCP_LISTEN
 
 
 def clock_ns() -> int:
@@ -285,10 +285,9 @@ class Agent:
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
             try:
                 with open(table) as file:
-                    rows = [line.split() for line in file.readlines()[1:]]
+                    found |= ports(file.read())
             except OSError:
                 continue
-            found |= {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == _LISTEN}
         for port in self.awaited & found:
             self.awaited.discard(port)
             self.send(b"l", port)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
+from contend.platforms import listening
 from contend.platforms.guests import agent, busybox, drivers, image, mirror
 from contend.platforms.guests.cpio import Node, archive
 from contend.platforms.guests.disk import FileSystem, find, kernels_of
@@ -160,11 +161,11 @@ def _busybox(root: FileSystem, scratch: Path) -> bytes:
 def _sources() -> dict[str, str]:
     """The agent as the guest gets it: its modules, in packages that are otherwise empty."""
     found = {"agent/contend/__init__.py": "", "agent/contend/platforms/__init__.py": ""}
-    folder = "agent/contend/platforms/guests"
-    found[f"{folder}/__init__.py"] = ""
-    for module in (agent, mirror):
+    found["agent/contend/platforms/guests/__init__.py"] = ""
+    for module in (agent, mirror, listening):
         path = Path(str(module.__file__))
-        found[f"{folder}/{path.name}"] = path.read_text(encoding="utf-8")
+        folder = module.__name__.rpartition(".")[0].replace(".", "/")
+        found[f"agent/{folder}/{path.name}"] = path.read_text(encoding="utf-8")
     return found
 
 
