@@ -36,16 +36,19 @@ def _number(value: float, decimals: int) -> str:
     return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
 
 
-def change(of: Estimate) -> str:
-    """An effect as `… less`, `… more`, or that there is none to be seen.
+def change(of: Estimate, bound: str = "", what: str = "") -> str:
+    """An effect as `… less`, `… more`, of `what`, or that there is none to be seen.
 
-    >>> change(Estimate(0.004, -0.001, 0.012, "fraction", 8, 0.95, "", "no detectable effect"))
-    'no detectable change, 0.4 % [−0.1, 1.2] more'
+    >>> change(Estimate(0.004, -0.001, 0.012, "fraction", 8, 0.95, "", "no detectable effect"), "at most")
+    'detectably neither more nor less (0.4 % [−0.1, 1.2])'
+    >>> change(Estimate(-0.02, -0.03, -0.01, "fraction", 8, 0.95, "", "lower"), "at most", "CPU time")
+    'at most 2.0 % [1.0, 3.0] less CPU time'
     """
-    if of.verdict == "lower" or (of.verdict == "too few" and of.value < 0):
-        return f"{part(of, -1)} less"
-    said = f"{part(of)} more"
-    return f"no detectable change, {said}" if of.verdict == "no detectable effect" else said
+    if of.verdict == "no detectable effect":
+        return " ".join(filter(None, ("detectably neither more nor less", what, f"({part(of)})")))
+    less = of.verdict == "lower" or (of.verdict == "too few" and of.value < 0)
+    said = f"{part(of, -1)} less" if less else f"{part(of)} more"
+    return " ".join(filter(None, (bound, said, what)))
 
 
 def relative(ratio: Estimate) -> Estimate:
@@ -69,10 +72,11 @@ def answer(of: Context) -> str:
     if of.kind != RPC:
         variant = max(of.variants, key=lambda each: abs(each.effect.value))
     bound = f"{of.bound} " if of.bound else ""
+    one = f"{_ONE[of.kind]} takes {change(relative(variant.cost), what='CPU time')}"
     return (
-        f"{variant.name} in the place of {of.baseline}: {_ONE[of.kind]} takes {change(relative(variant.cost))} CPU time;"
+        f"{variant.name} in the place of {of.baseline}: {one};"
         f" {_NAMES[of.kind]} {_took(of)} {bound}{part(of.share)} of all CPU time in this boot storm; so the cloud would take"
-        f" {_bounded(of.bound, change(variant.effect))}.{_way(of, variant)}"
+        f" {change(variant.effect, of.bound)}.{_way(of, variant)}"
     )
 
 
@@ -80,15 +84,10 @@ def _took(of: Context) -> str:
     return "would be" if of.kind != RPC and any(each.how == STATED for each in of.shares) else "took"
 
 
-def _bounded(bound: str, said: str) -> str:
-    return f"{bound} {said}" if bound and not said.startswith("no ") else said
-
-
 def _way(of: Context, variant: Variant) -> str:
     if of.path is None or variant.path is None:
         return " What that is of the time to ACTIVE is not known."
-    said = _bounded(of.path.bound, change(variant.path))
-    return f" Apart from that, the way to ACTIVE: {said}{_serial(of)}."
+    return f" Apart from that, the way to ACTIVE: {change(variant.path, of.path.bound)}{_serial(of)}."
 
 
 def _serial(of: Context) -> str:
