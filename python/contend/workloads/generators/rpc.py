@@ -239,4 +239,4 @@ def _options(verb: argparse.ArgumentParser) -> None:
     add("answer", type=int, default=300, help="bytes of an answer")
     add("rate", type=float, default=0.0, help="calls a second of the second load; 0: there is none")
     add("seed", type=int, default=0)
-    add("traced", type=_yes, default=False, help="tell what serialising takes, in place of the second load")
+    add("traced", type=yes, default=False, help="tell what serialising takes, in place of the second load")
