@@ -134,6 +134,27 @@ def test_coded_content_is_not_the_image(fetch: Fetch) -> None:
     assert b"Accept-Encoding: identity" in server.requests[0]
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_the_cheapest_cipher_is_liked_best(fetch: Fetch, tmp_path: Path, version: ssl.TLSVersion) -> None:
+    ciphers: list[str] = []
+
+    def look(spoken: socket.socket, request: bytes) -> None:
+        assert isinstance(spoken, ssl.SSLSocket)
+        told = spoken.cipher()
+        assert told is not None
+        ciphers.append(told[0])
+        spoken.sendall(TAGGED + CONTENT)
+
+    (tmp_path / "ca").mkdir()
+    authority = Authority(tmp_path / "ca")
+    context = authority.server("localhost")
+    context.maximum_version = version
+    context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE  # as nginx and httpd are by default
+    with serving(tls=context, handle=look) as server:
+        fetch(f"https://localhost:{server.port}/x", "--cacert", str(authority.file), *ONCE).fine()
+    assert "AES128" in ciphers[0].replace("_", "")
+
+
 @pytest.mark.parametrize("farewell", [True, False])
 def test_an_end_that_tls_does_not_say_may_be_a_cut(fetch: Fetch, tmp_path: Path, farewell: bool) -> None:
     """A body without a length ends where the connection does: anybody on the way can end TCP, nobody TLS."""
