@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from contend import growths, overheads, storms
+from contend.advice import download_findings as downloads
 from contend.advice.finding import Finding
 from contend.advice.growth_findings import findings as growth_findings
 from contend.advice.overhead_findings import findings as overhead_findings
@@ -26,7 +27,7 @@ from contend.stats.levels import level
 from contend.stats.simultaneous import simultaneous
 from contend.stats.stopping import Stopping
 from contend.store import Row, RunDirectory
-from contend.studies import Growth, Overhead, Scenario, Storm
+from contend.studies import Compare, Growth, Overhead, Scenario, Storm
 from contend.units import format_ratio
 
 
@@ -80,6 +81,7 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
     grown = _growth(run, scenario, counted)
     repeat = str(plan.get("command", "contend run SCENARIO"))
     placed = _overhead(scenario, primary, counted, environment, int(plan["seed"]))
+    findings = _findings(scenario, results, controls, repeat, grown, placed, int(plan["seed"]))
     design = Design(
         seed=int(plan["seed"]),
         blocks=complete,
@@ -97,11 +99,13 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
         run=run.id,
         study=scenario.study,
         title=scenario.title or scenario.origin,
-        answer=_said(found, grown, placed, primary) or answer(scenario.study, primary, complete),
+        answer=_said(found, grown, placed, primary)
+        or downloads.answer(findings)
+        or answer(scenario.study, primary, complete),
         design=design,
         cells=tuple(results),
         controls=tuple(controls),
-        findings=_findings(scenario, results, controls, repeat, grown, placed),
+        findings=findings,
         skipped=tuple(environment.get("skipped", ())),
         failed=tuple(f"trial {r['trial']}, {r['cell']}: {r['error']}" for r in rows if r["status"] != "ok"),
         flags=dict(Counter(_flag_kind(flag) for r in counted for flag in r["flags"]).most_common()),
@@ -120,8 +124,11 @@ def _findings(
     repeat: str,
     grown: growths.Growths | None,
     placed: overheads.Overheads | None,
+    seed: int,
 ) -> tuple[Finding, ...]:
     """Of the study's own kind."""
+    if isinstance(scenario, Compare) and scenario.workload in downloads.WORKLOADS:
+        return downloads.download_findings(scenario, results, repeat, seed)
     if grown is not None:
         return growth_findings(grown, repeat)
     if placed is not None:

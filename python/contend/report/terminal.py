@@ -95,7 +95,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     printer.alibis(verbose)
     if verbose:
         printer.secondary()
-    if not is_compare(report.analysis) or report.analysis.growth is not None:
+    if not is_compare(report.analysis) or report.analysis.growth is not None or report.analysis.findings:
         printer.findings(verbose)
     printer.lost()
     printer.where(verbose)

@@ -1,0 +1,261 @@
+"""What downloads of an image cost, as findings: the dearest client, what HTTPS adds, what verifying adds.
+
+Sides of a comparison that differ in one thing are put beside each other, block by block; the intervals of all these
+ratios hold together. contend-fetch alone (`reader`) is no client that anybody would choose, and is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from contend.advice.finding import Evidence, Finding
+from contend.advice.variant_findings import words
+from contend.analysis import CellResult, Level
+from contend.stats.compare import compare
+from contend.stats.estimate import Estimate
+from contend.stats.simultaneous import simultaneous
+from contend.studies import Compare
+from contend.units import format_value
+
+WORKLOADS = ("image-download",)
+METRIC = "client_cpu"
+_PER = "of CPU time per 10^9 bytes"
+_USUAL = {
+    "client": "curl",
+    "scheme": "http",
+    "checksum": "none",
+    "to": "nothing",
+    "at_once": "1",
+}  # of the file
+_CALLED = {
+    "fetch": "contend fetch", "glanceclient": "python-glanceclient", "openstacksdk-stream": "openstacksdk (stream)",
+    "go": "Go's net/http",
+}  # fmt: skip
+_VERIFIED = {"none": "not verified", "sha512": "verified by sha512"}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One variant: what it is called, its parameters, and what it took."""
+
+    variant: str
+    parameters: Mapping[str, str]
+    level: Level
+
+    @property
+    def client(self) -> str:
+        return self.parameters["client"]
+
+    @property
+    def called(self) -> str:
+        return _CALLED.get(self.client, self.client)
+
+    @property
+    def takes(self) -> float:
+        return self.level.estimate.value
+
+    def with_other(self, name: str, value: str) -> tuple[tuple[str, str], ...]:
+        """Its parameters with one changed: what another side must have to be compared with it."""
+        return tuple(sorted({**self.parameters, name: value}.items()))
+
+
+Pair = tuple[Side, Side]  # (what it is compared with, what is judged)
+
+
+def download_findings(
+    scenario: Compare, results: Sequence[CellResult], repeat: str, seed: int
+) -> tuple[Finding, ...]:
+    """The dearest clients first, then what HTTPS adds, then what verifying adds; without intervals none.
+
+    repeat: the command line that repeats the run.
+    """
+    all_sides = sides(scenario, results)
+    clients, tls, verified = (
+        _clients(all_sides),
+        _changed(all_sides, "scheme"),
+        _changed(all_sides, "checksum"),
+    )
+    pairs = [pair for group in (*clients, *tls, *verified) for pair in group]
+    told = _together(pairs, scenario.measure.level, seed)
+    found = [
+        *(_dearest(group, told, scenario, repeat) for group in clients),
+        *(_added(group, told, scenario, repeat, "https") for group in tls),
+        *(_added(group, told, scenario, repeat, "verification") for group in verified),
+    ]
+    kept = [finding for finding in found if finding is not None]
+    order = {"dearest-client": 0, "https-cost": 1, "verification-cost": 2}
+    kept.sort(key=lambda f: (order[f.kind], -f.estimate.value))
+    return tuple(replace(finding, id=f"F{number}") for number, finding in enumerate(kept, start=1))
+
+
+def sides(scenario: Compare, results: Sequence[CellResult]) -> tuple[Side, ...]:
+    """Every variant with what its clients took; none where that was not measured."""
+    levels = {r.factors["variant"]: r.treatment for r in results if r.metric.name == METRIC}
+    base = next((r.baseline for r in results if r.metric.name == METRIC), None)
+    found = []
+    for variant in scenario.variants:
+        level = levels.get(variant.name, base if variant.name == scenario.variants[0].name else None)
+        if level is None or not level.values or min(level.values) <= 0:
+            continue
+        said = {**scenario.parameters, **variant.parameters}
+        parameters = {**_USUAL, **{name: str(value) for name, value in said.items()}}
+        found.append(Side(variant.name, parameters, level))
+    return tuple(found)
+
+
+def answer(findings: Sequence[Finding]) -> str:
+    """The run's answer: what the dearest client takes; "" where there is no such finding."""
+    return next((f.sentence for f in findings if f.kind == "dearest-client"), "")
+
+
+def _clients(all_sides: Sequence[Side]) -> list[list[Pair]]:
+    """By what else is the same: each client beside the one that takes least."""
+    groups: dict[tuple[tuple[str, str], ...], list[Side]] = {}
+    for side in all_sides:
+        if side.client != "reader":
+            groups.setdefault(side.with_other("client", ""), []).append(side)
+    found = []
+    for group in groups.values():
+        least = min(group, key=lambda side: side.takes)
+        if len(group) > 1:
+            found.append([(least, side) for side in group if side is not least])
+    return found
+
+
+def _changed(all_sides: Sequence[Side], name: str) -> list[list[Pair]]:
+    """By what else is the same, but for the client: each client with `name` changed beside it as usual."""
+    by_parameters = {tuple(sorted(side.parameters.items())): side for side in all_sides}
+    groups: dict[tuple[tuple[str, str], ...], list[Pair]] = {}
+    for side in all_sides:
+        usual = by_parameters.get(side.with_other(name, _USUAL[name]))
+        if usual is not None and usual is not side and side.client != "reader":
+            rest = {**side.parameters, "client": ""}
+            groups.setdefault(tuple(sorted(rest.items())), []).append((usual, side))
+    return list(groups.values())
+
+
+def _together(pairs: Sequence[Pair], at: float, seed: int) -> dict[tuple[str, str], Estimate]:
+    """The ratio of each pair, by the names of its variants; all intervals hold at once."""
+    keys = [(base.variant, judged.variant) for base, judged in pairs]
+    series = {side.variant: side.level for pair in pairs for side in pair}
+    if all(len(set(level.blocks)) == len(level.blocks) for level in series.values()) and len(pairs) > 1:
+        blocks = sorted({block for level in series.values() for block in level.blocks})
+        rows = {name: _by_block(level, blocks) for name, level in series.items()}
+        return simultaneous({key: (rows[key[0]], rows[key[1]]) for key in keys}, level=at, seed=seed)
+    each = 1 - (1 - at) / max(1, len(pairs))  # several values a block: Bonferroni (Dunn 1961)
+    found = {}
+    for key, (base, judged) in zip(keys, pairs, strict=True):
+        labels = (base.level.blocks, judged.level.blocks)
+        one = compare(base.level.values, judged.level.values, blocks=labels, level=each)
+        found[key] = replace(one, level=at)
+    return found
+
+
+def _by_block(level: Level, blocks: Sequence[int]) -> list[float]:
+    values = dict(zip(level.blocks, level.values, strict=True))
+    return [values.get(block, math.nan) for block in blocks]
+
+
+def _shown(
+    group: Sequence[Pair], told: Mapping[tuple[str, str], Estimate]
+) -> Iterator[tuple[Side, Side, Estimate]]:
+    """Those of the group that take more for certain, the largest ratio first."""
+    found = [(base, side, told[base.variant, side.variant]) for base, side in group]
+    yield from sorted((f for f in found if f[2].verdict == "higher"), key=lambda f: -f[2].value)
+
+
+def _dearest(
+    group: Sequence[Pair], told: Mapping[tuple[str, str], Estimate], scenario: Compare, repeat: str
+) -> Finding | None:
+    dearer = list(_shown(group, told))
+    if not dearer:
+        return None
+    least, most, ratio = max(dearer, key=lambda found: found[1].takes)
+    sentence = (
+        f"{_way(most)}, {most.called} takes most: {format_value(most.takes, 's')} {_PER},"
+        f" {words(ratio)} what {least.called} takes ({format_value(least.takes, 's')})."
+    )
+    return Finding(
+        id="",
+        kind="dearest-client",
+        subject=most.variant,
+        resource="CPU",
+        sentence=sentence,
+        share=None,
+        estimate=ratio,
+        evidence=tuple(_evidence([least, *(side for _, side, _ in dearer)])),
+        advice=f"Where the choice is yours: {least.called}.",
+        verify=_verify(repeat, scenario, least, most),
+    )
+
+
+def _added(
+    group: Sequence[Pair],
+    told: Mapping[tuple[str, str], Estimate],
+    scenario: Compare,
+    repeat: str,
+    what: str,
+) -> Finding | None:
+    dearer = list(_shown(group, told))
+    if not dearer:
+        return None
+    base, most, ratio = dearer[0]
+    ratios = ", ".join(f"{side.called} {words(of)}" for _, side, of in dearer)
+    if what == "https":
+        subject = f"HTTPS, {_VERIFIED[most.parameters['checksum']]}{_besides(most)}"
+        beside = "what it takes by HTTP"
+        advice = (
+            "What is public, and whose checksum comes by a trusted way, is as safe from change by HTTP with that checksum;"
+            " what needs a token is not."
+        )
+    else:
+        subject = f"Verifying by sha512, {most.parameters['scheme'].upper()}{_besides(most)}"
+        beside = "what it takes unverified"
+        advice = (
+            "Do not leave it out: choose the hash. sha256 is cheaper where /proc/cpuinfo names sha_ni, and contend fetch"
+            " hashes while it reads, so that nothing is read twice."
+        )
+    return Finding(
+        id="",
+        kind=f"{what}-cost",
+        subject=subject,
+        resource="CPU",
+        sentence=f"{subject}: {ratios} {beside}.",
+        share=None,
+        estimate=ratio,
+        evidence=tuple(_evidence([side for pair in dearer for side in pair[:2]])),
+        advice=advice,
+        verify=_verify(repeat, scenario, base, most),
+    )
+
+
+def _way(side: Side) -> str:
+    said = f"By {side.parameters['scheme'].upper()}, {_VERIFIED[side.parameters['checksum']]}"
+    return said + _besides(side)
+
+
+def _besides(side: Side) -> str:
+    """What else is not as usual."""
+    to = ", to a file" if side.parameters["to"] == "file" else ""
+    many = side.parameters["at_once"]
+    return to + ("" if many == "1" else f", {many} at once")
+
+
+def _evidence(of: Sequence[Side]) -> Iterator[Evidence]:
+    for side in {side.variant: side for side in of}.values():
+        where = f"variant {side.variant}, metric {METRIC}"
+        yield Evidence(f"{side.called}, {_PER}", side.takes, "s", where)
+
+
+def _verify(repeat: str, scenario: Compare, *of: Side) -> str:
+    """The two alone, as often as the time of all gives."""
+    chosen = {side.variant for side in of}
+    told = [
+        f"{{name: {v.name}, parameters: {{{', '.join(f'{k}: {p}' for k, p in v.parameters.items())}}}}}"
+        for v in scenario.variants
+        if v.name in chosen
+    ]
+    return f"{repeat} --set {shlex.quote('variants=[' + ', '.join(told) + ']')}"
