@@ -6,8 +6,9 @@ A random image from a local nginx on loopback, which answers about it as Glance 
 start-up of every client included. All clients run once a round, in an order of its own. In the same rounds the floors: a
 reader that receives into one buffer and looks at nothing, AES-GCM (records of 16 KiB, the cheaper of OpenSSL's and this
 Python's cryptography), sha512 (this Python's OpenSSL). Of two clients the ratio of each round is formed, and its
-interval by contend's own statistics. What the server used stands beside it. A client that is not installed is
-left out, and said.
+interval by contend's own statistics. Each client has the cipher that it likes best, as it would from any nginx: AES-128-GCM
+by contend fetch and Go, AES-256-GCM by those on OpenSSL. What the server used stands beside it. A client that is not
+installed is left out, and said.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from urllib.parse import urlsplit
 import contend.workloads.generators.download_server as server
 from contend.environment import fingerprint
 from contend.errors import BadInput
+from contend.fetch import go_client
 from contend.fetch.clients import CLIENTS, Command, Task, command_of
 from contend.stats.compare import compare
 from contend.units import format_ratio, parse_size_bytes
@@ -46,8 +48,8 @@ RECORD = 16 << 10
 RATIOS = (
     ("http fetch", "http curl"),
     ("https curl", "https fetch"),
-    ("http+sha512 fetch", "http+sha512 glanceclient"),
-    ("https+sha512 fetch", "https+sha512 glanceclient"),
+    ("http+sha512 glanceclient", "http+sha512 fetch"),
+    ("https+sha512 glanceclient", "https+sha512 fetch"),
     ("http+sha512 reader", "floor http+sha512"),
     ("https+sha512 reader", "floor https+sha512"),
     ("http+sha512 fetch", "floor http+sha512"),
@@ -157,12 +159,14 @@ def gcm_floor_of_openssl(size: int) -> float:
     return size / float(found[1]) if found else float("inf")
 
 
-def cells_of(bases: dict[str, str], authority: str, sha512: str) -> dict[str, Command]:
-    """The command of each cell; those of clients that are not here are left out, and said."""
+def cells_of(bases: dict[str, str], authority: str, sha512: str, place: Path) -> dict[str, Command]:
+    """The command of each cell; those of clients that are not here are left out, and said. What is built is in `place`."""
+    if not CLIENTS["go"].missing():
+        shutil.copy(go_client.build(place / "cache"), place / go_client.NAME)
     cells: dict[str, Command] = {}
     absent = set()
     for scheme, base in bases.items():
-        task = Task(base, authority=authority if scheme == "https" else "")
+        task = Task(base, authority=authority if scheme == "https" else "", programs=str(place))
         for name, client in CLIENTS.items():
             if client.missing():
                 absent.add(f"{name} ({', '.join(client.missing())})")
@@ -249,7 +253,7 @@ def main() -> None:
         place = Path(name)
         sha512 = server.make(place, given.size)
         with nginx(place) as (http, https):
-            cells = cells_of({"http": http, "https": https}, str(place / "certificate.pem"), sha512)
+            cells = cells_of({"http": http, "https": https}, str(place / "certificate.pem"), sha512, place)
             found = measured(
                 cells, Task(http).url, given.size, given.rounds, server_pids(place / "nginx.pid")
             )

@@ -27,9 +27,11 @@ pytestmark = pytest.mark.system
 
 NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
 # What others do the work of needs them: tests/system/test_openstack_bed.py has a cloud. What is downloaded is for
-# tests/accept/test_cassandra.py.
+# tests/accept/test_cassandra.py; what contend itself builds is not.
 NAMES = sorted(
-    p.stem for p in catalogue().glob("*.yaml") if not load(p.stem).elsewhere and not load(p.stem).fetch
+    p.stem
+    for p in catalogue().glob("*.yaml")
+    if not load(p.stem).elsewhere and all("{native}" in str(command) for command in load(p.stem).fetch)
 )
 # Of those that are long, as much as shows that they work.
 SMALL: dict[str, dict[str, str | int]] = {
@@ -130,6 +132,7 @@ def values(instance: Instance, place: Place) -> dict[str, object]:
         "seed": 11,
         "address": place.address,
         "native": NATIVE,
+        "cache": place.work / "cache",
     }
 
 
@@ -208,7 +211,7 @@ def stat_fields(pid: int) -> list[str]:
 
 def prepare(instance: Instance, place: Place, known: dict[str, object]) -> None:
     instance.write_files(place.work, known)
-    once(instance.commands(known).prepare, place)
+    once((*instance.commands(known).fetch, *instance.commands(known).prepare), place)
 
 
 def finish(instance: Instance, place: Place, known: dict[str, object]) -> None:

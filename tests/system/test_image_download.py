@@ -25,6 +25,7 @@ VARIANTS = [
     },
     {"name": "sdk", "parameters": {"client": "openstacksdk-stream", "scheme": "https", "checksum": "sha512"}},
     {"name": "two", "parameters": {"client": "reader", "at_once": 2}},
+    {"name": "go", "parameters": {"client": "go", "scheme": "https", "checksum": "sha512", "to": "file"}},
 ]
 
 
@@ -47,6 +48,7 @@ def test_clients_beside_each_other(contend: Home, tmp_path: Path) -> None:
     jsonschema.validate(json.loads((run / "findings.json").read_text()), analysis_schema())
     found = {row["cell"]: {m["name"]: m["value"] for m in row["metrics"]} for row in rows(run)}
     assert set(found) >= {"curl", "fetch", "fetch tls", "two"}
+    assert ("go" in found) == is_here("go"), "it is built where a Go is, else left out"
     for figures in found.values():
         assert figures["client_cpu"] > 0
         assert figures["server_cpu"] > 0

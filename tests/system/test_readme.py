@@ -70,6 +70,10 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
         # It is run where there is a cloud; elsewhere it has to come as far as looking for one.
         contend(*words, cwd=contend.path).error(2, "no cloud was named")
         return
+    if words[0] == "fetch":  # an image that the reader's cloud has
+        looked_for = "debian-13" if os.environ.get("OS_CLOUD") else "no cloud was named"
+        contend(*words, cwd=contend.path).error(2, looked_for)
+        return
     if any(theirs in command for theirs in NOT_OURS):
         words = [*words[:1], "--dry-run", *words[1:]]
         contend(*words, cwd=contend.path).fine()

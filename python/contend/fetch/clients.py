@@ -1,4 +1,7 @@
-"""The clients that an image can be downloaded by, as commands: what `image-download` and bench/image_fetch.py measure."""
+"""The clients that an image can be downloaded by, as commands: what `image-download` and bench/image_fetch.py measure.
+
+A token is on stdin, never on a command line, which anybody on the host may read.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contend.errors import BadInput, UnknownName
+from contend.fetch import go_client
 from contend.workloads.install import is_here
 
 IMAGE_ID = "0c0ffee0-0000-4000-8000-000000000001"
@@ -21,7 +25,8 @@ LIMITED = ("fetch", "reader")  # what keeps to a limit
 @dataclass(frozen=True, slots=True)
 class Task:
     """One download. base: of a server that gives the image as Glance does, http or https. output: "" for nowhere.
-    authority: PEM of whom to trust. sha512: what is verified, "" for nothing. image: its id. cpu_max: of one CPU."""
+    authority: PEM of whom to trust. sha512: what is verified, "" for nothing. image: its id. cpu_max: of one CPU.
+    programs: the directory of what was built for it."""
 
     base: str
     output: str = ""
@@ -30,6 +35,7 @@ class Task:
     image: str = IMAGE_ID
     token: str = "none"
     cpu_max: float | None = None
+    programs: str = ""
 
     @property
     def url(self) -> str:
@@ -84,27 +90,27 @@ def command_of(name: str, task: Task) -> Command:
 
 def _curl(task: Task) -> Command:
     trusted = ("--cacert", task.authority) if task.authority else ()
-    words = ("curl", "-sSf", *trusted, "-H", f"X-Auth-Token: {task.token}")
-    return _by_shell(words, ("-o",), task)
+    words = ("curl", "-sSf", *trusted, "-H", "@-")
+    return _by_shell(words, ("-o",), task, f"X-Auth-Token: {task.token}\n")
 
 
 def _wget(task: Task) -> Command:
     trusted = (f"--ca-certificate={task.authority}",) if task.authority else ()
-    words = ("wget", "-q", *trusted, f"--header=X-Auth-Token: {task.token}")
-    return _by_shell(words, ("-O",), task)
+    words = ("wget", "-q", *trusted, "--config=/dev/stdin")
+    return _by_shell(words, ("-O",), task, f"header = X-Auth-Token: {task.token}\n")
 
 
-def _by_shell(words: tuple[str, ...], to: tuple[str, ...], task: Task) -> Command:
-    """The program alone or, where a checksum is wanted, with sha512sum behind it, as people do."""
+def _by_shell(words: tuple[str, ...], to: tuple[str, ...], task: Task, stdin: str) -> Command:
+    """The program alone or, where a checksum is wanted, with sha512sum behind it, as people do. stdin: has the token."""
     if not task.sha512:
-        return Command((*words, *to, task.output or _NOTHING, task.url))
+        return Command((*words, *to, task.output or _NOTHING, task.url), stdin)
     if task.output:
         script = 'out=$1 sum=$2; shift 2; "$@" && echo "$sum  $out" | sha512sum --check --status'
         return Command(
-            ("sh", "-c", script, "sh", task.output, task.sha512, *words, *to, task.output, task.url)
+            ("sh", "-c", script, "sh", task.output, task.sha512, *words, *to, task.output, task.url), stdin
         )
     script = 'sum=$1; shift; test "$("$@" | sha512sum)" = "$sum  -"'
-    return Command(("sh", "-c", script, "sh", task.sha512, *words, *to, "-", task.url))
+    return Command(("sh", "-c", script, "sh", task.sha512, *words, *to, "-", task.url), stdin)
 
 
 def _fetch(task: Task) -> Command:
@@ -121,11 +127,11 @@ def _fetch(task: Task) -> Command:
         "-o",
         task.output or _NOTHING,
     ]
-    words += ["--header", f"X-Auth-Token: {task.token}"]
+    words += ["--header", "@-"]
     words += ["--cacert", task.authority] if task.authority else []
     words += ["--checksum", f"sha512:{task.sha512}"] if task.sha512 else []
     words += ["--cpu-max", str(task.cpu_max)] if task.cpu_max is not None else []
-    return Command(tuple(words))
+    return Command(tuple(words), f"X-Auth-Token: {task.token}\n")
 
 
 def _reader(task: Task) -> Command:
@@ -145,10 +151,16 @@ def _reader(task: Task) -> Command:
 
 def _library(name: str) -> Callable[[Task], Command]:
     def command(task: Task) -> Command:
-        told = [task.base, task.image, task.token, task.output or _NOTHING, task.authority, task.sha512]
-        return Command((sys.executable, str(_LIBRARIES), name, *told))
+        told = [task.base, task.image, task.output or _NOTHING, task.authority, task.sha512]
+        return Command((sys.executable, str(_LIBRARIES), name, *told), task.token)
 
     return command
+
+
+def _go(task: Task) -> Command:
+    """Go's standard library: built before (see `go_client`)."""
+    program = str(Path(task.programs) / go_client.NAME)
+    return Command((program, task.url, task.output or _NOTHING, task.authority, task.sha512), task.token)
 
 
 CLIENTS: Mapping[str, Client] = {
@@ -158,6 +170,7 @@ CLIENTS: Mapping[str, Client] = {
         Client("wget", ("wget",), "can", _wget),
         Client("fetch", ("contend-fetch",), "can", _fetch),
         Client("reader", ("contend-fetch",), "can", _reader),
+        Client("go", ("go",), "can", _go),
         Client("requests", ("module requests",), "can", _library("requests")),
         Client("glanceclient", ("module glanceclient",), "must", _library("glanceclient")),
         Client("openstacksdk", ("module openstack",), "must", _library("openstacksdk")),

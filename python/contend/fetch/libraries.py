@@ -1,6 +1,6 @@
-"""One download by a Python library, as its documentation says: `python libraries.py NAME BASE IMAGE TOKEN OUT CA SHA512`.
+"""One download by a Python library, as its documentation says: `python libraries.py NAME BASE IMAGE OUT CA SHA512`.
 
-A program of its own that imports nothing of contend: its processor time is the library's.
+The token is on stdin. A program of its own that imports nothing of contend: its processor time is the library's.
 """
 
 import sys
@@ -35,22 +35,22 @@ def by_glanceclient(base: str, image: str, token: str, out: str, authority: str,
 
 
 def by_openstacksdk(base: str, image: str, token: str, out: str, authority: str, sha512: str) -> None:
-    _sdk(base, authority).image.download_image(image, output=out)
+    _sdk(base, token, authority).image.download_image(image, output=out)
 
 
 def by_openstacksdk_stream(base: str, image: str, token: str, out: str, authority: str, sha512: str) -> None:
-    _sdk(base, authority).image.download_image(image, stream=True, output=out)
+    _sdk(base, token, authority).image.download_image(image, stream=True, output=out)
 
 
-def _sdk(base: str, authority: str):  # type: ignore[no-untyped-def]
+def _sdk(base: str, token: str, authority: str):  # type: ignore[no-untyped-def]
     import openstack
 
     return openstack.connect(
         load_yaml_config=False,
         load_envvars=False,
-        auth_type="none",
-        auth={"endpoint": base},
-        image_endpoint_override=f"{base}/v2",
+        auth_type="admin_token",  # a token and an endpoint, as they are
+        auth={"endpoint": base, "token": token},
+        image_endpoint_override=base,  # it looks for the version there: below /v2, Glance tells none
         cacert=authority or None,
     )
 
@@ -63,4 +63,5 @@ LIBRARIES = {
 }
 
 if __name__ == "__main__":
-    LIBRARIES[sys.argv[1]](*sys.argv[2:])
+    name, base, image, *rest = sys.argv[1:]
+    LIBRARIES[name](base, image, sys.stdin.read().strip(), *rest)

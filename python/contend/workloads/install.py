@@ -49,6 +49,10 @@ def is_here(need: str) -> bool:
         from contend.fetch.order import is_installed
 
         return is_installed()
+    if name == "go":  # which its own instructions put where no PATH looks
+        from contend.fetch.go_client import find_go
+
+        return find_go() is not None
     return find_command(name) is not None
 
 

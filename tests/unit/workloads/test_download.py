@@ -14,7 +14,7 @@ from contend.fetch.clients import CLIENTS, Task, command_of
 from contend.scenario import parse
 from contend.studies import Compare
 from contend.workloads import install
-from contend.workloads.generators.download import at_once, server_cpu_s, server_pids
+from contend.workloads.generators.download import Used, at_once, result, server_cpu_s, server_pids
 from contend.workloads.generators.download_server import make
 from contend.workloads.load import load
 from contend.yamlfile import read_yaml
@@ -55,6 +55,17 @@ def test_a_command_holds_what_it_was_told(name: str) -> None:
         assert word in words
 
 
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_token_is_on_no_command_line(name: str) -> None:
+    chosen = CLIENTS[name]
+    if chosen.missing():
+        pytest.skip(f"{name}: {', '.join(chosen.missing())}")
+    sha512 = "0" * 128 if chosen.verifies == "must" else ""
+    command = command_of(name, Task("http://h", token="secret-token", sha512=sha512, programs="/p"))
+    assert "secret-token" not in " ".join(command.argv)
+    assert "secret-token" in command.stdin
+
+
 def _scenario(*clients: str) -> Compare:
     variants = [{"name": name, "parameters": {"client": name}} for name in clients]
     text = json.dumps({"study": "compare", "workload": "image-download", "variants": variants})
@@ -87,6 +98,10 @@ def test_what_is_served_is_what_is_said_of_it(tmp_path: Path) -> None:
     assert len(content) == about["size"] == 3_000_000
     assert hashlib.sha512(content).hexdigest() == sha512 == about["os_hash_value"]
     assert (tmp_path / "place" / "key.pem").exists()
+    made = (tmp_path / "place" / "image").stat().st_mtime_ns
+    assert make(tmp_path / "place", 3_000_000) == sha512, "another variant's is used again"
+    assert (tmp_path / "place" / "image").stat().st_mtime_ns == made
+    assert make(tmp_path / "place", 2_000_000) != sha512
     with pytest.raises(HostFailed, match="do not fit"):
         make(tmp_path / "place", 1 << 60)
 
@@ -104,3 +119,4 @@ def test_a_client_that_fails_ends_the_trial() -> None:
 def test_a_server_elsewhere_has_no_time_of_its_own(tmp_path: Path) -> None:
     assert server_pids(tmp_path / "missing") == ()
     assert server_cpu_s(()) == 0
+    assert "server_cpu_s_per_gb" not in result("curl", 10**9, 1.0, [Used(0, 0.1, 0.1, 9)], None)

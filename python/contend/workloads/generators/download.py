@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--checksum", choices=["none", "sha512"], default="none")
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--cpu-max", default="", help="of clients that keep to a limit")
+    parser.add_argument("--programs", default="", help="the directory of what was built for clients")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--for-ever", action="store_true", help="again and again, until it is stopped")
     return parser
@@ -64,28 +65,44 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         authority=str(options.place / "certificate.pem") if options.scheme == "https" else "",
         sha512=about["os_hash_value"] if options.checksum == "sha512" else "",
         cpu_max=parse_fraction(options.cpu_max) if options.cpu_max else None,
+        programs=options.programs,
     )
-    outputs = [
-        str(options.out / f"image.{n}") if options.to == "file" else "" for n in range(options.at_once)
-    ]
-    commands = [command_of(options.client, replace(task, output=o)) for o in outputs]
     pids = server_pids(options.out / "nginx.pid")
-    before = server_cpu_s(pids)
+    server = (lambda: server_cpu_s(pids)) if pids else None
+    return trial(options.client, task, about["size"], options.to, options.at_once, options.out, server)
+
+
+def trial(
+    client: str,
+    task: Task,
+    size: int,
+    to: str,
+    many: int,
+    out: Path,
+    server: Callable[[], float] | None,
+) -> dict[str, Any]:
+    """`many` downloads of `size` bytes at once, to nothing or to files in `out`; the result as it is printed.
+
+    server: what the server has used so far, s; None where it is not on this host. Raises BadInput, TrialFailed.
+    """
+    outputs = [str(out / f"image.{n}") if to == "file" else "" for n in range(many)]
+    commands = [command_of(client, replace(task, output=o)) for o in outputs]
+    before = server() if server else 0.0
     began = time.monotonic()
     used = at_once(commands)
     wall_s = time.monotonic() - began
-    server_s = server_cpu_s(pids) - before
+    server_s = server() - before if server else None
     for output in filter(None, outputs):
-        if Path(output).stat().st_size != about["size"]:
-            raise TrialFailed(
-                f"{options.client} wrote {Path(output).stat().st_size} bytes of {about['size']}"
-            )
+        if Path(output).stat().st_size != size:
+            raise TrialFailed(f"{client} wrote {Path(output).stat().st_size} bytes of {size}")
         Path(output).unlink()
-    return result(options.client, about["size"] * options.at_once, wall_s, used, server_s)
+    return result(client, size * many, wall_s, used, server_s)
 
 
-def result(client: str, size: int, wall_s: float, used: Sequence[Used], server_s: float) -> dict[str, Any]:
-    """What is printed.
+def result(
+    client: str, size: int, wall_s: float, used: Sequence[Used], server_s: float | None
+) -> dict[str, Any]:
+    """What is printed; nothing of a server that is elsewhere.
 
     >>> result("curl", 2 * 10**9, 1.0, [Used(0, 0.5, 0.5, 9)], 1.0)["both_cpu_s_per_gb"]
     1.0
@@ -101,8 +118,14 @@ def result(client: str, size: int, wall_s: float, used: Sequence[Used], server_s
         "user_s": user_s,
         "system_s": system_s,
         "cpu_s_per_gb": (user_s + system_s) / gigabytes,
-        "server_cpu_s_per_gb": server_s / gigabytes,
-        "both_cpu_s_per_gb": (user_s + system_s + server_s) / gigabytes,
+        **(
+            {}
+            if server_s is None
+            else {
+                "server_cpu_s_per_gb": server_s / gigabytes,
+                "both_cpu_s_per_gb": (user_s + system_s + server_s) / gigabytes,
+            }
+        ),
         "cpu_load": (user_s + system_s) / wall_s,
         "max_rss_bytes": max(u.max_rss_bytes for u in used),
     }
@@ -170,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not options.for_ever:
                 break
     except ContendError as error:
-        print(f"error: {error.message}\n  hint: {error.hint}", file=sys.stderr)
+        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
         return error.exit_code
     print(json.dumps(done))
     return 0

@@ -1,18 +1,24 @@
-"""What nginx serves to `image-download`: a random image, Glance's answers about it, and a certificate of its own."""
+"""What nginx serves to `image-download`: a random image, Glance's answers about it, and a certificate of its own.
+
+And what is built for its clients.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from contend.errors import HostFailed
+from contend.errors import ContendError, HostFailed
+from contend.fetch import go_client
 from contend.fetch.clients import IMAGE_ID
 from contend.units import format_value, parse_size_bytes
 
@@ -24,8 +30,14 @@ _SPARE_BYTES = 512 << 20  # what is left free on the disk
 def make(place: Path, size: int) -> str:
     """Files below `place`: image, about (JSON), schema, versions, certificate.pem, key.pem. Returns the sha512.
 
+    What another variant of the run has made is used again.
+
     Raises HostFailed where the disk has no room for the image and a copy of it, or openssl fails.
     """
+    with contextlib.suppress(OSError, ValueError):
+        about = json.loads((place / "about").read_text(encoding="utf-8"))
+        if about["size"] == size == (place / "image").stat().st_size and (place / "certificate.pem").exists():
+            return str(about["os_hash_value"])
     place.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(place).free
     if free < 2 * size + _SPARE_BYTES:
@@ -46,12 +58,16 @@ def make(place: Path, size: int) -> str:
         "os_hash_algo": "sha512", "os_hash_value": secure.hexdigest(), "schema": "/v2/schemas/image",
         "file": f"/v2/images/{IMAGE_ID}/file",
     }  # fmt: skip
+    _certify(place)
     link = {"rel": "self", "href": "/v2/"}
     versions = {"versions": [{"id": "v2.9", "status": "CURRENT", "links": [link]}]}
     schema = {"name": "image", "properties": {}, "additionalProperties": True}
-    for name, told in (("about", about), ("versions", versions), ("schema", schema)):
+    for name, told in (
+        ("versions", versions),
+        ("schema", schema),
+        ("about", about),
+    ):  # the last says that all is there
         (place / name).write_text(json.dumps(told), encoding="utf-8")
-    _certify(place)
     return secure.hexdigest()
 
 
@@ -81,14 +97,29 @@ def configuration(text: str, place: Path, http: int, https: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: that of the error where there is one."""
+    try:
+        return _main(arguments)
+    except ContendError as error:
+        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
+        return error.exit_code
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="download-server", description=__doc__)
-    parser.add_argument("verb", choices=["make", "serve"])
+    parser.add_argument("verb", choices=["client", "make", "serve"])
     parser.add_argument("--place", type=Path, required=True)
     parser.add_argument("--size", type=parse_size_bytes, default=0)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--conf", type=Path)
+    parser.add_argument("--client", default="", help="what has to be built for")
+    parser.add_argument("--cache", type=Path, help="what was built is kept here between runs")
     options = parser.parse_args(arguments)
+    if options.verb == "client":
+        if options.client == "go":
+            shutil.copy(go_client.build(options.cache), options.place / go_client.NAME)
+        return 0
     if options.verb == "make":
         make(options.place, options.size)
         return 0
