@@ -65,6 +65,8 @@ def check(scenario: Scenario) -> None:
         from contend.clouds.access import find
 
         find(scenario.cloud)
+    elif isinstance(scenario, Compare) and scenario.workload:
+        _check_cloud(scenario)
     if _in_guests(scenario):
         from contend.platforms.guests.needs import need
 
@@ -72,6 +74,15 @@ def check(scenario: Scenario) -> None:
             platform_of(scenario).image, install.of_guests([cell.victim.instance.workload for cell in cells])
         )
     place(scenario)
+
+
+def _check_cloud(scenario: Compare) -> None:
+    """The cloud of a workload that speaks to one must be described."""
+    workload = load_workload(scenario.workload)
+    if "cloud" in workload.parameters:
+        from contend.clouds.access import find
+
+        find(str(scenario.parameters.get("cloud", workload.parameters["cloud"].default)))
 
 
 def _in_guests(scenario: Scenario) -> bool:

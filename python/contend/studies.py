@@ -214,6 +214,19 @@ class Compare(_Scenario):
     platform: PlatformSpec = PlatformSpec()
     timeout: Duration = 3600 * 10**9
 
+    @model_validator(mode="before")
+    @classmethod
+    def _cloud_of_the_workload(cls, value: Any) -> Any:
+        """`cloud`, which --cloud sets, is a parameter of workloads that speak to one."""
+        if (
+            not isinstance(value, dict)
+            or "cloud" not in value
+            or not isinstance(value.get("parameters", {}), dict)
+        ):
+            return value
+        rest = {k: v for k, v in value.items() if k != "cloud"}
+        return rest | {"parameters": {**value.get("parameters", {}), "cloud": value["cloud"]}}
+
     @model_validator(mode="after")
     def _distinct(self) -> Compare:
         names = [v.name for v in self.variants]

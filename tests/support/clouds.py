@@ -212,6 +212,39 @@ def _check_pass(run: Path, kind: str, many: int, step: int, rounds: int) -> None
         assert visit["control_s"] > 0
 
 
+def check_glance(contend: Home, looking: Looking, env: dict[str, str | None] | None = None) -> None:
+    """`contend run image-download-glance`: a small image goes up, comes down by three clients, and is not left there."""
+    known = set(contend.run_directories())
+    variants = [
+        {"name": "curl", "parameters": {"client": "curl"}},
+        {"name": "fetch", "parameters": {"client": "fetch", "checksum": "sha512", "to": "file"}},
+        {"name": "sdk", "parameters": {"client": "openstacksdk-stream", "checksum": "sha512"}},
+    ]
+    asked = {
+        "parameters.size": "4M",
+        "variants": json.dumps(variants),
+        "measure.blocks": 1,
+        "measure.pilot": 0,
+    }
+    settings = [word for key, value in asked.items() for word in ("--set", f"{key}={value}")]
+    contend("run", "image-download-glance", *settings, timeout=300, env=env).fine()
+    (run,) = set(contend.run_directories()) - known
+    assert looking.names(f"contend-{run.name}") == []
+    assert leftovers(run / "ledger.ndjson") == []
+    check_files(run)
+    ledger = list(read_rows(run / "ledger.ndjson"))
+    assert [row["event"] for row in ledger if row.get("kind") == "openstack-image"] == [
+        "intend",
+        "created",
+        "removed",
+    ]
+    found = {row["cell"]: {m["name"]: m["value"] for m in row["metrics"]} for row in rows(run)}
+    assert set(found) >= {"curl", "fetch", "sdk"}
+    for figures in found.values():
+        assert figures["client_cpu"] > 0
+        assert figures["server_cpu"] >= 0, "in ticks, of Glance's processes on this host"
+
+
 def check_beside(contend: Home, bed: Path) -> None:
     """What stands beside the storms of the last run on a test bed, whose services were recorded: counts by the database
     and the broker against those of the traces, nova's stamps, and the hunt's findings; no secret anywhere."""

@@ -23,7 +23,7 @@ from contend.testbed.lab import broker
 from contend.testbed.openstack import guest, hypervisor, network
 from contend.testbed.openstack.bed import CLOUD, GUESTS, Bed, answers
 from contend.testbed.openstack.cloud import BUILD, variables
-from support.clouds import Looking, check_beside, check_growth, check_storms
+from support.clouds import Looking, check_beside, check_glance, check_growth, check_storms
 from support.command_line import Home
 from support.prerequisites import need
 
@@ -129,6 +129,9 @@ def test_servers_boot_on_a_bed_that_comes_and_goes(root: Path, contend: Home) ->
     settings = ("parameters.quiet=2", f"parameters.traces={traces}")
     check_storms(contend, looking, small=1, large=3, blocks=1, env={**told_of}, settings=settings)
     check_beside(contend, root)
+
+    # A download from its glance, whose client and server are both here.
+    check_glance(contend, looking, {**told_of})
 
     # Its control plane as it fills, a few of several kinds; there is no cinder here.
     grown = check_growth(

@@ -26,7 +26,10 @@ NOT_OURS = ("./bench", "mysvc")
 
 
 def asks_a_cloud(words: list[str]) -> bool:
-    return bool({"boot-storm", "control-plane-growth"}.intersection(words)) and "local" not in words
+    return (
+        bool({"boot-storm", "control-plane-growth", "image-download-glance"}.intersection(words))
+        and "local" not in words
+    )
 
 
 def cut_short(words: list[str]) -> list[str]:
@@ -34,6 +37,8 @@ def cut_short(words: list[str]) -> list[str]:
         few: tuple[str, ...] = ("n=[1]", "measure.blocks=1", "measure.target=null", "parameters.quiet=1")
         if "control-plane-growth" in words:
             few = ("kinds=[network]", "parameters.upto=12", "parameters.step=4", "parameters.rounds=2")
+        if "image-download-glance" in words:
+            few = ("parameters.size=4M", "measure.blocks=1", "measure.pilot=0")
         return [*words, *(word for setting in few for word in ("--set", setting))]
     if words[0] == "run":
         return [*words, "--dry-run"]

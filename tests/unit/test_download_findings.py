@@ -115,6 +115,11 @@ def test_a_variant_without_figures_is_no_side() -> None:
     assert len(sides(_scenario(), [])) == 0
 
 
+def test_a_real_glance_has_the_same_findings() -> None:
+    scenario = _scenario().model_copy(update={"workload": "image-download-glance"})
+    assert download_findings(scenario, _results(12), "run", seed=3)
+
+
 def test_a_run_says_them_on_the_terminal_and_on_its_page(tmp_path: Path) -> None:
     run = costs_run(tmp_path, {"client_cpu": 0.5}, text=IMAGE, base=DOWNLOAD)
     report = load_report(run)

@@ -20,7 +20,7 @@ from contend.stats.simultaneous import simultaneous
 from contend.studies import Compare
 from contend.units import format_value
 
-WORKLOADS = ("image-download",)
+WORKLOADS = ("image-download", "image-download-glance")
 METRIC = "client_cpu"
 _PER = "of CPU time per 10^9 bytes"
 _USUAL = {

@@ -31,7 +31,7 @@ from contend.errors import BadInput
 @click.option(
     "--cloud",
     metavar="NAME",
-    help="The cloud of a storm or a growing population: a name in clouds.yaml (default: OS_CLOUD), or local.",
+    help="The cloud of a storm, a growing population or downloads: a name in clouds.yaml (default: OS_CLOUD), or local.",
 )
 @click.option(
     "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."

@@ -20,7 +20,7 @@ from contend.yamlfile import read_yaml
 
 Floats = npt.NDArray[np.float64]
 RPC, IMAGE = "rpc", "image-download"
-WORKLOADS = {"rpc": RPC, "rpc-elsewhere": RPC, "image-download": IMAGE}
+WORKLOADS = {"rpc": RPC, "rpc-elsewhere": RPC, "image-download": IMAGE, "image-download-glance": IMAGE}
 _OFFER = "contend run rpc-envelope, rpc-broker and image-download measure what a component costs"
 
 

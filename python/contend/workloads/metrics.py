@@ -68,6 +68,10 @@ def read_metrics(
                 value = _divided(value, _by_path(metric.per.path, text))
             if not math.isfinite(value):
                 raise UnreadableError(f"{value} is not a finite number")
+        except NothingThereError as error:
+            if metric.optional:
+                continue
+            raise _failed(workload, name, metric, error, text) from error
         except UnreadableError as error:
             raise _failed(workload, name, metric, error, text) from error
         readings.append(
@@ -87,6 +91,10 @@ def source_path(source: str, out: Path, stdout: Sequence[Path], stderr: Sequence
 
 class UnreadableError(Exception):
     """Why a figure could not be read; `read_metrics` adds whose it is and where it was looked for."""
+
+
+class NothingThereError(UnreadableError):
+    """The document is as it should be, and has no such figure."""
 
 
 def _builtin(name: str, builtins: Mapping[str, float]) -> float:
@@ -114,7 +122,7 @@ def _by_pattern(pattern: str, text: str) -> float:
     for last in re.finditer(pattern, text, re.MULTILINE):  # noqa: B007 - the last one counts
         pass
     if last is None:
-        raise UnreadableError("the pattern matches nothing")
+        raise NothingThereError("the pattern matches nothing")
     return _number(last[1])
 
 
@@ -127,7 +135,7 @@ def _by_column(column: str, text: str) -> float:
         raise UnreadableError("it has no row below the header")
     header = [cell.strip() for cell in rows[0]]
     if column not in header:
-        raise UnreadableError(f"it has the columns {', '.join(header)[:SHOWN]}")
+        raise NothingThereError(f"it has the columns {', '.join(header)[:SHOWN]}")
     index = header.index(column)
     if index >= len(rows[-1]):
         raise UnreadableError("its last row is cut off")
@@ -140,7 +148,7 @@ def _by_path(path: str, text: str) -> float:
         matches = query.findall(document)
         if matches:
             return _number(matches[-1])
-    raise UnreadableError("nothing stands at the path")
+    raise NothingThereError("nothing stands at the path")
 
 
 def _documents(text: str) -> Sequence[Any]:

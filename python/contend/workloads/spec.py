@@ -188,7 +188,7 @@ class Metric(Strict):
     of the k-th command of `run`, from 1, `stdout:k`; without k the last) with `path` (JSONPath into JSON, or
     into each line of NDJSON, the last match counts), `column` (CSV, last row), or `pattern` (regular
     expression with one group, last match). server_cpu: CPU time of the server's place while it was loaded; of a guest
-    that of all its machine. per: what the value is divided by, after `scale`.
+    that of all its machine. per: what the value is divided by, after `scale`. optional: none where nothing stands there.
     """
 
     source: str = Field("", alias="from")
@@ -198,6 +198,7 @@ class Metric(Strict):
     pattern: str = ""
     scale: float = 1.0
     per: Divisor | None = None
+    optional: bool = False
     unit: str
     better: Literal["higher", "lower"]
     # open: timed from the intended send time. closed: the generator waits for each answer, so a stall hides

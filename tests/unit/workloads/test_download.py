@@ -9,25 +9,29 @@ from pathlib import Path
 import pytest
 
 from contend import checks
+from contend.clouds.access import Access
 from contend.errors import BadInput, CannotHonour, HostFailed, ScenarioError, UnknownName
 from contend.fetch.clients import CLIENTS, Task, command_of
 from contend.scenario import parse
 from contend.studies import Compare
 from contend.workloads import install
 from contend.workloads.generators.download import Used, at_once, result, server_cpu_s, server_pids
+from contend.workloads.generators.download_glance import RandomBytes, authority_of, upload
 from contend.workloads.generators.download_server import make
 from contend.workloads.load import load
 from contend.yamlfile import read_yaml
+from support.wire_servers import serving
 
 TASK = Task("https://127.0.0.1:1", output="x", authority="/ca.pem", sha512="0" * 128)
 
 
 def test_every_choice_is_a_client_and_every_client_a_choice() -> None:
-    client = load("image-download").parameters["client"]
-    assert set(client.choices) == set(CLIENTS)
-    assert set(client.needs) <= set(CLIENTS)
-    for name, need in client.needs.items():
-        assert CLIENTS[name].needs == (need,)
+    for workload in ("image-download", "image-download-glance"):
+        client = load(workload).parameters["client"]
+        assert set(client.choices) == set(CLIENTS)
+        assert set(client.needs) <= set(CLIENTS)
+        for name, need in client.needs.items():
+            assert CLIENTS[name].needs == (need,)
 
 
 def test_what_a_client_cannot_do_is_refused() -> None:
@@ -120,3 +124,46 @@ def test_a_server_elsewhere_has_no_time_of_its_own(tmp_path: Path) -> None:
     assert server_pids(tmp_path / "missing") == ()
     assert server_cpu_s(()) == 0
     assert "server_cpu_s_per_gb" not in result("curl", 10**9, 1.0, [Used(0, 0.1, 0.1, 9)], None)
+    metrics = load("image-download-glance").metrics
+    assert metrics["server_cpu"].optional
+    assert not metrics["client_cpu"].optional
+
+
+def test_what_goes_up_is_what_is_verified() -> None:
+    sent = []
+
+    def taking(request: bytes) -> bytes:
+        sent.append(request)
+        return b"HTTP/1.1 204 No Content\r\n\r\n"
+
+    content = RandomBytes(3_000_001)
+    with serving(taking, closes=True) as server:
+        access = Access("c", "", "secret-token", 0.0, "p", {"image": f"{server.url}/v2"})
+        upload(access, "the-image", content)
+    head, _, body = sent[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"PUT /v2/images/the-image/file HTTP/1.1")
+    assert b"Content-Length: 3000001" in head
+    assert b"X-Auth-Token: secret-token" in head
+    assert hashlib.sha512(body).hexdigest() == content.sha512.hexdigest()
+    with serving(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n", closes=True) as server:
+        access = Access("c", "", "secret-token", 0.0, "p", {"image": f"{server.url}/v2"})
+        with pytest.raises(HostFailed, match="413"):
+            upload(access, "the-image", RandomBytes(5))
+
+
+def test_clients_can_only_be_told_of_one_file_of_authorities() -> None:
+    access = Access("c", "", "t", 0.0, "p", {"image": "https://h/v2"}, verify="/ca.pem")
+    assert authority_of(access) == "/ca.pem"
+    assert authority_of(access._replace(endpoints={"image": "http://h/v2"}, verify=False)) == ""
+    for other in (access._replace(verify=False), access._replace(certificate=("c", None))):
+        with pytest.raises(CannotHonour):
+            authority_of(other)
+
+
+def test_the_cloud_of_a_comparison_is_its_workloads() -> None:
+    """`--cloud C` sets `cloud`, in a comparison too."""
+    variants = [{"name": name, "parameters": {"client": name}} for name in ("curl", "wget")]
+    text = {"study": "compare", "workload": "image-download-glance", "variants": variants, "cloud": "mine"}
+    made = parse(read_yaml(json.dumps(text), "mine.yaml", ScenarioError))
+    assert isinstance(made, Compare)
+    assert made.parameters == {"cloud": "mine"}

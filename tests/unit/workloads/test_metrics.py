@@ -87,6 +87,28 @@ def test_what_is_not_there_is_told_with_what_was(
     assert len(caught.value.message) < 900
 
 
+def test_only_what_is_optional_may_be_missing(tmp_path: Path) -> None:
+    path = tmp_path / "result"
+    figures = {
+        "a": {"from": "result", "path": "$.a"},
+        "b": {"from": "result", "path": "$.b", "optional": True},
+    }
+    metrics = {name: {"unit": "s", "better": "lower"} | figure for name, figure in figures.items()}
+    workload = Workload.model_validate(
+        {"name": "t", "run": ["t"], "dominant": "cpu", "trial": 1, "metrics": metrics}
+    )
+
+    def names(text: str) -> list[str]:
+        path.write_text(text)
+        return [reading.name for reading in read_metrics(workload, tmp_path, [path], [path], {})]
+
+    assert names('{"a": 1, "b": 2}') == ["a", "b"]
+    assert names('{"a": 1}') == ["a"]
+    for text in ('{"b": 1}', '{"a": 1, "b": "much"}', "nothing"):
+        with pytest.raises(TrialFailed):
+            names(text)
+
+
 def test_the_hint_names_the_line_of_the_metric(tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     path.write_text(

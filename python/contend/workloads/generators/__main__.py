@@ -9,6 +9,7 @@ GENERATORS = {
     "pace": "contend.workloads.generators.pace",
     "burst": "contend.workloads.generators.burst",
     "download": "contend.workloads.generators.download",
+    "download-glance": "contend.workloads.generators.download_glance",
     "download-server": "contend.workloads.generators.download_server",
     "operations": "contend.workloads.generators.operations",
     "boot-storm": "contend.workloads.generators.boot",

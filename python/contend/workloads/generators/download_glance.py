@@ -1,0 +1,233 @@
+"""`download-glance make | run | remove`: what the workload image-download-glance runs, on a cloud's own Glance.
+
+The image is random, of the run's own, announced in its ledger before it is made, and uploaded once for all variants.
+Clients get its URL at the cloud's endpoint and a token, on their stdin. Where Glance's processes are on this host, what
+they used stands beside what the clients did, in ticks of 10 ms; what else serves a download (a web server before it,
+keystone, the database) is in no figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from contend.clouds.access import Access, login
+from contend.clouds.http import Api
+from contend.clouds.openstack import KINDS, Cloud, Record, unique_name
+from contend.clouds.storm import roles
+from contend.errors import BadInput, CannotHonour, ContendError, HostFailed, TrialFailed
+from contend.fetch.clients import CLIENTS, Task
+from contend.units import parse_fraction, parse_size_bytes
+from contend.workloads.generators.download import trial
+
+SERVICES = ("image",)
+_IMAGE = KINDS["image"]
+_TIMEOUT_S = 60.0  # of a silent Glance
+
+
+class RandomBytes:
+    """So many random bytes as a file that is read once; `sha512` of what was read."""
+
+    def __init__(self, size: int) -> None:
+        self._left, self._size, self.sha512 = size, size, hashlib.sha512()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def read(self, most: int = -1) -> bytes:
+        """Up to `most` bytes.
+
+        >>> some = RandomBytes(5); len(some.read(3)), len(some.read(3)), some.read(3)
+        (3, 2, b'')
+        """
+        piece = os.urandom(min(self._left, 1 << 20 if most < 0 else most))
+        self._left -= len(piece)
+        self.sha512.update(piece)
+        return piece
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code: that of the error where there is one."""
+    given = _parser().parse_args(arguments)
+    try:
+        given.run_verb(given)
+    except ContendError as error:
+        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _access(given: argparse.Namespace) -> Access:
+    """The run's token, or a new one where that will soon end."""
+    access = Access.load(given.access)
+    if access is None or not access.fresh:
+        access = login(given.cloud, services=SERVICES)
+        access.save(given.access)
+    return access
+
+
+def _make(given: argparse.Namespace) -> None:
+    """Upload the image, unless another variant of the run has."""
+    known = _about(given.image)
+    if known is not None and known["sha512"]:
+        return
+    access = _access(given)
+    authority_of(access)
+    _remove(given)  # what an earlier attempt left half-way
+    name = unique_name(given.run.resolve().name, f"image-{given.size}")
+    api = Api(access, lambda: login(given.cloud, services=SERVICES), connections=1)
+    try:
+        with _record(given, access) as record:
+            wanted = {"disk_format": "raw", "container_format": "bare", "visibility": "private"}
+            made = Cloud(api, record.run).create(record, _IMAGE, name, wanted)
+        about = {"id": str(made["id"]), "name": name, "size": given.size, "sha512": ""}
+        given.image.write_text(json.dumps(about), encoding="utf-8")  # so that `remove` knows of it
+        content = RandomBytes(given.size)
+        upload(access, str(about["id"]), content)
+        told = api.request("GET", "image", f"{_IMAGE.path}/{made['id']}").json()
+    finally:
+        api.close()
+    if told.get("status") != "active" or told.get("size") != given.size:
+        raise HostFailed(
+            f"glance has {told.get('size')} of {given.size} bytes, and calls the image '{told.get('status')}'",
+            hint="its log says why",
+        )
+    given.image.write_text(json.dumps({**about, "sha512": content.sha512.hexdigest()}), encoding="utf-8")
+
+
+def _about(image: Path) -> dict[str, Any] | None:
+    """What is known of the image; None while there is none. sha512: "" until all of it is there."""
+    try:
+        told: dict[str, Any] = json.loads(image.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return told
+
+
+def upload(access: Access, image: str, content: RandomBytes) -> None:
+    """The content of an image that has none yet. Raises HostFailed."""
+    import requests  # which openstacksdk brings
+
+    url = f"{access.endpoint('image')}{_IMAGE.path}/{image}/file"
+    headers = {"X-Auth-Token": access.token, "Content-Type": "application/octet-stream"}
+    try:
+        answer = requests.put(
+            url,
+            data=content,  # a file with a length: what Glance gets has one too
+            headers=headers,
+            verify=access.verify,
+            cert=access.certificate,  # type: ignore[arg-type]
+            timeout=_TIMEOUT_S,
+        )
+    except requests.RequestException as error:
+        raise HostFailed(
+            f"the image cannot be uploaded: {type(error).__name__}", hint="glance's log says why"
+        ) from error
+    if answer.status_code != 204:
+        raise HostFailed(
+            f"glance does not take the image: {answer.status_code} {answer.reason}",
+            hint="may this user upload so much? a smaller one: --set parameters.size=64M",
+        )
+
+
+def _run(given: argparse.Namespace) -> None:
+    access, about = _access(given), _about(given.image)
+    if about is None:
+        raise TrialFailed("there is no image to download", hint="the run's `prepare` uploads it")
+    task = Task(
+        base=access.endpoint("image").removesuffix("/v2"),
+        authority=authority_of(access),
+        sha512=about["sha512"] if given.checksum == "sha512" else "",
+        image=about["id"],
+        token=access.token,
+        cpu_max=parse_fraction(given.cpu_max) if given.cpu_max else None,
+        programs=given.programs,
+    )
+    told = trial(given.client, task, about["size"], given.to, given.at_once, given.out, glance_cpu(access))
+    print(json.dumps(told))
+
+
+def glance_cpu(access: Access) -> Callable[[], float] | None:
+    """Seconds that Glance's processes on this host have used so far; None where it runs elsewhere."""
+    if not roles.is_here(access.endpoint("image")):
+        return None
+    ports = roles.ports({**access.catalogue, "image": access.endpoint("image")})
+    began = roles.read(ports)
+    if not any(used.role == "glance" for used in began.values()):
+        return None
+    return lambda: roles.between(began, roles.read(ports)).get("glance", 0.0)
+
+
+def authority_of(access: Access) -> str:
+    """PEM of whom clients are to trust; "" for HTTP. Raises CannotHonour for what not every client can be told."""
+    if not access.endpoint("image").startswith("https:"):
+        return ""
+    if access.certificate is not None:
+        raise CannotHonour("a client's own certificate is not measured here", hint="see cert in clouds.yaml")
+    if not isinstance(access.verify, str) or Path(access.verify).is_dir():
+        raise CannotHonour(
+            "clients are to be told whom to trust, by one file",
+            hint="cacert: FILE in clouds.yaml, and verify: true",
+        )
+    return access.verify
+
+
+def _remove(given: argparse.Namespace) -> None:
+    """Once for all variants. What cannot be removed stays in the ledger, for `contend destroy`."""
+    about = _about(given.image)
+    if about is None:
+        return
+    access = _access(given)
+    api = Api(access, lambda: login(given.cloud, services=SERVICES), connections=1)
+    try:
+        with _record(given, access) as record:
+            _, late = Cloud(api, record.run).remove(_IMAGE, (about["name"],))
+            if late:
+                raise TrialFailed(f"the image cannot be removed: {next(iter(late.values()))}")
+            record.removed(_IMAGE, (about["name"],))
+    finally:
+        api.close()
+    given.image.unlink()
+
+
+def _record(given: argparse.Namespace, access: Access) -> Record:
+    run: Path = given.run.resolve()
+    return Record(run / "ledger.ndjson", run=run.name, cloud=access.cloud, config=access.config)
+
+
+def _size(text: str) -> int:
+    size = parse_size_bytes(text)
+    if size < 1:
+        raise BadInput(f"an image of {text} is none", hint="--set parameters.size=512M")
+    return size
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="download-glance", description="Downloads from a cloud's Glance.")
+    verbs = parser.add_subparsers(required=True, metavar="make | run | remove")
+    make = verbs.add_parser("make", help="upload the image")
+    make.add_argument("--size", type=_size, required=True)
+    make.set_defaults(run_verb=_make)
+    one = verbs.add_parser("run", help="one trial")
+    one.add_argument("--client", required=True, choices=[*CLIENTS])
+    one.add_argument("--to", choices=["nothing", "file"], default="nothing")
+    one.add_argument("--checksum", choices=["none", "sha512"], default="none")
+    one.add_argument("--at-once", type=int, default=1)
+    one.add_argument("--cpu-max", default="", help="of clients that keep to a limit")
+    one.add_argument("--programs", default="", help="the directory of what was built for clients")
+    one.add_argument("--out", type=Path, required=True)
+    one.set_defaults(run_verb=_run)
+    remove = verbs.add_parser("remove", help="remove the image")
+    remove.set_defaults(run_verb=_remove)
+    for verb in (make, one, remove):
+        verb.add_argument("--cloud", default="")
+        verb.add_argument("--access", type=Path, required=True, help="file of the token, shared by the run")
+        verb.add_argument("--run", type=Path, required=True, help="the run's directory, with its ledger")
+        verb.add_argument("--image", type=Path, required=True, help="what is known of it, shared by the run")
+    return parser
