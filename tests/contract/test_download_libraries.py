@@ -31,7 +31,8 @@ def answer(request: bytes) -> bytes:
     if path == f"/v2/images/{ID}":
         return _json(200, _about())
     if path == f"/v2/images/{ID}/file":
-        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(CONTENT) + CONTENT
+        head_of = b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n"
+        return head_of % len(CONTENT) + CONTENT
     if path == "/v2/schemas/image":
         return _json(200, {"name": "image", "properties": {}, "additionalProperties": True})
     return _json(404, {})

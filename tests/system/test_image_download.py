@@ -49,6 +49,7 @@ def test_clients_beside_each_other(contend: Home, tmp_path: Path) -> None:
     found = {row["cell"]: {m["name"]: m["value"] for m in row["metrics"]} for row in rows(run)}
     assert set(found) >= {"curl", "fetch", "fetch tls", "two"}
     assert ("go" in found) == is_here("go"), "it is built where a Go is, else left out"
+    assert ("sdk" in found) == is_here("module openstack")
     for figures in found.values():
         assert figures["client_cpu"] > 0
         assert figures["server_cpu"] > 0
