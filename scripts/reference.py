@@ -17,7 +17,8 @@ from contend import cli, scenario
 from contend.probes.columns import reference_page
 from contend.report.context_schema import context_schema
 from contend.report.hunt_schema import hunt_schema
-from contend.report.schema import alibi_schema, comparison_schema, render_schema, sample_schema
+from contend.report.sample_schema import alibi_schema, sample_schema
+from contend.report.schema import comparison_schema, render_schema
 from contend.report.trace_schema import trace_schema
 from contend.report.watch_document import watch_schema
 from contend.report.whatif_schema import verification_schema, whatif_schema

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contend.context.costs import WORKLOADS
 from contend.context.effect import SCHEMA_VERSION
 from contend.context.terms import AT_LEAST, AT_MOST, HOWS
-from contend.report.schema import COUNT, DEFINITIONS, TEXT, TEXTS, Schema, closed, many, maybe, ref
+from contend.report.definitions import DEFINITIONS
+from contend.report.schema_parts import COUNT, TEXT, TEXTS, Schema, closed, many, maybe, ref
 
 _BOUND: Schema = {"enum": ["", AT_LEAST, AT_MOST]}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contend.report.schema import COUNT, NUMBER, TEXT, Schema, closed, many, maybe, ref
+from contend.report.schema_parts import COUNT, NUMBER, TEXT, Schema, closed, many, maybe, ref
 from contend.stats.trend import SHAPES
 
 

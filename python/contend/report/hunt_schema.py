@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contend.contention.hunt import SCHEMA_VERSION
+from contend.report.definitions import DEFINITIONS
+from contend.report.sample_schema import alibi_schema
 from contend.report.scaling_json import scaling_schema
-from contend.report.schema import COUNT, DEFINITIONS, TEXT, TEXTS, Schema, alibi_schema, closed, many, ref
+from contend.report.schema_parts import COUNT, TEXT, TEXTS, Schema, closed, many, ref
 
 _TIME: Schema = {**COUNT, "description": "ns"}
 

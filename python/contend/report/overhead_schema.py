@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contend.report.schema import COUNT, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
+from contend.report.schema_parts import COUNT, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
 from contend.stats.platform_effects import KINDS
 from contend.stats.platform_forms import FORMS
 

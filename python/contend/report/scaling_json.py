@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from contend.contention.scaling import Growth, Scaling
-from contend.report.schema import COUNT, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
+from contend.report.schema_parts import COUNT, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
 from contend.stats.scaling import Line
 
 

@@ -10,7 +10,8 @@ from contend.advice.finding import Finding
 from contend.contention.alert import Alert
 from contend.contention.blame import LEVEL, RESOURCES, is_neighbour, row_sum
 from contend.contention.watch import Watched
-from contend.report.schema import COUNT, DEFINITIONS, NUMBER, TEXT, Schema, closed, many, maybe, ref
+from contend.report.definitions import DEFINITIONS
+from contend.report.schema_parts import COUNT, NUMBER, TEXT, Schema, closed, many, maybe, ref
 from contend.stats.estimate import Estimate
 
 SCHEMA_VERSION = 1

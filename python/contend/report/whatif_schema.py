@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contend.contention.whatif.prediction import SCHEMA_VERSION
 from contend.contention.whatif.times import KEYS
-from contend.report.schema import COUNT, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe
+from contend.report.schema_parts import COUNT, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TIME: Schema = {**COUNT, "description": "ns"}

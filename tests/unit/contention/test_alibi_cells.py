@@ -13,7 +13,7 @@ from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.words import cell_line
 from contend.environment import link_speeds
 from contend.probes.series import SeriesWriter
-from contend.report.schema import DEFINITIONS
+from contend.report.definitions import DEFINITIONS
 from contend.report.terminal import render
 from contend.store import RunDirectory
 from support.alibi_series import Host, Thread, coded

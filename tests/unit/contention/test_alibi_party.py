@@ -13,7 +13,8 @@ from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.scope import VICTIM, Groups, Scope, Tree, read_party
 from contend.contention.alibi.verdict import Alibi
 from contend.contention.alibi.words import party_line
-from contend.report.schema import DEFINITIONS, alibi_schema
+from contend.report.definitions import DEFINITIONS
+from contend.report.sample_schema import alibi_schema
 from support.alibi_series import Host, Thread
 
 START, END = 5.0, 15.0
