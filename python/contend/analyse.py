@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from contend import growths, overheads, storms
@@ -16,51 +14,19 @@ from contend.advice.growth_findings import findings as growth_findings
 from contend.advice.overhead_findings import findings as overhead_findings
 from contend.advice.practices import judge
 from contend.advice.rules import advise
-from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo, ProbeCost
+from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
+from contend.comparisons import compare_all, latest, planned_cells, tabulate
 from contend.errors import NoVerdict
 from contend.ledger import read_rows
 from contend.plan import REPEATS
 from contend.stats import trend
-from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
-from contend.stats.levels import level
-from contend.stats.simultaneous import simultaneous
 from contend.stats.stopping import Stopping
 from contend.store import Row, RunDirectory
 from contend.studies import Compare, Growth, Overhead, Scenario, Storm
 from contend.units import format_ratio
 
-
-@dataclass
-class Series:
-    """All counted values of one metric in one cell, in the order of their blocks."""
-
-    info: MetricInfo
-    values: list[float] = field(default_factory=list)
-    blocks: list[int] = field(default_factory=list)
-    flagged: list[int] = field(default_factory=list)
-
-    def level(self, at: float) -> Level:
-        estimate = level(self.values, self.info.unit, level=at)
-        return Level(estimate, tuple(self.values), tuple(self.blocks), tuple(self.flagged))
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedCell:
-    """A cell as plan.json has it: enough to compare, without the workload files it was made from."""
-
-    id: str
-    factors: Mapping[str, str]
-    baseline: str
-    control: bool
-
-
-def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
-    return tuple(PlannedCell(c["id"], c["factors"], c["baseline"], c["control"]) for c in plan["cells"])
-
-
 _ESTIMAND = "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
-Table = dict[str, dict[str, Series]]  # cell id → metric → values
 
 
 def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Analysis:
@@ -71,7 +37,7 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
     counted = [r for r in rows if r["phase"] == "counted"]
     table = tabulate(counted)
     cells = planned_cells(plan)
-    results, controls = _compare_all(cells, table, counted, scenario, int(plan["seed"]), plan["design"])
+    results, controls = compare_all(cells, table, counted, scenario, int(plan["seed"]), plan["design"])
     events = list(read_rows(run.ledger_path))
     pilot: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "pilot"), {})
     target = scenario.measure.target
@@ -208,7 +174,7 @@ def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
     """Whether every headline comparison is as precise as asked. Called at looks only, never after every block."""
     rows = [r for r in latest(run.rows()) if r["phase"] == "counted"]
     plan = run.read_json("plan.json")
-    results, _ = _compare_all(
+    results, _ = compare_all(
         planned_cells(plan), tabulate(rows), rows, scenario, int(plan["seed"]), plan["design"]
     )
     rule = Stopping(target=scenario.measure.target) if scenario.measure.target is not None else Stopping()
@@ -226,188 +192,6 @@ def _reached_by_victim(primary: Sequence[CellResult], target: float) -> dict[str
 
 def reached(estimate: Estimate, target: float | None) -> bool:
     return target is not None and estimate.relative_half_width <= target
-
-
-def latest(rows: Iterable[Row]) -> list[Row]:
-    """One row a trial: a trial that failed and was run again on resuming counts once, as its last row."""
-    return list({int(r["trial"]): r for r in rows}.values())
-
-
-def tabulate(rows: Iterable[Row]) -> Table:
-    table: Table = {}
-    for row in sorted((r for r in rows if r["status"] == "ok"), key=lambda r: (r["block"], r["trial"])):
-        metrics = table.setdefault(row["cell"], {})
-        for m in row["metrics"]:
-            info = MetricInfo(m["name"], m["unit"], m["better"], m["loop"], m["primary"])
-            series = metrics.setdefault(info.name, Series(info))
-            if row["flags"]:
-                series.flagged.append(len(series.values))
-            series.values.append(float(m["value"]))
-            series.blocks.append(int(row["block"]))
-    return table
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """One comparison to be made: a treatment or control cell against its baseline, for one metric."""
-
-    cell: PlannedCell
-    baseline: Series
-    treatment: Series
-    left: bool = (
-        False  # one of the two did not stay on the CPUs that it was given, and comparing that is the question
-    )
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.cell.id, self.treatment.info.name
-
-    @property
-    def no_ratio(self) -> str:
-        """Why there is none; "" where there is one."""
-        if self.left:
-            return (
-                "it left the CPUs it was given: an affinity does not hold a program that sets its own, and so does not make"
-                " a smaller host"
-            )
-        if min(*self.baseline.values, *self.treatment.values, math.inf) <= 0:
-            return f"a {self.treatment.info.name} of 0 has no ratio"
-        return ""
-
-    @property
-    def inverted(self) -> bool:
-        """A slowdown is > 1 when worse: baseline / treatment where higher is better, except in `compare`."""
-        return self.treatment.info.better == "higher" and "variant" not in self.cell.factors
-
-    def scaled(self, series: Series) -> list[float]:
-        """Values whose ratio treatment / baseline is the slowdown: of a rate, the time per unit.
-
-        A platform that has a part of a CPU takes the longer for it on any account: what is compared is what it would
-        take at that rate with the whole.
-        """
-        mine = series is self.treatment and series.info.primary
-        part = overheads.part(self.cell.factors, series.info.loop) if mine else 1.0
-        return [part * (1 / v if self.inverted else v) for v in series.values]
-
-
-def _compare_all(
-    cells: Sequence[PlannedCell],
-    table: Table,
-    rows: Sequence[Row],
-    scenario: Scenario,
-    seed: int,
-    design: str,
-) -> tuple[list[CellResult], list[Control]]:
-    at = scenario.measure.level
-    left = _left_its_cpus(rows) if isinstance(scenario, Overhead) else frozenset()
-    pairs = [
-        _Pair(cell, table[cell.baseline][name], table[cell.id][name], bool(left & {cell.id, cell.baseline}))
-        for cell in cells
-        if cell.baseline in table and cell.id in table
-        for name in table[cell.id]
-        if name in table[cell.baseline]
-    ]
-    treated = [p for p in pairs if not p.cell.control]
-    estimates: dict[tuple[str, str], Estimate] = {}
-    for family in _families(treated):
-        estimates |= _simultaneous(family, at, seed, design)
-    evidence = {cell: medians(r for r in rows if r["cell"] == cell and r["status"] == "ok") for cell in table}
-    results = [
-        CellResult(
-            cell=p.cell.id,
-            factors=p.cell.factors,
-            metric=p.treatment.info,
-            baseline=p.baseline.level(at),
-            treatment=p.treatment.level(at),
-            estimate=estimates[p.cell.id, p.treatment.info.name],
-            evidence=evidence[p.cell.id],
-            baseline_evidence=evidence[p.cell.baseline],
-        )
-        for p in treated
-    ]
-    controls = [
-        c for family in _families([p for p in pairs if p.cell.control]) for c in _controls(family, at)
-    ]
-    return results, controls
-
-
-def _left_its_cpus(rows: Sequence[Row]) -> frozenset[str]:
-    """Cells most of whose trials used more CPU time than their CPUs have."""
-    counts = Counter(r["cell"] for r in rows if r["status"] == "ok")
-    left = Counter(r["cell"] for r in rows if r["status"] == "ok" and "left-its-cpus" in r["flags"])
-    return frozenset(cell for cell, number in left.items() if 2 * number > counts[cell])
-
-
-def _families(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
-    """Comparisons whose intervals hold together: all headline metrics; then, by victim, its other metrics."""
-    families: dict[str, list[_Pair]] = {}
-    for p in pairs:
-        key = "headline" if p.treatment.info.primary else p.cell.baseline
-        families.setdefault(key, []).append(p)
-    return list(families.values())
-
-
-def _controls(family: Sequence[_Pair], at: float) -> Iterator[Control]:
-    """Controls of one family. Each shows its own interval; the alarm is the family's.
-
-    With an alarm for every interval that excludes 1, one run in seven with three victims would raise one for nothing:
-    so an alarm needs the interval at the level that Bonferroni gives each to exclude 1.
-    """
-    each = 1 - (1 - at) / max(1, len(family))
-    for p in family:
-        estimate = _one(p, at)
-        alarm = _one(p, each).verdict in ("higher", "lower")
-        yield Control(p.cell.factors, p.treatment.info, estimate, estimate.detectable, alarm)
-
-
-def _one(p: _Pair, at: float) -> Estimate:
-    if p.no_ratio:
-        return _no_ratio(p, at)
-    blocks = (p.baseline.blocks, p.treatment.blocks)
-    return compare(p.scaled(p.baseline), p.scaled(p.treatment), blocks=blocks, level=at)
-
-
-def _no_ratio(p: _Pair, at: float) -> Estimate:
-    n = min(len(p.baseline.values), len(p.treatment.values))
-    return Estimate(math.nan, 0.0, math.inf, "ratio", n, at, overheads.NO_RATIO, "refused", (p.no_ratio,))
-
-
-def _simultaneous(
-    family: Sequence[_Pair], at: float, seed: int, design: str
-) -> dict[tuple[str, str], Estimate]:
-    found = {p.key: _no_ratio(p, at) for p in family if p.no_ratio}
-    able = [p for p in family if not p.no_ratio]
-    if design == "pairs" and len(able) > 1:
-        blocks = sorted({b for p in able for b in (*p.baseline.blocks, *p.treatment.blocks)})
-        arms = {p.key: (_by_block(p, p.baseline, blocks), _by_block(p, p.treatment, blocks)) for p in able}
-        return found | simultaneous(arms, level=at, seed=seed)
-    # Bonferroni (Dunn 1961): with several values a block there is no common set of signs to randomise.
-    each = 1 - (1 - at) / max(1, len(able))
-    together = f"; {len(able)} intervals hold together (Bonferroni)" if len(able) > 1 else ""
-    for p in able:
-        estimate = _one(p, each)
-        found[p.key] = replace(estimate, level=at, method=estimate.method + together)
-    return found
-
-
-def _by_block(p: _Pair, series: Series, blocks: Sequence[int]) -> list[float]:
-    """The series' value in every block, NaN where it has none."""
-    found = dict(zip(series.blocks, p.scaled(series), strict=True))
-    return [found.get(block, math.nan) for block in blocks]
-
-
-def medians(rows: Iterable[Row]) -> dict[str, tuple[float, str]]:
-    """Median of each piece of evidence over a cell's trials: {name: (value, unit)}."""
-    found: dict[str, list[float]] = {}
-    units: dict[str, str] = {}
-    for row in rows:
-        for item in row["evidence"]:
-            found.setdefault(item["name"], []).append(float(item["value"]))
-            units[item["name"]] = item["unit"]
-        for n in row["neighbours"]:
-            found.setdefault(f"neighbour {n['name']}", []).append(float(n["during"]))
-            units[f"neighbour {n['name']}"] = n["unit"]
-    return {name: (statistics.median(values), units[name]) for name, values in found.items()}
 
 
 def answer(study: str, primary: Sequence[CellResult], blocks: int) -> str:

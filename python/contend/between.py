@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from contend.analyse import Series, latest, planned_cells, tabulate
 from contend.analysis import Level, MetricInfo
+from contend.comparisons import Series, latest, planned_cells, tabulate
 from contend.environment import same_host
 from contend.errors import BadInput, ContendError
 from contend.stats.compare import compare_unpaired

@@ -46,7 +46,8 @@ def make_progress(as_json: bool) -> Progress:
 def load_report(run: RunDirectory, context: Context | None = None) -> ReportInput:
     """Everything a report needs, from the run directory alone; and of what lies beside it, unless `context` is given, the
     storm that a component's cost is put in."""
-    from contend.analyse import analyse, latest, probe_cost
+    from contend.analyse import analyse, probe_cost
+    from contend.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
     from contend.contention.alibi.scope import VICTIM, read_party

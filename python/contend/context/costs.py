@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from contend.analyse import Table, last_stop, latest, planned_cells, tabulate
+from contend.analyse import last_stop
+from contend.comparisons import Table, latest, planned_cells, tabulate
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.ledger import read_rows
 from contend.scenario import parse
