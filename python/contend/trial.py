@@ -13,15 +13,16 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from contend.burning import Burning, ignite, prove, serve
 from contend.clock import Clock
 from contend.errors import TrialFailed
-from contend.parties import Parties, Seat, add_exits, clear, last_words, wait_ready
+from contend.parties import Parties, Seat, add_exits, clear, last_words
 from contend.plan import Cell, Trial
-from contend.platforms.base import Command, Exit, Host, Process
+from contend.platforms.base import Command, Exit, Host
 from contend.probes.contamination import flags
 from contend.probes.peak import PeakMemory
 from contend.probes.rundelay import RunDelay
@@ -32,63 +33,8 @@ from contend.window import Window
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import Reading, read_metrics
 
-# A neighbour must have shown over this long, before the victim starts, that it uses its resource.
-BURN_WINDOW_S = 0.1
 BEFORE_TIMEOUT_S = 600.0
-BURN_TIMEOUT_S = 15.0
-# Rates that count as burning when the workload does not say: CPUs' worth of CPU time, bytes a second.
-LOOPBACK_BURN_RATE = 0.005  # of a server on loopback, where nobody counts its bytes: CPUs
-BURN_RATE = {"cpu": 0.3, "memory": 0.3, "lock": 0.1, "disk": 1e6, "network": 1e6}
-# Once the victim is there too it may be left with little, but never with nothing.
-BURN_SHARE_DURING = 0.02
 DIRTY_LIMIT_BYTES = 32 * 2**20
-
-
-@dataclass
-class Burning:
-    """One running neighbour and the proof that it runs."""
-
-    seat: Seat
-    processes: list[Process]
-    errors: Path
-    before: float = 0.0
-    during: float = 0.0
-    mark: float = 0.0
-    mark_ns: int = 0
-    ended: bool = False  # it had gone when the victim was done: it burnt for a part of the window at most
-
-    @property
-    def resource(self) -> str:
-        return self.seat.party.instance.workload.dominant
-
-    @property
-    def least(self) -> float:
-        if self.resource == "network" and self.seat.network is None:
-            return LOOPBACK_BURN_RATE
-        wanted = self.seat.party.instance.workload.neighbour.burning
-        return wanted if wanted is not None else BURN_RATE[self.resource]
-
-    def used(self) -> float:
-        """Cumulative use of its resource: CPU seconds, or bytes read and written."""
-        if self.resource == "network" and self.seat.network is not None:
-            return float(self.seat.network.bytes())
-        usage = self.seat.host.usage()
-        if self.resource != "disk":
-            return (usage.cpu_ns or 0) / 1e9
-        if usage.read_bytes is not None and usage.write_bytes is not None:
-            return float(usage.read_bytes + usage.write_bytes)
-        return float(sum(disk_bytes(pid) for pid in self.seat.host.pids()))
-
-    def to_json(self) -> dict[str, Any]:
-        bytes_ = self.resource in ("disk", "network") and self.least > 1e3
-        return {
-            "name": self.seat.party.label,
-            "resource": self.resource,
-            "before": self.before,
-            "during": self.during,
-            "unit": "B/s" if bytes_ else "CPUs",
-            "burning": self.during > self.least * BURN_SHARE_DURING and not self.ended,
-        }
 
 
 class TrialRunner:
@@ -168,9 +114,9 @@ class TrialRunner:
         burning: list[Burning] = []
         try:
             for number, seat in enumerate(neighbours):
-                burning.append(self._ignite(seat, out, number, trial.seed))
+                burning.append(ignite(seat, out, number, trial.seed))
             for neighbour in burning:
-                self._prove(neighbour)
+                prove(neighbour)
             window_ns = self._run_victim(trial, victim, burning, out, row)
         finally:
             # Reverse order; each stop is idempotent, and a failing one must not keep the others alive.
@@ -187,70 +133,13 @@ class TrialRunner:
             )
         return window_ns
 
-    # The neighbours
-
-    def _ignite(self, seat: Seat, out: Path, number: int, seed: int) -> Burning:
-        folder = out / f"neighbour-{number}"
-        folder.mkdir(exist_ok=True)
-        commands = seat.commands(folder, seed)
-        errors = folder / "stderr"
-        burning = Burning(seat, [], errors)
-        try:
-            if commands.serve is not None:
-                burning.processes.append(self._serve(seat, commands.serve, folder))
-            host = seat.load if seat.load is not None else seat.host
-            burning.processes.append(host.run(Command(commands.neighbour, folder, folder / "stdout", errors)))
-        except BaseException:
-            for process in burning.processes:
-                process.stop("KILL", 2.0)
-            raise
-        return burning
-
-    def _prove(self, neighbour: Burning) -> None:
-        """Wait until the neighbour uses its resource at the rate that counts as burning. Raises TrialFailed."""
-        deadline = time.monotonic() + BURN_TIMEOUT_S
-        label = neighbour.seat.party.label
-        while True:
-            start, used = time.monotonic(), neighbour.used()
-            time.sleep(BURN_WINDOW_S)
-            neighbour.before = (neighbour.used() - used) / (time.monotonic() - start)
-            if neighbour.before >= neighbour.least:
-                return
-            if not neighbour.processes[-1].alive():
-                raise TrialFailed(
-                    f"neighbour {label} ended before the victim started",
-                    hint=f"it said: {last_words(neighbour.errors)}",
-                )
-            if time.monotonic() > deadline:
-                rates = f"{neighbour.before:.3g} of {neighbour.least:.3g} ({neighbour.resource})"
-                busy = neighbour.before > 0.1 * neighbour.least
-                raise TrialFailed(
-                    f"neighbour {label} does not burn: {rates} after {BURN_TIMEOUT_S:g} s",
-                    hint="it gets only a part of what it wants: is this host busy with other work?"
-                    if busy
-                    else f"it said: {last_words(neighbour.errors)}; see `burning` in its workload file",
-                )
-
-    # The victim
-
-    def _serve(
-        self, seat: Seat, argv: tuple[str, ...], out: Path, env: Mapping[str, str] | None = None
-    ) -> Process:
-        process = seat.host.run(Command(argv, seat.work, out / "serve.out", out / "serve.err", env or {}))
-        try:
-            wait_ready(seat, process, out, out / "serve.err")
-        except BaseException:
-            process.stop("KILL", 2.0)
-            raise
-        return process
-
     def _run_victim(self, trial: Trial, seat: Seat, burning: list[Burning], out: Path, row: Row) -> int:
         workload = seat.party.instance.workload
         commands = seat.commands(out, trial.seed)
         if commands.before is not None:
             self._before(seat, commands, out)
         env = self._traces.environment(trial, workload)
-        server = self._serve(seat, commands.serve, out, env) if commands.serve is not None else None
+        server = serve(seat, commands.serve, out, env) if commands.serve is not None else None
         try:
             seats = [n.seat for n in burning]
             others = [s.host for s in seats] + [s.load for s in (seat, *seats) if s.load is not None]
@@ -400,18 +289,6 @@ class TrialRunner:
             os.sync()
         self._clock.sleep((self._washout_ns - (self._clock.monotonic_ns() - start)) / 1e9)
         return self._clock.monotonic_ns() - start
-
-
-def disk_bytes(pid: int) -> int:
-    """Bytes a process and its ended children have read from and written to disks: proc(5), /proc/PID/io.
-
-    For hosts without an I/O controller on the party's cgroup; 0 when it has ended or may not be read.
-    """
-    try:
-        lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) for line in lines if line.startswith(("read_bytes:", "write_bytes:")))
 
 
 def dirty_bytes() -> int:

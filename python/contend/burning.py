@@ -1,0 +1,137 @@
+"""A trial's neighbours: started, and proven to use their resource before the victim runs and while it does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contend.errors import TrialFailed
+from contend.parties import Seat, last_words, wait_ready
+from contend.platforms.base import Command, Process
+
+# A neighbour must have shown over this long, before the victim starts, that it uses its resource.
+BURN_WINDOW_S = 0.1
+BURN_TIMEOUT_S = 15.0
+# Rates that count as burning when the workload does not say: CPUs' worth of CPU time, bytes a second.
+LOOPBACK_BURN_RATE = 0.005  # of a server on loopback, where nobody counts its bytes: CPUs
+BURN_RATE = {"cpu": 0.3, "memory": 0.3, "lock": 0.1, "disk": 1e6, "network": 1e6}
+# Once the victim is there too it may be left with little, but never with nothing.
+BURN_SHARE_DURING = 0.02
+
+
+@dataclass
+class Burning:
+    """One running neighbour and the proof that it runs."""
+
+    seat: Seat
+    processes: list[Process]
+    errors: Path
+    before: float = 0.0
+    during: float = 0.0
+    mark: float = 0.0
+    mark_ns: int = 0
+    ended: bool = False  # it had gone when the victim was done: it burnt for a part of the window at most
+
+    @property
+    def resource(self) -> str:
+        return self.seat.party.instance.workload.dominant
+
+    @property
+    def least(self) -> float:
+        if self.resource == "network" and self.seat.network is None:
+            return LOOPBACK_BURN_RATE
+        wanted = self.seat.party.instance.workload.neighbour.burning
+        return wanted if wanted is not None else BURN_RATE[self.resource]
+
+    def used(self) -> float:
+        """Cumulative use of its resource: CPU seconds, or bytes read and written."""
+        if self.resource == "network" and self.seat.network is not None:
+            return float(self.seat.network.bytes())
+        usage = self.seat.host.usage()
+        if self.resource != "disk":
+            return (usage.cpu_ns or 0) / 1e9
+        if usage.read_bytes is not None and usage.write_bytes is not None:
+            return float(usage.read_bytes + usage.write_bytes)
+        return float(sum(disk_bytes(pid) for pid in self.seat.host.pids()))
+
+    def to_json(self) -> dict[str, Any]:
+        bytes_ = self.resource in ("disk", "network") and self.least > 1e3
+        return {
+            "name": self.seat.party.label,
+            "resource": self.resource,
+            "before": self.before,
+            "during": self.during,
+            "unit": "B/s" if bytes_ else "CPUs",
+            "burning": self.during > self.least * BURN_SHARE_DURING and not self.ended,
+        }
+
+
+def ignite(seat: Seat, out: Path, number: int, seed: int) -> Burning:
+    """Start a neighbour, its server first. Raises TrialFailed, with nothing left of it."""
+    folder = out / f"neighbour-{number}"
+    folder.mkdir(exist_ok=True)
+    commands = seat.commands(folder, seed)
+    errors = folder / "stderr"
+    burning = Burning(seat, [], errors)
+    try:
+        if commands.serve is not None:
+            burning.processes.append(serve(seat, commands.serve, folder))
+        host = seat.load if seat.load is not None else seat.host
+        burning.processes.append(host.run(Command(commands.neighbour, folder, folder / "stdout", errors)))
+    except BaseException:
+        for process in burning.processes:
+            process.stop("KILL", 2.0)
+        raise
+    return burning
+
+
+def prove(neighbour: Burning) -> None:
+    """Wait until the neighbour uses its resource at the rate that counts as burning. Raises TrialFailed."""
+    deadline = time.monotonic() + BURN_TIMEOUT_S
+    label = neighbour.seat.party.label
+    while True:
+        start, used = time.monotonic(), neighbour.used()
+        time.sleep(BURN_WINDOW_S)
+        neighbour.before = (neighbour.used() - used) / (time.monotonic() - start)
+        if neighbour.before >= neighbour.least:
+            return
+        if not neighbour.processes[-1].alive():
+            raise TrialFailed(
+                f"neighbour {label} ended before the victim started",
+                hint=f"it said: {last_words(neighbour.errors)}",
+            )
+        if time.monotonic() > deadline:
+            rates = f"{neighbour.before:.3g} of {neighbour.least:.3g} ({neighbour.resource})"
+            busy = neighbour.before > 0.1 * neighbour.least
+            raise TrialFailed(
+                f"neighbour {label} does not burn: {rates} after {BURN_TIMEOUT_S:g} s",
+                hint="it gets only a part of what it wants: is this host busy with other work?"
+                if busy
+                else f"it said: {last_words(neighbour.errors)}; see `burning` in its workload file",
+            )
+
+
+def serve(seat: Seat, argv: tuple[str, ...], out: Path, env: Mapping[str, str] | None = None) -> Process:
+    """Start a server and wait until it is ready. Raises TrialFailed, with nothing left of it."""
+    process = seat.host.run(Command(argv, seat.work, out / "serve.out", out / "serve.err", env or {}))
+    try:
+        wait_ready(seat, process, out, out / "serve.err")
+    except BaseException:
+        process.stop("KILL", 2.0)
+        raise
+    return process
+
+
+def disk_bytes(pid: int) -> int:
+    """Bytes a process and its ended children have read from and written to disks: proc(5), /proc/PID/io.
+
+    For hosts without an I/O controller on the party's cgroup; 0 when it has ended or may not be read.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("read_bytes:", "write_bytes:")))
