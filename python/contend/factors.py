@@ -64,30 +64,11 @@ Hosts = Annotated[
 HostsBy = Literal["auto", "offline", "confined"]
 Labels = Annotated[tuple[str, ...], _LIST]
 _DURATIONS = BeforeValidator(one_or_many, json_schema_input_type=float | str | list[float | str])
-Periods = Annotated[
-    tuple[
-        Annotated[
-            int,
-            BeforeValidator(field(parse_period_us), json_schema_input_type=float | str),
-            PlainSerializer(period_text, return_type=str),
-        ],
-        ...,
-    ],
-    Field(min_length=1),
-    _DURATIONS,
-]
-Bursts = Annotated[
-    tuple[
-        Annotated[
-            int,
-            BeforeValidator(field(parse_burst_us), json_schema_input_type=float | str),
-            PlainSerializer(period_text, return_type=str),
-        ],
-        ...,
-    ],
-    Field(min_length=1),
-    _DURATIONS,
-]
+_IN_US = PlainSerializer(period_text, return_type=str)
+_Period = Annotated[int, BeforeValidator(field(parse_period_us), json_schema_input_type=float | str), _IN_US]
+_Burst = Annotated[int, BeforeValidator(field(parse_burst_us), json_schema_input_type=float | str), _IN_US]
+Periods = Annotated[tuple[_Period, ...], Field(min_length=1), _DURATIONS]
+Bursts = Annotated[tuple[_Burst, ...], Field(min_length=1), _DURATIONS]
 PlatformSizes = Annotated[
     tuple[
         Annotated[
