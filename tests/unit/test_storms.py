@@ -175,12 +175,13 @@ def test_a_run_without_storms_has_none(tmp_path: Path) -> None:
 
 
 def test_the_table_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
-    from contend.report.terminal import _Printer
+    from contend.report.printer import Printer
+    from contend.report.storm_terminal import show_storms
 
     storms = found(tmp_path, run(tmp_path, {(n, "none"): 0.0 for n in (1, 20)}))
     console = Console(width=80, record=True, no_color=True, force_terminal=False)
     analysis: Any = type("Analysis", (), {"storms": storms, "alibis": ()})
-    _Printer(type("Report", (), {"analysis": analysis})(), console).storms(storms)  # type: ignore[arg-type]
+    show_storms(analysis, storms, Printer(console))
     text = console.export_text()
     assert "Request → ACTIVE, s: medians over 8 storms a size [95%]" in text
     assert any(

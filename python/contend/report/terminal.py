@@ -6,9 +6,7 @@ Works at 80 columns, without colour and without a terminal; colour only repeats 
 from __future__ import annotations
 
 import io
-import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import cell_line, party_line, phase_name, short
@@ -24,6 +22,7 @@ from contend.report.matrix import (
     subject,
 )
 from contend.report.model import ReportInput
+from contend.report.printer import Printer
 from contend.units import format_value
 
 if TYPE_CHECKING:
@@ -31,26 +30,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from contend.storms import Storms
-
 BAR = 12  # columns of the longest bar
 ROW_LABEL = 28  # a row's name is folded beyond this
 COLUMN = 24  # and a column's name beyond this
-_ASCII = str.maketrans(
-    {
-        "·": ".",
-        "█": "#",
-        "→": ">",
-        "±": "+/-",
-        "≤": "<=",
-        "×": "x",
-        "–": "-",
-        "µ": "u",
-        "…": "...",
-        "²": "2",
-        "▇": "#",
-    }
-)
 _STYLES = {"worse": "bold red", "better": "green", "none": "dim", "unknown": "yellow"}
 
 
@@ -74,7 +56,9 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     printer.line()
     printer.line(report.analysis.answer, "bold")
     if report.analysis.storms is not None:
-        printer.storms(report.analysis.storms)
+        from contend.report.storm_terminal import show_storms
+
+        show_storms(report.analysis, report.analysis.storms, printer)
     if report.analysis.growth is not None:
         from contend.report.growth_terminal import show_growth
 
@@ -111,48 +95,13 @@ def show_in_context(report: ReportInput, console: Console) -> None:
     printer.where(verbose=True)
 
 
-class _Printer:
+class _Printer(Printer):
+    """The parts of one report, in their order."""
+
     def __init__(self, report: ReportInput, console: Console) -> None:
+        super().__init__(console)
         self.report = report
         self.analysis: Analysis = report.analysis
-        self.console = console
-        self.ascii = not (console.encoding or "utf-8").lower().startswith("utf")
-
-    # ---- small pieces
-
-    def text(self, words_: str, style: str = "") -> Text:
-        from rich.text import Text
-
-        # An error may quote a tool's escape codes: they must not reach the terminal.
-        printable = "".join(c if c.isprintable() or c == "\n" else " " for c in words_)
-        return Text(printable.translate(_ASCII) if self.ascii else printable, style=style)
-
-    def line(self, words_: str = "", style: str = "", indent: int = 0, hang: int = 0) -> None:
-        """One paragraph, folded at words with a hanging indent. A word longer than the line stays whole."""
-        folded = textwrap.wrap(
-            words_,
-            max(20, self.console.width),
-            initial_indent=" " * indent,
-            subsequent_indent=" " * (indent + hang),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for part in folded or [""]:
-            spaced = part.replace("\N{NO-BREAK SPACE}", " ")
-            self.console.print(self.text(spaced, style), soft_wrap=True, highlight=False, markup=False)
-
-    def command(self, words_: str, indent: int) -> None:
-        """A command is never folded: it must survive copy and paste."""
-        self.console.print(
-            self.text(" " * indent + words_, "cyan"), soft_wrap=True, highlight=False, markup=False
-        )
-
-    def table(self) -> Table:
-        from rich.table import Table
-
-        return Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
-
-    # ---- the parts, in order
 
     def matrix(self, matrix: Matrix) -> None:
         interval = words.level_text(self.analysis)
@@ -168,11 +117,11 @@ class _Printer:
         self.line(title + (f", {matrix.group}" if matrix.group else ""), "bold", hang=2)
         for one_line in (True, False):
             table = self._grid(matrix, one_line)
-            if self._width(table) <= self.console.width - 2:
+            if self.width_of(table) <= self.console.width - 2:
                 break
         else:
             table = self._list(matrix)
-        self._print(table)
+        self.put(table)
         if words.closed_loop(self.analysis):
             self.line(
                 f"closed loop ({', '.join(words.closed_loop(self.analysis))}): the generator waits for each "
@@ -181,64 +130,6 @@ class _Printer:
                 2,
                 2,
             )
-
-    def storms(self, storms: Storms) -> None:
-        """The table of sizes, what each extra server adds, where a boot's time goes, what went wrong."""
-        from contend.report import storm_words as told
-
-        table = self.table()
-        first, *others = told.headers(storms)
-        table.add_column(first)
-        for header in others:
-            table.add_column(self.text(header.replace(" ", "\n")), justify="right", no_wrap=True)
-        for size in storms.sizes:
-            table.add_row(*(self.text(item) for item in told.row(size, storms)))
-        self.line()
-        self.line(told.about(storms), "bold", 0, 2)
-        self._print(table)
-        for line in (*told.growth(storms), told.limit(self.analysis), *told.networks(storms)):
-            if line:
-                self.line(line[0].upper() + line[1:], "", 2, 2)
-        largest = max(storms.sizes, key=lambda size: size.n)
-        parts = told.parts(largest)
-        if parts:
-            whole = sum(largest.phases.values())
-            self.line(
-                f"Where a boot's {whole:.2f} s go (n = {largest.n}, a mean {storms.noun})", "bold", 0, 2
-            )
-            bars = [f"{'▇' * max(1, round(BAR * s / whole))} {name} {s:.2f}" for name, s in parts]
-            self.line("  ".join(bar.replace(" ", "\N{NO-BREAK SPACE}") for bar in bars), "", 2, 0)
-        if largest.cpu:
-            roles = ", ".join(f"{role} {s:.3f}" for role, s in largest.cpu.items() if s >= 0.0005)
-            self.line(f"{told.maker(storms)} CPU-s a boot by role: {roles}", "", 2, 2)
-        for line in (*told.guests(storms), *told.counts(storms), *told.stamps(storms)):
-            self.line(line, "", 2, 2)
-        if hunted := told.findings(storms):
-            self.line("What the services' traces say", "bold", 0, 2)
-            for line in hunted:
-                self.line(line, "", 2, 4)
-        self.line(told.precision(storms), "dim", 2, 2)
-        for trouble in told.troubles(storms):
-            self.line(trouble, "yellow", 2, 2)
-
-    def columns(self, headers: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> None:
-        """A table: so many columns of words to the left, figures to the right."""
-        table = self.table()
-        table.add_column(headers[0], no_wrap=True)
-        for number, header in enumerate(headers[1:], start=1):
-            side: Literal["left", "right"] = "left" if number < words else "right"
-            table.add_column(self.text(header), justify=side, overflow="fold")
-        for row in rows:
-            table.add_row(*(self.text(item) for item in row))
-        self._print(table)
-
-    def _width(self, table: Table) -> int:
-        return table.__rich_measure__(self.console, self.console.options.update(max_width=10_000)).maximum
-
-    def _print(self, table: Table) -> None:
-        from rich.padding import Padding
-
-        self.console.print(Padding(table, (0, 0, 0, 2)), highlight=False, markup=False)
 
     def _grid(self, matrix: Matrix, one_line: bool) -> Table:
         """Rows by columns, two lines a row. With room the interval stands beside its value, else below it."""
@@ -379,7 +270,7 @@ class _Printer:
                 self.text(f"{words.level(cell.baseline)} → {words.level(cell.treatment)}"),
                 self.text(words.ratio(cell.estimate), _STYLES[words.effect(cell, self.analysis)]),
             )
-        self._print(table)
+        self.put(table)
 
     def findings(self, verbose: bool) -> None:
         self.line()

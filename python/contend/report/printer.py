@@ -1,0 +1,90 @@
+"""What reports in a terminal are printed with: folded lines, commands, tables of words and figures.
+
+Works at 80 columns, without colour and without a terminal; colour only repeats what the text says.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+_ASCII = str.maketrans(
+    {
+        "·": ".",
+        "█": "#",
+        "→": ">",
+        "±": "+/-",
+        "≤": "<=",
+        "×": "x",
+        "–": "-",
+        "µ": "u",
+        "…": "...",
+        "²": "2",
+        "▇": "#",
+    }
+)
+
+
+class Printer:
+    """Prints to a rich console, in ASCII where that has nothing else."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.ascii = not (console.encoding or "utf-8").lower().startswith("utf")
+
+    def text(self, words_: str, style: str = "") -> Text:
+        from rich.text import Text
+
+        # An error may quote a tool's escape codes: they must not reach the terminal.
+        printable = "".join(c if c.isprintable() or c == "\n" else " " for c in words_)
+        return Text(printable.translate(_ASCII) if self.ascii else printable, style=style)
+
+    def line(self, words_: str = "", style: str = "", indent: int = 0, hang: int = 0) -> None:
+        """One paragraph, folded at words with a hanging indent. A word longer than the line stays whole."""
+        folded = textwrap.wrap(
+            words_,
+            max(20, self.console.width),
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent + hang),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for part in folded or [""]:
+            spaced = part.replace("\N{NO-BREAK SPACE}", " ")
+            self.console.print(self.text(spaced, style), soft_wrap=True, highlight=False, markup=False)
+
+    def command(self, words_: str, indent: int) -> None:
+        """A command is never folded: it must survive copy and paste."""
+        self.console.print(
+            self.text(" " * indent + words_, "cyan"), soft_wrap=True, highlight=False, markup=False
+        )
+
+    def table(self) -> Table:
+        from rich.table import Table
+
+        return Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
+
+    def columns(self, headers: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> None:
+        """A table: so many columns of words to the left, figures to the right."""
+        table = self.table()
+        table.add_column(headers[0], no_wrap=True)
+        for number, header in enumerate(headers[1:], start=1):
+            side: Literal["left", "right"] = "left" if number < words else "right"
+            table.add_column(self.text(header), justify=side, overflow="fold")
+        for row in rows:
+            table.add_row(*(self.text(item) for item in row))
+        self.put(table)
+
+    def width_of(self, table: Table) -> int:
+        return table.__rich_measure__(self.console, self.console.options.update(max_width=10_000)).maximum
+
+    def put(self, table: Table) -> None:
+        from rich.padding import Padding
+
+        self.console.print(Padding(table, (0, 0, 0, 2)), highlight=False, markup=False)
