@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from contend.contention.alibi.words import short
 from contend.contention.hunt import Batch, Hunt
 from contend.contention.hunting.rules import of_time
+from contend.report.printer import one_line
 from contend.units import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
     from contend.advice.finding import Finding
 
@@ -21,29 +21,29 @@ EVIDENCE = 6  # of a finding; more are in the JSON and on the page
 def print_hunt(hunt: Hunt, console: Console) -> None:
     """Everything that fits a terminal; nothing hangs on colour."""
     batch = hunt.batch
-    console.print(_text(batch.name, "bold"))
-    console.print(_text(f"  {batch.whole.chosen}"))
-    console.print(_text(f"  {jobs_line(batch)}"))
-    console.print(_text(f"  Hardware: {alibi_line(batch)}"))
+    console.print(one_line(batch.name, "bold"))
+    console.print(one_line(f"  {batch.whole.chosen}"))
+    console.print(one_line(f"  {jobs_line(batch)}"))
+    console.print(one_line(f"  Hardware: {alibi_line(batch)}"))
     for other in hunt.others:
-        console.print(_text(f"beside it: {other.name}", "bold"))
-        console.print(_text(f"  {jobs_line(other)}{against(batch, other)}"))
-        console.print(_text(f"  Hardware: {alibi_line(other)}"))
+        console.print(one_line(f"beside it: {other.name}", "bold"))
+        console.print(one_line(f"  {jobs_line(other)}{against(batch, other)}"))
+        console.print(one_line(f"  Hardware: {alibi_line(other)}"))
     console.print()
     if not hunt.findings:
-        console.print(_text(nothing(hunt)))
+        console.print(one_line(nothing(hunt)))
     for number, finding in enumerate(hunt.findings, start=1):
         _print(number, finding, console)
     if hunt.findings and hunt.hidden:
-        console.print(_text(hidden(hunt), "dim"))
+        console.print(one_line(hidden(hunt), "dim"))
     if hunt.growth is not None:
         from contend.report.scaling_terminal import print_scaling
 
         print_scaling(hunt.growth, console)
     if hunt.no_growth:
-        console.print(_text(f"note: {hunt.no_growth}", "yellow"))
+        console.print(one_line(f"note: {hunt.no_growth}", "yellow"))
     for note in batch.whole.notes:
-        console.print(_text(f"note: {note}", "yellow"))
+        console.print(one_line(f"note: {note}", "yellow"))
 
 
 def jobs_line(batch: Batch) -> str:
@@ -86,21 +86,14 @@ def hidden(hunt: Hunt) -> str:
 
 def _print(number: int, finding: Finding, console: Console) -> None:
     share = f"{of_time(finding.share)} of the jobs' time" if finding.share is not None else ""
-    console.print(_text(f"{number:>2} {finding.kind} {finding.resource}   {share}", "bold"))
-    console.print(_text(f"   {finding.sentence}"))
+    console.print(one_line(f"{number:>2} {finding.kind} {finding.resource}   {share}", "bold"))
+    console.print(one_line(f"   {finding.sentence}"))
     for row in finding.evidence[:EVIDENCE]:
         value = (
             f"{row.value:.4g} {row.unit}".strip() if row.unit != "of the time waited" else of_time(row.value)
         )
-        console.print(_text(f"     {row.what}: {value}", "dim"))
-    console.print(_text(f"   → {finding.advice}"))
+        console.print(one_line(f"     {row.what}: {value}", "dim"))
+    console.print(one_line(f"   → {finding.advice}"))
     if finding.verify:
-        console.print(_text(f"     {finding.verify}", "cyan"))
+        console.print(one_line(f"     {finding.verify}", "cyan"))
     console.print()
-
-
-def _text(text: str, style: str = "") -> Text:
-    """On one line, whatever a program calls its locks."""
-    from rich.text import Text
-
-    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text), style=style)

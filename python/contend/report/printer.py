@@ -31,6 +31,22 @@ _ASCII = str.maketrans(
 )
 
 
+def printable(text: str) -> str:
+    """On one line, whatever a program calls its locks and spans.
+
+    >>> printable("lock\\n[red]")
+    'lock\ufffd[red]'
+    """
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def one_line(text: str, style: str = "") -> Text:
+    """`printable`, for tables: nothing in it is rich's own."""
+    from rich.text import Text
+
+    return Text(printable(text), style=style)
+
+
 class Printer:
     """Prints to a rich console, in ASCII where that has nothing else."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from contend.contention.scaling import Scaling
 from contend.contention.scaling_findings import duration
+from contend.report.printer import printable
 from contend.units import format_duration
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _name(text: str) -> str:
     """As it is, also where a program calls its spans as rich calls its styles."""
     from rich.markup import escape
 
-    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+    return escape(printable(text))
 
 
 def _law(of: Scaling) -> Table:

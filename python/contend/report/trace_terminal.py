@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from contend.report.printer import one_line
 from contend.report.trace_summary import TraceSummary, answer
 from contend.units import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
 ROWS = 10
 HOLDERS = 3
@@ -30,7 +30,7 @@ def print_summary(summary: TraceSummary, console: Console) -> None:
     )
     console.print(Text(answer(summary), style="bold"))
     for line in interpreter_lines(summary):
-        console.print(_name(line))
+        console.print(one_line(line))
     tables = (_hottest, _locks, _blocked, _remote, _repeated)
     for table in (table(summary) for table in tables):
         if table is not None and table.row_count:
@@ -53,13 +53,6 @@ def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
     return table
 
 
-def _name(text: str) -> Text:
-    """On one line, whatever a program calls its spans."""
-    from rich.text import Text
-
-    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
-
-
 def _hottest(summary: TraceSummary) -> Table:
     """By self time, and by total where that brings others."""
     by_total = sorted(summary.spans, key=lambda s: (-s.total_ns, s.name))[: ROWS // 2]
@@ -73,7 +66,9 @@ def _hottest(summary: TraceSummary) -> Table:
     for span in shown:
         cells = [span.self_ns, span.total_ns, span.total_ns // max(span.count, 1), span.max_ns, span.wait_ns]
         times = [_time(ns) for ns in (cells + [span.suspended_ns] if suspended else cells)]
-        table.add_row(_name(span.name), f"{span.count:,}", *times, f"{span.raised:,}" if span.raised else "")
+        table.add_row(
+            one_line(span.name), f"{span.count:,}", *times, f"{span.raised:,}" if span.raised else ""
+        )
     return table
 
 
@@ -90,13 +85,13 @@ def _locks(summary: TraceSummary) -> Table:
         where = f" ({lock.site})" if lock.site and lock.site != lock.name else ""
         many = f" ×{lock.instances:,}" if lock.instances > 1 else ""
         table.add_row(
-            _name(f"{lock.name}{where}{many}"),
+            one_line(f"{lock.name}{where}{many}"),
             f"{lock.waits:,}",
             _time(lock.wait_ns),
             _time(lock.max_wait_ns),
             f"{lock.holds:,}",
             _time(lock.hold_ns),
-            _name(", ".join(named) + (f", {left} more" if left > 0 else "")),
+            one_line(", ".join(named) + (f", {left} more" if left > 0 else "")),
         )
     return table
 
@@ -147,7 +142,7 @@ def _blocked(summary: TraceSummary) -> Table:
     for row in summary.blocked[:ROWS]:
         ready = f"{row.ready:,}" if row.ready else ""
         times = (_time(row.total_ns), _time(row.max_ns))
-        table.add_row(_name(row.name), _name(row.site), f"{row.count:,}", *times, ready)
+        table.add_row(one_line(row.name), one_line(row.site), f"{row.count:,}", *times, ready)
     return table
 
 
@@ -156,7 +151,7 @@ def _remote(summary: TraceSummary) -> Table:
     for span in summary.remote[:ROWS]:
         mean = _time(span.remote_ns // span.remote)
         table.add_row(
-            _name(span.name), f"{span.remote:,}", _time(span.remote_ns), mean, _time(span.remote_max_ns)
+            one_line(span.name), f"{span.remote:,}", _time(span.remote_ns), mean, _time(span.remote_max_ns)
         )
     return table
 
@@ -176,7 +171,7 @@ def _repeated(summary: TraceSummary) -> Table:
     for row in summary.repeated[:ROWS]:
         remote = f"{row.remote:,}" if row.remote else ""
         counts = (f"{row.parents:,}", f"{row.calls:,}", f"{row.most:,}")
-        table.add_row(_name(row.parent), _name(row.child), *counts, _time(row.ns), remote)
+        table.add_row(one_line(row.parent), one_line(row.child), *counts, _time(row.ns), remote)
     return table
 
 

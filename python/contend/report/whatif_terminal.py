@@ -10,6 +10,7 @@ from contend.contention.whatif.prediction import Fix, Whatif
 from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted
 from contend.contention.whatif.verification import Verification
+from contend.report.printer import one_line
 from contend.units import format_duration
 
 if TYPE_CHECKING:
@@ -29,44 +30,44 @@ def print_answer(of: Whatif) -> None:
         if replayed
         else f"storms of up to {of.jobs}"
     )
-    console.print(_text(f"{told}: {_few(of.sources)}"))
-    console.print(_text(" ".join(str(edit) for edit in of.edits) or "without edits", style="bold"))
+    console.print(one_line(f"{told}: {_few(of.sources)}"))
+    console.print(one_line(" ".join(str(edit) for edit in of.edits) or "without edits", style="bold"))
     if of.gate.passed:
         console.print(_before_and_after(of.baseline.to_json(), of.predicted))
         if of.fixes:
             console.print(_ranking(of.fixes, of.baseline.median_ns))
         elif not of.edits:
-            console.print(_text("no fix that suggests itself would gain anything"))
+            console.print(one_line("no fix that suggests itself would gain anything"))
         trusted = f"trusted ({of.regime.kind}: {of.regime.why})"
         checked = (
             "replay of the unedited storm" if replayed else "batch law, its largest size from the others"
         )
-        console.print(_text(f"{checked}: {of.gate.self_replay_error:.1%} off → {trusted}"))
+        console.print(one_line(f"{checked}: {of.gate.self_replay_error:.1%} off → {trusted}"))
         if replayed:
-            console.print(_text(told_of_tests()))
+            console.print(one_line(told_of_tests()))
     for note in of.notes:
-        console.print(_text(f"note: {note}", style="yellow"))
+        console.print(one_line(f"note: {note}", style="yellow"))
 
 
 def print_cells(edits: Sequence[Edit], answers: Mapping[str, Whatif | str]) -> None:
     """A line for each cell of a run; a text says why there is no answer."""
     console = _console()
-    console.print(_text(" ".join(str(edit) for edit in edits) or "without edits", style="bold"))
+    console.print(one_line(" ".join(str(edit) for edit in edits) or "without edits", style="bold"))
     table = _table("", "cell", "storms", "median", "makespan", "replay")
     reasons = []
     for cell, of in answers.items():
         if isinstance(of, str):
-            table.add_row(_text(cell), *["–"] * 3, "no")
+            table.add_row(one_line(cell), *["–"] * 3, "no")
             reasons.append(f"{cell}: {of}")
             continue
         row = [_changed(of, "median_ns"), _changed(of, "makespan_ns")]
-        table.add_row(_text(cell), str(len(of.sources)), *row, "trusted" if of.gate.passed else "refused")
+        table.add_row(one_line(cell), str(len(of.sources)), *row, "trusted" if of.gate.passed else "refused")
         if not of.gate.passed:
             reasons.append(f"{cell}: {of.gate.reason}")
     console.print(table)
     for reason in reasons:
-        console.print(_text(f"note: {reason}", style="yellow"))
-    console.print(_text("--cell CELL for its intervals, notes and the fixes worth most"))
+        console.print(one_line(f"note: {reason}", style="yellow"))
+    console.print(one_line("--cell CELL for its intervals, notes and the fixes worth most"))
 
 
 def _changed(of: Whatif, key: str) -> str:
@@ -83,7 +84,7 @@ def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     locks = _table("Locks that more than one job holds: --hold", "lock", "where", "waited", texts=("where",))
     ranked = sorted(of["locks"], key=lambda row: -row["waited_ns"])
     for row in ranked[:ROWS]:
-        locks.add_row(_text(row["name"]), _text(row["site"]), format_duration(row["waited_ns"]))
+        locks.add_row(one_line(row["name"]), one_line(row["site"]), format_duration(row["waited_ns"]))
     pools = _table(
         "Pools: --workers, --global-queue",
         "pool",
@@ -96,26 +97,26 @@ def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     for row in of["pools"]:
         workers = "as needed" if row["workers"] is None else str(row["workers"])
         waited = format_duration(row["waited_ns"])
-        pools.add_row(_text(row["name"]), _text(row["process"]), workers, str(row["queues"]), waited)
+        pools.add_row(one_line(row["name"]), one_line(row["process"]), workers, str(row["queues"]), waited)
     spans = _table(
         "Spans: --remove, and --coalesce for calls", "span", "times", "calls", "in a row", "in all"
     )
     shown = sorted(of["spans"], key=lambda row: -row["total_ns"])
     for row in shown[:ROWS]:
         counts = (str(row[key]) for key in ("count", "calls", "repeated"))
-        spans.add_row(_text(row["name"]), *counts, format_duration(row["total_ns"]))
+        spans.add_row(one_line(row["name"]), *counts, format_duration(row["total_ns"]))
     for table in (locks, pools, spans):
         if table.row_count:
             console.print(table)
     more = max(0, len(shown) - ROWS) + max(0, len(ranked) - ROWS)
     if more:
-        console.print(_text(f"{more} more: --list --json"))
+        console.print(one_line(f"{more} more: --list --json"))
 
 
 def print_verification(of: Verification) -> None:
     """Predicted, measured, inside."""
     console = _console()
-    console.print(_text(" ".join(of.edits) or "without edits", style="bold"))
+    console.print(one_line(" ".join(of.edits) or "without edits", style="bold"))
     table = _table("", "", "predicted", "measured", "error", "inside")
     for one in of.compared:
         inside = {None: "–", True: "✓", False: "✗"}[one.inside]
@@ -179,13 +180,7 @@ def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
     return table
 
 
-def _text(text: str, style: str = "") -> Any:
-    from rich.text import Text
-
-    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text), style=style)
-
-
 def _lines(text: str) -> Any:
     from rich.text import Text
 
-    return Text("\n".join(_text(line).plain for line in text.split("\n")))
+    return Text("\n".join(one_line(line).plain for line in text.split("\n")))
