@@ -24,7 +24,8 @@ import pytest
 from contend import __version__
 from contend.environment import cpu_model, os_name
 from contend.stats.quantiles import clopper_pearson
-from support.alibi_loads import DISTURBED_CPUS, KINDS, Trial, scratch, undisturbed
+from support.alibi_loads import KINDS, scratch
+from support.alibi_trials import DISTURBED_CPUS, Trial, undisturbed
 from support.kills import fresh_seed
 
 pytestmark = pytest.mark.accept

@@ -201,3 +201,17 @@ def record(code: str, directory: Path, *args: str) -> Trace:
     traces = read_all(directory)
     assert len(traces) == 1 and not traces[0].torn, done.stderr
     return traces[0]
+
+
+def every_wait_ends(told: Trace) -> None:
+    waiting: dict[tuple[int, int], Event] = {}
+    for event in told.of(LOCK_WAIT, LOCK_ACQUIRED, LOCK_GIVEN_UP):
+        key = (event.track, event.id)
+        if event.kind == LOCK_WAIT:
+            assert key not in waiting
+            waiting[key] = event
+        elif event.kind == LOCK_GIVEN_UP or event.value == 1:
+            assert waiting.pop(key).ticks <= event.ticks
+        else:
+            assert key not in waiting
+    assert not waiting

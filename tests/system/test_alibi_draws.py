@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.alibi_loads import INTERVALS_MS, KINDS, NEED_IDLE, Trial, run_trial, scratch, undisturbed
+from support.alibi_loads import KINDS, scratch
+from support.alibi_trials import INTERVALS_MS, NEED_IDLE, Trial, run_trial, undisturbed
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
 

@@ -16,17 +16,15 @@ import pytest
 
 from contend import trace
 from contend.stats.quantiles import clopper_pearson
-from contend.trace.locks import unrecorded_condition
 from contend.trace.names import describe
 from support.ctrace_events import (
     LOCK_ACQUIRED,
     LOCK_GIVEN_UP,
     LOCK_RELEASED,
     LOCK_WAIT,
-    QUEUE_GOT,
-    QUEUE_PUT,
     Event,
     Trace,
+    every_wait_ends,
     record,
 )
 
@@ -216,21 +214,7 @@ def test_a_waits_holder_is_the_real_one(tmp_path: Path) -> None:
     # a thousand, which so few waits can only disprove. tests/accept/test_trace_holders_campaign.py has enough of them.
     wrong = len(waits) - right
     assert clopper_pearson(wrong, len(waits), 0.98)[0] <= 0.001, (right, len(waits))
-    _every_wait_ends(told)
-
-
-def _every_wait_ends(told: Trace) -> None:
-    waiting: dict[tuple[int, int], Event] = {}
-    for event in told.of(LOCK_WAIT, LOCK_ACQUIRED, LOCK_GIVEN_UP):
-        key = (event.track, event.id)
-        if event.kind == LOCK_WAIT:
-            assert key not in waiting
-            waiting[key] = event
-        elif event.kind == LOCK_GIVEN_UP or event.value == 1:
-            assert waiting.pop(key).ticks <= event.ticks
-        else:
-            assert key not in waiting
-    assert not waiting
+    every_wait_ends(told)
 
 
 def test_released_by_another_thread_and_given_up(tmp_path: Path) -> None:
@@ -296,65 +280,6 @@ def test_a_semaphore_lets_in_so_many(tmp_path: Path) -> None:
         assert 0 <= inside <= 2
     assert inside == 0 and len(told.of(LOCK_WAIT)) >= 2
     assert {event.value for event in told.of(LOCK_WAIT)} == {0}  # several hold it: nobody is named
-
-
-@pytest.mark.parametrize("kind", ["Queue", "LifoQueue", "PriorityQueue"])
-def test_a_queue_tells_its_length_and_who_waits(kind: str, tmp_path: Path) -> None:
-    told = record(
-        f"""
-        import threading, time
-        tasks = trace.{kind}(maxsize=2, name="tasks")
-        trace.start(DIRECTORY)
-        def consume():
-            while tasks.get() < 49:
-                time.sleep(0.0005)
-                tasks.task_done()
-        thread = threading.Thread(target=consume, name="consumer")
-        thread.start()
-        for number in range(50):
-            tasks.put(number)
-            if {kind == "LifoQueue"}: tasks.join()  if number < 49 else None
-        thread.join()
-        trace.stop()
-        """,
-        tmp_path,
-    )
-    moves = sorted(told.of(QUEUE_PUT, QUEUE_GOT), key=lambda event: event.ticks)
-    length = 0
-    for move in moves:
-        length += 1 if move.kind == QUEUE_PUT else -1
-        assert move.value == length
-    assert length == 0 and len(moves) == 100
-    assert len([wait for wait in told.of(LOCK_WAIT) if wait.name == "tasks"]) > 5
-    _every_wait_ends(told)
-
-
-def test_a_queue_over_what_has_no_length_goes_on_as_without_us(tmp_path: Path) -> None:
-    told = record(
-        """
-        class Bag:
-            def __init__(self): self.items = []
-            def append(self, item): self.items.append(item)
-            def popleft(self): return self.items.pop(0)
-        class Bags(trace.Queue):
-            def _init(self, maxsize): self.queue = Bag()
-            def _qsize(self): return len(self.queue.items)
-        class Failing(Bag):
-            def __len__(self): raise RuntimeError("not now")
-        class Failings(Bags):
-            def _init(self, maxsize): self.queue = Failing()
-        trace.start(DIRECTORY)
-        for kind in (Bags, Failings):
-            tasks = kind(2, name=kind.__name__)
-            tasks.put("a"); tasks.put("b")
-            assert tasks.full() and tasks.qsize() == 2
-            assert (tasks.get(), tasks.get(), tasks.empty()) == ("a", "b", True)
-        trace.stop()
-        """,
-        tmp_path,
-    )
-    assert not told.of(QUEUE_PUT, QUEUE_GOT)
-    assert {event.name for event in told.of(LOCK_ACQUIRED)} == {"Bags.mutex", "Failings.mutex"}
 
 
 def test_locks_survive_random_use_with_recording_switched_at_random(tmp_path: Path) -> None:
@@ -449,70 +374,3 @@ def test_a_lock_is_called_what_it_is_assigned_to() -> None:
     both, local, item, either = found[len(expected) :]
     assert both in ("Service.first", "Service.second") and (local, item) == ("Service.__init__.local", "")
     assert either in ("Service.__init__.either", "")  # which way it goes on is not looked at
-
-
-class _Steps(trace.Condition):
-    """A class of a program's that changes what the native methods would leave out."""
-
-    def notify(self, n: int = 1) -> None:
-        asked.append(n)
-
-
-asked: list[int] = []
-
-
-@pytest.mark.parametrize("lock", [trace.Lock, trace.RLock, threading.Lock, threading.RLock])
-def test_a_condition_does_what_threadings_own_does_with_any_lock(lock: type[trace.Lock]) -> None:
-    for condition in (trace.Condition(lock()), unrecorded_condition(lock())):
-        for notify in (condition.notify, condition.notify_all, lambda of=condition: of.notify(2)):
-            with pytest.raises(RuntimeError, match="cannot notify on un-acquired lock"):
-                notify()
-            with condition:
-                assert notify() is None
-        with pytest.raises(RuntimeError, match=r"un-acquired|unlocked"):
-            condition.__exit__(None, None, None)
-        with pytest.raises(KeyError), condition:
-            raise KeyError
-        with pytest.raises(TypeError), condition:
-            condition.notify(1, 2)  # type: ignore[call-arg]
-        assert not condition.wait_for(lambda: False, timeout=0) if condition.acquire() else False
-        condition.release()
-
-
-def test_a_condition_wakes_as_many_as_it_is_told() -> None:
-    condition, awake = trace.Condition(), []
-
-    def wait() -> None:
-        with condition:
-            condition.wait(30)
-            awake.append(1)
-
-    threads = [threading.Thread(target=wait) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    while len(condition._waiters) < 6:
-        time.sleep(0.001)
-    for notify, left in (
-        (condition.notify, 5),
-        (lambda: condition.notify(n=2), 3),
-        (condition.notify_all, 0),
-    ):
-        with condition:
-            notify()
-            assert len(condition._waiters) == left
-    for thread in threads:
-        thread.join(30)
-    assert len(awake) == 6
-
-
-def test_a_class_below_a_condition_is_asked_itself() -> None:
-    asked.clear()
-    condition = _Steps()
-    with condition:
-        condition.notify_all()
-    assert asked == [0]
-    broken = trace.Condition()
-    del broken._lock
-    for call in (broken.__enter__, lambda: broken.__exit__(None, None, None)):
-        with pytest.raises(AttributeError, match="_lock"):
-            call()
