@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from contend.clouds.access import Access
+from support.serving import serving
 
 
 @dataclass
@@ -129,13 +130,6 @@ def bad_api() -> Iterator[BadApi]:
         def log_message(self, *args: object) -> None:
             pass
 
-    with _Server(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        api = BadApi(f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield api
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(_Server(("127.0.0.1", 0), Handler)) as url:
+        api = BadApi(url)
+        yield api

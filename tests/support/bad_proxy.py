@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 from support.bad_api import Fault
+from support.serving import serving
 
 
 @dataclass
@@ -105,13 +106,6 @@ def bad_proxy(upstream: str) -> Iterator[BadProxy]:
         def log_message(self, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        proxy = BadProxy(f"http://127.0.0.1:{server.server_address[1]}{urlsplit(upstream).path}")
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield proxy
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
+        proxy = BadProxy(url + urlsplit(upstream).path)
+        yield proxy

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from contend.clouds.access import Access
+from support.serving import serving
 
 _SCHEMA = """
 create table networks (id integer primary key, name text, description text);
@@ -131,14 +132,8 @@ def toy_network(place: Path, *, each: bool, quota: int = 10**9) -> Iterator[ToyN
         def log_message(self, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        toy.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
+    try:
+        with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as toy.url:
             yield toy
-        finally:
-            server.shutdown()
-            thread.join()
-            toy.database.close()
+    finally:
+        toy.database.close()

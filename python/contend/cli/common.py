@@ -37,6 +37,19 @@ def runs_option(function: F) -> F:
     return option(function)
 
 
+def offer_page(page: Path | None, why: str, *, open_page: bool) -> None:
+    """Show a trace's page to who wants to see it. Where there is none, `why` says so: raises HostFailed to who did."""
+    if page is not None:
+        if open_page:
+            click.launch(str(page))
+        return
+    if open_page:
+        from contend.errors import HostFailed
+
+        raise HostFailed(why, hint="copy the trace to a directory of yours")
+    print(f"note: no page: {why}", file=sys.stderr)
+
+
 def make_progress(as_json: bool) -> Progress:
     from contend.report.progress import NoProgress, console_progress
 

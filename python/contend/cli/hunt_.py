@@ -59,10 +59,11 @@ def command(
       contend hunt storm-4 storm-8 storm-16 storm-32 --limit 30s
       contend hunt runs/storm-lab-20260102-101500 --json
     """
+    from contend.cli.common import offer_page, shown
     from contend.contention.growth import growth
     from contend.contention.hunt import batch_of, by_jobs, hunt
     from contend.contention.hunting.sources import groups, ordered
-    from contend.report.hunt_page import no_page, write_page
+    from contend.report.hunt_page import write_page
     from contend.units import parse_duration_ns
 
     limit_ns = parse_duration_ns(limit) if limit is not None else None
@@ -84,13 +85,6 @@ def command(
 
         print_hunt(told, Console(highlight=False, soft_wrap=True))
         if page is not None:
-            from contend.cli.common import shown
-
             print(f"page: {shown(page)}")
-    if page is None and open_page:
-        raise no_page(why)
-    if page is None:
-        print(f"note: no page: {why}", file=sys.stderr)
-    elif open_page:
-        click.launch(str(page))
+    offer_page(page, why, open_page=open_page)
     return 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import print_report, shown, write_report
+from contend.cli.common import offer_page, print_report, shown, write_report
 
 if TYPE_CHECKING:
     from contend.store import RunDirectory
@@ -74,7 +74,7 @@ def _no_storm(run: str, of: str | None) -> None:
 
 
 def _trace(source: str, as_json: bool, open_page: bool) -> int:
-    from contend.report.trace_page import no_page, write_page
+    from contend.report.trace_page import write_page
     from contend.report.trace_terminal import print_summary
 
     summary, page, why = write_page(source)
@@ -87,12 +87,7 @@ def _trace(source: str, as_json: bool, open_page: bool) -> int:
         print_summary(summary, Console(highlight=False))
         if page is not None:
             print(f"{source}   page: {shown(page)}")
-    if page is None and open_page:
-        raise no_page(why)
-    if page is None:
-        print(f"note: no page: {why}", file=sys.stderr)
-    elif open_page:
-        click.launch(str(page))
+    offer_page(page, why, open_page=open_page)
     return 0
 
 

@@ -7,9 +7,11 @@ to draw them; the runtime is in it once.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.resources
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
@@ -106,6 +108,19 @@ def environment() -> Environment:
         percent=words.percent,
     )
     return made
+
+
+def save(text: str, target: Path) -> str:
+    """Write a page beside a recording, which may be another's. Why it cannot be written; "" when it is."""
+    part = target.with_name(f".{target.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(target)  # as everywhere: old or new, never half
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        return f"cannot write {target}: {error.strerror}"
+    return ""
 
 
 def resource(name: str) -> str:

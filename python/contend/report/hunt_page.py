@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 from typing import NamedTuple
 
 from contend.contention.hunt import Batch, Hunt
 from contend.contention.hunting.charges import NOT_HELD, Charges
 from contend.contention.hunting.rules import of_time
-from contend.errors import HostFailed
 from contend.report import html
 from contend.report.hunt_graph import NARROW, WIDE, edges, svg
 from contend.report.hunt_plots import hunt_plots, short_place
@@ -31,20 +28,8 @@ class Cell(NamedTuple):
 def write_page(hunt: Hunt, source: Path) -> tuple[Path | None, str]:
     """Where it is, and why there is none: hunt.html in a directory, or FILE.hunt.html beside a file."""
     target = source / "hunt.html" if source.is_dir() else source.with_suffix(".hunt.html")
-    part = target.with_name(f".{target.name}.part")
-    try:
-        part.write_text(render(hunt), encoding="utf-8")
-        os.replace(part, target)  # noqa: PTH105 - as everywhere: old or new, never half
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        return None, f"cannot write {target}: {error.strerror}"
-    return target, ""
-
-
-def no_page(why: str) -> HostFailed:
-    """For who wanted to see it."""
-    return HostFailed(why, hint="copy the trace to a directory of yours")
+    why = html.save(render(hunt), target)
+    return None if why else target, why
 
 
 def render(hunt: Hunt) -> str:

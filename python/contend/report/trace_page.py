@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contend.errors import HostFailed
 from contend.report import html
 from contend.report.theme import stylesheet
 from contend.report.trace_export import sample_of
@@ -40,15 +37,8 @@ def write_page(source: str | Path) -> tuple[TraceSummary, Path | None, str]:
     path = Path(source)
     summary = summarise(source, lanes=LANES, parts=PARTS)
     target = path / "report.html" if path.is_dir() else path.with_suffix(".html")
-    part = target.with_name(f".{target.name}.part")
-    try:
-        part.write_text(render_trace(summary), encoding="utf-8")
-        os.replace(part, target)  # noqa: PTH105 - as everywhere: old or new, never half
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        return summary, None, f"cannot write {target}: {error.strerror}"
-    return summary, target, ""
+    why = html.save(render_trace(summary), target)
+    return summary, None if why else target, why
 
 
 def render_trace(summary: TraceSummary) -> str:
@@ -217,8 +207,3 @@ def _more(summary: TraceSummary) -> dict[str, int]:
     }
     left = {name: len(rows) - ROWS for name, rows in found.items()}
     return left | {"processes": len(summary.processes) - PROCESSES}
-
-
-def no_page(why: str) -> HostFailed:
-    """For who wanted to see it."""
-    return HostFailed(why, hint="copy the trace to a directory of yours")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,14 @@ from contend.clouds.storm.document import write
 from contend.clouds.storm.servers import Servers
 from contend.clouds.storm.storm import Asked, storm
 from contend.clouds.storm.watchers import Beside
-from contend.errors import BadInput, ContendError
+from contend.errors import BadInput
 from contend.platforms.names import short_hash
+from contend.workloads.generators import verbs
 
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    given = _parser().parse_args(arguments)
-    try:
-        given.run_verb(given)
-    except ContendError as error:
-        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
-        return error.exit_code
-    return 0
+    return verbs.run(_parser(), arguments)
 
 
 def _prepare(given: argparse.Namespace) -> None:

@@ -6,7 +6,6 @@ import argparse
 import io
 import json
 import secrets
-import sys
 import tarfile
 from dataclasses import asdict
 from pathlib import Path
@@ -20,21 +19,15 @@ from contend.clouds.local.vms import MicroVms
 from contend.clouds.openstack import unique_name
 from contend.clouds.storm.document import write
 from contend.clouds.storm.storm import Asked, storm
-from contend.errors import ContendError
 from contend.platforms import bundles, engines, names
+from contend.workloads.generators import verbs
 
 _FILE = "machine.json"  # in {work}: what every machine of the run is
 
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    given = _parser().parse_args(arguments)
-    try:
-        given.run_verb(given)
-    except ContendError as error:
-        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
-        return error.exit_code
-    return 0
+    return verbs.run(_parser(), arguments)
 
 
 def _prepare(given: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,14 @@ from contend.clouds.growth.meter import CloudMeter
 from contend.clouds.growth.neighbour import Neighbour, of_another_cloud, of_own_project
 from contend.clouds.http import Api
 from contend.clouds.openstack import Cloud, Record, unique_name
-from contend.errors import ContendError, TrialFailed
+from contend.errors import TrialFailed
+from contend.workloads.generators import verbs
 from contend.workloads.generators.boot import server_of
 
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    given = _parser().parse_args(arguments)
-    try:
-        given.run_verb(given)
-    except ContendError as error:
-        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
-        return error.exit_code
-    return 0
+    return verbs.run(_parser(), arguments)
 
 
 def _access(given: argparse.Namespace) -> Access:
