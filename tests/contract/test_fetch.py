@@ -10,23 +10,11 @@ import resource
 import signal
 import stat
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.image_servers import Fetch, Images, nginx
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
-    with nginx(tmp_path_factory.mktemp("nginx")) as served:
-        yield served
-
-
-@pytest.fixture
-def fetch(tmp_path: Path) -> Fetch:
-    return Fetch(tmp_path)
+from support.image_servers import Fetch, Images
 
 
 def test_the_whole_verified_and_nothing_beside_it(images: Images, fetch: Fetch) -> None:

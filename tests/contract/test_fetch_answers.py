@@ -10,28 +10,16 @@ import ssl
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from support.image_answers import CONTENT, NOTHING_LEFT, SUM, TAGGED, UNTAGGED, first_byte, part
-from support.image_servers import Fetch, Images, nginx
+from support.image_servers import Fetch, Images
 from support.wire_servers import Authority, serving
 
 ONCE = ("--retries", "0", "-o", "x")
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
-    with nginx(tmp_path_factory.mktemp("nginx")) as served:
-        yield served
-
-
-@pytest.fixture
-def fetch(tmp_path: Path) -> Fetch:
-    return Fetch(tmp_path)
 
 
 @pytest.mark.parametrize("whole", ["256000", "*"])

@@ -5,27 +5,16 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from support.image_answers import CONTENT, SUM, TAGGED, UNTAGGED, first_byte
-from support.image_servers import Fetch, Images, nginx
+from support.image_servers import Fetch, Images
 from support.wire_servers import Authority, connecting, serving
 
 ONCE = ("--retries", "0", "-o", "x")
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
-    with nginx(tmp_path_factory.mktemp("nginx")) as served:
-        yield served
-
-
-@pytest.fixture
-def fetch(tmp_path: Path) -> Fetch:
-    return Fetch(tmp_path)
 
 
 def test_nothing_is_started_for_what_cannot_be(fetch: Fetch) -> None:

@@ -92,11 +92,6 @@ def cloud(tmp_path: Path) -> Iterator[Cloud]:
         yield made
 
 
-@pytest.fixture
-def fetch(tmp_path: Path) -> Fetch:
-    return Fetch(tmp_path)
-
-
 def test_by_name_and_by_id(cloud: Cloud, fetch: Fetch) -> None:
     said = fetch("debian 13", "--cloud", "mine").fine()
     assert "sha512 verified" in said.err
