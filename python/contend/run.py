@@ -13,7 +13,7 @@ import os
 import random
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,12 @@ from contend.analysis import Analysis
 from contend.checks import check, hosts_of, packages_inside, place, settled, tools_of, wiring
 from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint, summary_line
-from contend.errors import BadInput, ContendError, HostFailed, ProbeEnded, TrialFailed
-from contend.forecast import RESERVE_S, block_s, pilot_s, too_short
+from contend.errors import BadInput, ContendError, HostFailed
 from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
 from contend.parties import Parties
-from contend.plan import REPEATS, Plan, Trial, by_host, make_plan
+from contend.plan import Plan, by_host, make_plan
 from contend.platforms import state
 from contend.platforms.base import Limit, Platform
 from contend.platforms.network import Networks
@@ -36,16 +35,15 @@ from contend.platforms.resources import remove_leftovers
 from contend.platforms.topology import confined
 from contend.probes.recorder import Recorder, start_recorder
 from contend.probes.series import SeriesWriter
-from contend.report.progress import PlanSummary, Progress
+from contend.report.progress import Progress
+from contend.rounds import Means, Rounds
 from contend.scenario import load as load_scenario
 from contend.scenario import to_yaml
-from contend.store import Row, RunDirectory
-from contend.studies import GUESTS, Compare, Growth, Measure, Overhead, Scenario, Storm, platform_of
+from contend.store import RunDirectory
+from contend.studies import GUESTS, Compare, Growth, Overhead, Scenario, Storm, platform_of
 from contend.traces import TrialTraces
 from contend.trial import TrialRunner
-from contend.units import format_value
 
-FAILURES_IN_A_ROW = 3
 RECORD_INTERVAL_MS = 100.0
 
 
@@ -61,16 +59,6 @@ class Outcome:
     def incomplete(self) -> bool:
         """Planned trials are missing: the run was interrupted, or trials gave no result."""
         return self.interrupted or self.failed > 0
-
-
-@dataclass
-class _State:
-    """What changes while a run goes on."""
-
-    done: dict[int, Row] = field(default_factory=dict)
-    failures: dict[str, int] = field(default_factory=dict)
-    block_s: list[float] = field(default_factory=list)
-    stopped: str = "planned blocks done"
 
 
 def execute(
@@ -163,11 +151,9 @@ class _Execution:
         self._run, self._scenario, self._plan = run, scenario, plan
         self._progress, self._clock, self._keep = progress, clock, keep_output
         self._interrupts = interrupts
-        self._state = _State()
+        self._rounds = Rounds(run, scenario, plan, progress, clock, interrupts)
+        self._state = self._rounds.state
         self.began = False  # from then on it ends by itself: with rows, a ledger and nothing left
-        self._began_ns = clock.monotonic_ns()
-
-    # The run as a whole
 
     def go(self) -> Outcome:
         from contend.analyse import analyse
@@ -241,7 +227,7 @@ class _Execution:
     def _in_places(self, ledger: Ledger) -> None:
         scenario, places = self._scenario, place(self._scenario)
         spec = platform_of(scenario)
-        self._progress.started(self._summary())
+        self._progress.started(self._rounds.summary())
         self._progress.note(summary_line(self._run.read_json("environment.json")))
         self._progress.note(
             f"{len(self._plan.cells)} cells a block · {places.summary()} · seed {self._plan.seed}"
@@ -270,17 +256,17 @@ class _Execution:
                 hosts=hosts,
             )
             offline = any(c.factors.get("host_by") == "offline" for c in self._plan.cells)
-            self._hosts = HostSizes(hosts, parties, self._run.id, ledger, self._run.path, offline=offline)
-            stack.callback(self._hosts.close)
+            sized = HostSizes(hosts, parties, self._run.id, ledger, self._run.path, offline=offline)
+            stack.callback(sized.close)
             stack.callback(parties.close)
-            stack.callback(self._hosts.to, None)
+            stack.callback(sized.to, None)
             if offline:
                 self._progress.note(
                     "CPUs go offline for the smaller hosts: all that runs here has fewer meanwhile"
                 )
             self._progress.note("preparing inputs")
             for cell in by_host(list(self._plan.cells), str(self._plan.seed)):
-                self._hosts.to(cell.victim.place)
+                sized.to(cell.victim.place)
                 parties.seats(cell)
             timeout = (
                 scenario.timeout / 1e9 if isinstance(scenario, Compare | Storm | Growth | Overhead) else None
@@ -308,19 +294,7 @@ class _Execution:
             sources = dict(recorder.sources)
             ledger.event("platform", **{kind: made.describe() for kind, made in platforms.items()})
             ledger.event("probe", sources=sources, notes=list(recorder.notes))
-            if scenario.measure.budget is not None and not self._state.done:
-                whole_s = pilot_s(self._plan, scenario) + RESERVE_S
-                self._warn(whole_s, block_s(self._plan, scenario))
-            self._pilot(runner, ledger)
-            self._blocks(runner, ledger, recorder)
-
-    def _collect(self, recorder: Recorder) -> None:
-        """Take over what was recorded. A run goes on without its timelines when the probe has died."""
-        try:
-            with self._interrupts.postponed():  # DuckDB answers Ctrl-C with errors of its own
-                recorder.collect()
-        except ProbeEnded as error:
-            self._progress.note(f"{error.message}: no timelines from here on")
+            self._rounds.measure(Means(runner, sized, recorder, ledger))
 
     def _close(self, recorder: Recorder, ledger: Ledger) -> None:
         """The end of the recording; a run that comes this far has its trials, whatever became of the timelines."""
@@ -349,150 +323,6 @@ class _Execution:
             )
             stack.callback(found[kind].close)
         return found
-
-    def _summary(self) -> PlanSummary:
-        """What is ahead: the pilot's least rounds and every planned block that is not done."""
-        measure = self._scenario.measure
-        left = [t for t in self._plan.trials if t.index not in self._state.done]
-        ahead = [t.cell for t in left if t.phase == "counted" or t.block < measure.pilot]
-        done_blocks = {t.block for t in self._plan.trials if t.phase == "counted"} - {
-            t.block for t in left if t.phase == "counted"
-        }
-        title = self._scenario.title or self._scenario.origin
-        return PlanSummary(title, tuple(ahead), measure.planned_blocks, measure.budget, len(done_blocks))
-
-    # Pilot and blocks
-
-    def _pilot(self, runner: TrialRunner, ledger: Ledger) -> None:
-        """Warm up until every series is steady, look for spikes, choose the design; then throw it all away."""
-        from contend.stats.pilot import choose_design, spiky_share, steady
-
-        if any(t.phase == "counted" and t.index in self._state.done for t in self._plan.trials):
-            return  # a resumed run has had its pilot
-        if all(t.phase == "counted" for t in self._plan.trials):
-            return  # none is planned
-        values: dict[str, list[float]] = {}
-        for number, block in enumerate(self._plan.rounds("pilot"), start=1):
-            began = time.monotonic()
-            for trial in block:
-                if trial.index not in self._state.done:
-                    self._trial(runner, ledger, trial)
-                if trial.index not in self._state.done:
-                    continue  # it worked before and failed now: one value less to judge by
-                row = self._state.done[trial.index]
-                values.setdefault(trial.cell, []).append(_primary(row))
-            self._state.block_s = [(time.monotonic() - began) * len(self._plan.cells) / len(block)]
-            enough = number >= self._scenario.measure.pilot
-            if enough and (self._out_of_time() or all(steady(v) for v in values.values())):
-                break
-        share = spiky_share(values)
-        ledger.event("pilot", rounds=number, spiky=share)
-        if (
-            self._scenario.measure.design == "auto"
-            and choose_design(share) == "blocks of 8"
-            and not self._out_of_time(REPEATS["blocks of 8"])  # pairs are better than nothing
-        ):
-            self._progress.note(f"{share:.0%} of the pilot's runs are spikes: blocks of 8 instead of pairs")
-            self._plan = make_plan(self._scenario, self._plan.seed, "blocks of 8")
-            self._state.block_s = [s * self._plan.repeats for s in self._state.block_s]
-            recorded = self._run.read_json("plan.json")
-            self._run.write_json("plan.json", recorded | self._plan.to_json())
-        self._progress.replanned(self._summary())
-
-    def _blocks(self, runner: TrialRunner, ledger: Ledger, recorder: Recorder) -> None:
-        from contend.analyse import target_reached
-
-        measure = self._scenario.measure
-        for number, block in enumerate(self._plan.rounds("counted")):
-            todo = [t for t in block if t.index not in self._state.done]
-            if not todo:
-                continue
-            if self._out_of_time():
-                if not number:
-                    self._warn(self._spent_s() + RESERVE_S, max(self._state.block_s, default=0.0))
-                self._state.stopped = "budget spent"
-                return
-            self._progress.block(number + 1)
-            began = time.monotonic()
-            if len(todo) < len(block):
-                ledger.event("block-resumed", block=number)
-            for trial in todo:
-                self._trial(runner, ledger, trial)
-            self._state.block_s.append(time.monotonic() - began)
-            self._collect(recorder)
-            passes = (number + 1) * self._plan.repeats
-            if (
-                measure.target is not None
-                and look_now(passes, self._plan.repeats, measure)
-                and target_reached(self._run, self._scenario)
-            ):
-                self._state.stopped = "target reached"
-                return
-        self._state.stopped = "planned blocks done"
-
-    def _out_of_time(self, blocks: int = 1) -> bool:
-        """Whether so many blocks more would overrun the budget; the slower of the last few decides."""
-        budget = self._scenario.measure.budget
-        if budget is None:
-            return False
-        a_block_s = max(self._state.block_s[-3:], default=0.0)
-        return self._spent_s() + blocks * a_block_s + RESERVE_S > budget / 1e9
-
-    def _spent_s(self) -> float:
-        return (self._clock.monotonic_ns() - self._began_ns) / 1e9
-
-    def _warn(self, before_s: float, a_block_s: float) -> None:
-        """Say so where the budget is spent before a block can end."""
-        if told := too_short(self._scenario.measure.budget, before_s + a_block_s, a_block_s):
-            self._progress.note(told)
-
-    def _trial(self, runner: TrialRunner, ledger: Ledger, trial: Trial) -> Row:
-        cell = self._plan.cell(trial.cell)
-        self._progress.trial(cell.id, cell.label)
-        ledger.event("trial-start", trial=trial.index)
-        place = cell.victim.place
-        self._hosts.to(place)
-        row = runner.run(trial, cell)
-        if place is not None and place.host is not None:
-            row["honoured"] = {**row["honoured"], "host": self._hosts.seen(place)}
-        self._run.append(row)
-        if row["status"] == "ok":
-            self._state.done[trial.index] = row
-            self._state.failures.pop(cell.id, None)
-        else:
-            count = self._state.failures[cell.id] = self._state.failures.get(cell.id, 0) + 1
-            what = f"{cell.label}: {row['error']}" if cell.neighbours else row["error"]
-            never_worked = all(done["cell"] != cell.id for done in self._state.done.values())
-            if never_worked or count >= FAILURES_IN_A_ROW:
-                times = f" ({count} times in a row)" if count > 1 else ""
-                raise TrialFailed(f"{what}{times}", hint=row["hint"])
-            self._progress.note(what)
-        self._progress.result(cell.id, _headline(row))
-        return row
-
-
-def look_now(passes: int, repeats: int, measure: Measure) -> bool:
-    """Whether the block that has just ended, of `repeats` passes over the cells, reached a planned look.
-
-    >>> from contend.studies import Measure
-    >>> [n for n in range(1, 31) if look_now(n, 1, Measure())]
-    [15, 20, 25, 30]
-    >>> [n for n in range(4, 33, 4) if look_now(n, 4, Measure())]
-    [16, 20, 28, 32]
-    """
-    from contend.stats.stopping import Stopping
-
-    rule = Stopping(first=measure.blocks, step=measure.step)
-    return any(rule.look_at(n) for n in range(passes - repeats + 1, passes + 1))
-
-
-def _headline(row: Row) -> str:
-    found = next((m for m in row["metrics"] if m["primary"]), None)
-    return "failed" if found is None else format_value(found["value"], found["unit"])
-
-
-def _primary(row: Row) -> float:
-    return float(next(m["value"] for m in row["metrics"] if m["primary"]))
 
 
 __all__ = ["Outcome", "execute", "resume"]
