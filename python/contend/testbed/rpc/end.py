@@ -2,12 +2,13 @@
 
 The first line is its options; it answers `{"ready": …, "queues": […]}`. Then a driver runs a phase for each line, and a
 service tells its counts (`counts`), the calls it took (`calls`), or takes so long for each from then on (`work SECONDS`);
-the answer is a line too. It ends, and removes its queues, when nobody can tell it
-anything any more. The broker's URL is in the environment alone.
+the answer is a line too. It ends when nobody can tell it anything any more; its last line is
+`{"over": …, "queues": […]}`. The broker's URL is in the environment alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -65,7 +66,14 @@ def _live() -> int:
         while line := listen():
             _say(_tell(end, line))
     finally:
-        end.close()
+        # A queue for replies is there from the first call on, which may have been cut short: its name is told even so, on a
+        # line of its own.
+        try:
+            end.close()
+        finally:
+            with contextlib.suppress(OSError):  # nobody listens any more
+                sys.stdout.write("\n")
+                _say({"over": options.role, "queues": end.names()})
     return 0
 
 

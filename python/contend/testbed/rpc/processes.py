@@ -8,9 +8,10 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 from contend.errors import BadInput, HostFailed
 from contend.testbed.rpc.options import URL, End
@@ -66,13 +67,23 @@ class Process:
         what = f"the {self.end.role} ({self.end.library})"
         if not select.select([stdout], [], [], limit_s)[0]:
             raise HostFailed(f"{what} said nothing for {limit_s:.0f} s", hint="does the broker still answer?")
-        line = stdout.readline()
-        if not line:
+        told = self._next(stdout)
+        if told is None:
             code = self._process.wait(_END_S)
             raise HostFailed(f"{what} ended with {code}", hint="what it said is on standard error")
-        told: dict[str, Any] = json.loads(line)
-        self._learn(told)
         return told
+
+    def _next(self, stdout: IO[str]) -> dict[str, Any] | None:
+        """Its next answer; None after the last."""
+        for line in stdout:
+            try:
+                told: dict[str, Any] = json.loads(line)
+            except ValueError:  # an answer that was cut short, or the end of one
+                continue
+            self._learn(told)
+            if "over" not in told:
+                return told
+        return None
 
     def _learn(self, told: Mapping[str, Any]) -> None:
         self.queues += [name for name in told.get("queues", ()) if name not in self.queues]
@@ -83,11 +94,17 @@ class Process:
         if not self._process.stdin.closed:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
+        if self._process.stdout.closed:
+            return
+        # It may be in the middle of an answer: all is read, its queues stand at the end.
+        late = threading.Timer(_END_S, self._process.kill)
+        late.start()
         try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+            while self._next(self._process.stdout) is not None:
+                pass
             self._process.wait()
+        finally:
+            late.cancel()
         self._process.stdout.close()
 
 
