@@ -185,6 +185,15 @@ def trusted(verify: bool | str) -> bool | str:
     return str(where())
 
 
+def kept(path: Path, cloud: str, services: tuple[str, ...]) -> Access:
+    """What is kept in a run's file, or a new login where that is not there or will soon end. Raises as `login`."""
+    access = Access.load(path)
+    if access is None or not access.fresh:
+        access = login(cloud, services=services)
+        access.save(path)
+    return access
+
+
 def _endpoint(region: Any, session: Any, service: str) -> str | None:
     low, high = VERSIONS[service]
     given = region.get_endpoint(service)

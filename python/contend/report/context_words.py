@@ -145,7 +145,7 @@ def rows(of: Context) -> list[tuple[str, ...]]:
             variant.name,
             _cell(relative(variant.cost)),
             _cell(variant.effect),
-            "" if variant.path is None else _cell(variant.path),
+            "-" if variant.path is None else _cell(variant.path),
         )
         for variant in of.variants
     ]

@@ -12,18 +12,18 @@ import argparse
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import Access, login
+from contend.clouds.access import Access, kept, login
 from contend.clouds.http import Api
 from contend.clouds.openstack import KINDS, Cloud, Record, unique_name
 from contend.clouds.storm import roles
-from contend.errors import BadInput, CannotHonour, ContendError, HostFailed, TrialFailed
+from contend.errors import BadInput, CannotHonour, HostFailed, TrialFailed
 from contend.fetch.clients import CLIENTS, Task
 from contend.units import parse_fraction, parse_size_bytes
+from contend.workloads.generators import verbs
 from contend.workloads.generators.download import trial
 
 SERVICES = ("image",)
@@ -54,22 +54,12 @@ class RandomBytes:
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    given = _parser().parse_args(arguments)
-    try:
-        given.run_verb(given)
-    except ContendError as error:
-        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
-        return error.exit_code
-    return 0
+    return verbs.run(_parser(), arguments)
 
 
 def _access(given: argparse.Namespace) -> Access:
-    """The run's token, or a new one where that will soon end."""
-    access = Access.load(given.access)
-    if access is None or not access.fresh:
-        access = login(given.cloud, services=SERVICES)
-        access.save(given.access)
-    return access
+    """The run's token."""
+    return kept(given.access, given.cloud, SERVICES)
 
 
 def _make(given: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import Access, login
+from contend.clouds.access import Access, kept, login
 from contend.clouds.counters import Counters
 from contend.clouds.growth.document import document
 from contend.clouds.growth.grow import MODES, NEIGHBOUR, Asked, grow
@@ -28,12 +28,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _access(given: argparse.Namespace) -> Access:
-    """The run's token, or a new one where that will not do for a pass."""
-    access = Access.load(given.access)
-    if access is None or not access.fresh:
-        access = login(given.cloud, services=SERVICES)
-        access.save(given.access)
-    return access
+    """The run's token."""
+    return kept(given.access, given.cloud, SERVICES)
 
 
 def _prepare(given: argparse.Namespace) -> None:
