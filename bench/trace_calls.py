@@ -135,7 +135,7 @@ def lines(version: str, found: dict[str, list[Told]]) -> Iterator[str]:
 ABOUT = """\
 CPU time of the thread that works; *with writer* also that of the thread that writes, to the last byte; *hand over* is
 wall time from a release to the next holder's first step, each of the two on a CPU of its own if not said otherwise; *empty
-callback* is what greenlet adds for any callback in C, the least that a switch can cost by `greenlet.settrace`."""
+callback* is what greenlet adds for any callback in C: the least that a switch would cost by `greenlet.settrace`."""
 
 
 def document(

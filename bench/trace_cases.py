@@ -256,19 +256,20 @@ def contend_switch(directory: str) -> Told:
     import greenlet
 
     from contend import trace
+    from contend._native import trace_greenlets
 
     count = 50_000
     trace.start(directory, buffer_bytes=BUFFER_BYTES)
     trace.instant("begin")
-    ours = greenlet.settrace(None)
     turns = []
     for _ in range(TURNS):
+        trace_greenlets(False)
         plain = switches(count)
         greenlet.settrace(operator.is_)  # in C, does nothing: what greenlet itself adds for any callback
         empty = switches(count)
-        greenlet.settrace(ours)
-        turns.append((switches(count), empty, plain))
         greenlet.settrace(None)
+        trace_greenlets(True)
+        turns.append((switches(count), empty, plain))
     status = trace.stop()
     of = statistics.median
     return {

@@ -22,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from trace_wsgi import APPLICATION
@@ -47,6 +48,7 @@ CASES = {
         "import concurrent.futures; pool = concurrent.futures.ThreadPoolExecutor(1); pool.submit(int).result()",
         "pool.submit(int).result()",
     ),
+    "collection of garbage": ("import gc", "gc.collect(0)"),
     "SQL statement and rollback": (
         "import sqlalchemy; engine = sqlalchemy.create_engine('sqlite://'); dialect = engine.dialect\n"
         "connection = engine.raw_connection().dbapi_connection; cursor = connection.cursor()",
@@ -103,9 +105,8 @@ REQUEST = bytes.fromhex("4889f831d248c1c70348c1c70d48c1c73d48c1c7334887db4889d0c
 DUMP, ZERO, START, STOP = (0x43540000 + number for number in (0, 1, 4, 5))
 
 
-def counted() -> None:
-    """In the process that is counted: the case's loop, between requests to callgrind."""
-    setup, body = CASES[os.environ["CASE"]]
+def asking_callgrind() -> Callable[[int], None]:
+    """Of `DUMP`, `ZERO`, `START` and `STOP`."""
     memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     memory.write(REQUEST)
     code = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_void_p)(
@@ -113,10 +114,17 @@ def counted() -> None:
     )
     arguments = (ctypes.c_long * 6)()
 
-    def ask(what: int) -> None:
+    def ask(what: int, _held: object = memory) -> None:
         arguments[0] = what
         code(ctypes.addressof(arguments))
 
+    return ask
+
+
+def counted() -> None:
+    """In the process that is counted: the case's loop, between requests to callgrind."""
+    setup, body = CASES[os.environ["CASE"]]
+    ask = asking_callgrind()
     scope: dict[str, object] = {}
     exec(setup + f"\ndef loop(times):\n  for _ in range(times):\n    {body}\n", scope)
     import gc
@@ -133,20 +141,29 @@ def counted() -> None:
     ask(STOP)
 
 
+def environment(directory: str, python: Path | None) -> dict[str, str]:
+    """Of a process that is traced by that contend, or by none."""
+    environ = {**os.environ, "PYTHONHASHSEED": "0"}
+    own = str(Path(__file__).resolve().parent.parent / "python")  # what the benches import of contend
+    environ["PYTHONPATH"] = os.pathsep.join(
+        [*(path for path in sys.path if path.endswith("site-packages")), own]
+    )
+    if python is not None:
+        told = {
+            "directory": directory, "include": [], "exclude": [], "buffer_bytes": 32 << 20, "overflow": "drop",
+            "cpu_times": False, "run_delay": False, "gil": True, "gc": True, "io": True, "blocked_after_ms": 10,
+            "digests": True, "key": "00" * 16,
+        }  # fmt: skip
+        environ["PYTHONPATH"] = f"{python}/contend/trace/inject:{environ['PYTHONPATH']}"
+        environ |= {"CONTEND_TRACE_PACKAGE": str(python), "CONTEND_TRACE": json.dumps(told)}
+    return environ
+
+
 def instructions(case: str, python: Path | None) -> float:
     """Of one pass, traced by that contend, or plain."""
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "out"
-        environ = {**os.environ, "CASE": case, "PYTHONHASHSEED": "0"}
-        environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
-        if python is not None:
-            told = {
-                "directory": name, "include": [], "exclude": [], "buffer_bytes": 32 << 20, "overflow": "drop",
-                "cpu_times": False, "run_delay": False, "gil": True, "gc": True, "io": True, "blocked_after_ms": 10,
-                "digests": True, "key": "00" * 16,
-            }  # fmt: skip
-            environ["PYTHONPATH"] = f"{python}/contend/trace/inject:{environ['PYTHONPATH']}"
-            environ |= {"CONTEND_TRACE_PACKAGE": str(python), "CONTEND_TRACE": json.dumps(told)}
+        environ = {**environment(name, python), "CASE": case}
         command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
         command += [os.path.realpath(sys.executable), __file__]
         done = subprocess.run(command, check=False, env=environ, cwd=name, capture_output=True, text=True)

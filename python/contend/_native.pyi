@@ -304,18 +304,23 @@ def trace_track() -> int:
     """The number of what runs now: thread, task or greenlet. Below 2**31, not 0."""
 
 class ConditionMethods:
-    """Before threading.Condition in a class's bases: its `__enter__`, `__exit__`, `notify` and `notify_all` in native code.
+    """Before threading.Condition in a class's bases: its `with`, `notify`, `notify_all` and `wait` in native code.
 
-    Whatever is not plain (a lock of another type, a class below, somebody to notify) goes to what they stand before.
+    Whatever is not plain (a lock of another type, a class below, somebody to notify) goes to what they stand before. A
+    wait is on record where `_waits` is a `Waits`, and else is what they stand before, too.
     """
 
     def __enter__(self) -> bool: ...
     def __exit__(self, *args: object) -> None: ...
+    def wait(self, timeout: float | None = None) -> bool: ...
     def notify(self, n: int = 1) -> None: ...
     def notify_all(self) -> None: ...
 
 def trace_conditions(
-    classes: tuple[type, type], notify: Callable[..., None], notify_all: Callable[..., None]
+    classes: tuple[type, type],
+    notify: Callable[..., None],
+    notify_all: Callable[..., None],
+    wait: Callable[..., bool],
 ) -> None:
     """Of which classes `ConditionMethods` is the first base, and the standard library's own methods, as functions."""
 
@@ -365,8 +370,11 @@ def trace_wrap(
 def trace_task(coroutine: _T, name: str) -> _T:
     """A coroutine in the place of that one, whose steps run on a track of their own."""
 
-def trace_greenlets(follow: bool) -> None:
-    """Give each greenlet its track, in this thread at once and in others from their first event on, or in no more."""
+def trace_greenlets(follow: bool, by_callback: bool = False) -> None:
+    """Give each greenlet its track, in this thread at once and in others from their first event on, or in no more.
+
+    By greenlet's own methods `switch` and `throw`, which are replaced; or by a callback of `greenlet.settrace`, which
+    sees also who switches from C, as gevent does."""
 
 def ctrace_calls(paths: Sequence[str], least: int = 5) -> dict[str, Any]:
     """Calls that leave the process, and which of them need not, over all processes.

@@ -136,3 +136,132 @@ def test_greenlets_that_run_already_and_recording_on_and_off(tmp_path: Path) -> 
     kinds = {name: told.tracks[track].kind for track, name, *_ in told.spans()}
     assert kinds == {"inside": 2, "main": 1, "begun inside": 2}
     assert len(told.of(SWITCH)) >= 7
+
+
+@GREENLETS
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_greenlets_that_end_are_thrown_into_or_freed(seed: int, tmp_path: Path) -> None:
+    """Whoever comes next, by whatever way the one before went: each event is on the track of who made it."""
+    told = record(
+        f"""
+        import gc, greenlet, random
+        trace.start(DIRECTORY)
+        draw = random.Random({seed})
+        names, alive = {{}}, []
+        def note():
+            trace.instant(f"of {{names.get(id(greenlet.getcurrent()), 'main')}}")
+        def work(*args, **options):
+            try:
+                for _ in range(draw.randrange(1, 9)):
+                    note()
+                    step(draw.choice("switch switch switch make end".split()))
+                    note()
+            finally:
+                note()
+        def step(what):
+            others = [one for one in alive if one is not greenlet.getcurrent() and not one.dead]
+            if what == "end":
+                raise greenlet.GreenletExit
+            if what == "make" or not others:
+                one = greenlet.greenlet(work, parent=draw.choice([main, greenlet.getcurrent()]))
+                made.append(id(one)); names[id(one)] = len(made)  # addresses come again
+                alive.append(one)
+                one.switch(*range(draw.randrange(9)), **{{"n": 1, "m": 2}})
+            else:
+                draw.choice(others).switch(*([] if draw.random() < 0.5 else [2, 3]))
+        made = []
+        main = greenlet.getcurrent()
+        for _ in range(400):
+            note()
+            alive = [one for one in alive if not one.dead]
+            what = draw.choice("make switch switch throw free".split())
+            if what == "throw" and alive:
+                draw.choice(alive).throw()
+            elif what == "free" and alive:
+                # Freed while it is suspended: greenlet ends it then and there, by a switch of its own.
+                index = draw.randrange(len(alive))
+                del alive[index]
+                gc.collect()
+            elif len(alive) < 8:
+                step("make")
+            else:
+                step("switch")
+            note()
+        for one in list(alive):
+            one.throw()
+        note()
+        trace.stop()
+        """,
+        tmp_path,
+    )
+    names: dict[int, set[str]] = {}
+    for event in told.events:
+        if event.name.startswith("of "):
+            names.setdefault(event.track, set()).add(event.name)
+    thread = next(track for track, of in told.tracks.items() if of.kind == 1 and of.name == "MainThread")
+    assert names.pop(thread) == {"of main"}
+    assert len(names) > 50 and all(len(of) == 1 for of in names.values())
+
+
+@GREENLETS
+def test_greenlets_methods_stay_as_they_were(tmp_path: Path) -> None:
+    record(
+        """
+        import greenlet, gc
+        own = dict(greenlet.greenlet.__dict__)
+        trace.start(DIRECTORY)
+        class Sub(greenlet.greenlet):
+            def run(self, *args, **options): return args, options
+        assert Sub().switch(1, 2, a=3) == ((1, 2), {"a": 3})
+        many = {f"k{i}": i for i in range(9)}
+        assert Sub().switch(*range(20), **many) == (tuple(range(20)), many)
+        assert greenlet.greenlet(lambda: 1).switch.__name__ == "switch"
+        for name in ("switch", "throw"):
+            ours = getattr(greenlet.greenlet, name)
+            assert ours.__doc__ and ours.__name__ == name and type(ours) is type(own[name])
+            assert ours.__objclass__ is greenlet.greenlet
+            try: ours(1)
+            except TypeError: pass
+            else: raise AssertionError
+        def fails(): raise ValueError("mine")
+        try: greenlet.greenlet(fails).switch()
+        except ValueError as error: assert str(error) == "mine"
+        one = greenlet.greenlet(lambda: 1)
+        try: one.throw(KeyError("in"))
+        except KeyError: pass
+        else: raise AssertionError
+        bound = greenlet.greenlet(lambda *a: a).switch
+        assert bound(1, 2) == (1, 2)
+        trace.stop()
+        from contend._native import trace_greenlets
+        early = greenlet.greenlet(lambda *a: a).switch
+        trace_greenlets(False)
+        assert early(4, 5) == (4, 5), "a method that was bound before still switches"
+        assert greenlet.greenlet.__dict__["switch"] is own["switch"]
+        bound = greenlet.greenlet(lambda *a: a).switch
+        assert bound(3) == (3,)
+        """,
+        tmp_path,
+    )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gevent") is None, reason="gevent is not installed")
+def test_greenlets_of_gevent_switch_from_c(tmp_path: Path) -> None:
+    told = record(
+        """
+        import greenlet
+        trace.start(DIRECTORY)
+        import gevent
+        def work(number):
+            for _ in range(5):
+                with trace.span(f"g{number}"): gevent.sleep(0)
+        gevent.joinall([gevent.spawn(work, number) for number in range(4)])
+        with trace.span("main"): pass
+        trace.stop()
+        """,
+        tmp_path,
+    )
+    names: dict[int, set[str]] = {}
+    for track, name, *_ in told.spans():
+        names.setdefault(track, set()).add(name)
+    assert sorted(map(sorted, names.values())) == [["g0"], ["g1"], ["g2"], ["g3"], ["main"]]

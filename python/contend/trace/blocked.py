@@ -111,7 +111,10 @@ def _hub() -> tuple[Any, int | None]:
 
 def _of_greenlet(greenlet: Any) -> tuple[str, str]:
     """The function it began with, and where it let others run; of one that has ended its function only."""
-    frames = [f for f in _frames(getattr(greenlet, "gr_frame", None)) if not _passes_through(f.f_code)]
+    # Of the one that runs greenlet knows no frame: it is about to let others run, and ours is on top.
+    getcurrent = getattr(sys.modules.get("greenlet"), "getcurrent", lambda: None)
+    frame = sys._getframe() if getcurrent() is greenlet else getattr(greenlet, "gr_frame", None)
+    frames = [f for f in _frames(frame) if not _passes_through(f.f_code)]
     if frames:
         site = f"{frames[0].f_code.co_filename}:{frames[0].f_lineno}"
         return frames[-1].f_code.co_qualname, site

@@ -29,6 +29,8 @@ greens.follow()
 class _Unrecorded(ConditionMethods, _Condition):
     """threading.Condition, over a lock of ours perhaps."""
 
+    _waits = None
+
 
 def unrecorded_condition(lock: Any = None) -> threading.Condition:
     """threading's own, also where its names are patched; without a lock, of one that is nobody's business."""
@@ -60,23 +62,8 @@ class Condition(ConditionMethods, threading.Condition):
             waits = Waits(CONDITION, name) if name else trace_waits(CONDITION, inner)
         self._waits = waits
 
-    def wait(self, timeout: float | None = None) -> bool:
-        waits = self._waits
-        token = waits.wait()
-        if not token:
-            return _Condition.wait(self, timeout)
-        notified = False
-        try:
-            notified = _Condition.wait(self, timeout)
-        finally:
-            if notified:
-                waits.passed(token)
-            else:
-                waits.gave_up(token)
-        return notified
 
-
-trace_conditions((Condition, _Unrecorded), _Condition.notify, _Condition.notify_all)
+trace_conditions((Condition, _Unrecorded), _Condition.notify, _Condition.notify_all, _Condition.wait)
 
 
 class Semaphore(threading.Semaphore):

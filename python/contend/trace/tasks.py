@@ -24,6 +24,7 @@ def follow() -> None:
         when_imported("asyncio.tasks", _follow_names)
         when_imported("asyncio.taskgroups", _follow_groups)
         when_imported("greenlet", _follow_greenlets)
+        when_imported("gevent", _follow_gevent)
 
 
 def followed() -> bool:
@@ -42,6 +43,11 @@ def forget(before: bool) -> None:
 
 def _follow_greenlets(_module: ModuleType) -> None:
     trace_greenlets(True)
+
+
+def _follow_gevent(_module: ModuleType) -> None:
+    # Its hub and its greenlets switch from C, past the methods.
+    trace_greenlets(True, by_callback=True)
 
 
 def _follow_tasks(module: ModuleType) -> None:

@@ -64,6 +64,13 @@ pub fn ns_in(ticks: u64) -> u64 {
     (u128::from(ticks) * 1_000_000_000 / u128::from(first_rate(source()).max(1))) as u64
 }
 
+/// Out of the way of the counter's readers: each of them would have its instructions else.
+#[cold]
+#[inline(never)]
+fn monotonic() -> u64 {
+    monotonic_ns()
+}
+
 /// Now, in ticks.
 #[inline]
 pub fn ticks() -> u64 {
@@ -72,7 +79,7 @@ pub fn ticks() -> u64 {
         // SAFETY: every x86-64 CPU has the instruction; `counter_is_safe` found its flags.
         return unsafe { core::arch::x86_64::_rdtsc() };
     }
-    monotonic_ns()
+    monotonic()
 }
 
 /// Now, read after every earlier instruction has executed: for what must not seem to precede its cause, as taking a
@@ -85,7 +92,7 @@ pub fn ticks_after() -> u64 {
         // SAFETY: RDTSCP is there wherever `nonstop_tsc` is; `cpu` is a place for its number.
         return unsafe { core::arch::x86_64::__rdtscp(&mut cpu) };
     }
-    monotonic_ns()
+    monotonic()
 }
 
 /// Ticks and CLOCK_MONOTONIC of one moment: of several readings the one with the least between its two.

@@ -79,7 +79,7 @@ impl Local {
     pub fn open(&self, session: u32, event: Event) -> bool {
         // SAFETY: `last` is this thread's own block while `session` is that of its ring.
         (self.session.get() == session && unsafe { (*self.last.get()).push(event) })
-            || self.slow(session, &[event], false)
+            || self.slow_one(session, event, false)
     }
 
     /// Record what closes something that was recorded in `session`: never dropped while that session lasts.
@@ -90,19 +90,37 @@ impl Local {
         {
             return;
         }
-        self.slow(session, &[event], true);
+        self.slow_one(session, event, true);
     }
 
     /// Record all of these beside each other, or none.
     pub fn group(&self, session: u32, events: &[Event]) -> bool {
+        self.put(session, events, false)
+    }
+
+    // One copy: few cache lines.
+    #[inline(never)]
+    fn put(&self, session: u32, events: &[Event], closing: bool) -> bool {
+        // SAFETY: see `open`.
         (self.session.get() == session && unsafe { (*self.last.get()).extend(events) })
-            || self.slow(session, events, false)
+            || self.slow(session, events, closing)
     }
 
     /// Record what closes something that another thread may have opened in `session`: dropped only if this thread has
     /// no ring and there is no room for one.
-    #[inline]
+    #[inline(always)]
     pub fn settle(&self, session: u32, event: Event) {
+        if current() != session
+            || (self.session.get() == session && unsafe { (*self.last.get()).push(event) })
+        {
+            return;
+        }
+        self.settle_slowly(session, event);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_slowly(&self, session: u32, event: Event) {
         if self.session.get() == session {
             return self.close(session, event);
         }
@@ -115,12 +133,9 @@ impl Local {
 
     /// As `close`, for an event with what completes it.
     pub fn close_group(&self, session: u32, events: &[Event]) {
-        if current() != session
-            || (self.session.get() == session && unsafe { (*self.last.get()).extend(events) })
-        {
-            return;
+        if current() == session {
+            self.put(session, events, true);
         }
-        self.slow(session, events, true);
     }
 
     /// As `group`, where no code of others may run, such as the hook that names threads: in the midst of taking the
@@ -132,14 +147,20 @@ impl Local {
         name: impl FnOnce() -> Option<String>,
     ) -> bool {
         if !self.is_in(session) && !self.enter_quietly(session, name) {
-            if self.session.get() != u32::MAX {
-                session::LOSSES.add(events.len() as u64);
-            }
+            self.lose(events.len());
             return false;
         }
         // SAFETY: `last` is this thread's own block of that session.
         let fits = unsafe { (*self.last.get()).extend(events) };
         fits || self.append(session, events, false)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lose(&self, events: usize) {
+        if self.session.get() != u32::MAX {
+            session::LOSSES.add(events as u64);
+        }
     }
 
     /// As `close`, for what `group_quietly` recorded.
@@ -171,6 +192,8 @@ impl Local {
         self.session.get() == session || self.quiet.get() == session
     }
 
+    #[cold]
+    #[inline(never)]
     fn define_quietly(&self, session: u32, name: impl FnOnce() -> Option<String>) -> bool {
         let (track, defined) = self.own.get();
         if track == 0 || defined != session {
@@ -187,6 +210,8 @@ impl Local {
         true
     }
 
+    #[cold]
+    #[inline(never)]
     fn enter_quietly(&self, session: u32, name: impl FnOnce() -> Option<String>) -> bool {
         if self.session.get() == u32::MAX
             || GUARD.try_with(|_| ()).is_err()
@@ -312,6 +337,13 @@ impl Local {
             return Entry::Later;
         }
         Entry::First
+    }
+
+    // What each of many callers has of it must be small.
+    #[cold]
+    #[inline(never)]
+    fn slow_one(&self, session: u32, event: Event, closing: bool) -> bool {
+        self.slow(session, &[event], closing)
     }
 
     #[cold]

@@ -31,6 +31,7 @@ mod reader_tables;
 pub mod ring;
 mod room;
 pub mod session;
+pub mod sip;
 pub mod span_kinds;
 pub mod spans;
 pub mod spans_both;

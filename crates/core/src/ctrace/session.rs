@@ -92,15 +92,7 @@ static HOOKS: Mutex<Option<Hooks>> = Mutex::new(None);
 
 pub(super) fn with<T>(ask: impl FnOnce(&mut State) -> T) -> T {
     let mut state = lock(&STATE);
-    ask(state.get_or_insert_with(|| State {
-        definitions: Definitions::default(),
-        rings: Vec::new(),
-        status: Status::default(),
-        options: None,
-        sessions: 0,
-        starting: false,
-        waiting: false,
-    }))
+    ask(state.get_or_insert_with(State::new))
 }
 
 /// Called in a thread at its first event of a session: to ask for its name, and when it has a track.
@@ -148,6 +140,21 @@ fn create(options: &Options) -> Result<Output> {
 }
 
 impl State {
+    // Apart: else it is in each of those that ask, some of which run once a request.
+    #[cold]
+    #[inline(never)]
+    fn new() -> Self {
+        Self {
+            definitions: Definitions::default(),
+            rings: Vec::new(),
+            status: Status::default(),
+            options: None,
+            sessions: 0,
+            starting: false,
+            waiting: false,
+        }
+    }
+
     /// The caller starts the next one, and nobody else. False where the last recording is still being written, and the
     /// caller is `patient`.
     fn may_start(&mut self, options: &Options, patient: bool) -> Result<bool> {

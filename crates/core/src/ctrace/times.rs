@@ -47,6 +47,16 @@ pub fn beside(event: Event) -> ([Event; 3], usize) {
     (group, len)
 }
 
+/// Events that are recorded together, and what is asked for after the one at that place.
+#[cold]
+#[inline(never)]
+pub fn beside_in(events: &[Event], at: usize) -> Vec<Event> {
+    let mut all = events.to_vec();
+    let (group, len) = beside(events[at]);
+    all.splice(at..=at, group[..len].iter().copied());
+    all
+}
+
 /// A run delay as it was read, between two readings of the clock, and the CPU time then.
 #[derive(Clone, Copy)]
 struct Look {
@@ -112,6 +122,10 @@ mod tests {
             assert_eq!(asked(), cpu || delay);
             let (group, len) = beside(begin);
             assert_eq!(group[..len].iter().map(|event| event.kind()).collect::<Vec<_>>(), kinds);
+            let job = Event::new(1, event::JOB_BEGIN, 2, 3);
+            let all = beside_in(&[job, begin, job], 1);
+            assert_eq!(all[1..=len].iter().map(|event| event.kind()).collect::<Vec<_>>(), kinds);
+            assert!(all[0] == job && all[len + 1..] == [job]);
         }
         ask(false, false);
     }

@@ -36,6 +36,13 @@ pub fn begins() -> u64 {
     }
 }
 
+/// It takes too long by now.
+#[inline(always)]
+pub fn overdue(began: u64) -> bool {
+    let limit = LIMIT.load(Ordering::Relaxed);
+    limit != 0 && ticks().saturating_sub(began) > limit
+}
+
 /// It has ended; `subject` is what `describe` knows it by.
 ///
 /// # Safety

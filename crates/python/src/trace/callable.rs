@@ -88,6 +88,34 @@ pub fn end(local: &Local, session: u32, name: u32, failed: bool) {
     }
 }
 
+/// Record the begin of a span with what goes with it, the BEGIN at that place; whether that was recorded.
+pub fn begin_group(session: u32, events: &[Event], at: usize) -> bool {
+    match times::asked() {
+        false => local().group(session, events),
+        true => begin_with_times(session, events, at),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn begin_with_times(session: u32, events: &[Event], at: usize) -> bool {
+    local().group(session, &times::beside_in(events, at))
+}
+
+/// As `begin_group`, of an END that comes first.
+pub fn end_group(session: u32, events: &[Event]) {
+    match times::asked() {
+        false => local().close_group(session, events),
+        true => end_with_times(session, events),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn end_with_times(session: u32, events: &[Event]) {
+    local().close_group(session, &times::beside_in(events, 0));
+}
+
 unsafe extern "C-unwind" fn call(
     callable: *mut PyObject,
     args: *const *mut PyObject,

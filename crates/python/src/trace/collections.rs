@@ -1,5 +1,5 @@
 //! Pauses for garbage collection: a span on the track that collects, and a hold of the resource `gc`, for the others.
-use std::ffi::{c_long, c_void};
+use std::ffi::{c_longlong, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -13,44 +13,53 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use super::locks::none;
+
 static CALLBACK: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 /// The session of the BEGIN on record, 0 none. Of one interpreter, which collects once at a time.
 static OPEN: AtomicU32 = AtomicU32::new(0);
 static ID: AtomicU32 = AtomicU32::new(0);
 static DEFINED: AtomicU32 = AtomicU32::new(0);
 
+/// Of "generation" and "collected": interned, and kept for good.
+static KEYS: [AtomicPtr<PyObject>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
+
 /// gc.callbacks: (phase, info), before and after each collection.
-unsafe extern "C-unwind" fn collected(_none: *mut PyObject, args: *mut PyObject) -> *mut PyObject {
+unsafe extern "C-unwind" fn collected(
+    _none: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+) -> *mut PyObject {
     // SAFETY: gc calls with a str and a dict; anything else is left alone.
     unsafe {
         let session = current();
-        if session != 0 && ffi::PyTuple_Size(args) == 2 {
-            let (phase, info) = (ffi::PyTuple_GetItem(args, 0), ffi::PyTuple_GetItem(args, 1));
+        if session != 0 && count == 2 {
+            let (phase, info) = (*args, *args.add(1));
             let begins = ffi::PyUnicode_Check(phase) != 0
                 && ffi::PyUnicode_CompareWithASCIIString(phase, c"start".as_ptr()) == 0;
-            if begins {
-                begin(session, number(info, c"generation"));
-            } else {
-                end(session, number(info, c"collected"));
+            match begins {
+                true => begin(session, number(info, &KEYS[0])),
+                false => end(session, number(info, &KEYS[1])),
             }
         }
-        ffi::PyErr_Clear();
-        ffi::Py_INCREF(ffi::Py_None());
-        ffi::Py_None()
+        none()
     }
 }
 
-unsafe fn number(info: *mut PyObject, key: &std::ffi::CStr) -> c_long {
+unsafe fn number(info: *mut PyObject, key: &AtomicPtr<PyObject>) -> c_longlong {
     unsafe {
-        if info.is_null() || ffi::PyDict_Check(info) == 0 {
+        if ffi::PyDict_Check(info) == 0 {
             return 0;
         }
-        let found = ffi::PyDict_GetItemString(info, key.as_ptr()); // borrowed
-        if found.is_null() {
-            0
-        } else {
-            ffi::PyLong_AsLong(found).max(0)
+        let found = ffi::PyDict_GetItemWithError(info, key.load(Ordering::Relaxed)); // borrowed
+        let number = match found.is_null() {
+            true => -1,
+            false => ffi::PyLong_AsLongLong(found),
+        };
+        if number == -1 && !ffi::PyErr_Occurred().is_null() {
+            ffi::PyErr_Clear();
         }
+        number.max(0)
     }
 }
 
@@ -60,7 +69,7 @@ fn names() -> [u32; 4] {
     *NAMES.get_or_init(|| ["gc", "kind", "generation", "collected"].map(session::name))
 }
 
-fn begin(session: u32, generation: c_long) {
+fn begin(session: u32, generation: c_longlong) {
     if DEFINED.swap(session, Ordering::Relaxed) != session {
         let name = names()[0];
         session::define_lock(&ID, || Lock {
@@ -85,7 +94,7 @@ fn begin(session: u32, generation: c_long) {
     OPEN.store(if told { session } else { 0 }, Ordering::Relaxed);
 }
 
-fn end(session: u32, found: c_long) {
+fn end(session: u32, found: c_longlong) {
     if OPEN.swap(0, Ordering::Relaxed) != session {
         return;
     }
@@ -120,8 +129,16 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let method = Box::leak(Box::new(super::method(
         c"trace_collected",
         collected as *const c_void,
-        ffi::METH_VARARGS,
+        ffi::METH_FASTCALL,
     )));
+    for (key, text) in KEYS.iter().zip([c"generation", c"collected"]) {
+        // SAFETY: with the interpreter's lock held; null has an error set.
+        let text = unsafe {
+            let text = ffi::PyUnicode_InternFromString(text.as_ptr());
+            Bound::from_owned_ptr_or_err(module.py(), text)?
+        };
+        key.store(text.into_ptr(), Ordering::Release);
+    }
     // SAFETY: the definition is never freed; null has an error set.
     let callback = unsafe {
         Bound::from_owned_ptr_or_err(module.py(), ffi::PyCFunction_New(method, ptr::null_mut()))?

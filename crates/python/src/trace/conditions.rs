@@ -13,25 +13,29 @@ use pyo3::types::PyType;
 
 use super::api::{self, PyObject_Vectorcall, PyObject_VectorcallMethod, slot};
 use super::locks;
+use super::waits::Waits;
 
 /// The classes whose `notify` and `notify_all` are these; one below may have changed what they rest on.
 static CLASSES: [AtomicPtr<PyTypeObject>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
-/// The standard library's own, in the same order.
-static OWN: [AtomicPtr<PyObject>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
+/// The standard library's own `notify`, `notify_all` and `wait`.
+static OWN: [AtomicPtr<PyObject>; 3] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
+/// Arguments of a call of these, its object too, that need no memory.
+const FEW: usize = 3;
 
 /// Interned names, kept for good.
-struct Names([usize; 4]);
+struct Names([usize; 5]);
 const LOCK: usize = 0;
 const WAITERS: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
+const WAITS: usize = 4;
 
 /// A name; null, with an error set, while there is no memory for it.
 unsafe fn name(which: usize) -> *mut PyObject {
     static NAMES: PyOnceLock<Names> = PyOnceLock::new();
     // SAFETY: with the interpreter's lock held, as the caller says.
     let names = NAMES.get_or_init(unsafe { Python::assume_attached() }, || {
-        let texts = [c"_lock", c"_waiters", c"__enter__", c"__exit__"];
+        let texts = [c"_lock", c"_waiters", c"__enter__", c"__exit__", c"_waits"];
         Names(texts.map(|text| unsafe { ffi::PyUnicode_InternFromString(text.as_ptr()) } as usize))
     });
     names.0[which] as *mut PyObject
@@ -128,15 +132,53 @@ unsafe fn own(
             true => 0,
             false => ffi::PyTuple_Size(names),
         };
-        let mut given = vec![this];
-        given.extend((0..count + named).map(|at| *args.offset(at)));
         let function = OWN[which].load(Ordering::Acquire);
         if function.is_null() {
             let why = c"contend.trace.locks was not imported";
             ffi::PyErr_SetString(ffi::PyExc_RuntimeError, why.as_ptr());
             return function;
         }
-        PyObject_Vectorcall(function, given.as_ptr(), count as usize + 1, names)
+        let (length, given) = (count as usize + 1, (count + named) as usize + 1);
+        let mut few = [this; FEW];
+        if given <= FEW {
+            if given > 1 {
+                ptr::copy_nonoverlapping(args, few.as_mut_ptr().add(1), given - 1);
+            }
+            return PyObject_Vectorcall(function, few.as_ptr(), length, names);
+        }
+        let mut many = vec![this];
+        many.extend((0..given - 1).map(|at| *args.add(at)));
+        PyObject_Vectorcall(function, many.as_ptr(), length, names)
+    }
+}
+
+/// `wait(timeout=None)`, on record where there are `_waits`.
+unsafe extern "C-unwind" fn wait(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: CPython's own arguments.
+    unsafe {
+        let held = ffi::PyObject_GetAttr(this, name(WAITS));
+        if held.is_null() {
+            return held;
+        }
+        let waits = Waits::of(held);
+        let token = waits.map_or(0, Waits::wait);
+        let result = own(2, this, args, count, names);
+        if token != 0
+            && let Some(waits) = waits
+        {
+            // An error that is set stays: neither of these looks at it.
+            match !result.is_null() && ffi::PyObject_IsTrue(result) == 1 {
+                true => waits.passed(token),
+                false => waits.gave_up(token),
+            }
+        }
+        ffi::Py_DECREF(held);
+        result
     }
 }
 
@@ -172,9 +214,10 @@ fn trace_conditions(
     classes: [Bound<'_, PyType>; 2],
     notify: Bound<'_, PyAny>,
     notify_all: Bound<'_, PyAny>,
+    wait: Bound<'_, PyAny>,
 ) {
     // Kept for good, as is what was there before: it may be in use.
-    for (place, own) in OWN.iter().zip([notify, notify_all]) {
+    for (place, own) in OWN.iter().zip([notify, notify_all, wait]) {
         place.store(own.into_ptr(), Ordering::Release);
     }
     for (place, class) in CLASSES.iter().zip(classes) {
@@ -185,9 +228,10 @@ fn trace_conditions(
 /// Make the type.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let fast = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
-    let plain: [(&std::ffi::CStr, *const c_void, c_int); 4] = [
+    let plain: [(&std::ffi::CStr, *const c_void, c_int); 5] = [
         (c"__enter__", enter as *const c_void, ffi::METH_NOARGS),
         (c"__exit__", exit as *const c_void, ffi::METH_FASTCALL),
+        (c"wait", wait as *const c_void, fast),
         (c"notify", notify as *const c_void, fast),
         (c"notify_all", notify_all as *const c_void, ffi::METH_NOARGS),
     ];

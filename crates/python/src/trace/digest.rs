@@ -1,18 +1,16 @@
 //! Whether two calls had the same arguments, without a word of them on record: 64 bits of SipHash-2-4, a keyed
 //! pseudorandom function, over what they hold. The key is random, of one recording, and in no file; without it a digest
 //! cannot be tried out against likely values.
-#![expect(
-    deprecated,
-    reason = "std's other SipHash takes no key and may change with the compiler"
-)]
-use std::hash::{Hasher, SipHasher};
-use std::sync::{Mutex, PoisonError};
+//!
+//! Each value goes in as words: one of its kind and length, then what it holds, so that no two values give the same.
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use contend_core::ctrace::ring::current;
+use contend_core::ctrace::sip::Sip;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyString,
-    PyTuple,
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet, PyTuple,
 };
 
 /// Of text and bytes in one call; larger arguments are not looked at.
@@ -32,97 +30,155 @@ const BY_REPR: [(&str, &str); 8] = [
     ("fractions", "Fraction"),
 ];
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keyed {
-    /// Nobody has said: a key is drawn at first use.
-    Unasked,
-    By(u64, u64),
-    Never,
+/// Kinds of values; a length is told above them.
+const NONE: u64 = 0;
+const BOOL: u64 = 1;
+const INT: u64 = 2;
+const FLOAT: u64 = 3;
+const TEXT: u64 = 4;
+const BYTES: u64 = 5;
+const ROW: u64 = 6;
+const PAIRS: u64 = 7;
+const SET: u64 = 8;
+const REPR: u64 = 9;
+const DIGEST: u64 = 10;
+
+fn sized(kind: u64, length: usize) -> u64 {
+    kind | (length as u64) << 8
 }
 
-static KEY: Mutex<Keyed> = Mutex::new(Keyed::Unasked);
+/// The key, and which one it is: written with the interpreter's lock held. Without that lock a digest may be of half a key
+/// where a recording begins just then: like no other.
+#[repr(align(32))]
+struct Keyed {
+    which: AtomicU32,
+    low: AtomicU64,
+    high: AtomicU64,
+}
+
+/// Nobody has said: a key is drawn at first use.
+const UNASKED: u32 = 0;
+const NEVER: u32 = 1;
+const FIRST: u32 = 2;
+
+static KEY: Keyed = Keyed {
+    which: AtomicU32::new(UNASKED),
+    low: AtomicU64::new(0),
+    high: AtomicU64::new(0),
+};
+
+impl Keyed {
+    #[cold]
+    fn set(&self, key: Option<[u8; 16]>) {
+        static KEYS: AtomicU32 = AtomicU32::new(FIRST);
+        let Some(key) = key.map(u128::from_le_bytes) else {
+            return self.which.store(NEVER, Ordering::Release);
+        };
+        self.low.store(key as u64, Ordering::Relaxed);
+        self.high.store((key >> 64) as u64, Ordering::Relaxed);
+        let which = KEYS.fetch_add(1, Ordering::Relaxed).max(FIRST);
+        self.which.store(which, Ordering::Release);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn draw(&self) {
+        let mut drawn = [0u8; 16];
+        // SAFETY: writes at most so many bytes there.
+        let got = unsafe { libc::getrandom(drawn.as_mut_ptr().cast(), drawn.len(), 0) };
+        self.set((got == drawn.len() as isize).then_some(drawn));
+    }
+
+    /// Which one; `NEVER`: no digests, or no random numbers to be had.
+    fn asked(&self) -> u32 {
+        if self.which.load(Ordering::Acquire) == UNASKED {
+            self.draw();
+        }
+        self.which.load(Ordering::Acquire)
+    }
+
+    fn key(&self) -> (u64, u64) {
+        (
+            self.low.load(Ordering::Relaxed),
+            self.high.load(Ordering::Relaxed),
+        )
+    }
+}
 
 /// See `_native.pyi`.
 #[pyfunction]
 #[pyo3(signature = (key, /))]
 pub fn trace_digest_key(key: Option<[u8; 16]>) {
-    let keyed = key.map_or(Keyed::Never, by);
-    *KEY.lock().unwrap_or_else(PoisonError::into_inner) = keyed;
-}
-
-fn by(key: [u8; 16]) -> Keyed {
-    let key = u128::from_le_bytes(key);
-    Keyed::By(key as u64, (key >> 64) as u64)
-}
-
-/// The key, drawn if nobody has given one. None: no digests, or no random numbers to be had.
-fn key() -> Option<(u64, u64)> {
-    let mut keyed = KEY.lock().unwrap_or_else(PoisonError::into_inner);
-    if *keyed == Keyed::Unasked {
-        let mut drawn = [0u8; 16];
-        // SAFETY: writes at most so many bytes there.
-        let got = unsafe { libc::getrandom(drawn.as_mut_ptr().cast(), drawn.len(), 0) };
-        *keyed = match got == drawn.len() as isize {
-            true => by(drawn),
-            false => Keyed::Never,
-        };
-    }
-    match *keyed {
-        Keyed::By(low, high) => Some((low, high)),
-        Keyed::Unasked | Keyed::Never => None,
-    }
-}
-
-/// What may still be looked at.
-struct Left {
-    key: (u64, u64),
-    bytes: usize,
-    values: usize,
+    KEY.set(key);
 }
 
 /// See `_native.pyi`.
 #[pyfunction]
 #[pyo3(signature = (*values))]
 pub fn trace_digest(values: &Bound<'_, PyTuple>) -> Option<i64> {
-    if current() == 0 {
+    if current() == 0 || KEY.asked() == NEVER {
         return None;
     }
-    let mut left = Left {
-        key: key()?,
-        bytes: MOST_BYTES,
-        values: MOST_VALUES,
-    };
-    left.of(values.as_any(), 0).map(|digest| digest as i64)
+    let key = KEY.key();
+    let mut told = Told::by(key);
+    // SAFETY: a live object, with the interpreter's lock held.
+    unsafe { told.value(values.as_ptr(), 0)? };
+    Some(told.sip.finish() as i64)
 }
 
 /// What a statement alone gives, and by which key.
-pub type Known = Option<((u64, u64), u64)>;
+pub struct Known {
+    which: AtomicU32,
+    alone: AtomicU64,
+}
 
-/// As `trace_digest(statement, parameters)`; what the statement gives is remembered in `known`.
-pub fn of_statement(
-    statement: &Bound<'_, PyString>,
-    parameters: &Bound<'_, PyAny>,
-    known: &mut Known,
-) -> Option<u64> {
-    let key = key()?;
-    let mut left = Left {
-        key,
-        bytes: MOST_BYTES,
-        values: MOST_VALUES - 1,
-    };
-    let alone = match *known {
-        Some((by, alone)) if by == key => alone,
-        _ => {
-            let alone = left.of(statement.as_any(), 1)?;
-            *known = Some((key, alone));
-            alone
+impl Known {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self {
+            which: AtomicU32::new(UNASKED),
+            alone: AtomicU64::new(0),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn learn(&self, statement: *mut ffi::PyObject, which: u32) -> Option<u64> {
+        let mut told = Told::by(KEY.key());
+        unsafe { told.value(statement, 1)? };
+        let alone = told.sip.finish();
+        self.alone.store(alone, Ordering::Relaxed);
+        self.which.store(which, Ordering::Release);
+        Some(alone)
+    }
+}
+
+/// Of a statement and its parameters; what the statement gives is remembered in `known`.
+///
+/// # Safety
+/// With the interpreter's lock held, on live objects; `parameters` may be null.
+#[inline(never)]
+pub unsafe fn of_statement(
+    statement: *mut ffi::PyObject,
+    parameters: *mut ffi::PyObject,
+    known: &Known,
+) -> Option<u64> {
+    let which = KEY.asked();
+    if which == NEVER {
+        return None;
+    }
+    let alone = match known.which.load(Ordering::Acquire) == which {
+        true => known.alone.load(Ordering::Relaxed),
+        false => unsafe { known.learn(statement, which)? },
     };
-    let mut hasher = SipHasher::new_with_keys(key.0, key.1);
-    hasher.write_u8(6);
-    hasher.write_u64(alone);
-    hasher.write_u64(left.of(parameters, 1)?);
-    Some(hasher.finish())
+    let mut told = Told::by(KEY.key());
+    told.sip.word(DIGEST);
+    told.sip.word(alone);
+    match parameters.is_null() {
+        true => told.sip.word(NONE),
+        false => unsafe { told.value(parameters, 1)? },
+    }
+    Some(told.sip.finish())
 }
 
 /// What is in a dictionary. Without the interpreter's lock another thread may change it meanwhile: a copy then.
@@ -149,96 +205,144 @@ fn members<'py>(items: &Bound<'py, PySet>) -> Option<Bound<'py, PySet>> {
     }
 }
 
-impl Left {
-    /// Of one value; None where it is too much, or not certain to be told the same way again.
-    fn of(&mut self, value: &Bound<'_, PyAny>, depth: usize) -> Option<u64> {
+/// What was told so far, and what may still be looked at.
+struct Told {
+    sip: Sip,
+    key: (u64, u64),
+    bytes: usize,
+    values: usize,
+}
+
+impl Told {
+    fn by(key: (u64, u64)) -> Self {
+        Self {
+            sip: Sip::new(key),
+            key,
+            bytes: MOST_BYTES,
+            values: MOST_VALUES,
+        }
+    }
+
+    /// One value more; None where it is too much, or not certain to be told the same way again. What most calls are made
+    /// with is here, and all else apart.
+    ///
+    /// # Safety
+    /// With the interpreter's lock held, on a live object.
+    unsafe fn value(&mut self, value: *mut ffi::PyObject, depth: usize) -> Option<()> {
         self.values = self.values.checked_sub(1)?;
         if depth > MOST_DEPTH {
             return None;
         }
-        let mut hasher = SipHasher::new_with_keys(self.key.0, self.key.1);
         // Only what is exactly of these types: a class of the program's could run its own code, or be more than it holds.
-        if value.is_none() {
-            hasher.write_u8(0);
-        } else if let Ok(truth) = value.cast_exact::<PyBool>() {
-            hasher.write(&[1, truth.is_true().into()]);
-        } else if let Ok(number) = value.cast_exact::<PyInt>() {
-            let number = number.extract::<i64>().ok()?;
-            self.bytes(&mut hasher, 2, &number.to_le_bytes())?;
+        unsafe {
+            if ffi::PyLong_CheckExact(value) != 0 {
+                let number = ffi::PyLong_AsLongLong(value);
+                if number == -1 && !ffi::PyErr_Occurred().is_null() {
+                    ffi::PyErr_Clear(); // beyond 64 bits
+                    return None;
+                }
+                self.sip.word(INT);
+                self.sip.word(number as u64);
+                Some(())
+            } else if ffi::PyUnicode_CheckExact(value) != 0 {
+                let mut size = 0;
+                let text = ffi::PyUnicode_AsUTF8AndSize(value, &raw mut size);
+                if text.is_null() {
+                    ffi::PyErr_Clear(); // half of a pair of surrogates
+                    return None;
+                }
+                self.text(TEXT, std::slice::from_raw_parts(text.cast(), size as usize))
+            } else if ffi::PyTuple_CheckExact(value) != 0 {
+                let length = ffi::PyTuple_Size(value);
+                self.sip.word(sized(ROW, length as usize));
+                for at in 0..length {
+                    self.value(ffi::PyTuple_GetItem(value, at), depth + 1)?;
+                }
+                Some(())
+            } else if value == ffi::Py_None() {
+                self.sip.word(NONE);
+                Some(())
+            } else {
+                let py = Python::assume_attached();
+                self.other(&Bound::from_borrowed_ptr(py, value), depth)
+            }
+        }
+    }
+
+    /// As `value`, of all other kinds.
+    #[cold]
+    #[inline(never)]
+    fn other(&mut self, value: &Bound<'_, PyAny>, depth: usize) -> Option<()> {
+        if let Ok(truth) = value.cast_exact::<PyBool>() {
+            self.sip.word(sized(BOOL, truth.is_true().into()));
         } else if let Ok(number) = value.cast_exact::<PyFloat>() {
-            self.bytes(&mut hasher, 3, &number.value().to_bits().to_le_bytes())?;
-        } else if let Ok(text) = value.cast_exact::<PyString>() {
-            self.bytes(&mut hasher, 4, text.to_cow().ok()?.as_bytes())?;
+            self.sip.word(FLOAT);
+            self.sip.word(number.value().to_bits());
         } else if let Ok(bytes) = value.cast_exact::<PyBytes>() {
-            self.bytes(&mut hasher, 5, bytes.as_bytes())?;
+            self.text(BYTES, bytes.as_bytes())?;
         } else if let Ok(bytes) = value.cast_exact::<PyByteArray>() {
-            self.bytes(&mut hasher, 5, &bytes.to_vec())?;
-        } else if let Ok(items) = value.cast_exact::<PyTuple>() {
-            self.ordered(&mut hasher, items.iter(), depth)?;
+            self.text(BYTES, &bytes.to_vec())?;
         } else if let Ok(items) = value.cast_exact::<PyList>() {
-            self.ordered(&mut hasher, items.iter(), depth)?;
+            self.sip.word(sized(ROW, items.len()));
+            for item in items.iter() {
+                self.item(&item, depth)?;
+            }
         } else if let Ok(items) = value.cast_exact::<PyDict>() {
             // In any order: a sum of what is pseudorandom.
             let mut sum = 0u64;
             for (name, item) in pairs(items) {
-                let mut pair = SipHasher::new_with_keys(self.key.0, self.key.1);
-                pair.write_u64(self.of(&name, depth + 1)?);
-                pair.write_u64(self.of(&item, depth + 1)?);
-                sum = sum.wrapping_add(pair.finish());
+                sum = sum.wrapping_add(self.apart(&[name, item], depth)?);
             }
-            self.bytes(&mut hasher, 7, &sum.to_le_bytes())?;
-            hasher.write_usize(items.len());
+            self.sip.word(sized(PAIRS, items.len()));
+            self.sip.word(sum);
         } else if let Ok(items) = value.cast_exact::<PySet>() {
-            let items = members(items)?;
-            self.unordered(&mut hasher, items.iter(), depth)?;
+            self.unordered(members(items)?.iter(), depth)?;
         } else if let Ok(items) = value.cast_exact::<PyFrozenSet>() {
-            self.unordered(&mut hasher, items.iter(), depth)?;
+            self.unordered(items.iter(), depth)?;
         } else {
-            self.told(&mut hasher, value)?;
+            self.by_repr(value)?;
         }
-        Some(hasher.finish())
-    }
-
-    fn bytes(&mut self, hasher: &mut SipHasher, kind: u8, bytes: &[u8]) -> Option<()> {
-        self.bytes = self.bytes.checked_sub(bytes.len())?;
-        hasher.write_u8(kind);
-        hasher.write(bytes);
         Some(())
     }
 
-    fn ordered<'py>(
-        &mut self,
-        hasher: &mut SipHasher,
-        items: impl Iterator<Item = Bound<'py, PyAny>>,
-        depth: usize,
-    ) -> Option<()> {
-        hasher.write_u8(6);
-        for item in items {
-            hasher.write_u64(self.of(&item, depth + 1)?);
-        }
+    fn item(&mut self, item: &Bound<'_, PyAny>, depth: usize) -> Option<()> {
+        // SAFETY: a live object, with the interpreter's lock held.
+        unsafe { self.value(item.as_ptr(), depth + 1) }
+    }
+
+    /// The digest of these alone.
+    fn apart(&mut self, items: &[Bound<'_, PyAny>], depth: usize) -> Option<u64> {
+        let around = std::mem::replace(&mut self.sip, Sip::new(self.key));
+        let told = items.iter().try_for_each(|item| self.item(item, depth));
+        let inside = std::mem::replace(&mut self.sip, around);
+        told.map(|()| inside.finish())
+    }
+
+    fn text(&mut self, kind: u64, bytes: &[u8]) -> Option<()> {
+        self.bytes = self.bytes.checked_sub(bytes.len())?;
+        self.sip.word(sized(kind, bytes.len()));
+        self.sip.bytes(bytes);
         Some(())
     }
 
     fn unordered<'py>(
         &mut self,
-        hasher: &mut SipHasher,
         items: impl Iterator<Item = Bound<'py, PyAny>>,
         depth: usize,
     ) -> Option<()> {
         let mut sum = 0u64;
         let mut count = 0;
         for item in items {
-            sum = sum.wrapping_add(self.of(&item, depth + 1)?);
+            sum = sum.wrapping_add(self.apart(&[item], depth)?);
             count += 1;
         }
-        hasher.write_u8(8);
-        hasher.write_u64(sum);
-        hasher.write_usize(count);
+        self.sip.word(sized(SET, count));
+        self.sip.word(sum);
         Some(())
     }
 
     /// By its `repr`, where that is the standard library's own. A time zone of the program's would be asked for its own.
-    fn told(&mut self, hasher: &mut SipHasher, value: &Bound<'_, PyAny>) -> Option<()> {
+    fn by_repr(&mut self, value: &Bound<'_, PyAny>) -> Option<()> {
         let of = value.get_type();
         let (module, name) = (of.module().ok()?, of.name().ok()?);
         let (module, name) = (module.to_cow().ok()?, name.to_cow().ok()?);
@@ -255,7 +359,7 @@ impl Left {
         }
         let text = value.repr().ok()?;
         let text = text.to_cow().ok()?;
-        self.bytes(hasher, 9, name.as_bytes())?;
-        self.bytes(hasher, 10, text.as_bytes())
+        self.text(REPR, name.as_bytes())?;
+        self.text(TEXT, text.as_bytes())
     }
 }

@@ -1,4 +1,5 @@
-//! Greenlets: each has a track, and the thread's track is switched as they are, by a callback of greenlet.settrace.
+//! Greenlets: each has a track, and the thread's track is switched as they are: by greenlet's own methods (`switches`),
+//! or where those are passed by, as gevent does, by a callback of greenlet.settrace.
 //!
 //! greenlet keeps one callback a thread, so it is set in each thread at its first event (and where the module is
 //! imported). What a greenlet's track is stands in its own `__dict__`, as a `GreenletTrack`, and goes with it; a table
@@ -16,13 +17,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::api::{self, PyObject_Vectorcall, slot};
-use super::blocked;
+use super::{blocked, switches};
 
 /// In a greenlet's `__dict__`.
 static KEY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
 static CALLBACK: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 static FOLLOW: AtomicBool = AtomicBool::new(false);
+static BY_CALLBACK: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// A callback that was there before ours; kept for good.
@@ -70,6 +72,7 @@ unsafe extern "C-unwind" fn free(this: *mut PyObject) {
         if known.greenlet.load(Ordering::Relaxed) == greenlet as usize {
             known.greenlet.store(0, Ordering::Relaxed);
         }
+        switches::gone(greenlet);
         let class = ffi::Py_TYPE(this);
         ffi::PyObject_Free(this.cast());
         ffi::Py_DECREF(class.cast());
@@ -108,8 +111,11 @@ unsafe extern "C-unwind" fn switched(
 }
 
 /// Of a greenlet; 0 for the one that its thread began with.
+///
+/// # Safety
+/// With the interpreter's lock held and no error set, on a live greenlet.
 #[inline(always)]
-unsafe fn track_of(greenlet: *mut PyObject, session: u32) -> u32 {
+pub unsafe fn track_of(greenlet: *mut PyObject, session: u32) -> u32 {
     let known = known(greenlet);
     // Without that lock an entry could be read while it is written.
     if !cfg!(Py_GIL_DISABLED)
@@ -184,12 +190,20 @@ unsafe fn define(greenlet: *mut PyObject, known: u32) -> u32 {
 
 /// In the calling thread, where greenlet is in use.
 fn install(py: Python<'_>) -> PyResult<()> {
-    let callback = CALLBACK.load(Ordering::Acquire);
     let modules = py.import("sys")?.getattr("modules")?;
     let Some(module) = modules.cast::<PyDict>()?.get_item("greenlet")? else {
         return Ok(());
     };
-    // Not there yet while the module is being imported.
+    if !BY_CALLBACK.load(Ordering::Relaxed) {
+        // Not there yet while the module is being imported.
+        if module.hasattr("getcurrent")? {
+            switches::follow(&module, true)?;
+            switches::begin();
+        }
+        return Ok(());
+    }
+    let callback = CALLBACK.load(Ordering::Acquire);
+    // As above.
     let (Ok(set), Ok(now)) = (module.getattr("settrace"), module.getattr("getcurrent")) else {
         return Ok(());
     };
@@ -217,7 +231,13 @@ pub fn thread_begins() {
     // SAFETY: events are recorded with the interpreter's lock held.
     let py = unsafe { Python::assume_attached() };
     let held = PyErr::take(py);
-    if let Err(error) = install(py) {
+    let installed = if BY_CALLBACK.load(Ordering::Relaxed) {
+        install(py)
+    } else {
+        switches::begin();
+        Ok(())
+    };
+    if let Err(error) = installed {
         error.write_unraisable(py, None);
     }
     if let Some(held) = held {
@@ -227,8 +247,18 @@ pub fn thread_begins() {
 
 /// See `_native.pyi`.
 #[pyfunction]
-pub fn trace_greenlets(py: Python<'_>, follow: bool) -> PyResult<()> {
+#[pyo3(signature = (follow, by_callback=false))]
+pub fn trace_greenlets(py: Python<'_>, follow: bool, by_callback: bool) -> PyResult<()> {
+    // Without the interpreter's lock a thread could find the methods half replaced.
+    let by_callback = by_callback || cfg!(Py_GIL_DISABLED);
     FOLLOW.store(follow, Ordering::Relaxed);
+    BY_CALLBACK.store(by_callback, Ordering::Relaxed);
+    if !follow || by_callback {
+        let modules = py.import("sys")?.getattr("modules")?;
+        if let Some(module) = modules.cast::<PyDict>()?.get_item("greenlet")? {
+            switches::follow(&module, false)?;
+        }
+    }
     if follow { install(py) } else { Ok(()) }
 }
 

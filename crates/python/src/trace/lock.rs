@@ -27,20 +27,21 @@ pub enum Taken {
     Failed,
 }
 
+/// What is used whenever it is taken comes first: mostly one cache line with what an object begins with.
 #[repr(C)]
 pub struct Futex {
     word: AtomicU32,
-    /// Its name was found out, or is being.
-    pub named: AtomicBool,
+    /// The session that its holder's acquisition is on record in; belongs to the holder.
+    recorded: AtomicU32,
+    /// The session that it is defined in.
+    pub defined: AtomicU32,
     /// Its numbers in the file, 0 none yet.
     pub id: AtomicU32,
     pub name: AtomicU32,
     pub site: AtomicU32,
-    /// The session that it is defined in.
-    pub defined: AtomicU32,
-    /// The session that its holder's acquisition is on record in; belongs to the holder.
-    recorded: AtomicU32,
     pub kind: u32,
+    /// Its name was found out, or is being.
+    pub named: AtomicBool,
     pub origin: Origin,
     /// As in [`contend_core::ctrace::defs::Lock`].
     pub shared: u64,
@@ -52,13 +53,13 @@ impl Futex {
         let (name, site) = origin.known.unwrap_or_default();
         Self {
             word: AtomicU32::new(0),
-            named: AtomicBool::new(origin.known.is_some()),
+            recorded: AtomicU32::new(0),
+            defined: AtomicU32::new(0),
             id: AtomicU32::new(0),
             name: AtomicU32::new(name),
             site: AtomicU32::new(site),
-            defined: AtomicU32::new(0),
-            recorded: AtomicU32::new(0),
             kind,
+            named: AtomicBool::new(origin.known.is_some()),
             origin,
             shared: 0,
         }
@@ -86,7 +87,8 @@ impl Futex {
     ///
     /// # Safety
     /// With the interpreter's lock held.
-    #[inline(always)]
+    // One copy for all that call it: it stays in the caches, and a copy in each method would not.
+    #[inline(never)]
     pub unsafe fn acquire(&self, patience: Patience) -> Taken {
         let session = unsafe { self.session() };
         let local = local();
@@ -106,16 +108,15 @@ impl Futex {
 
     #[inline(always)]
     fn took(&self, local: &Local, session: u32) {
-        let recorded = session != 0
-            && local.open(
-                session,
-                Event::new(
-                    ticks_after(),
-                    event::LOCK_ACQUIRED,
-                    self.id.load(Ordering::Relaxed),
-                    0,
-                ),
-            );
+        // Whoever had it before has let the interpreter's lock go since its release, and this thread has taken that: far
+        // more lies between the two readings than a processor reads ahead.
+        let now = match cfg!(Py_GIL_DISABLED) {
+            true => ticks_after,
+            false => ticks,
+        };
+        let id = self.id.load(Ordering::Relaxed);
+        let recorded =
+            session != 0 && local.open(session, Event::new(now(), event::LOCK_ACQUIRED, id, 0));
         self.recorded
             .store(if recorded { session } else { 0 }, Ordering::Relaxed);
     }
@@ -259,7 +260,7 @@ impl Futex {
     }
 
     /// Let it go, whoever took it; false if nobody had it.
-    #[inline(always)]
+    #[inline(never)]
     pub fn release(&self) -> bool {
         let session = self.recorded.load(Ordering::Relaxed);
         // The time before, the event after: recording does not lengthen the hold.
@@ -269,16 +270,22 @@ impl Futex {
         }
         self.recorded.store(0, Ordering::Relaxed);
         let before = self.word.swap(0, Ordering::Release);
-        if session != 0 && current() == session {
+        if session != 0 {
             let id = self.id.load(Ordering::Relaxed);
             local().settle(session, Event::new(tick, event::LOCK_RELEASED, id, 0));
         }
         if before & WAITED_FOR != 0 {
-            futex_wake(&self.word);
-            // SAFETY: locks are released with the interpreter's lock held.
-            unsafe { greens::wake(self.key()) };
+            self.wake();
         }
         before != 0
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) {
+        futex_wake(&self.word);
+        // SAFETY: locks are released with the interpreter's lock held.
+        unsafe { greens::wake(self.key()) };
     }
 
     /// In a child after fork: nobody has it.

@@ -14,15 +14,16 @@ use super::lock::{Futex, Taken};
 use super::naming::Origin;
 use super::patience::{Patience, patience};
 
-/// Both types; `owner` and `count` are the re-entrant one's.
+/// Both types; `owner` and `count` are the re-entrant one's. `futex` begins with what is used most, and ends with what is
+/// not: see there.
 #[repr(C)]
 struct Object {
     base: PyObject,
     weak: *mut PyObject,
-    futex: Futex,
     /// The thread that holds it, by its ident; 0 none. Written by that thread alone.
     owner: AtomicU64,
     count: AtomicU64,
+    futex: Futex,
 }
 
 /// The futex of what has one of these types or one below, else None.

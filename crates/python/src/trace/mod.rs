@@ -22,6 +22,7 @@ mod got;
 mod greenlets;
 mod greens;
 mod handed;
+mod handled;
 mod handlers;
 mod holders;
 mod io;
@@ -34,6 +35,7 @@ mod remote;
 mod requests;
 mod steps;
 mod submitted;
+mod switches;
 mod thread_names;
 mod waits;
 

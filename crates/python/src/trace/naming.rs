@@ -138,6 +138,8 @@ impl Origin {
     }
 
     /// Ids of name and site, by `contend.trace.names.describe`; found out once for each place where locks are made.
+    #[cold]
+    #[inline(never)]
     unsafe fn describe(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
         let place = (self.code as usize, self.at);
         let anonymous = self.name.is_null() && !self.code.is_null();
@@ -248,6 +250,12 @@ unsafe fn passes_through(code: *mut PyObject) -> bool {
     if held & !1 == code as usize {
         return held & 1 != 0;
     }
+    unsafe { learn_through(code, place) }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn learn_through(code: *mut PyObject, place: &AtomicUsize) -> bool {
     let known = || THROUGH_CODE.lock().unwrap_or_else(PoisonError::into_inner);
     let found = known().get(&(code as usize)).copied();
     let through = found.unwrap_or_else(|| unsafe { is_through(code) });
@@ -299,9 +307,15 @@ pub unsafe fn define(futex: &Futex, session: u32) {
     // It is defined before any thread goes on to record it: events come after the definition.
     tell(futex);
     futex.defined.store(session, Ordering::Release);
-    if futex.named.swap(true, Ordering::Relaxed) {
-        return;
+    // Most have their name from the place where they were made.
+    if !futex.named.swap(true, Ordering::Relaxed) {
+        unsafe { name(futex) };
     }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn name(futex: &Futex) {
     // Runs Python, which may use locks, this one too, and let other threads run.
     // SAFETY: the caller holds the interpreter's lock.
     let py = unsafe { Python::assume_attached() };

@@ -1,23 +1,25 @@
 //! Calls that leave the process, as spans of kind remote: a driver's statement by its text, and what has one name.
+use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use contend_core::ctrace::clock::ticks;
 use contend_core::ctrace::format::{Event, event};
 use contend_core::ctrace::ring::{current, local};
-use contend_core::ctrace::{session, times};
+use contend_core::ctrace::session;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-use super::callable::{PyVectorcall_NARGS, Traced, end};
+use super::callable::{PyVectorcall_NARGS, Traced, begin_group, end, end_group};
 use super::digest::{self, Known};
 
 /// Statements that are remembered; beyond, all are learnt again.
 const MOST_STATEMENTS: usize = 4096;
+/// Of them, those that are found by the address of their text: a driver gets the same object again and again.
+const FAST: usize = 64;
 
 /// The text of an argument, and its id in one session's file: session << 32 | id.
 struct Text {
@@ -39,6 +41,12 @@ impl Text {
         if (known >> 32) as u32 == session {
             return Some(known as u32);
         }
+        self.learn(session)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn(&self, session: u32) -> Option<u32> {
         let id = session::value(&self.text)?;
         self.id
             .store(u64::from(session) << 32 | u64::from(id), Ordering::Relaxed);
@@ -49,20 +57,26 @@ impl Text {
 /// What a span of one statement is called, and what is said of it. An object of Python's, so that a dict can hold it.
 #[pyclass(frozen, module = "contend._native")]
 struct Statement {
+    /// What it was learnt by.
+    text: Py<PyAny>,
     name: u32,
     /// Where the name leaves something out.
     whole: Option<Text>,
-    digest: Mutex<Known>,
+    digest: Known,
 }
 
 /// What is known of the statements of one driver.
 pub struct Statements {
+    /// Of `known`, at the place of its text's address: counted references, or null. Used with the interpreter's lock
+    /// held, and not where there is none.
+    fast: UnsafeCell<[*mut PyObject; FAST]>,
     /// By the statement, a `Statement`.
     known: Py<PyDict>,
     learn: *mut PyObject,
 }
 
-/// Names of the arguments, and the one value of `kind`.
+/// Names of the arguments, and the one value of `kind`. In as few cache lines as it takes.
+#[repr(align(64))]
 struct Words {
     kind: u32,
     statement: u32,
@@ -90,6 +104,7 @@ impl Statements {
     /// `learn(statement)` gives name and text.
     pub fn new(py: Python<'_>, learn: Bound<'_, PyAny>) -> *mut Self {
         Box::into_raw(Box::new(Self {
+            fast: UnsafeCell::new([ptr::null_mut(); FAST]),
             known: PyDict::new(py).unbind(),
             learn: learn.into_ptr(),
         }))
@@ -113,12 +128,52 @@ impl Statements {
             unsafe {
                 let this = Box::from_raw(this);
                 ffi::Py_XDECREF(this.learn);
+                for known in *this.fast.get() {
+                    ffi::Py_XDECREF(known);
+                }
             }
         }
     }
 
-    /// What is known of a statement; an error where it cannot be told what it is.
+    /// What is known of a statement; None where it cannot be told what it is.
     unsafe fn of<'py>(
+        this: *mut Self,
+        statement: &Bound<'py, PyAny>,
+    ) -> Option<Bound<'py, Statement>> {
+        let place = Self::place(this, statement.as_ptr());
+        // SAFETY: the caller's; a `Statement` is kept there, or nothing.
+        unsafe {
+            if !cfg!(Py_GIL_DISABLED) && !(*place).is_null() {
+                let known = Bound::from_borrowed_ptr(statement.py(), *place);
+                let known = known.cast_into_unchecked::<Statement>();
+                if known.get().text.as_ptr() == statement.as_ptr() {
+                    return Some(known);
+                }
+            }
+            let known = Self::find(this, statement).ok()?;
+            if !cfg!(Py_GIL_DISABLED) && known.get().text.as_ptr() == statement.as_ptr() {
+                let kept = known.clone().into_ptr();
+                ffi::Py_XDECREF(std::mem::replace(&mut *place, kept));
+            }
+            Some(known)
+        }
+    }
+
+    fn place(this: *mut Self, statement: *mut PyObject) -> *mut *mut PyObject {
+        let at = statement as usize;
+        // SAFETY: it lives as long as the callable that is called. Objects are 16 bytes apart at least.
+        unsafe {
+            (*this)
+                .fast
+                .get()
+                .cast::<*mut PyObject>()
+                .add((at >> 4 ^ at >> 10) % FAST)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn find<'py>(
         this: *mut Self,
         statement: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, Statement>> {
@@ -133,9 +188,10 @@ impl Statements {
         // Runs Python: others may learn meanwhile.
         let (name, text): (String, String) = learn.call1((statement,))?.extract()?;
         let learnt = Statement {
+            text: statement.clone().unbind(),
             name: session::name(&name),
             whole: (name != text).then(|| Text::new(&text)),
-            digest: Mutex::new(None),
+            digest: Known::new(),
         };
         let learnt = Bound::new(py, learnt)?;
         if known.len() >= MOST_STATEMENTS {
@@ -146,29 +202,22 @@ impl Statements {
     }
 }
 
-/// Most events of a BEGIN here: it, what is asked for beside, two arguments.
-const MOST: usize = 5;
-
 /// Record the begin of a span of kind remote, the id of the `whole` text beside; whether it was recorded.
+#[inline(never)]
 fn begin(words: &Words, session: u32, name: u32, whole: Option<u32>) -> bool {
-    let mut events = [Event::new(ticks(), event::BEGIN, name, 0); MOST];
-    let mut count = 1;
-    if times::asked() {
-        let (group, len) = times::beside(events[0]);
-        events[..len].copy_from_slice(&group[..len]);
-        count = len;
+    let now = ticks();
+    let argument = |key, id: Option<u32>| Event::new(now, event::ARG, key, id.unwrap_or(0));
+    let (kind, whole) = (words.remote.id(session), (words.statement, whole));
+    let mut events = [
+        Event::new(now, event::BEGIN, name, 0),
+        argument(words.kind, kind),
+        argument(whole.0, whole.1),
+    ];
+    if kind.is_none() {
+        events[1] = events[2];
     }
-    let now = events[0].ticks;
-    for (key, text) in [
-        (words.kind, words.remote.id(session)),
-        (words.statement, whole),
-    ] {
-        if let Some(id) = text {
-            events[count] = Event::new(now, event::ARG, key, id);
-            count += 1;
-        }
-    }
-    local().group(session, &events[..count])
+    let count = 1 + usize::from(kind.is_some()) + usize::from(whole.1.is_some());
+    begin_group(session, &events[..count], 0)
 }
 
 /// A call that has one name.
@@ -215,7 +264,7 @@ pub unsafe extern "C-unwind" fn call_statement(
         }
         // Kept over the call: all may be forgotten meanwhile.
         let statement_object = Bound::from_borrowed_ptr(py, statement);
-        let Ok(known) = Statements::of((*this).statements, &statement_object) else {
+        let Some(known) = Statements::of((*this).statements, &statement_object) else {
             return run();
         };
         let (words, known) = (words(py), known.get());
@@ -232,49 +281,35 @@ pub unsafe extern "C-unwind" fn call_statement(
             end(local(), session, name, true);
             return result;
         }
-        let mut events = [Event::new(ticks(), event::END, name, 0); MOST];
+        let mut events = [Event::new(ticks(), event::END, name, 0); 3];
         let mut count = 1;
-        if times::asked() {
-            let (group, len) = times::beside(events[0]);
-            events[..len].copy_from_slice(&group[..len]);
-            count = len;
-        }
         if let Some(rows) = rows(words, given(1, c"cursor")) {
             events[count] = Event::new(rows, event::INT, words.rows, 0);
             count += 1;
         }
-        if let Some(digest) = digest(py, known, statement, given(3, c"parameters")) {
+        if let Some(digest) = digest(known, statement, given(3, c"parameters")) {
             events[count] = Event::new(digest, event::INT, words.arguments, 0);
             count += 1;
         }
-        local().close_group(session, &events[..count]);
+        end_group(session, &events[..count]);
         result
     }
 }
 
 /// Of a statement and its parameters, as one; a statement without has none, only its context.
 unsafe fn digest(
-    py: Python<'_>,
     known: &Statement,
     statement: *mut PyObject,
     parameters: *mut PyObject,
 ) -> Option<u64> {
     unsafe {
         let holds = !parameters.is_null()
-            && (ffi::PyDict_Check(parameters) != 0
-                || ffi::PyTuple_Check(parameters) != 0
+            && (ffi::PyTuple_Check(parameters) != 0
+                || ffi::PyDict_Check(parameters) != 0
                 || ffi::PyList_Check(parameters) != 0);
-        let parameters = match holds {
-            true => Bound::from_borrowed_ptr(py, parameters),
-            false => py.None().into_bound(py),
-        };
-        let statement = Bound::from_borrowed_ptr(py, statement);
-        let statement = statement.cast_exact::<PyString>().ok()?;
-        let held = || known.digest.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut alone = *held();
-        let digest = digest::of_statement(statement, &parameters, &mut alone);
-        *held() = alone;
-        digest
+        let parameters = if holds { parameters } else { ptr::null_mut() };
+        (ffi::PyUnicode_CheckExact(statement) != 0)
+            .then(|| digest::of_statement(statement, parameters, &known.digest))?
     }
 }
 
@@ -289,7 +324,9 @@ unsafe fn rows(words: &Words, cursor: *mut PyObject) -> Option<u64> {
             true => ffi::PyLong_AsLongLong(found),
             false => -1,
         };
-        ffi::PyErr_Clear(); // not there, or beyond a number: not told
+        if rows == -1 && !ffi::PyErr_Occurred().is_null() {
+            ffi::PyErr_Clear(); // not there, or beyond a number: not told
+        }
         ffi::Py_XDECREF(found);
         u64::try_from(rows).ok()
     }
@@ -305,9 +342,17 @@ unsafe fn argument(
 ) -> *mut PyObject {
     unsafe {
         let count = PyVectorcall_NARGS(nargsf);
-        if at < count {
-            return *args.add(at);
+        match at < count {
+            true => *args.add(at),
+            false => named(args.add(count), kwnames, name),
         }
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn named(args: *const *mut PyObject, kwnames: *mut PyObject, name: &CStr) -> *mut PyObject {
+    unsafe {
         let named = match kwnames.is_null() {
             true => 0,
             false => ffi::PyTuple_Size(kwnames),
@@ -315,7 +360,7 @@ unsafe fn argument(
         for place in 0..named {
             let key = ffi::PyTuple_GetItem(kwnames, place);
             if ffi::PyUnicode_CompareWithASCIIString(key, name.as_ptr()) == 0 {
-                return *args.add(count + place as usize);
+                return *args.add(place as usize);
             }
         }
         ptr::null_mut()

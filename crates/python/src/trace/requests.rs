@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use contend_core::ctrace::clock::ticks;
 use contend_core::ctrace::format::{Event, event, sum};
-use contend_core::ctrace::ring::{current, local};
-use contend_core::ctrace::{session, times};
+use contend_core::ctrace::ring::current;
+use contend_core::ctrace::session;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
+use super::callable::{begin_group, end_group};
 use super::marks::{id, new_job};
 
-/// Beside an END or a BEGIN: two of `times`, two of a flow or one of a status, one of the job.
-const MOST: usize = 6;
 /// Bytes of what two ends of a connection know it by; a longer one costs an allocation.
 const MOST_KNOWN: usize = 128;
 
@@ -41,63 +41,41 @@ impl TraceRequest {
         }
         let now = ticks();
         let ended = Event::new(now, event::END, self.name, failed.into());
-        let mut events = [Event::new(now, event::JOB_END, self.name, self.number); MOST];
-        let mut count = 1;
-        events[0] = ended;
-        if times::asked() {
-            let (group, len) = times::beside(ended);
-            events[..len].copy_from_slice(&group[..len]);
-            count = len;
-        }
-        if let Some(told) = told {
-            events[count] = told;
-            count += 1;
-        }
-        local().close_group(session, &events[..=count]); // the last one is the JOB_END
+        let job = Event::new(now, event::JOB_END, self.name, self.number);
+        let events = [ended, told.unwrap_or(job), job];
+        end_group(session, &events[..2 + usize::from(told.is_some())]);
     }
-}
 
-impl TraceRequest {
-    /// From its head on.
-    pub fn begin(
-        name: &Bound<'_, PyString>,
-        client: &Bound<'_, PyAny>,
-        port: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
-        let (name, number) = (id(name)?, new_job());
-        let session = current();
+    /// From its head on, by the id of its name; with its flow from who asked.
+    pub fn begin(name: u32, flow: Option<u64>) -> Self {
+        let number = new_job();
         let mut request = Self {
             name,
             number,
             session: AtomicU32::new(0),
         };
+        let session = current();
         if session == 0 {
-            return Ok(request);
+            return request;
         }
-        let flow = flow(client, port);
         let now = ticks();
-        let mut events = [Event::new(now, event::JOB_BEGIN, name, number); MOST];
-        events[1] = Event::new(now, event::BEGIN, name, 0);
-        let mut count = 2;
-        if times::asked() {
-            let (group, len) = times::beside(events[1]);
-            events[1..=len].copy_from_slice(&group[..len]);
-            count = 1 + len;
-        }
-        if let Some(flow) = flow {
-            events[count] = Event::new(now, event::FLOW_IN, names()[0], flow as u32);
-            events[count + 1] = Event::new(flow, event::INT, 0, 0);
-            count += 2;
-        }
-        if local().group(session, &events[..count]) {
+        let whole = flow.unwrap_or(0);
+        let events = [
+            Event::new(now, event::JOB_BEGIN, name, number),
+            Event::new(now, event::BEGIN, name, 0),
+            Event::new(now, event::FLOW_IN, names()[0], whole as u32),
+            Event::new(whole, event::INT, 0, 0),
+        ];
+        let count = if flow.is_some() { 4 } else { 2 };
+        if begin_group(session, &events[..count], 1) {
             request.session = AtomicU32::new(session);
         }
-        Ok(request)
+        request
     }
 
     /// With that status, such as "404 Not Found" or 404; anything else is not told.
     pub fn answered(&self, status: Option<&Bound<'_, PyAny>>) {
-        let code = status.and_then(text).and_then(|text| code(text.as_bytes()));
+        let code = status.and_then(code_of);
         self.close(
             code.map(|code| Event::new(code, event::INT, names()[1], 0)),
             false,
@@ -113,7 +91,12 @@ impl TraceRequest {
         client: &Bound<'_, PyAny>,
         port: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        Self::begin(name, client, port)
+        let name = id(name)?;
+        let flow = match current() {
+            0 => None,
+            _ => flow(client, port),
+        };
+        Ok(Self::begin(name, flow))
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -144,6 +127,24 @@ fn code(text: &[u8]) -> Option<u64> {
     right.then(|| digits.iter().fold(0, number))
 }
 
+/// Of a status, a text mostly.
+fn code_of(status: &Bound<'_, PyAny>) -> Option<u64> {
+    // SAFETY: a live object, with the interpreter's lock held; the text lives as long as it.
+    unsafe {
+        if ffi::PyUnicode_CheckExact(status.as_ptr()) != 0 {
+            let mut size = 0;
+            let text = ffi::PyUnicode_AsUTF8AndSize(status.as_ptr(), &raw mut size);
+            if !text.is_null() {
+                return code(std::slice::from_raw_parts(text.cast(), size as usize));
+            }
+            ffi::PyErr_Clear();
+        }
+    }
+    text(status).and_then(|text| code(text.as_bytes()))
+}
+
+#[cold]
+#[inline(never)]
 fn text(of: &Bound<'_, PyAny>) -> Option<String> {
     if let Ok(text) = of.cast::<PyString>() {
         return text.to_cow().ok().map(|text| text.into_owned());
@@ -178,8 +179,23 @@ fn write(left: &mut &mut [u8], address: &[u8], from: u16, port: u16) -> Option<(
     Some(())
 }
 
+/// Whether `flow` may tell anything of that end of a connection.
+pub fn is_near(client: &Bound<'_, PyAny>) -> bool {
+    let address = client.cast::<PyTuple>().ok();
+    let address = address.and_then(|client| client.get_borrowed_item(0).ok());
+    let address = address
+        .as_ref()
+        .and_then(|address| address.cast::<PyString>().ok());
+    address.is_some_and(|address| address.to_cow().is_ok_and(|address| is_loopback(&address)))
+}
+
+fn is_loopback(address: &str) -> bool {
+    address.starts_with("127.") || address == "::1"
+}
+
 /// What both ends of a connection over the loopback device know it by, as `http_names.flow` tells it; None for others.
-fn flow(client: &Bound<'_, PyAny>, port: &Bound<'_, PyAny>) -> Option<u64> {
+#[inline(never)]
+pub fn flow(client: &Bound<'_, PyAny>, port: &Bound<'_, PyAny>) -> Option<u64> {
     let client = client
         .cast::<PyTuple>()
         .ok()
@@ -187,7 +203,7 @@ fn flow(client: &Bound<'_, PyAny>, port: &Bound<'_, PyAny>) -> Option<u64> {
     let address = client.get_borrowed_item(0).ok()?;
     let address = address.cast::<PyString>().ok()?;
     let address = address.to_cow().ok()?;
-    if !address.starts_with("127.") && address != "::1" {
+    if !is_loopback(&address) {
         return None;
     }
     let from = client.get_borrowed_item(1).ok()?;

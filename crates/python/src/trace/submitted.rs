@@ -7,7 +7,7 @@ use contend_core::clock::monotonic_ns;
 use contend_core::ctrace::clock::ticks;
 use contend_core::ctrace::format::{Event, event};
 use contend_core::ctrace::ring::{current, local};
-use contend_core::ctrace::{flows, session, times};
+use contend_core::ctrace::{flows, session};
 use pyo3::PyTraverseError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::gc::PyVisit;
@@ -16,12 +16,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-use super::callable::end;
+use super::callable::{begin_group, end};
 use super::marks::id;
 use super::waits::Waits;
-
-/// BEGIN, two of `times`, kind, queued_ns, and the flow.
-const MOST: usize = 7;
 
 /// See `_native.pyi`.
 #[pyclass(frozen, module = "contend._native")]
@@ -90,24 +87,14 @@ impl TraceSubmitted {
         let [submit, kind, queued, submitted] = names();
         let queued_ns = monotonic_ns().saturating_sub(self.submitted_ns);
         let now = ticks();
-        let began = Event::new(now, event::BEGIN, name, 0);
-        let mut events = [began; MOST];
-        let mut count = 1;
-        if times::asked() {
-            let (group, len) = times::beside(began);
-            events[..len].copy_from_slice(&group[..len]);
-            count = len;
-        }
-        for event in [
+        let events = [
+            Event::new(now, event::BEGIN, name, 0),
             Event::new(now, event::ARG, kind, submitted),
             Event::new(queued_ns, event::INT, queued, 0),
             Event::new(now, event::FLOW_IN, submit, self.number as u32),
             Event::new(self.number, event::INT, 0, 0),
-        ] {
-            events[count] = event;
-            count += 1;
-        }
-        let recorded = local().group(session, &events[..count]);
+        ];
+        let recorded = begin_group(session, &events, 0);
         self.track.store(local().track(), Ordering::SeqCst);
         self.tell();
         Ok(recorded.then_some(name))

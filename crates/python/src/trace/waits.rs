@@ -20,15 +20,15 @@ static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
 #[repr(C)]
 pub struct Waits {
     base: PyObject,
-    /// For its definition only.
-    futex: Futex,
     /// The session of the LOCK_ACQUIRED whose release is to come, and how many there are.
     held: AtomicU32,
     holds: AtomicU32,
-    /// Several may hold it at once: then nobody is named.
-    shared: bool,
     /// The track that has it, 0 none or unknown.
     holder: AtomicU32,
+    /// Several may hold it at once: then nobody is named.
+    shared: bool,
+    /// For its definition only.
+    futex: Futex,
 }
 
 impl Waits {
@@ -54,11 +54,22 @@ impl Waits {
         Event::new(ticks(), kind, self.futex.id.load(Ordering::Relaxed), value)
     }
 
+    // One copy of what records for all of the methods, which run once or twice a request each.
+    #[inline(never)]
+    fn open(&self, session: u32, kind: u8, value: u32) -> bool {
+        session != 0 && local().open(session, self.event(kind, value))
+    }
+
+    #[inline(never)]
+    fn close(&self, token: u32, kind: u8, value: u32) {
+        local().close(token, self.event(kind, value));
+    }
+
     /// A wait begins; a token for its end.
     pub fn wait(&self) -> u32 {
         let session = self.session();
         let holder = self.holder.load(Ordering::Relaxed);
-        if session != 0 && local().open(session, self.event(event::LOCK_WAIT, holder)) {
+        if self.open(session, event::LOCK_WAIT, holder) {
             session
         } else {
             0
@@ -71,9 +82,9 @@ impl Waits {
         }
         let session = if token != 0 { token } else { self.session() };
         let recorded = match token {
-            0 => session != 0 && local().open(session, self.event(event::LOCK_ACQUIRED, 0)),
+            0 => self.open(session, event::LOCK_ACQUIRED, 0),
             _ => {
-                local().close(token, self.event(event::LOCK_ACQUIRED, 1));
+                self.close(token, event::LOCK_ACQUIRED, 1);
                 true
             }
         };
@@ -106,10 +117,7 @@ impl Waits {
     }
 
     fn length(&self, kind: u8, length: u32) {
-        let session = self.session();
-        if session != 0 {
-            local().open(session, self.event(kind, length));
-        }
+        self.open(self.session(), kind, length);
     }
 
     /// An item came in; so many are there now.
@@ -125,15 +133,15 @@ impl Waits {
     /// The wait of that token ended without it.
     pub fn gave_up(&self, token: u32) {
         if token != 0 {
-            local().close(token, self.event(event::LOCK_GIVEN_UP, 0));
+            self.close(token, event::LOCK_GIVEN_UP, 0);
         }
     }
 
     /// The wait of that token ended; nothing is held by it (a condition, an item of a queue).
     pub fn passed(&self, token: u32) {
         if token != 0 {
-            local().close(token, self.event(event::LOCK_ACQUIRED, 1));
-            local().close(token, self.event(event::LOCK_RELEASED, 0));
+            self.close(token, event::LOCK_ACQUIRED, 1);
+            self.close(token, event::LOCK_RELEASED, 0);
         }
     }
 }

@@ -6,6 +6,7 @@ inside the span, by the server, as without us.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from types import ModuleType
@@ -17,8 +18,10 @@ from contend.trace.patches.http_names import known, served
 
 _HANDLER = 10  # of trace_wrap
 
-Way = tuple[int | str | Callable[[Any], Any], ...]
-"""Where something is told: the position of an argument, then names of attributes, places in a tuple, or who is asked."""
+Asked = Callable[[Any], Any]
+Way = tuple[int | str | Asked | tuple[str, Asked], ...]
+"""Where something is told: the position of an argument, then names of attributes, places in a tuple, who is asked, or an
+attribute and who is asked where there is none."""
 
 
 def _request(method: object, path: object, client: object, port: object) -> Request:
@@ -104,7 +107,8 @@ def patch_gunicorn_response(module: ModuleType) -> None:
 def patch_gunicorn_sync(module: ModuleType) -> None:
     """handle_request(listener, request, socket, address)."""
     worker = module.SyncWorker
-    worker.handle_request = _gunicorn(worker.handle_request, at=2, client=(4,), port=(1, _port))
+    port = (1, ("_contend_port", _port_kept))
+    worker.handle_request = _gunicorn(worker.handle_request, at=2, client=(4,), port=port)
 
 
 def patch_gunicorn_threads(module: ModuleType) -> None:
@@ -145,6 +149,15 @@ def _port(socket: Any) -> int | None:
         return int(socket.getsockname()[1])
     except (AttributeError, IndexError, OSError, TypeError, ValueError):
         return None  # of no port, or closed
+
+
+def _port_kept(listener: Any) -> int | None:
+    """Each request comes by a connection of its own: its listener remembers its port, and no system call is made again."""
+    port = _port(listener)
+    if port is not None:
+        with contextlib.suppress(AttributeError):  # a socket itself, which takes no attributes
+            listener._contend_port = port
+    return port
 
 
 def patch_eventlet(module: ModuleType) -> None:
