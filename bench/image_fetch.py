@@ -5,10 +5,13 @@
 A random image from a local nginx on loopback, which answers about it as Glance does, by HTTP and by HTTPS, to /dev/null;
 start-up of every client included. All clients run once a round, in an order of its own. In the same rounds the floors: a
 reader that receives into one buffer and looks at nothing, AES-GCM (records of 16 KiB, the cheaper of OpenSSL's and this
-Python's cryptography), sha512 (this Python's OpenSSL). Of two clients the ratio of each round is formed, and its
-interval by contend's own statistics. Each client has the cipher that it likes best, as it would from any nginx: AES-128-GCM
-by contend fetch and Go, AES-256-GCM by those on OpenSSL. What the server used stands beside it. A client that is not
-installed is left out, and said.
+Python's cryptography), sha512 (this Python's OpenSSL). On loopback a reader that is slower than the server pays for what the
+server sends, in its own acknowledgements: so there is a second reader, which receives no sooner than sha512 would take it
+(the time that it lets pass is not counted), and floors with that one.
+
+Of two clients the ratio of each round is formed, and its interval by contend's own statistics. Each client has the cipher
+that it likes best, as it would from any nginx: AES-128-GCM by contend fetch and Go, AES-256-GCM by those on OpenSSL. What
+the server used stands beside it. A client that is not installed is left out, and said.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ from contend.workloads.generators.download import environment, server_cpu_s, ser
 from contend.workloads.load import catalogue
 
 RECORD = 16 << 10
+PACED = "recv at sha512's pace"
 # (treatment, baseline): above 1 the first is dearer.
 RATIOS = (
     ("http fetch", "http curl"),
@@ -54,6 +58,10 @@ RATIOS = (
     ("https+sha512 reader", "floor https+sha512"),
     ("http+sha512 fetch", "floor http+sha512"),
     ("https+sha512 fetch", "floor https+sha512"),
+    ("http+sha512 reader", "floor at its pace http+sha512"),
+    ("https+sha512 reader", "floor at its pace https+sha512"),
+    ("http+sha512 fetch", "floor at its pace http+sha512"),
+    ("https+sha512 fetch", "floor at its pace https+sha512"),
 )
 
 
@@ -105,19 +113,32 @@ def _wait(port: int) -> None:
     sys.exit("error: nginx does not listen")
 
 
-def reader_floor(url: str, size: int) -> float:
-    """Seconds of processor time to receive so many bytes into one buffer."""
+def reader_floor(url: str, size: int, pace: float = 0.0) -> float:
+    """Seconds of processor time to receive so many bytes into one buffer.
+
+    pace: seconds of a byte that pass, on the processor and uncounted, before the next are received.
+    """
     parts = urlsplit(url)
-    buffer, left = bytearray(256 << 10), size
+    buffer, left, passed = bytearray(256 << 10), size, 0.0
     began = time.thread_time()
     with socket.create_connection((parts.hostname, parts.port)) as taken:
         taken.sendall(f"GET {parts.path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".encode())
         while got := taken.recv_into(buffer):
             left -= got
-    spent = time.thread_time() - began
+            if pace:
+                passed += _busy_for(pace * got)
+    spent = time.thread_time() - began - passed
     if left > 0:  # the head came besides
         sys.exit(f"error: {url} was cut short")
     return spent
+
+
+def _busy_for(seconds: float) -> float:
+    """Seconds of processor time that went by: asleep, a reader would be woken again, which one that hashes is not."""
+    began = now = time.thread_time()
+    while now - began < seconds:
+        now = time.thread_time()
+    return now - began
 
 
 def sha512_floor(size: int) -> float:
@@ -187,7 +208,8 @@ def measured(
     """Seconds per 10^9 bytes of each cell, round by round; `server NAME`: of the server meanwhile."""
     environ = environment()
     found: dict[str, list[float]] = {}
-    names = [*cells, "sha512", "AES-GCM", "recv"]
+    names = [*cells, "sha512", "AES-GCM", "recv", PACED]
+    pace = sha512_floor(256 << 20) / (256 << 20)
     for turn in range(rounds + 1):
         random.Random(turn).shuffle(names)
         for name in names:
@@ -196,6 +218,8 @@ def measured(
                 spent = sha512_floor(size)
             elif name == "recv":
                 spent = reader_floor(url, size)
+            elif name == PACED:
+                spent = reader_floor(url, size, pace)
             elif name == "AES-GCM":
                 spent = min(gcm_floor(size), gcm_floor_of_openssl(size))
             else:
@@ -204,12 +228,10 @@ def measured(
                 found.setdefault(name, []).append(spent / size * 1e9)
                 found.setdefault(f"server {name}", []).append((server_cpu_s(pids) - before) / size * 1e9)
         print(f"round {turn} of {rounds}", file=sys.stderr)
-    for scheme, parts in (
-        ("http", ("recv", "sha512")),
-        ("https", ("recv", "AES-GCM", "sha512")),
-    ):
-        if all(part in found for part in parts):
-            found[f"floor {scheme}+sha512"] = [sum(x) for x in zip(*(found[p] for p in parts), strict=True)]
+    for floor, receiving in (("floor", "recv"), ("floor at its pace", PACED)):
+        for scheme, work in (("http", ("sha512",)), ("https", ("AES-GCM", "sha512"))):
+            parts = zip(*(found[part] for part in (receiving, *work)), strict=True)
+            found[f"{floor} {scheme}+sha512"] = [sum(part) for part in parts]
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -142,7 +141,11 @@ def program() -> Path:
     """The contend-fetch named by CONTEND_FETCH, that of this Python, or the one on PATH. Raises HostFailed without."""
     named = os.environ.get("CONTEND_FETCH")
     beside = Path(sys.executable).with_name("contend-fetch")
-    found = named or (str(beside) if os.access(beside, os.X_OK) else shutil.which("contend-fetch"))
+    found = named or (str(beside) if os.access(beside, os.X_OK) else "")
+    if not found:
+        import shutil  # which brings four compressors along: a start of `contend fetch` is measured
+
+        found = shutil.which("contend-fetch") or ""
     if not found:
         raise HostFailed("contend-fetch is not installed", hint="make setup, or pip install contend-fetch")
     return Path(found)

@@ -2,7 +2,7 @@
 use std::io::Read as _;
 
 use super::Session;
-use crate::pace::PIECE;
+use crate::pace::SMALL_PIECE;
 use crate::part;
 use crate::problem::{Problem, Result};
 use crate::signals;
@@ -54,7 +54,7 @@ impl Session<'_> {
         let Some(digest) = &mut self.digest else {
             return part.seek_end();
         };
-        let mut buffer = vec![0; PIECE];
+        let mut buffer = vec![0; SMALL_PIECE];
         let mut at = 0;
         while at < there {
             signals::check()?;
