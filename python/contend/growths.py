@@ -322,13 +322,14 @@ def answer(growths: Growths) -> str:
     flagged = growths.flagged
     kinds = sum(bool(grown.calls) for grown in growths.kinds)
     many = f"{len(growths.calls)} calls about {kinds} kind{'s' if kinds != 1 else ''} of entities"
-    if not flagged:
-        return f"None of {many} is shown to do more work as the cloud fills."
-    worst = flagged[0]
-    said = (
-        f"{len(flagged)} of {many} do more work as the cloud fills; {worst.title} most:"
-        f" {milliseconds(worst.latency.slope)} ms for every {PER:g} more."
-    )
+    if flagged:
+        worst = flagged[0]
+        said = (
+            f"{len(flagged)} of {many} do more work as the cloud fills; {worst.title} most:"
+            f" {milliseconds(worst.latency.slope)} ms for every {PER:g} more."
+        )
+    else:
+        said = f"None of {many} is shown to do more work as the cloud fills."
     reached = [call for call in growths.calls if call.breaks.verdict != "refused"]
     if reached:
         first = min(reached, key=lambda call: call.breaks.value)

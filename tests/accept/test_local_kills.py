@@ -22,12 +22,12 @@ from typing import Any
 import pytest
 
 from contend import __version__
-from contend.clouds.local import domains
 from contend.clouds.local.settle import vm_lacks
 from contend.environment import cpu_model
 from contend.errors import CannotHonour
 from contend.ledger import leftovers, read_rows
 from contend.platforms import engines, procfs
+from contend.platforms.guests import virsh
 from contend.stats.quantiles import clopper_pearson
 from contend.testbed import virt
 from support.command_line import Home
@@ -125,7 +125,7 @@ def standing(run: Path, uri: str) -> set[str]:
     )
     found = {f"container {name}" for name, _, of in engines.containers() if of == run.name}
     found |= {f"process {pid}" for pid in procfs.marked(run.name)}
-    listed = domains.virsh(uri, "list", "--all", "--name").out.split()
+    listed = virsh.ask(uri, "list", "--all", "--name").out.split()
     found |= {f"domain {name}" for name in listed if run.name in name}
     found |= {f"files {name}" for name in files if Path(name).exists()}
     return found | {f"link {tap}" for tap in taps if (Path("/sys/class/net") / tap).exists()}

@@ -6,6 +6,8 @@ import json
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +16,10 @@ from contend.cli.common import shown
 from contend.errors import BadInput, ContendError
 
 if TYPE_CHECKING:
+    from contend.platforms.resources import Removed
     from contend.platforms.strays import Anothers
+
+LINES_OF_A_KIND = 10  # more of one kind in turn are told in one line; --json names each
 
 
 @click.command("destroy", short_help="Remove what runs left behind.")
@@ -47,8 +52,8 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
         json.dump(report.to_json(), sys.stdout, indent=1)
         print()
     else:
-        for item in report.removed:
-            print(f"removed {item.kind} {item.name}" + (f" ({item.whose})" if item.whose else ""))
+        for line in removed_lines(report.removed):
+            print(line)
         for path in report.live:
             print(f"still running, left alone: {shown(path)}")
         for anothers in report.others:
@@ -62,6 +67,23 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
             error.add_note(f"nor {other}")
         raise error
     return 0
+
+
+def removed_lines(items: Iterable[Removed]) -> Iterator[str]:
+    """One for each, or for the many of a kind that a run on a cloud had.
+
+    >>> from contend.platforms.resources import Removed
+    >>> ports = [Removed("openstack-port", f"p-{i}", was_there=True) for i in range(300)]
+    >>> list(removed_lines([Removed("cgroup", "a", was_there=True), *ports]))
+    ['removed cgroup a', 'removed openstack-port p-0, … p-299 (300 of them)']
+    """
+    for (kind, whose), group in groupby(items, lambda item: (item.kind, item.whose)):
+        names = [item.name for item in group]
+        said = (
+            names if len(names) <= LINES_OF_A_KIND else [f"{names[0]}, … {names[-1]} ({len(names)} of them)"]
+        )
+        for name in said:
+            yield f"removed {kind} {name}" + (f" ({whose})" if whose else "")
 
 
 def _left_alone(anothers: Anothers) -> str:
