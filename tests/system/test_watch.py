@@ -158,7 +158,7 @@ def in_queue_ms() -> int:
     """Time of all requests of all disks, from start to end (kernel: Documentation/admin-guide/iostats.rst)."""
     rows = [line.split() for line in Path("/proc/diskstats").read_text(encoding="ascii").splitlines()]
     whole = [row for row in rows if Path("/sys/block", row[2]).exists()]
-    return sum(int(row[n]) for row in whole for n in (6, 10, 14, 19) if n < len(row))
+    return sum(int(row[n]) for row in whole for n in (6, 10, 17, 19) if n < len(row))
 
 
 @pytest.mark.alone  # the kernel counts requests of others that merge as one
