@@ -266,7 +266,7 @@ def local_machines() -> Iterator[Check]:
         problem, f"emulated (KVM: {problem})"
     )
     yield Check("local machines: micro-VMs", True, f"by QEMU; {accel}")
-    yield _domains()
+    yield _libvirt("local machines: domains")
 
 
 def guests() -> Iterator[Check]:
@@ -287,17 +287,18 @@ def guests() -> Iterator[Check]:
     yield Check(
         "platform vm", True, f"{how}; {'an image is there' if built else 'the first run builds an image'}"
     )
+    yield _libvirt("platform vm: hypervisor=libvirt")
 
 
-def _domains() -> Check:
+def _libvirt(name: str) -> Check:
     """By libvirt. The user's own would be started by asking for it."""
-    from contend.clouds.local import domains
+    from contend.platforms.guests import virsh
 
-    name, (system, *own) = "local machines: domains", domains.usual()
+    system, *own = virsh.usual()
     try:
-        return Check(name, True, f"by libvirt at {domains.detect(system)}")
+        return Check(name, True, f"by libvirt at {virsh.detect(system)}")
     except CannotHonour as error:
-        if own and shutil.which(domains.VIRSH):
+        if own and shutil.which(virsh.PROGRAM):
             return Check(name, None, f"{system} does not answer; {own[0]} is tried by a run")
         return Check(name, False, error.message, error.hint)
 

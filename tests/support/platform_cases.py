@@ -14,11 +14,22 @@ from contend.platforms import state
 from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Command, HostSpec, Limit, Platform
 from contend.platforms.container import ContainerPlatform
+from contend.platforms.guests import virsh
 from contend.platforms.guests.needs import need
 from contend.platforms.topology import format_cpu_list
 from contend.platforms.vm import VmPlatform
+from contend.testbed import virt
 
-CASES = ("bare-v2", "bare-v1", "bare-affinity", "container-podman", "container-runc", "vm", "vm-container")
+CASES = (
+    "bare-v2",
+    "bare-v1",
+    "bare-affinity",
+    "container-podman",
+    "container-runc",
+    "vm",
+    "vm-container",
+    "vm-libvirt",
+)
 # Each of these boots guests of its own, which `make test` has no time for. CONTEND_TEST_GUESTS=all runs them, too.
 BOOTING = (
     "test_a_party_gets_its_cpus_even_when_the_tool_has_few",
@@ -30,7 +41,16 @@ BOOTING_BOTH = (
     "test_cpus_are_honoured_and_read_back",
     "test_nothing_is_left_after_kill_9_and_removal",
 )  # of a guest, and again with a container in it
+# What a guest does that runs is the same whoever has started it.
+BY_LIBVIRT = (
+    "test_runs_a_command_where_and_how_it_was_asked",
+    "test_pid_is_the_command_seen_from_here",
+    "test_a_party_that_runs_nothing_takes_no_cpu",
+    "test_usage_is_what_was_burnt",
+    "test_nothing_is_left_after_kill_9_and_removal",
+)
 UNPRIVILEGED = "CONTEND_TEST_UNPRIVILEGED"
+LIBVIRT = "CONTEND_TEST_LIBVIRT"  # the URI of the one that the tests have made
 
 # Ignores TERM, and so do a busy child and a grandchild in a session of its own.
 STUBBORN = """trap '' TERM
@@ -42,7 +62,10 @@ while :; do sleep 0.05; done"""
 def make(case: str, run_id: str, ledger: Ledger, directory: Path) -> Platform:
     kind, _, variant = case.partition("-")
     if is_guest(case):
-        return VmPlatform(run_id, ledger, directory=directory, contained=variant == "container")
+        hypervisor = os.environ[LIBVIRT] if variant == "libvirt" else "qemu"
+        return VmPlatform(
+            run_id, ledger, directory=directory, hypervisor=hypervisor, contained=variant == "container"
+        )
     if kind == "container":
         return ContainerPlatform(run_id, ledger, directory=directory, engine=variant)
     if variant == "affinity":  # an unprivileged user has to find out by itself that it gets no cgroup
@@ -58,6 +81,8 @@ def missing(case: str) -> str:
     if is_guest(case):
         try:
             need()
+            if variant == "libvirt":
+                virt.need()
         except CannotHonour as error:
             return error.message
     if kind == "container" and shutil.which(variant) is None:
@@ -71,7 +96,18 @@ def is_guest(case: str) -> bool:
 
 
 def only_on_request(case: str, test: str) -> bool:
+    if case == "vm-libvirt":
+        return test not in BY_LIBVIRT
     return is_guest(case) and (test in BOOTING or (case != "vm" and test in BOOTING_BOTH))
+
+
+def domains(run_id: str) -> list[str]:
+    """Those of a run that the tests' libvirt has, if there is one."""
+    if LIBVIRT not in os.environ:
+        return []
+    listed = virsh.ask(os.environ[LIBVIRT], "list", "--all", "--name")
+    assert listed.code == 0, listed.said
+    return [name for name in listed.out.split() if run_id in name]
 
 
 def python(case: str) -> str:

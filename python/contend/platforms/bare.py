@@ -151,6 +151,29 @@ class BareHost:
             self._record(process, name)
         return process
 
+    def adopt(self, pid: int) -> None:
+        """Take in a process of this party that another program has started, with all its threads: into the party's
+        groups and onto its CPUs, read back. Where there are no groups, the party's mark in its environment tells whose
+        it is. Raises HostFailed when the kernel refuses."""
+        try:
+            for file in self._group.procs() if self._group else ():
+                file.write_text(str(pid), encoding="ascii")
+            threads = [int(entry.name) for entry in (procfs.PROC / str(pid) / "task").iterdir()]
+            for thread in threads:
+                os.sched_setaffinity(thread, self._cpus)
+            got = {tuple(sorted(os.sched_getaffinity(thread))) for thread in threads}
+        except OSError as error:
+            raise HostFailed(
+                f"process {pid} cannot be moved to '{self.spec.name}': {error.strerror}",
+                hint="as root; or without libvirt, hypervisor=qemu",
+            ) from error
+        if got != {self._cpus} or pid not in self.pids():
+            raise HostFailed(
+                f"process {pid} is not where '{self.spec.name}' is: its threads run on {sorted(got)}",
+                hint="contend doctor",
+            )
+        self._got_cpus = self._cpus
+
     def _record(self, process: LocalProcess, name: str) -> None:
         found = procfs.stat(process.pid)
         self._ledger.created(

@@ -123,6 +123,26 @@ class Usage:
     read_bytes: int | None = None
     write_bytes: int | None = None
 
+    def since(self, earlier: Usage) -> Usage:
+        """What was counted since then.
+
+        >>> Usage(cpu_ns=9).since(Usage(cpu_ns=4, read_bytes=1)).cpu_ns
+        5
+        """
+        return self._with(earlier, -1)
+
+    def plus(self, more: Usage) -> Usage:
+        """Both counted together."""
+        return self._with(more, 1)
+
+    def _with(self, other: Usage, sign: int) -> Usage:
+        """What one of the two cannot tell is 0 of the other, and None where this one cannot."""
+        found: dict[str, int | None] = {}
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            found[name] = None if value is None else value + sign * (getattr(other, name) or 0)
+        return Usage(**found)
+
 
 class Host(Protocol):
     spec: HostSpec

@@ -296,12 +296,7 @@ class ContainerHost:
             procfs.kill_until_gone(self.pids)
 
     def usage(self) -> Usage:
-        now, base = self._read_usage(), self._base
-        since: dict[str, int | None] = {}
-        for field in Usage.__dataclass_fields__:
-            value, before = getattr(now, field), getattr(base, field)
-            since[field] = None if value is None else value - (before or 0)
-        return Usage(**since)
+        return self._read_usage().since(self._base)
 
     def _read_usage(self) -> Usage:
         return read_usage(self._v2, self._v1)

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from contend.platforms.listening import ports
 
 NETNS_DIRECTORY = Path("/run/netns")
 TUN, VHOST = Path("/dev/net/tun"), Path("/dev/vhost-net")
-_OURS = re.compile(rf"{names.PREFIX}-[0-9a-f]{{8}}-[0-9]+[sc]")
+# Server and client of a pair (`0s`, `0c`); hosts, routers and instances of a bed (`0ha`, `0r`, `0i1c`).
+_OURS = re.compile(rf"{names.PREFIX}-[0-9a-f]{{8}}-[0-9]+[a-z][0-9a-z]*")
 _LINK = re.compile(r"ctd[0-9a-f]{8}\.[0-9]+")
+_BRIDGE, _TAP = "contend0", "contend1"  # of a guest in a namespace
 
 
 def namespace_path(name: str) -> Path:
@@ -71,10 +74,12 @@ class Tap:
     vhost: bool  # for guests by KVM the host's kernel may move the packets, in QEMU's place
 
 
-def make_tap(namespace: str) -> Tap:
+def make_tap(namespace: str, outside: str = "") -> Tap:
     """A tap device in the server's end of a pair, bridged to its veth, whose address becomes the guest's.
 
-    Both go with the namespace. Raises CannotHonour where there are no tap devices, HostFailed.
+    outside: what the device is called where whoever starts the guest opens it, outside of the namespace; it is not
+    made here then, and `bring_in` is to be called. All goes with the namespace. Raises CannotHonour where there are no
+    tap devices, HostFailed.
     """
     if not os.access(TUN, os.R_OK | os.W_OK):
         raise CannotHonour(
@@ -86,27 +91,56 @@ def make_tap(namespace: str) -> Tap:
         if _LINK.fullmatch(told["ifname"])
     ]
     (own,) = link["addr_info"]
-    bridge, tap = "contend0", "contend1"
-    _ip("-n", namespace, "link", "add", bridge, "type", "bridge", "stp_state", "0", "forward_delay", "0")
-    _ip("-n", namespace, "tuntap", "add", "dev", tap, "mode", "tap", "vnet_hdr")
+    _ip("-n", namespace, "link", "add", _BRIDGE, "type", "bridge", "stp_state", "0", "forward_delay", "0")
     _ip("-n", namespace, "address", "flush", "dev", link["ifname"])
-    for device in (link["ifname"], tap):
-        _ip("-n", namespace, "link", "set", device, "master", bridge)
-    for device in (bridge, tap):
-        _ip("-n", namespace, "link", "set", device, "up")
-    return Tap(tap, f"{own['local']}/{own['prefixlen']}", os.access(VHOST, os.R_OK | os.W_OK))
+    _ip("-n", namespace, "link", "set", _BRIDGE, "up")
+    _join(namespace, link["ifname"])
+    if not outside:
+        _ip("-n", namespace, "tuntap", "add", "dev", _TAP, "mode", "tap", "vnet_hdr")
+        _join(namespace, _TAP)
+    return Tap(outside or _TAP, f"{own['local']}/{own['prefixlen']}", os.access(VHOST, os.R_OK | os.W_OK))
 
 
-def _inside(namespace: str, path: str) -> str:
-    """Read a /proc/net file as seen in a namespace: this thread steps in, reads, and steps back."""
+def tap_outside(namespace: str) -> str:
+    """A name for the tap of a guest of this pair outside of its namespace. Raises CannotHonour for another namespace.
+
+    >>> tap_outside("contend-0123abcd-2s")
+    'ctd0123abcd.20'
+    """
+    if not _OURS.fullmatch(namespace):
+        raise CannotHonour(f"'{namespace}' is no namespace of a pair", hint="network=host")
+    _, of, number = namespace.split("-")
+    return f"ctd{of}.{number[:-1]}0"  # no link's: that of a pair is called by its number
+
+
+def bring_in(tap: Tap, namespace: str) -> None:
+    """Move a tap that is open into its namespace, and bridge it there. Raises HostFailed."""
+    _ip("link", "set", "dev", tap.device, "netns", namespace)
+    _join(namespace, tap.device)
+
+
+def _join(namespace: str, device: str) -> None:
+    _ip("-n", namespace, "link", "set", device, "master", _BRIDGE)
+    _ip("-n", namespace, "link", "set", device, "up")
+
+
+@contextlib.contextmanager
+def inside(namespace: str) -> Iterator[None]:
+    """This thread is in a network namespace meanwhile, and sees its /proc/net and /proc/sys/net. Raises HostFailed."""
     with contextlib.ExitStack() as stack:
         home = _open(Path("/proc/thread-self/ns/net"), stack)
         there = _open(namespace_path(namespace), stack)
         _setns(there)
         try:
-            return Path(path).read_text(encoding="ascii")
+            yield
         finally:
             _setns(home)
+
+
+def _inside(namespace: str, path: str) -> str:
+    """Read a /proc/net file as seen in a namespace."""
+    with inside(namespace):
+        return Path(path).read_text(encoding="ascii")
 
 
 def _open(path: Path, stack: contextlib.ExitStack) -> int:
@@ -170,22 +204,38 @@ class Networks:
             self._ledger.removed("netns", self._made.pop())
 
 
-def check_rights() -> None:
-    """Raises CannotHonour where this user cannot make network namespaces."""
+def check_rights(what: str = "network namespaces need", instead: str = "") -> None:
+    """Raises CannotHonour where this user cannot make network namespaces. what: asks for them, with its verb; instead: what
+    does without."""
     if shutil.which("ip") is None:
-        raise CannotHonour("network pairs need the 'ip' command", hint="apt-get install iproute2")
+        raise CannotHonour(f"{what} the 'ip' command", hint="apt-get install iproute2")
     if os.geteuid() != 0:
-        raise CannotHonour("network pairs need root", hint="sudo contend …, or a scenario without them")
+        raise CannotHonour(f"{what} root", hint="sudo contend …" + (f", or {instead}" if instead else ""))
 
 
-def _ip(*arguments: str) -> str:
+def _ip(*arguments: str, batch: str | None = None) -> str:
+    """Run `ip`; `batch`: commands for its standard input."""
     try:
-        done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=10.0, check=False)
+        done = subprocess.run(
+            ["ip", *arguments], input=batch, capture_output=True, text=True, timeout=10.0, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise HostFailed(f"ip {' '.join(arguments)}: {error}", hint="apt-get install iproute2") from error
     if done.returncode != 0:
         raise HostFailed(f"ip {' '.join(arguments)}: {done.stderr.strip()}", hint="contend doctor")
     return done.stdout
+
+
+def configure(namespace: str, commands: Sequence[str]) -> None:
+    """Run `ip` commands in a namespace, all in one process. Raises HostFailed with what it said."""
+    _ip("-n", namespace, "-batch", "-", batch="".join(f"{command}\n" for command in commands))
+
+
+def add_namespace(name: str) -> None:
+    """Make an empty namespace that carries contend's name, announced in a ledger before. Raises HostFailed."""
+    if not _OURS.fullmatch(name):
+        raise HostFailed(f"'{name}' could not be found again by its name", hint="this is a fault of contend")
+    _ip("netns", "add", name)
 
 
 def namespaces(run_id: str | None = None) -> list[str]:

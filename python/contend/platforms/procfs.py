@@ -7,6 +7,7 @@ program that overwrites its environment (nginx does, to show a title) is found b
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,16 @@ PROC = Path("/proc")
 MARKER = "CONTEND_RUN"
 PARTY_MARKER = "CONTEND_PARTY"
 EXECUTING_S = 0.5  # far above what an execve takes, unless its processor is taken from it
+_OCTAL = re.compile(r"\\([0-3][0-7]{2})")
+
+
+def unescaped(field: str) -> str:
+    """A path of /proc/PID/mountinfo, where blanks, tabs, line ends and backslashes are octal numbers: proc(5).
+
+    >>> unescaped(r"/srv/a\\040b\\134c")
+    '/srv/a b\\\\c'
+    """
+    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), field)
 
 
 @dataclass(frozen=True, slots=True)

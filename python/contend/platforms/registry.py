@@ -20,14 +20,15 @@ def platform(
     directory: Path | None = None,
     engine: str = "",
     image: str = "",
+    hypervisor: str = "qemu",
     packages: Iterable[str] = (),
 ) -> Platform:
     """The platform `kind` for one run. Makes nothing yet.
 
     directory: the run directory, visible inside under the same path. engine: docker, podman, runc or crun; ""
     takes the first that works. image: of docker or podman; "" shows the host's own programs; for virtual machines a raw
-    ext4 root file system, "" builds one of Debian with `packages`. Raises UnknownName for another kind, CannotHonour where
-    no engine works or guests lack something.
+    ext4 root file system, "" builds one of Debian with `packages`. hypervisor: of virtual machines: qemu, libvirt, or the
+    URI of one. Raises UnknownName for another kind, CannotHonour where no engine works or guests lack something.
     """
     if kind == "bare":
         from contend.platforms.bare import BarePlatform
@@ -41,6 +42,12 @@ def platform(
         from contend.platforms.vm import VmPlatform
 
         return VmPlatform(
-            run_id, ledger, directory=directory, image=image, packages=packages, contained=kind != "vm"
+            run_id,
+            ledger,
+            directory=directory,
+            image=image,
+            packages=packages,
+            hypervisor=hypervisor,
+            contained=kind != "vm",
         )
     raise UnknownName("platform", kind, KINDS)

@@ -241,7 +241,28 @@ def _scope(name: str, row: Row, run_directory: Path) -> bool:
 
 def _mounts() -> list[Path]:
     text = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    return [Path(line.split()[4].replace("\\040", " ")) for line in text.splitlines()]
+    return [Path(procfs.unescaped(line.split()[4])) for line in text.splitlines()]
+
+
+def _fleet(name: str, row: Row, run_directory: Path) -> bool:
+    """A fleet that was brought up for one run, with all that its hosts hold of it."""
+    from contend.fleet import up
+
+    fleet = up.find(name)
+    if fleet is None:
+        return False
+    if failed := up.stop(fleet):
+        host, why = next(iter(failed.items()))
+        raise HostFailed(f"{host}: {why}", hint="once it is back: contend destroy again")
+    return True
+
+
+def _fleet_run(name: str, row: Row, run_directory: Path) -> bool:
+    """What the hosts of a fleet that stays do for a run whose coordinator is gone."""
+    from contend.fleet import up
+
+    fleet = up.find(str(row.get("fleet", "")))
+    return fleet is not None and up.end_run(fleet, name)
 
 
 _REMOVERS: dict[str, Callable[[str, Row, Path], bool]] = {
@@ -258,6 +279,8 @@ _REMOVERS: dict[str, Callable[[str, Row, Path], bool]] = {
     "directory": _directory,
     "file": _file,
     "scope": _scope,
+    "fleet": _fleet,
+    "fleet-run": _fleet_run,
     hotplug.KIND: hotplug.remove,
 }
 KINDS = tuple(_REMOVERS)

@@ -1,8 +1,8 @@
 """Virtual machines: one guest a party, booted once and kept, commands run in it by an agent of contend's.
 
-QEMU runs in the party's control group and on its CPUs, so what a guest uses is accounted like any other party. By KVM
-where a guest really boots so; otherwise it is emulated, which everything that is told of it says: what an emulated
-guest costs is no price of virtualisation.
+QEMU runs in the party's control group and on its CPUs, so what a guest uses is accounted like any other party, whether
+it was started from here or by libvirt. By KVM where a guest really boots so; otherwise it is emulated, which everything
+that is told of it says: what an emulated guest costs is no price of virtualisation.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from contend.ledger import Ledger
 from contend.platforms import bandwidth, bundles, names, network, procfs
 from contend.platforms.bare import BareHost, BarePlatform, check_cpus
 from contend.platforms.base import Command, HostSpec, Limit, Usage
-from contend.platforms.guests import accel, boot, disk, image, inner, qemu
+from contend.platforms.guests import accel, boot, disk, domain, image, inner, qemu, readback
 from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.files import Shared, named_directories
-from contend.platforms.guests.guest import Guest
+from contend.platforms.guests.guest import Guest, Starter
 from contend.platforms.guests.needs import count_vcpus, need
 from contend.platforms.guests.process import GuestProcess
 from contend.platforms.processes import open_output, start_hint
@@ -39,9 +40,10 @@ class VmPlatform:
     """See `base.Platform`.
 
     image: a disk of the user's, raw, qcow2, vmdk or vhdx, whose root is ext4 with a kernel and python3; "" builds one of
-    Debian with `packages` installed, once. accel: kvm or tcg; "" is KVM where a guest boots by it. contained: commands run
+    Debian with `packages` installed, once. accel: kvm or tcg; "" is KVM where a guest boots by it. hypervisor: qemu is
+    started from here, libvirt (the first that answers) or the URI of one starts it in our place. contained: commands run
     in a container of the guest, which has the size that is asked for; the platform is `container-in-vm` then. Raises
-    CannotHonour without QEMU, and where there is no image and none can be built.
+    CannotHonour without QEMU, without the libvirt that is asked for, and where there is no image and none can be built.
     """
 
     def __init__(
@@ -53,13 +55,16 @@ class VmPlatform:
         image: str = "",
         packages: Iterable[str] = (),
         accel: str = "",
+        hypervisor: str = domain.QEMU,
         contained: bool = False,
     ) -> None:
         self.kind = "container-in-vm" if contained else "vm"
         self._contained = contained
         self._run_id = names.check_name("run id", run_id)
         self._ledger, self._directory, self._accel = ledger, directory, accel
-        need(image, packages)
+        need(image, packages, hypervisor)
+        self._hypervisor = hypervisor
+        self._libvirt: domain.Libvirt | None = None
         self._image = Path(image).expanduser().resolve() if image else None
         self._packages = tuple(packages)
         self._bare = BarePlatform(run_id, ledger)
@@ -82,9 +87,18 @@ class VmPlatform:
                 f"a guest does not boot in {memory} bytes", hint=f"at least {LEAST_MEMORY_BYTES >> 20} MiB"
             )
         if self._boot is None:
+            self._libvirt = domain.connect(self._hypervisor)
             self._boot = boot.prepare(self._disk())
         host = VmHost(
-            self._run_id, self._ledger, self._bare, self._boot, spec, vcpus, self._accel, self._contained
+            self._run_id,
+            self._ledger,
+            self._bare,
+            self._boot,
+            spec,
+            vcpus,
+            self._accel,
+            self._contained,
+            self._libvirt,
         )
         self._hosts[spec.name] = host
         host.start(cpus)
@@ -98,8 +112,9 @@ class VmPlatform:
     def describe(self) -> dict[str, object]:
         return {
             "kind": self.kind,
-            "mechanism": f"{'container (crun) in a ' if self._contained else ''}virtual machine (QEMU)",
+            "mechanism": domain.mechanism(self._libvirt, self._contained),
             "version": qemu.version(),
+            "libvirt": self._libvirt and self._libvirt.describe(),
             "accel": sorted({host.accel for host in self._hosts.values()}),
             "emulated": any(host.accel == "tcg" for host in self._hosts.values()),
             "boot_s": {name: host.boot_s for name, host in self._hosts.items()},
@@ -133,8 +148,9 @@ class VmHost:
         vcpus: int,
         accel: str,
         contained: bool,
+        libvirt: domain.Libvirt | None,
     ) -> None:
-        self.spec, self.accel = spec, accel
+        self.spec, self.accel, self._libvirt = spec, accel, libvirt
         self._run_id, self._ledger, self._bare, self._boot = run_id, ledger, bare, booted
         self._vcpus, self._contained = vcpus, contained
         # A container's limit is its own; the guest has some more, for its kernel and the agent.
@@ -167,10 +183,14 @@ class VmHost:
             self._place.mkdir(parents=True, mode=0o700)
             (self._place / "owner").write_text(self._run_id, encoding="utf-8")
             self._outside = self._bare.prepare(outside)
+            party = domain.Party(
+                self._run_id, spec.name, cpus, tuple(sorted(spec.cpu_list or ())), spec.netns
+            )
+            starter = domain.starter(self._libvirt, self._ledger, self._outside, party)
             if spec.netns is not None:
-                self._tap = network.make_tap(spec.netns)
+                self._tap = network.make_tap(spec.netns, starter.tap)
             with self._outside.without_quota():
-                self._guest = self._booted()
+                self._guest = self._booted(starter)
             guest = self._guest
             hidden = [bundles.home().parent, image.home()]
             if self._contained:
@@ -188,51 +208,30 @@ class VmHost:
             self.close()
             raise
 
-    def _booted(self) -> Guest:
-        outside, limit = self._outside, self.spec.limit
-        assert outside is not None
+    def _booted(self, starter: Starter) -> Guest:
+        limit = self.spec.limit
 
         def start(how: str, within_s: float) -> Guest:
             machine = qemu.Machine(self._boot, how, self._vcpus, self._memory_mib, limit, self._tap)
-            guest = Guest(machine, self._place)
+            guest = Guest(machine, self._place, starter)
             try:
-                guest.start(outside.run, within_s)
+                guest.start(within_s)
             except BaseException:
                 guest.stop()
                 raise
             return guest
 
-        guest, self.accel, self._still = accel.start(start, self._boot.what, self.accel)
+        how, what = domain.acceleration(self._libvirt, self.accel, self._boot.what)
+        guest, self.accel, self._still = accel.start(start, what, how)
         return guest
 
     def _check(self) -> None:
         """Raises HostFailed when the guest or the kernel says something else than was asked for."""
-        got, spec = self.honoured(), self.spec
-        if got["vcpus"] != self._vcpus or len(self._threads) != self._vcpus:
-            raise HostFailed(
-                f"the guest has {got['vcpus']} CPUs instead of {self._vcpus}", hint="contend doctor"
-            )
-        if spec.cpu_list is not None and got["cpus"] != sorted(spec.cpu_list)[: self._vcpus]:
-            raise HostFailed(
-                f"the guest's CPUs run on {got['cpus']} instead of {sorted(spec.cpu_list)}",
-                hint="contend doctor",
-            )
-        wanted = self._memory_mib * _MIB
-        asked = spec.limit.memory_bytes
-        if self._contained and (got["quota_cpus"], got["memory_limit"]) != (
-            bandwidth.given_cpus(spec.limit),
-            asked and asked // 4096 * 4096,
-        ):
-            raise HostFailed(
-                f"the container has {got['quota_cpus']} CPUs and {got['memory_limit']} bytes",
-                hint="contend doctor",
-            )
-        if self._contained and (why := bandwidth.wrong(self._inside(), spec.limit)):
-            raise HostFailed(f"the container has {why}", hint="contend doctor")
-        # The guest's kernel keeps some for itself, and tells the rest.
-        inside = self.guest.hello["memory_bytes"]
-        if self._ram_bytes != wanted or not 0.6 * wanted - 64 * _MIB < inside <= wanted:
-            raise HostFailed(f"the guest has {inside} bytes instead of {wanted}", hint="contend doctor")
+        got = self.honoured()
+        readback.check_cpus(got, self.spec, self._vcpus, len(self._threads))
+        if self._contained:
+            readback.check_container(got, self.spec.limit, self._inside())
+        readback.check_memory(self.guest.hello["memory_bytes"], self._ram_bytes, self._memory_mib * _MIB)
 
     # Commands
 
@@ -309,16 +308,12 @@ class VmHost:
         """Of QEMU, since the guest has booted; throttling is the container's, where there is one."""
         if self._outside is None:
             return Usage()
-        now, base = self._outside.usage(), self._base
-        since: dict[str, int | None] = {}
-        for field in Usage.__dataclass_fields__:
-            value, before = getattr(now, field), getattr(base, field)
-            since[field] = None if value is None else value - (before or 0)
+        found = self._outside.usage().since(self._base)
         stat = dict(line.split() for line in self._inside().get("cpu.stat", "").splitlines())
         if "nr_throttled" in stat:
-            since["nr_throttled"] = int(stat["nr_throttled"])
-            since["throttled_ns"] = int(stat["throttled_usec"]) * 1000
-        return Usage(**since)
+            periods, waited_us = int(stat["nr_throttled"]), int(stat["throttled_usec"])
+            found = replace(found, nr_throttled=periods, throttled_ns=waited_us * 1000)
+        return found
 
     def _inside(self) -> dict[str, str]:
         """The files of the container's own group."""
@@ -326,8 +321,14 @@ class VmHost:
         return files
 
     def _asked(self) -> Any:
-        with self.guest.awake():
-            return self._channel.ask(b"C")
+        """Of the agent beside its processes. What QEMU does to wake a resting guest and answer is ours, not its party's."""
+        guest, outside = self.guest, self._outside
+        before = outside.usage() if outside is not None and guest.resting else None
+        with guest.awake():
+            told = self._channel.ask(b"C")
+        if before is not None and outside is not None and guest.resting:
+            self._base = self._base.plus(outside.usage().since(before))
+        return told
 
     def pids(self) -> tuple[int, ...]:
         """QEMU's. The guest's own processes are not this host's."""
@@ -340,19 +341,21 @@ class VmHost:
         return None if self._outside is None else self._outside.cgroup()
 
     def honoured(self) -> dict[str, object]:
-        """emulated; cpus: those that the virtual CPUs' threads may run on; vcpus and memory_bytes: what the guest says;
-        quota_cpus: of QEMU (None: not capped); boot_s: from asking for QEMU to the agent's word."""
+        """emulated; libvirt: its URI, "" where QEMU is started from here; cpus: those that the virtual CPUs' threads may run
+        on; vcpus and memory_bytes: what the guest says; quota_cpus: of QEMU (None: not capped); boot_s: from asking for
+        QEMU to the agent's word."""
         outside = self._outside.honoured() if self._outside else {}
         hello = self._guest.hello if self._guest else {}
-        cpus = {cpu for thread in self._threads for cpu in _affinity(thread)}
+        cpus = {cpu for thread in self._threads for cpu in readback.affinity(thread)}
         limit = self.spec.limit.cpus
         capped = outside.get("limits", {})
         assert isinstance(capped, dict)
         inside = self._inside()
-        machine = f"virtual machine (QEMU, {'KVM' if self.accel == 'kvm' else 'emulated'})"
+        how = "KVM" if self.accel == "kvm" else "emulated"
         return {
-            "mechanism": f"container (crun) in a {machine}" if self._contained else machine,
+            "mechanism": domain.mechanism(self._libvirt, self._contained, how),
             "emulated": self.accel != "kvm",
+            "libvirt": self._libvirt.uri if self._libvirt else "",
             "accel": self.accel,
             "cpus": sorted(cpus),
             "cpus_by": "pinned virtual CPUs" if self.spec.cpu_list is not None else "affinity",
@@ -392,9 +395,3 @@ class VmHost:
         if self._place.exists():
             bundles.Bundle(self._place).remove()
         self._ledger.removed("bundle", str(self._place))
-
-
-def _affinity(thread: int) -> set[int]:
-    with contextlib.suppress(ProcessLookupError):
-        return os.sched_getaffinity(thread)
-    return set()

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from contend.clouds.local import cpu, domains, qemu, settle
-from contend.clouds.local.calls import call
 from contend.clouds.local.guest import Node, archive, find_kernel
 from contend.clouds.local.record import CONTAINER, DOMAIN, FILES, TAP, VM, Record, new_files, remove
 from contend.clouds.local.settle import accelerator, check
@@ -23,6 +22,8 @@ from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.ledger import leftovers
 from contend.plan import make_plan
 from contend.platforms import procfs
+from contend.platforms.calls import call
+from contend.platforms.guests import virsh
 from contend.platforms.resources import remove_leftovers
 from contend.scenario import parse
 from contend.studies import Storm
@@ -68,7 +69,7 @@ def test_taps_are_not_promised_to_everybody(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(settle, "vm_lacks", lambda kernel="": [])
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     check({"engine": "qemu"}, ("none", "user"))
-    monkeypatch.setattr(domains, "need_program", lambda: None)
+    monkeypatch.setattr(virsh, "need_program", lambda: None)
     check({"engine": "libvirt"}, ("none", "auto", "mine"))  # libvirt's networks are made by its daemon
     with pytest.raises(CannotHonour, match="needs root"):
         check({"engine": "qemu"}, ("none", "auto"))

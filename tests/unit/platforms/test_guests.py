@@ -17,7 +17,7 @@ from contend.platforms.base import Command, HostSpec, Limit
 from contend.platforms.guests import accel, boot, image
 from contend.platforms.guests.channel import Channel
 from contend.platforms.guests.files import Shared, named_directories
-from contend.platforms.guests.guest import Guest
+from contend.platforms.guests.guest import Guest, Starter
 from contend.platforms.guests.mirror import Mirror, signature, walk
 from contend.platforms.guests.needs import count_vcpus, need
 from contend.platforms.guests.qemu import Machine, Qmp
@@ -322,7 +322,7 @@ class _Said:
 
 
 def test_a_guest_rests_while_nobody_wants_it(tmp_path: Path) -> None:
-    guest, said = Guest(cast(Machine, None), tmp_path), _Said()
+    guest, said = Guest(cast(Machine, None), tmp_path, cast(Starter, None)), _Said()
     guest._qmp, guest._channel = cast(Qmp, said), cast(Channel, said)
     guest.rest()
     assert said.commands == ["stop"]
@@ -334,7 +334,7 @@ def test_a_guest_rests_while_nobody_wants_it(tmp_path: Path) -> None:
 
 
 def test_a_guest_that_has_ended_may_rest(tmp_path: Path) -> None:
-    guest, ours = Guest(cast(Machine, None), tmp_path), socket.socketpair()
+    guest, ours = Guest(cast(Machine, None), tmp_path, cast(Starter, None)), socket.socketpair()
     ours[1].sendall(b'{"QMP": {}}\n{"return": {}}\n')
     guest._qmp = Qmp(ours[0])
     ours[1].close()

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.clouds.local import cpu
-from contend.clouds.local.calls import Ended, call
 from contend.clouds.local.record import CONTAINER, Record
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import CannotHonour, ContendError
 from contend.platforms import bundles, engines, names, procfs
+from contend.platforms.calls import Ended, call
 
 if TYPE_CHECKING:
     from contend.clouds.storm.storm import Happened

@@ -21,23 +21,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contend.clouds.local import cpu
-from contend.clouds.local.calls import Ended, call
 from contend.clouds.local.containers import REST
 from contend.clouds.local.guest import Console, command_line, make_initramfs
 from contend.clouds.local.record import DOMAIN, Record
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import names, procfs
+from contend.platforms import procfs
+from contend.platforms.calls import Ended
+from contend.platforms.guests import virsh
+from contend.platforms.guests.virsh import put
 
 if TYPE_CHECKING:
     from contend.clouds.storm.storm import Happened
 
-VIRSH = "virsh"
-URIS = "qemu:///system", "qemu:///session"
 _LOOK_S = 0.1
-_WITHIN_S = 120.0
 _GUEST = re.compile(rb"guest=([^,\0]+)")
-_GONE = re.compile(r"failed to get domain|[Dd]omain not found|domain is not running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +51,6 @@ class Domain:
     def xml(self, name: str, number: int, network: str, port: int) -> str:
         """The domain that libvirt is given; the console goes to that port of 127.0.0.1."""
         domain = ElementTree.Element("domain", type="kvm" if self.accel == "kvm" else "qemu")
-
-        def put(where: ElementTree.Element, tag: str, text: str = "", **told: str) -> ElementTree.Element:
-            made = ElementTree.SubElement(where, tag, told)
-            made.text = text or None
-            return made
-
         put(domain, "name", name)
         put(domain, "memory", str(self.memory_mib), unit="MiB")
         put(domain, "vcpu", "1")
@@ -85,47 +77,12 @@ class Domain:
         return ElementTree.tostring(domain, encoding="unicode")
 
 
-def virsh(uri: str, *words: str, within_s: float = _WITHIN_S) -> Ended:
-    """One call of libvirt's client. Raises OSError where there is none."""
-    return call((VIRSH, "--connect", uri, *words), within_s)
-
-
-def need_program() -> None:
-    """Raises CannotHonour without libvirt's client."""
-    if shutil.which(VIRSH) is None:
-        raise CannotHonour("libvirt's client virsh was not found", hint="apt-get install libvirt-clients")
-
-
-def usual() -> tuple[str, ...]:
-    """Where one is looked for; root has none of its own beside the system's."""
-    return URIS[:1] if os.geteuid() == 0 else URIS
-
-
-def detect(asked: str = "") -> str:
-    """The libvirt that answers: as asked, else the system's, else the user's own. Raises CannotHonour.
-
-    The user's own is started by asking; it must not carry the marks of a run, since it outlives that.
-    """
-    need_program()
-    clean = {name: word for name, word in os.environ.items() if name != procfs.MARKER}
-    said = []
-    for uri in (asked,) if asked else usual():
-        done = call((VIRSH, "--connect", uri, "version"), 20.0, environment=clean)
-        if done.code == 0:
-            return uri
-        said.append(f"{uri}: {done.why}")
-    raise CannotHonour(
-        f"no libvirt answers: {'; '.join(said)}",
-        hint="apt-get install libvirt-daemon-system, and be in the group libvirt; or parameters.uri",
-    )
-
-
 def check_network(uri: str, network: str) -> None:
     """Raises CannotHonour for one that this libvirt has not, or that is not active."""
     if network in ("none", "user"):
         return
     wanted = {"auto": "default"}.get(network, network)
-    done = virsh(uri, "net-info", wanted)
+    done = virsh.ask(uri, "net-info", wanted)
     if done.code != 0 or not re.search(r"^Active:\s+yes", done.out, re.MULTILINE):
         why = "it is not active" if done.code == 0 else done.why
         raise CannotHonour(
@@ -150,7 +107,7 @@ class Domains:
     def announce(self, tracks: Sequence[Track]) -> None:
         self._guests = {track.name: _Guest(number) for number, track in enumerate(tracks)}
         self._record.intend(DOMAIN, self._guests, uri=self._made.uri)
-        detect(self._made.uri)  # one that had ended since: not to be started by a call of the run
+        virsh.detect(self._made.uri)  # one that had ended since: not to be started by a call of the run
 
     def count_cpu(self) -> Callable[[], dict[str, float]]:
         before = cpu.read()
@@ -158,13 +115,13 @@ class Domains:
         def used() -> dict[str, float]:
             daemons = {r: s for r, s in cpu.between(before, cpu.read()).items() if r == cpu.LIBVIRT}
             guests = sum(sum(procfs.cpu_times_ns(pid)) for pid in _pids(set(self._guests)))
-            roles = {"qemu": guests / NS, VIRSH: self._cpu_ns / NS} | daemons
+            roles = {"qemu": guests / NS, virsh.PROGRAM: self._cpu_ns / NS} | daemons
             return dict(sorted(roles.items(), key=lambda item: -item[1]))
 
         return used
 
     def _call(self, *words: str) -> Ended:
-        done = virsh(self._made.uri, *words)
+        done = virsh.ask(self._made.uri, *words)
         with self._lock:
             self._cpu_ns += done.cpu_ns
             self.counts["requests"] += 1
@@ -237,7 +194,7 @@ class Domains:
             self._guests[track.name].close()
             if track.gone is None:
                 try:
-                    remove(self._made.uri, track.name, self._record.run)
+                    virsh.remove(self._made.uri, track.name, self._record.run)
                 except HostFailed as error:
                     left[track.name] = error.message
         self._record.removed(DOMAIN, (name for name in self._guests if name not in left))
@@ -289,21 +246,6 @@ def _pids(wanted: set[str]) -> list[int]:
             if match and match[1].decode(errors="replace") in wanted:
                 found.append(pid)
     return found
-
-
-def remove(uri: str, name: str, run: str) -> bool:
-    """End a domain of a run; whether it was there. Raises HostFailed."""
-    if not name.startswith(f"{names.PREFIX}-{run}-"):
-        raise HostFailed(f"'{name}' is not one of contend's domains", hint="the ledger names a stranger")
-    try:
-        done = virsh(uri, "destroy", name)
-    except OSError as error:
-        raise HostFailed(
-            f"virsh cannot end {name}: {error}", hint=f"virsh --connect {uri} destroy {name}"
-        ) from None
-    if done.code and not _GONE.search(done.said):
-        raise HostFailed(f"libvirt does not end {name}: {done.why}", hint=f"virsh --connect {uri} list")
-    return done.code == 0
 
 
 def put_files(folder: Path, kernel: Path, scratch: Path) -> tuple[Path, Path]:

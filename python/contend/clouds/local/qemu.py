@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.local.calls import spawn
 from contend.clouds.local.guest import Console, command_line
 from contend.errors import CannotHonour
 from contend.platforms import procfs
+from contend.platforms.calls import spawn
 from contend.platforms.guests import accel
 
 PROGRAM = "qemu-system-x86_64"

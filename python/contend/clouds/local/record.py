@@ -18,14 +18,14 @@ from types import TracebackType
 from typing import Any
 
 from contend.clock import Clock, SystemClock
-from contend.clouds.local import calls
 from contend.errors import ContendError, HostFailed
 from contend.ledger import SCHEMA_VERSION, append_lines
-from contend.platforms import engines, names, network, procfs
+from contend.platforms import calls, engines, names, network, procfs
+from contend.platforms.guests import virsh
 
 PREFIX = "local-"  # how their kinds begin
 CONTAINER, VM, TAP, IMAGE = "local-container", "local-vm", "local-tap", "local-image"
-DOMAIN, FILES = "local-domain", "local-files"
+DOMAIN, FILES = virsh.KIND, "local-files"
 # Of what others than this user must read, such as libvirt's QEMU.
 SHARED = Path("/var/tmp")
 
@@ -127,9 +127,7 @@ def _remove(
     if kind == TAP:
         return network.remove_link(name)
     if kind == DOMAIN:
-        from contend.clouds.local import domains
-
-        return domains.remove(str(row.get("uri", "")), name, run)
+        return virsh.remove(str(row.get("uri", "")), name, run)
     if kind == FILES:
         return _remove_files(Path(name), run)
     if kind == VM:

@@ -14,6 +14,7 @@ from contend.clouds.local.containers import check_network
 from contend.errors import BadInput, CannotHonour
 from contend.platforms import engines
 from contend.platforms.guests import accel as kvm
+from contend.platforms.guests import virsh
 
 VM_ENGINES = ("qemu", "libvirt")
 ENGINES = (*engines.NAMES, *VM_ENGINES)
@@ -33,7 +34,7 @@ def check(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> None:
         message, hint = ("; ".join(getattr(error, k) for error in lacks) for k in ("message", "hint"))
         raise CannotHonour(message, hint=hint)
     if engine == "libvirt":
-        domains.need_program()
+        virsh.need_program()
         return
     for network in networks:
         if network not in ("none", "user", "auto"):
@@ -73,7 +74,7 @@ def settle(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> dict[str
     accel, _ = accelerator(parameters)
     settled = {**parameters, "accel": accel}
     if engine == "libvirt":
-        settled["uri"] = domains.detect(str(parameters.get("uri") or ""))
+        settled["uri"] = virsh.detect(str(parameters.get("uri") or ""))
         for network in networks:
             domains.check_network(settled["uri"], network)
     return settled

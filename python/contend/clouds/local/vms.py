@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from contend.clouds.local.calls import call
 from contend.clouds.local.qemu import Guest, Machine
 from contend.clouds.local.record import TAP, VM, Record
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import HostFailed
 from contend.platforms import names, procfs
+from contend.platforms.calls import call
 from contend.platforms.network import remove_link
 
 if TYPE_CHECKING:

@@ -5,32 +5,96 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from contend.errors import HostFailed
-from contend.platforms.base import Command, Process
+from contend.errors import ContendError, HostFailed
+from contend.platforms.bare import BareHost
+from contend.platforms.base import Command
 from contend.platforms.guests.channel import Channel
-from contend.platforms.guests.qemu import Machine, Qmp, make_overlay
+from contend.platforms.guests.qemu import CONSOLE, MONITOR, NETDEV, OVERLAY, Machine, Qmp, make_overlay
 
 AGENT, INNER = "agent", "inner"  # ports: of the guest's agent, and of the one in a container of it
 _LOOK_S = 0.05
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+
+class Emulator(Protocol):
+    """QEMU's process, whoever's child it is."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def alive(self) -> bool: ...
+
+    def stop(self, signal: str = "TERM", grace_s: float = 2.0) -> object: ...
+
+
+class Starter(Protocol):
+    """Who starts a guest's QEMU: this process, or libvirt."""
+
+    netdev: str
+    """What QEMU calls the back end of the guest's network card."""
+
+    tap: str
+    """What the tap of a guest in a network namespace is called, if the starter makes it: elsewhere; "" if not."""
+
+    def sockets(self, directory: Path) -> contextlib.AbstractContextManager[Path]:
+        """Where QEMU finds the sockets that it is to connect to; they are not needed after that."""
+        ...
+
+    def start(self, guest: Guest, sockets: Path) -> Emulator:
+        """Ask for a QEMU that connects to the monitor's socket and to those of the ports."""
+        ...
+
+    def connected(self, guest: Guest, pid: int) -> None:
+        """It has, and is that process: its CPUs are to run when this returns."""
+        ...
+
+    def refused(self, words: str) -> ContendError:
+        """What it says when QEMU does not connect; words: the last that were said."""
+        ...
+
+
+class Directly:
+    """QEMU as a process of the party's own, from its first instruction. See `Starter`."""
+
+    netdev, tap = NETDEV, ""
+
+    def __init__(self, outside: BareHost) -> None:
+        self._outside = outside
+
+    def sockets(self, directory: Path) -> contextlib.AbstractContextManager[Path]:
+        return contextlib.nullcontext(directory)  # where it starts, so that their paths are short
+
+    def start(self, guest: Guest, sockets: Path) -> Emulator:
+        folder = guest.directory
+        environment = {"TMPDIR": str(folder)}
+        command = guest.machine.command((AGENT, INNER))
+        return self._outside.run(
+            Command(command, folder, folder / "qemu.out", folder / "qemu.err", environment)
+        )
+
+    def connected(self, guest: Guest, pid: int) -> None:
+        """It runs since it was started."""
+
+    def refused(self, words: str) -> ContendError:
+        return HostFailed("QEMU does not start", hint=words or "contend doctor")
 
 
 class Guest:
-    """`start` returns when the agent serves. directory: of the guest alone; it holds what the guest writes.
+    """`start` returns when the agent serves. directory: of the guest alone; it holds what the guest writes."""
 
-    `run` starts QEMU and is told by what command.
-    """
-
-    def __init__(self, machine: Machine, directory: Path) -> None:
+    def __init__(self, machine: Machine, directory: Path, starter: Starter) -> None:
         self.machine, self.directory = machine, directory
         self.hello: dict[str, Any] = {}
         self.boot_ns = 0  # from asking for QEMU to the agent's word
-        self.process: Process | None = None
+        self.process: Emulator | None = None
+        self._starter = starter
         self._qmp: Qmp | None = None
         self._channel: Channel | None = None
         self._inner: Channel | None = None
@@ -39,23 +103,20 @@ class Guest:
         self._wanted = 1  # by how many it is kept awake: while it starts by whoever starts it
         self._resting = threading.Lock()
 
-    def start(self, run: Callable[[Command], Process], within_s: float) -> None:
+    def start(self, within_s: float) -> None:
         """Raises HostFailed when it does not come up within that time; `stop` is to be called then, too."""
         began = time.monotonic()
-        overlay = self.directory / "overlay.qcow2"
+        overlay = self.directory / OVERLAY
         overlay.unlink(missing_ok=True)
         make_overlay(self.machine.boot.disk, overlay, os.environ)
-        said = self.directory / "qemu.err"
         with contextlib.ExitStack() as stack:
-            listening = {name: stack.enter_context(self._listen(name)) for name in ("qmp", AGENT, INNER)}
-            command = self.machine.command((AGENT, INNER))
-            environment = {"TMPDIR": str(self.directory)}
-            self.process = run(
-                Command(command, self.directory, self.directory / "qemu.out", said, environment)
-            )
-            monitor = self._accept(listening["qmp"])
+            place = stack.enter_context(self._starter.sockets(self.directory))
+            listening = {name: stack.enter_context(_listen(place, name)) for name in (MONITOR, AGENT, INNER)}
+            self.process = self._starter.start(self, place)
+            monitor = self._accept(listening[MONITOR])
+            pid = _peer(monitor)
             try:
-                self._qmp = Qmp(monitor)
+                self._qmp = Qmp(monitor, self._starter.netdev)
             except HostFailed as error:  # it has ended: its own words say why
                 monitor.close()
                 raise HostFailed(
@@ -63,6 +124,7 @@ class Guest:
                 ) from error
             self._channel = Channel(self._accept(listening[AGENT]), self.last_words, self._forward)
             self._inner = Channel(self._accept(listening[INNER]), self.last_words, self._forward)
+        self._starter.connected(self, pid)
         self.hello = self._channel.hello(within_s - (time.monotonic() - began))
         self.boot_ns = round((time.monotonic() - began) * 1e9)
         self._tell_time()
@@ -90,6 +152,10 @@ class Guest:
                 with contextlib.suppress(HostFailed):  # it has ended, which who asks it next is told
                     self._qmp("stop")
 
+    @property
+    def resting(self) -> bool:
+        return self._wanted == 0
+
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
         """Meanwhile."""
@@ -114,19 +180,6 @@ class Guest:
         assert self._inner is not None, "started"
         return self._inner
 
-    def _listen(self, name: str) -> socket.socket:
-        """A path of a socket has at most 107 bytes, the directory's may have more: by its descriptor it is short."""
-        (self.directory / name).unlink(missing_ok=True)
-        folder = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            server = socket.socket(socket.AF_UNIX)
-            server.bind(f"/proc/self/fd/{folder}/{name}")
-        finally:
-            os.close(folder)
-        server.listen(1)
-        server.settimeout(_LOOK_S)
-        return server
-
     def _accept(self, server: socket.socket) -> socket.socket:
         deadline = time.monotonic() + 30.0
         while True:
@@ -135,7 +188,7 @@ class Guest:
                 connection.settimeout(None)
                 return connection
             if self.process is None or not self.process.alive() or time.monotonic() > deadline:
-                raise HostFailed("QEMU does not start", hint=self.last_words() or "contend doctor")
+                raise self._starter.refused(self.last_words())
 
     # Ports
 
@@ -164,7 +217,7 @@ class Guest:
 
     def last_words(self) -> str:
         """Of QEMU, or else of the guest's console."""
-        for name in ("qemu.err", "console"):
+        for name in ("qemu.err", CONSOLE):
             path = self.directory / name
             if path.exists():
                 lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -174,12 +227,32 @@ class Guest:
         return ""
 
     def stop(self) -> None:
-        """At once: its overlay is thrown away. Idempotent."""
-        if self.process is not None:
-            self.process.stop("KILL", 0.0)
-        for channel in (self._channel, self._inner):
-            if channel is not None:
-                channel.close()
-        if self._qmp is not None:
-            self._qmp.close()
-        self.process = self._channel = self._inner = self._qmp = None
+        """At once: its overlay is thrown away. Idempotent. Everything is tried; the first error is raised."""
+        with contextlib.ExitStack() as stack:
+            for end in (self._qmp, self._inner, self._channel):
+                if end is not None:
+                    stack.callback(end.close)
+            if self.process is not None:
+                stack.callback(self.process.stop, "KILL", 0.0)
+            self.process = self._channel = self._inner = self._qmp = None
+
+
+def _listen(directory: Path, name: str) -> socket.socket:
+    """A path of a socket has at most 107 bytes, the directory's may have more: by its descriptor it is short."""
+    (directory / name).unlink(missing_ok=True)
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(f"/proc/self/fd/{folder}/{name}")
+    finally:
+        os.close(folder)
+    server.listen(1)
+    server.settimeout(_LOOK_S)
+    return server
+
+
+def _peer(connection: socket.socket) -> int:
+    """The process that has connected."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid: int = _CREDENTIALS.unpack(told)[0]
+    return pid

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from contend.errors import CannotHonour
 from contend.platforms.base import HostSpec
-from contend.platforms.guests import image, qemu
+from contend.platforms.guests import domain, image, qemu
 
 
-def need(disk: str = "", packages: Iterable[str] = ()) -> None:
+def need(disk: str = "", packages: Iterable[str] = (), hypervisor: str = domain.QEMU) -> None:
     """Raises CannotHonour with what guests need and this host has not. Boots nothing."""
     qemu.need_program()
+    domain.need(hypervisor)
     if not disk:
         image.need(image.recipe(packages))
     elif not os.access(Path(disk).expanduser(), os.R_OK) or Path(disk).expanduser().is_dir():

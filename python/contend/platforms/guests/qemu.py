@@ -20,6 +20,8 @@ from contend.platforms.guests.boot import ADDRESS, COMMAND_LINE, Boot
 from contend.platforms.network import Tap
 
 PROGRAM = "qemu-system-x86_64"
+MONITOR, CONSOLE, OVERLAY = "qmp", "console", "overlay.qcow2"  # files of a guest
+NETDEV = "net"
 _WITHIN_S = 10.0
 
 
@@ -52,8 +54,8 @@ class Machine:
         return self.accel != "kvm"
 
     def command(self, ports: tuple[str, ...]) -> tuple[str, ...]:
-        """QEMU's, to be started in the directory with `overlay.qcow2` and the sockets `qmp` and `agent`, which it
-        connects to. ports: names of virtio-serial ports, each with a socket of that name."""
+        """QEMU's, to be started in the directory with the overlay and the monitor's socket, which it connects to.
+        ports: names of virtio-serial ports, each with a socket of that name."""
         words = [PROGRAM, "-M", "q35", "-accel", "tcg,thread=multi" if self.emulated else "kvm"]
         words += [
             "-cpu",
@@ -70,16 +72,22 @@ class Machine:
             "-initrd",
             str(self.boot.initramfs),
             "-append",
-            COMMAND_LINE if self.tap is None else f"{COMMAND_LINE} {ADDRESS}={self.tap.address}",
+            self.kernel_line,
         ]
-        words += ["-serial", "file:console", "-chardev", "socket,id=qmp,path=qmp", "-mon", "qmp,mode=control"]
-        words += ["-drive", f"if=none,id=disk,file=overlay.qcow2,format=qcow2{self._throttle()}"]
+        words += ["-serial", f"file:{CONSOLE}"]
+        words += ["-chardev", f"socket,id=qmp,path={MONITOR}", "-mon", "qmp,mode=control"]
+        words += ["-drive", f"if=none,id=disk,file={OVERLAY},format=qcow2{self._throttle()}"]
         words += ["-device", "virtio-blk-pci,drive=disk", "-device", "virtio-serial-pci"]
         for name in ports:
             words += ["-chardev", f"socket,id={name},path={name}"]
             words += ["-device", f"virtserialport,chardev={name},name={name}"]
-        words += ["-netdev", self._netdev(), "-device", "virtio-net-pci,netdev=net"]
+        words += ["-netdev", self._netdev(), "-device", f"virtio-net-pci,netdev={NETDEV}"]
         return tuple(words)
+
+    @property
+    def kernel_line(self) -> str:
+        """The guest's kernel's command line."""
+        return COMMAND_LINE if self.tap is None else f"{COMMAND_LINE} {ADDRESS}={self.tap.address}"
 
     @property
     def network(self) -> str:
@@ -90,9 +98,9 @@ class Machine:
 
     def _netdev(self) -> str:
         if self.tap is None:
-            return "user,id=net,restrict=off"
+            return f"user,id={NETDEV},restrict=off"
         vhost = "on" if "vhost" in self.network else "off"
-        return f"tap,id=net,ifname={self.tap.device},script=no,downscript=no,vhost={vhost}"
+        return f"tap,id={NETDEV},ifname={self.tap.device},script=no,downscript=no,vhost={vhost}"
 
     def _throttle(self) -> str:
         limit = self.limit
@@ -108,8 +116,9 @@ class Machine:
 class Qmp:
     """The monitor. See https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, netdev: str = NETDEV) -> None:
         connection.settimeout(_WITHIN_S)
+        self._netdev = netdev
         self._connection, self._file = connection, connection.makefile("rb")
         self._lock = threading.Lock()  # ports are forwarded by the thread that reads
         self._read()  # its greeting
@@ -160,9 +169,9 @@ class Qmp:
 
     def forward(self, port: int, on: bool) -> None:
         """A port of this host to the same of the guest's, at 127.0.0.1 on both sides. Raises HostFailed."""
-        words = f"hostfwd_add net tcp:127.0.0.1:{port}-127.0.0.1:{port}"
+        words = f"hostfwd_add {self._netdev} tcp:127.0.0.1:{port}-127.0.0.1:{port}"
         if not on:
-            words = f"hostfwd_remove net tcp:127.0.0.1:{port}"
+            words = f"hostfwd_remove {self._netdev} tcp:127.0.0.1:{port}"
         said = str(self("human-monitor-command", **{"command-line": words})).strip()
         if said and "removed" not in said:
             raise HostFailed(f"QEMU does not forward port {port}: {said}", hint="is the port in use?")

@@ -1,0 +1,84 @@
+"""libvirt by its client: which one answers, what it is asked, and how a domain of a run is ended."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import xml.etree.ElementTree as ElementTree
+
+from contend.errors import CannotHonour, HostFailed
+from contend.platforms import names, procfs
+from contend.platforms.calls import PARTY, Ended, call
+
+PROGRAM = "virsh"
+URIS = "qemu:///system", "qemu:///session"
+KIND = "local-domain"  # of a domain in a run's ledger
+_WITHIN_S = 120.0
+_GONE = re.compile(r"failed to get domain|[Dd]omain not found|domain is not running")
+ENGLISH = {"LC_ALL": "C.UTF-8"}  # what it says is looked at
+
+
+def ask(uri: str, *words: str, within_s: float = _WITHIN_S) -> Ended:
+    """One call of libvirt's client. Raises OSError where there is none."""
+    environment = {**os.environ, **ENGLISH, procfs.PARTY_MARKER: PARTY}
+    return call((PROGRAM, "--connect", uri, *words), within_s, environment=environment)
+
+
+def need_program() -> None:
+    """Raises CannotHonour without libvirt's client."""
+    if shutil.which(PROGRAM) is None:
+        raise CannotHonour("libvirt's client virsh was not found", hint="apt-get install libvirt-clients")
+
+
+def usual() -> tuple[str, ...]:
+    """Where one is looked for; root has none of its own beside the system's."""
+    return URIS[:1] if os.geteuid() == 0 else URIS
+
+
+def detect(asked: str = "", setting: str = "parameters.uri") -> str:
+    """The libvirt that answers: as asked, else the system's, else the user's own. Raises CannotHonour.
+
+    The user's own is started by asking; it must not carry the marks of a run, since it outlives that. setting: by
+    which a user names one, for the hint.
+    """
+    need_program()
+    clean = {name: word for name, word in os.environ.items() if name != procfs.MARKER} | ENGLISH
+    said = []
+    for uri in (asked,) if asked else usual():
+        done = call((PROGRAM, "--connect", uri, "version"), 20.0, environment=clean)
+        if done.code == 0:
+            return uri
+        said.append(f"{uri}: {done.why.removeprefix('error: ')}")
+    raise CannotHonour(
+        f"no libvirt answers: {'; '.join(said)}",
+        hint=f"apt-get install libvirt-daemon-system, and be in the group libvirt; or {setting}",
+    )
+
+
+def remove(uri: str, name: str, run: str) -> bool:
+    """End a domain of a run; whether it was there. Raises HostFailed."""
+    if not name.startswith(f"{names.PREFIX}-{run}-"):
+        raise HostFailed(f"'{name}' is not one of contend's domains", hint="the ledger names a stranger")
+    try:
+        done = ask(uri, "destroy", name)
+    except OSError as error:
+        raise HostFailed(
+            f"virsh cannot end {name}: {error}", hint=f"virsh --connect {uri} destroy {name}"
+        ) from None
+    if done.code and not _GONE.search(done.said):
+        raise HostFailed(f"libvirt does not end {name}: {done.why}", hint=f"virsh --connect {uri} list")
+    return done.code == 0
+
+
+def put(where: ElementTree.Element, tag: str, text: str = "", **told: str) -> ElementTree.Element:
+    """Add an element to a domain's description.
+
+    >>> domain = ElementTree.Element("domain")
+    >>> _ = put(domain, "memory", "64", unit="MiB")
+    >>> ElementTree.tostring(domain, encoding="unicode")
+    '<domain><memory unit="MiB">64</memory></domain>'
+    """
+    made = ElementTree.SubElement(where, tag, told)
+    made.text = text or None
+    return made
