@@ -43,6 +43,7 @@ apache2-bin:apache2:workload wordpress
 apache2-utils:ab:workload wordpress
 libapache2-mod-php:/usr/share/doc/libapache2-mod-php:workload wordpress
 php-mysql:/usr/share/doc/php-mysql:workload wordpress
+postgresql:/usr/share/doc/postgresql:workload pgbench
 wordpress:/usr/share/wordpress/wp-settings.php:workload wordpress
 wordpress-theme-twentytwentythree:/usr/share/wordpress/wp-content/themes/twentytwentythree:workload wordpress
 qemu-system-x86:qemu-system-x86_64:micro-VMs of this host

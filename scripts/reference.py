@@ -16,6 +16,7 @@ import click
 from contend import cli, scenario
 from contend.probes.columns import reference_page
 from contend.report.context_schema import context_schema
+from contend.report.forecast_schema import advice_schema
 from contend.report.hunt_schema import hunt_schema
 from contend.report.sample_schema import alibi_schema, sample_schema
 from contend.report.schema import comparison_schema, render_schema
@@ -40,6 +41,7 @@ def pages() -> dict[str, str]:
         "comparison.schema.json": as_json(comparison_schema()),
         "context.schema.json": as_json(context_schema()),
         "watch.schema.json": as_json(watch_schema()),
+        "advice.schema.json": as_json(advice_schema()),
         "alibi.schema.json": as_json(alibi_schema()),
         "trace.schema.json": as_json(trace_schema()),
         "hunt.schema.json": as_json(hunt_schema()),
@@ -56,11 +58,16 @@ def command_line() -> str:
     parts = ["# Command line", "", "Generated from the code by `make docs`.", ""]
     for verb in cli.VERBS:
         command: click.Command = importlib.import_module(f"contend.cli.{verb}_").command
-        with click.Context(
-            command, info_name=f"contend {verb}", max_content_width=100, terminal_width=100
-        ) as context:
-            parts += [f"## contend {verb}", "", "```", command.get_help(context), "```", ""]
+        parts += _help(f"contend {verb}", command)
+        if isinstance(command, click.Group):
+            for name, part in command.commands.items():
+                parts += _help(f"contend {verb} {name}", part)
     return "\n".join(parts)
+
+
+def _help(words: str, command: click.Command) -> list[str]:
+    with click.Context(command, info_name=words, max_content_width=100, terminal_width=100) as context:
+        return [f"## {words}", "", "```", command.get_help(context), "```", ""]
 
 
 def catalogue() -> str:

@@ -43,6 +43,9 @@ pip() { PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip --quiet --disable-pi
 echo "setup: installing Python packages into .venv"
 pip install --upgrade 'pip>=25.1'
 pip install --group dev 'maturin>=1.9,<2'
+# Change points in trends. Without what it asks for: of that the used part needs numpy and scipy, and its pin of numpy would
+# take ours back by two releases.
+pip install --no-deps 'apache-otava>=0.8,<0.9'
 echo "setup: building contend (Rust and Python)"
 pip install --no-build-isolation --editable .
 echo "setup: building contend-probe${features:+ with BPF}"

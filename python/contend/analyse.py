@@ -5,36 +5,61 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from contend import growths, overheads, storms
+from contend import crowds, growths, overheads, placement_effects, placements, sensitivities, storms
 from contend.advice import download_findings as downloads
-from contend.advice.finding import Finding
+from contend.advice import placement_claims
+from contend.advice.finding import Finding, set_once
+from contend.advice.forecast_findings import findings as forecast_findings
 from contend.advice.growth_findings import findings as growth_findings
 from contend.advice.overhead_findings import findings as overhead_findings
+from contend.advice.placement_findings import findings as placement_findings
 from contend.advice.practices import judge
 from contend.advice.rules import advise
+from contend.advice.sweep_findings import findings as sweep_findings
 from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
 from contend.comparisons import compare_all, latest, planned_cells, tabulate
 from contend.errors import NoVerdict
+from contend.imports import levels
 from contend.ledger import read_rows
 from contend.plan import REPEATS
 from contend.stats import trend
 from contend.stats.estimate import Estimate
 from contend.stats.stopping import Stopping
 from contend.store import Row, RunDirectory
-from contend.studies import Compare, Growth, Overhead, Scenario, Storm
+from contend.studies import (
+    Compare,
+    Growth,
+    Imported,
+    NetworkPlacement,
+    Overhead,
+    Scenario,
+    Sensitivity,
+    Storage,
+    Storm,
+)
+from contend.sweep import verdicts
 from contend.units import format_ratio
+
+if TYPE_CHECKING:
+    from contend.sweep.reading import Sweep
 
 _ESTIMAND = "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
 
 
 def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Analysis:
     """The run's analysis, from what is on disk. Works on an unfinished run; never raises for too little data."""
-    rows = latest(run.rows())
     plan = run.read_json("plan.json")
+    if "fleet" in plan:
+        from contend.fleets import analyse_fleet
+
+        return analyse_fleet(run, scenario, stopped=stopped)
+    rows = latest(run.rows())
     environment = run.read_json("environment.json")
-    counted = [r for r in rows if r["phase"] == "counted"]
+    kept = [r for r in rows if r["phase"] != "pilot"]
+    counted = [r for r in kept if r["phase"] == "counted"]
     table = tabulate(counted)
     cells = planned_cells(plan)
     results, controls = compare_all(cells, table, counted, scenario, int(plan["seed"]), plan["design"])
@@ -42,45 +67,74 @@ def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Anal
     pilot: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "pilot"), {})
     target = scenario.measure.target
     primary = [r for r in results if r.metric.primary]
-    complete = _complete_blocks(counted, len(cells) * REPEATS[plan["design"]])
+    shown = [r for r in primary if r.factors.get("role", "pair") == "pair"]  # together they have one level
+    complete = _complete_blocks(counted, _cells_a_block(plan) * REPEATS[plan["design"]])
     found = _storms(run, scenario, counted)
     grown = _growth(run, scenario, counted)
     repeat = str(plan.get("command", "contend run SCENARIO"))
     placed = _overhead(scenario, primary, counted, environment, int(plan["seed"]))
-    findings = _findings(scenario, results, controls, repeat, grown, placed, int(plan["seed"]))
+    stood = _placement(scenario, results, int(plan["seed"]))
+    imported = None
+    if isinstance(scenario, Imported):
+        at = scenario.measure.level
+        imported = levels.read(scenario.tool, scenario.settings, environment, cells, table, counted, at)
+    forecast = _sensitivity(scenario, primary, plan)
+    swept = _sweep(scenario, rows, results, plan, environment, events)
+    if forecast is not None and isinstance(scenario, Sensitivity):
+        findings = forecast_findings(forecast, scenario)
+    else:
+        advised = (
+            _findings(scenario, results, controls, repeat, grown, placed, stood, int(plan["seed"]))
+            if swept is None
+            else sweep_findings(swept, controls, repeat)
+        )
+        findings = tuple(replace(found, verify=set_once(found.verify)) for found in advised)
     design = Design(
         seed=int(plan["seed"]),
         blocks=complete,
         kind=plan["design"],
         estimand=_ESTIMAND if grown is None else trend.METHOD,
-        intervals=_describe_intervals(scenario.measure.level, len(primary)),
-        simultaneous=len(primary),
+        intervals=_describe_intervals(scenario.measure.level, len(shown)),
+        simultaneous=len(shown),
         target=target,
-        target_reached=_reached_by_victim(primary, target) if target is not None else {},
+        target_reached=_reached_by_victim(shown, target) if target is not None else {},
         stopped=stopped or last_stop(events),
         spiky=pilot.get("spiky"),
-        warmup={"rounds": int(pilot.get("rounds", 0))},
+        warmup={"rounds": int(pilot.get("rounds", 0))} if imported is None else {},  # of which nobody knows
     )
     return Analysis(
         run=run.id,
         study=scenario.study,
         title=scenario.title or scenario.origin,
-        answer=_said(found, grown, placed, primary)
+        answer=("" if forecast is None else sensitivities.answer(forecast))
+        or ("" if swept is None else verdicts.answer(swept))
+        or _said(found, grown, placed, stood, imported, primary)
         or downloads.answer(findings)
-        or answer(scenario.study, primary, complete),
+        or answer(scenario.study, shown, complete),
         design=design,
         cells=tuple(results),
         controls=tuple(controls),
         findings=findings,
         skipped=tuple(environment.get("skipped", ())),
         failed=tuple(f"trial {r['trial']}, {r['cell']}: {r['error']}" for r in rows if r["status"] != "ok"),
-        flags=dict(Counter(_flag_kind(flag) for r in counted for flag in r["flags"]).most_common()),
-        trials=len(counted),
+        flags=dict(Counter(_flag_kind(flag) for r in kept for flag in r["flags"]).most_common()),
+        trials=len(kept),
         storms=found,
         growth=grown,
         overhead=placed,
+        placement=stood,
+        imported=imported,
+        crowds=crowds.read(primary, _cpus(environment, counted)),
+        sensitivity=forecast,
+        sweep=swept,
         practices=() if placed is None else judge(placed, primary, _dominant(plan)),
     )
+
+
+def _cpus(environment: Mapping[str, Any], counted: Sequence[Row]) -> int:
+    """How many the measured parties were given."""
+    given = [len(r["honoured"]["cpus"]) for r in counted if r.get("honoured", {}).get("cpus")]
+    return min(given, default=int(environment.get("cpus", 1)))
 
 
 def _findings(
@@ -90,6 +144,7 @@ def _findings(
     repeat: str,
     grown: growths.Growths | None,
     placed: overheads.Overheads | None,
+    stood: placements.Placements | None,
     seed: int,
 ) -> tuple[Finding, ...]:
     """Of the study's own kind."""
@@ -99,6 +154,10 @@ def _findings(
         return growth_findings(grown, repeat)
     if placed is not None:
         return overhead_findings(placed, [r for r in results if r.metric.primary], repeat)
+    if stood is not None:
+        return placement_findings(stood, repeat)
+    if isinstance(scenario, Imported):
+        return ()  # what it waited for was not recorded
     return advise(scenario, results, controls, repeat)
 
 
@@ -112,13 +171,56 @@ def _overhead(
     if not isinstance(scenario, Overhead):
         return None
     emulated = {r["factors"]["platform"] for r in counted if r.get("honoured", {}).get("emulated")}
+    libvirts = {
+        r["factors"]["platform"]: uri for r in counted if (uri := r.get("honoured", {}).get("libvirt"))
+    }
     return overheads.read(
         [overheads.measured(r) for r in primary if min(*r.treatment.values, *r.baseline.values) > 0],
         int(environment["cpus"]),
         scenario.measure.level,
         seed,
         sorted(emulated),
+        dict(sorted(libvirts.items())),
     )
+
+
+def _placement(scenario: Scenario, results: Sequence[CellResult], seed: int) -> placements.Placements | None:
+    if not isinstance(scenario, NetworkPlacement):
+        return None
+    level = scenario.measure.level
+    found = placement_effects.read(results, level, seed)
+    return None if found is None else replace(found, claims=placement_claims.judge(found, level))
+
+
+def _sensitivity(
+    scenario: Scenario, primary: Sequence[CellResult], plan: Mapping[str, Any]
+) -> sensitivities.Sensitivities | None:
+    if not isinstance(scenario, Sensitivity):
+        return None
+    return sensitivities.read(primary, plan.get("held_out", ()), scenario.measure.level, int(plan["seed"]))
+
+
+def _sweep(
+    scenario: Scenario,
+    rows: Sequence[Row],
+    results: Sequence[CellResult],
+    plan: Mapping[str, Any],
+    environment: Mapping[str, Any],
+    events: Sequence[Mapping[str, Any]],
+) -> Sweep | None:
+    if not isinstance(scenario, Storage):
+        return None
+    from contend.sweep.reading import read
+
+    return read(scenario, rows, results, plan, environment, events)
+
+
+def _cells_a_block(plan: Mapping[str, Any]) -> int:
+    """All of them, but of a sweep those that the screening chose."""
+    if "screening" not in plan:
+        return len(plan["cells"])
+    focus = plan["focus"] or {}
+    return sum(1 for cell in plan["cells"] if cell["factors"]["victim"] in focus)
 
 
 def _dominant(plan: Mapping[str, Any]) -> dict[str, str]:
@@ -143,6 +245,8 @@ def _said(
     found: storms.Storms | None,
     grown: growths.Growths | None,
     placed: overheads.Overheads | None,
+    stood: placements.Placements | None,
+    imported: levels.ImportedRuns | None,
     primary: Sequence[CellResult],
 ) -> str:
     """The answer of a study that has one of its own, "" of the others."""
@@ -150,6 +254,10 @@ def _said(
         return growths.answer(grown)
     if placed is not None:
         return overheads.answer(primary)
+    if stood is not None:
+        return placements.answer(stood)
+    if imported is not None:
+        return " ".join(_compared(r) for r in levels.known(primary)) or levels.answer(imported)
     return "" if found is None else storms.answer(found)
 
 
@@ -211,7 +319,8 @@ def answer(study: str, primary: Sequence[CellResult], blocks: int) -> str:
     quiet = len(known) - len(slowed)
     rest = f" {quiet} of {len(known)} pairs show no detectable slowdown." if quiet else ""
     if not slowed:
-        return f"No victim is detectably slowed by any of these neighbours ({len(known)} pairs)."
+        pairs = f"{len(known)} pair{'s' if len(known) != 1 else ''}"
+        return f"No victim is detectably slowed by any of these neighbours ({pairs})."
     worst = slowed[0]
     ratio = _ratio(worst.estimate)
     return f"{worst.factors['victim']} suffers most: {ratio} times slower beside {worst.factors['neighbour']}.{rest}"

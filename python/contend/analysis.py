@@ -17,9 +17,15 @@ if TYPE_CHECKING:
     from contend.advice.practices import Practice
     from contend.contention.scheduling import CellSchedule
     from contend.context.effect import Context
+    from contend.crowds import Crowd
+    from contend.fleets import Fleets
     from contend.growths import Growths
+    from contend.imports.levels import ImportedRuns
     from contend.overheads import Overheads
+    from contend.placements import Placements
+    from contend.sensitivities import Sensitivities
     from contend.storms import Storms
+    from contend.sweep.reading import Sweep
 
 SCHEMA_VERSION = 1
 
@@ -199,7 +205,13 @@ class Analysis:
     storms: Storms | None = None  # of a storm study, where storms were counted
     growth: Growths | None = None  # of a growth study, where passes were counted
     overhead: Overheads | None = None  # of an overhead study
+    placement: Placements | None = None  # of a placement study
     practices: tuple[Practice, ...] = ()  # what an overhead study says of what others advise
+    imported: ImportedRuns | None = None  # of what another tool measured
+    crowds: tuple[Crowd, ...] = ()  # of applications that were measured in numbers
+    fleet: Fleets | None = None  # of a run on several hosts
+    sensitivity: Sensitivities | None = None  # of a forecast, where every kind of cell has a value
+    sweep: Sweep | None = None  # of a storage study
     context: Context | None = None  # of a component's cost, where a storm to put it in is known
 
     def to_json(self) -> dict[str, Any]:
@@ -224,6 +236,12 @@ class Analysis:
             **({} if self.storms is None else {"storms": self.storms.to_json()}),
             **({} if self.growth is None else {"growth": self.growth.to_json()}),
             **({} if self.overhead is None else {"overhead": self._overhead()}),
+            **({} if self.placement is None else {"placement": self.placement.to_json()}),
+            **({} if self.imported is None else {"imported": self.imported.to_json()}),
+            **({"crowds": [crowd.to_json() for crowd in self.crowds]} if self.crowds else {}),
+            **({} if self.fleet is None else {"fleet": self.fleet.to_json()}),
+            **({} if self.sensitivity is None else {"sensitivity": self.sensitivity.to_json()}),
+            **({} if self.sweep is None else {"sweep": self.sweep.to_json()}),
             **({} if self.context is None else {"context": self.context.to_json()}),
         }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,18 @@ from contend.analysis import Level, MetricInfo
 from contend.comparisons import Series, latest, planned_cells, tabulate
 from contend.environment import same_host
 from contend.errors import BadInput, ContendError
+from contend.fleet.record import refuse_hosts
+from contend.overheads import NO_RATIO
 from contend.stats.compare import compare_unpaired
 from contend.stats.estimate import Estimate
 from contend.stats.sessions import widen
 from contend.store import RunDirectory
+
+# What a scenario says of how precisely, and under which name: two that differ in nothing else ask the same.
+MEASURED = ("measure", "title", "about")
+
+# What reading a directory raises that is torn, foreign, or of another version.
+UNREADABLE = (ContendError, OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError)
 
 
 @dataclass(frozen=True)
@@ -61,21 +69,38 @@ class Comparison:
 
 
 def compare_runs(
-    first: RunDirectory, second: RunDirectory, *, level: float = 0.95, sessions: Sequence[Path] = ()
+    first: RunDirectory,
+    second: RunDirectory,
+    *,
+    level: float = 0.95,
+    sessions: Sequence[Path] = (),
+    candidates: Sequence[Path] | None = None,
 ) -> Comparison:
     """Every cell and metric that both runs hold. `sessions` are directories to look for earlier runs in
-    (default: those that hold the two). Raises BadInput when the runs have nothing in common.
+    (default: those that hold the two); `candidates` are run directories to look among instead, for who knows them.
+    Raises BadInput when the runs have nothing in common.
     """
+    for run in (first, second):
+        refuse_hosts(run, "a comparison of two runs")
     warnings = []
     one, other = first.read_json("environment.json"), second.read_json("environment.json")
-    if not same_host(one, other):
+    imported = [run.path.name for run, told in ((first, one), (second, other)) if "imported" in told]
+    if imported:
+        warnings.append(
+            f"{' and '.join(imported)}: made by another tool, whose files do not say on which host; a difference may be"
+            " the host's"
+        )
+    elif not same_host(one, other):
         warnings.append("the two runs are of different hosts: a difference may be the host's")
     elif one.get("kernel") != other.get("kernel"):
         warnings.append(f"the kernel changed between the runs: {one.get('kernel')} → {other.get('kernel')}")
+    warnings += _settings_changed(first, second) if len(imported) == 2 else []
     changed = [t for t in one.get("tools", {}) if one["tools"][t] != other.get("tools", {}).get(t)]
     if changed:
         warnings.append(f"other versions of {', '.join(changed)}")
-    earlier = list(aa_sessions(first, second, sessions))
+    if candidates is None:
+        candidates = list(runs_in([*sessions] or [first.path.parent, second.path.parent]))
+    earlier = list(aa_sessions(first, second, candidates))
     a, b = _table(first), _table(second)
     cells = [
         _change(
@@ -102,42 +127,71 @@ def _change(
     factors: dict[str, str], a: Series, b: Series, level: float, sessions: Sequence[Series]
 ) -> Change:
     first, second = (b, a) if a.info.better == "higher" else (a, b)
+    if min(*first.values, *second.values) <= 0:
+        return Change(factors, a.info, a.level(level), b.level(level), _no_ratio(a, b, level), len(sessions))
     # Two runs share no blocks, whatever their numbers are.
     estimate = compare_unpaired(first.values, second.values, level=level)
     if estimate.verdict != "too few":
         # Its warning is about the order of the runs, whose doubt `widen` adds and words.
         estimate = replace(estimate, warnings=())
-    medians = [math.log(statistics.median(s.values)) for s in sessions]
+    medians = [math.log(m) for m in (statistics.median(s.values) for s in sessions) if m > 0]
     return Change(factors, a.info, a.level(level), b.level(level), widen(estimate, medians), len(sessions))
 
 
+def runs_in(places: Iterable[Path]) -> Iterator[Path]:
+    """Run directories of each place, by name."""
+    for place in dict.fromkeys(places):
+        yield from sorted(p for p in place.iterdir() if (p / "trials.ndjson").is_file())
+
+
+def _no_ratio(a: Series, b: Series, level: float) -> Estimate:
+    """Errors and lost packets may well be 0 in a run."""
+    n = min(len(a.values), len(b.values))
+    why = f"a {a.info.name} of 0 has no ratio"
+    return Estimate(math.nan, 0.0, math.inf, "ratio", n, level, NO_RATIO, "refused", (why,))
+
+
+def _settings_changed(first: RunDirectory, second: RunDirectory) -> list[str]:
+    """In what two imported runs were asked for different things."""
+    one, other = _question(first), _question(second)
+    if one.get("tool") != other.get("tool"):
+        return [f"one is of {one.get('tool')}, the other of {other.get('tool')}"]
+    a, b = one.get("settings", {}), other.get("settings", {})
+    changed = [
+        f"{key} {a.get(key, 'not set')} → {b.get(key, 'not set')}"
+        for key in dict.fromkeys([*a, *b])
+        if a.get(key) != b.get(key)
+    ]
+    return [f"they were asked for different things: {', '.join(changed)}"] if changed else []
+
+
 def aa_sessions(
-    first: RunDirectory, second: RunDirectory, places: Sequence[Path]
+    first: RunDirectory, second: RunDirectory, candidates: Iterable[Path]
 ) -> Iterable[dict[str, dict[str, Series]]]:
-    """Tables of other runs of the first one's scenario, host and tools: what "unchanged" has looked like."""
+    """Tables of those that are of the first one's scenario, host and tools: what "unchanged" has looked like."""
     environment, asked = first.read_json("environment.json"), _question(first)
-    for place in dict.fromkeys([*places] or [first.path.parent, second.path.parent]):
-        for path in sorted(p for p in place.iterdir() if (p / "trials.ndjson").is_file()):
-            if path.resolve() == second.path.resolve():
-                continue
-            try:
-                run = RunDirectory.open(path)
-                other = run.read_json("environment.json")
-                alike = (
-                    _question(run) == asked
-                    and same_host(environment, other)
-                    and environment.get("tools") == other.get("tools")
-                )
-            except ContendError:
-                continue  # another kind of directory, or a run from another version
-            if alike:
-                yield _table(run)
+    for path in candidates:
+        if path.resolve() == second.path.resolve():
+            continue
+        try:
+            run = RunDirectory.open(path)
+            other = run.read_json("environment.json")
+            alike = (
+                _question(run) == asked
+                and same_host(environment, other)
+                and environment.get("tools") == other.get("tools")
+            )
+            table = _table(run) if alike else {}
+        except UNREADABLE:
+            continue  # another kind of directory, a torn one, or a run from another version
+        if alike:
+            yield table
 
 
 def _question(run: RunDirectory) -> Any:
     """The scenario less how precisely it was measured."""
     data = yaml.safe_load((run.path / "scenario.yaml").read_text(encoding="utf-8"))
-    return {k: v for k, v in data.items() if k not in ("measure", "title", "about")}
+    return {k: v for k, v in data.items() if k not in MEASURED}
 
 
 def _table(run: RunDirectory) -> dict[str, dict[str, Series]]:

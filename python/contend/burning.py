@@ -42,9 +42,10 @@ class Burning:
     @property
     def least(self) -> float:
         if self.resource == "network" and self.seat.network is None:
-            return LOOPBACK_BURN_RATE
-        wanted = self.seat.party.instance.workload.neighbour.burning
-        return wanted if wanted is not None else BURN_RATE[self.resource]
+            return LOOPBACK_BURN_RATE * self.seat.party.instance.share
+        instance = self.seat.party.instance
+        wanted = instance.workload.neighbour.burning
+        return instance.share * (wanted if wanted is not None else BURN_RATE[self.resource])
 
     def used(self) -> float:
         """Cumulative use of its resource: CPU seconds, or bytes read and written."""

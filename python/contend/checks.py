@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from contend import places
+from contend.cells import cells_of
 from contend.errors import CannotHonour, ScenarioError
-from contend.plan import Plan, cells_of
+from contend.plan import Plan
 from contend.platforms import hotplug, masks
 from contend.platforms.network import check_rights
 from contend.platforms.sizes import cpus_label, parse_platform_size
@@ -20,14 +21,17 @@ from contend.studies import (
     Compare,
     Growth,
     Interference,
+    NetworkPlacement,
     Overhead,
     Scenario,
+    Sensitivity,
+    Storage,
     Storm,
     WorkloadRef,
     platform_of,
 )
 from contend.workloads import install
-from contend.workloads.instance import resolve
+from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Workload
 
@@ -56,7 +60,9 @@ def check(scenario: Scenario) -> None:
                     hint=f"{install.hint([party.instance.workload])}; or leave it out with --skip-missing",
                 )
             if party.instance.network == "pair":
-                check_rights()
+                _check_pair(party.instance, f"{party.label}: ")
+    if isinstance(scenario, NetworkPlacement):
+        check_rights("hosts made of network namespaces of this machine need")
     if isinstance(scenario, Storm) and scenario.local:
         from contend.clouds.local.settle import check as check_local
 
@@ -67,13 +73,24 @@ def check(scenario: Scenario) -> None:
         find(scenario.cloud)
     elif isinstance(scenario, Compare) and scenario.workload:
         _check_cloud(scenario)
+    if isinstance(scenario, Storage):
+        from contend.sweep import pools
+
+        pools.check(scenario)
     if _in_guests(scenario):
         from contend.platforms.guests.needs import need
 
-        need(
-            platform_of(scenario).image, install.of_guests([cell.victim.instance.workload for cell in cells])
-        )
+        spec = platform_of(scenario)
+        packages = install.of_guests([cell.victim.instance.workload for cell in cells])
+        need(spec.image, packages, spec.hypervisor)
     place(scenario)
+
+
+def _check_pair(instance: Instance, whose: str = "") -> None:
+    """Raises CannotHonour where a workload between two namespaces cannot have them."""
+    loopback = f"{{{instance.workload.name}: {{network: host}}}} for loopback"
+    instead = loopback if "network" in instance.parameters else "leave it out"
+    check_rights(f"{whose}a network pair (two network namespaces) needs", instead)
 
 
 def _check_cloud(scenario: Compare) -> None:
@@ -102,13 +119,19 @@ def settled(scenario: Scenario) -> Scenario:
     return scenario
 
 
-def fitted(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario with what this host gives of its sizes, places and networks, and what it does not, in words.
+def fitted(scenario: Scenario, runs: Path = Path("runs")) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario with what this host gives of its sizes, places, pools and networks, and what it does not, in words.
 
-    Raises CannotHonour where that leaves nothing.
+    runs: where runs go. Raises CannotHonour where that leaves nothing.
     """
+    if isinstance(scenario, Storage):
+        from contend.sweep import pools
+
+        return pools.fitted(scenario, runs)
     if isinstance(scenario, Compare):
         return _variants_here(scenario)
+    if isinstance(scenario, NetworkPlacement):
+        return _encapsulations_here(scenario)
     if not isinstance(scenario, Overhead):
         return scenario, ()
     if scenario.app and not scenario.directory:
@@ -180,8 +203,12 @@ def hosts_of(scenario: Scenario) -> dict[int | None, Topology]:
     return places.wired(scenario, topology) if isinstance(scenario, Overhead) else {None: topology}
 
 
-def wiring(scenario: Scenario) -> dict[str, Any]:
-    """How this host's CPUs are wired, for the record of a study that chooses among them."""
+def wiring(scenario: Scenario, runs: Path = Path("runs")) -> dict[str, Any]:
+    """How this host's CPUs are wired, for the record of a study that chooses among them; what pools there are."""
+    if isinstance(scenario, Storage):
+        from contend.sweep import pools
+
+        return {"pools": pools.facts(scenario, runs)}
     if not isinstance(scenario, Overhead):
         return {}
     found: dict[str, Any] = {"topology": Topology.read().to_json()}
@@ -197,7 +224,7 @@ def _within_reach(scenario: Overhead) -> tuple[tuple[WorkloadRef, ...], tuple[st
         app = resolve(load_workload(ref.workload), ref.parameters)
         try:
             if app.network == "pair":
-                check_rights()
+                _check_pair(app)
             kept.append(ref)
         except CannotHonour as error:
             shut.append(f"app {app.label}: {error.message} ({error.hint})")
@@ -220,6 +247,23 @@ def _variants_here(scenario: Compare) -> tuple[Compare, tuple[str, ...]]:
     if len(kept) < 2:
         raise CannotHonour("no variant can be compared on this host", hint="; ".join(left_out))
     return scenario.model_copy(update={"variants": tuple(kept)}), tuple(left_out)
+
+
+def _encapsulations_here(scenario: NetworkPlacement) -> tuple[NetworkPlacement, tuple[str, ...]]:
+    """The placement study less the ways between hosts that need what is not here."""
+    from contend.testbed.placement import ovs
+
+    why = ovs.missing() if "ovs" in scenario.encapsulation and "different" in scenario.hosts else ""
+    if not why:
+        return scenario, ()
+    kept = tuple(way for way in scenario.encapsulation if way != "ovs")
+    if not kept:
+        raise CannotHonour(
+            f"encapsulation ovs: {why}",
+            hint="apt-get install openvswitch-switch; or --set encapsulation=vxlan",
+        )
+    left_out = f"encapsulation ovs: {why} (apt-get install openvswitch-switch)"
+    return scenario.model_copy(update={"encapsulation": kept}), (left_out,)
 
 
 def _memory_bytes() -> int:
@@ -249,32 +293,8 @@ def _check_programs(scenario: Compare) -> None:
 
 
 def place(scenario: Scenario) -> Placement:
-    kind = scenario.placement if isinstance(scenario, Interference) else "same-host"
+    kind = scenario.placement if isinstance(scenario, Interference | Sensitivity) else "same-host"
     return placement(kind, Topology.read())
-
-
-def without_missing(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario less the workloads whose programs are not here, and what was left out, in words."""
-    keys: tuple[str, ...] = ()
-    if isinstance(scenario, Interference):
-        keys = "victims", "neighbours"
-    elif isinstance(scenario, Overhead) and not scenario.app:
-        keys = ("apps",)
-    left_out: list[str] = []
-    changes: dict[str, Any] = {}
-    for key in keys:
-        kept = []
-        for ref in getattr(scenario, key):
-            single = scenario.model_copy(update=dict.fromkeys(keys, (ref,)))
-            try:
-                check(single)
-                kept.append(ref)
-            except CannotHonour as error:
-                left_out.append(f"{key[:-1]} {ref.workload}: {error.message} ({error.hint.split(';')[0]})")
-        if not kept:
-            raise CannotHonour(f"none of the {key} can run here", hint="; ".join(left_out))
-        changes[key] = tuple(kept)
-    return scenario.model_copy(update=changes), tuple(left_out)
 
 
 def _is_inside(workload: Workload) -> bool:

@@ -41,10 +41,22 @@ class PlannedCell:
     factors: Mapping[str, str]
     baseline: str
     control: bool
+    no_ratio: str = ""  # why the order in which it was measured allows no comparison
+    warnings: tuple[str, ...] = ()  # what that order leaves to doubt
 
 
 def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
-    return tuple(PlannedCell(c["id"], c["factors"], c["baseline"], c["control"]) for c in plan["cells"])
+    return tuple(
+        PlannedCell(
+            c["id"],
+            c["factors"],
+            c["baseline"],
+            c["control"],
+            c.get("no_ratio", ""),
+            tuple(c.get("warnings", ())),
+        )
+        for c in plan["cells"]
+    )
 
 
 Table = dict[str, dict[str, Series]]  # cell id → metric → values
@@ -52,7 +64,7 @@ Table = dict[str, dict[str, Series]]  # cell id → metric → values
 
 def latest(rows: Iterable[Row]) -> list[Row]:
     """One row a trial: a trial that failed and was run again on resuming counts once, as its last row."""
-    return list({int(r["trial"]): r for r in rows}.values())
+    return list({(r.get("host"), int(r["trial"])): r for r in rows}.values())
 
 
 def tabulate(rows: Iterable[Row]) -> Table:
@@ -87,6 +99,8 @@ class _Pair:
     @property
     def no_ratio(self) -> str:
         """Why there is none; "" where there is one."""
+        if self.cell.no_ratio:
+            return self.cell.no_ratio
         if self.left:
             return (
                 "it left the CPUs it was given: an affinity does not hold a program that sets its own, and so does not make"
@@ -128,7 +142,7 @@ def compare_all(
         for cell in cells
         if cell.baseline in table and cell.id in table
         for name in table[cell.id]
-        if name in table[cell.baseline]
+        if name in table[cell.baseline] and _of_use(cell, table[cell.id][name])
     ]
     treated = [p for p in pairs if not p.cell.control]
     estimates: dict[tuple[str, str], Estimate] = {}
@@ -142,7 +156,7 @@ def compare_all(
             metric=p.treatment.info,
             baseline=p.baseline.level(at),
             treatment=p.treatment.level(at),
-            estimate=estimates[p.cell.id, p.treatment.info.name],
+            estimate=_warned(estimates[p.cell.id, p.treatment.info.name], p.cell.warnings),
             evidence=evidence[p.cell.id],
             baseline_evidence=evidence[p.cell.baseline],
         )
@@ -152,6 +166,15 @@ def compare_all(
         c for family in _families([p for p in pairs if p.cell.control]) for c in _controls(family, at)
     ]
     return results, controls
+
+
+def _warned(estimate: Estimate, warnings: tuple[str, ...]) -> Estimate:
+    return replace(estimate, warnings=(*estimate.warnings, *warnings)) if warnings else estimate
+
+
+def _of_use(cell: PlannedCell, series: Series) -> bool:
+    """Of the curves and probes of a forecast only the headline: the other metrics of hundreds of cells say nothing."""
+    return series.info.primary or cell.factors.get("role", "pair") == "pair"
 
 
 def _left_its_cpus(rows: Sequence[Row]) -> frozenset[str]:
@@ -166,6 +189,9 @@ def _families(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
     families: dict[str, list[_Pair]] = {}
     for p in pairs:
         key = "headline" if p.treatment.info.primary else p.cell.baseline
+        role = p.cell.factors.get("role", "pair")  # the curves of a forecast: those of each victim together
+        if key == "headline" and role != "pair":
+            key = f"{role} of {p.cell.baseline}"
         families.setdefault(key, []).append(p)
     return list(families.values())
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from contend.plan import Cell, Plan
+from contend.cells import APP, COMMAND, Cell
+from contend.plan import Plan
 from contend.studies import Scenario
 from contend.units import format_duration
 
@@ -13,6 +14,12 @@ _AROUND_S = 0.3
 # Kept back from the budget for tear-down, analysis and the report.
 RESERVE_S = 4.0
 _STEP_S = 10
+
+
+def is_known(plan: Plan) -> bool:
+    """Whether every workload says how long it takes: a command of the user's does not."""
+    workloads = [cell.victim.instance.workload for cell in plan.cells]
+    return not any(workload.name in (APP, COMMAND) and not workload.origin for workload in workloads)
 
 
 def trial_s(cell: Cell, scenario: Scenario) -> float:
@@ -35,6 +42,19 @@ def pilot_s(plan: Plan, scenario: Scenario) -> float:
     return sum(trial_s(plan.cell(trial.cell), scenario) for trial in pilot)
 
 
+def loads(plan: Plan, scenario: Scenario) -> dict[str, tuple[str, int, float]]:
+    """What is put on the host beside what is measured, by neighbour: the resource it is after, in how many trials at most,
+    pilot included, and the seconds of one."""
+    found: dict[str, tuple[str, int, float]] = {}
+    for trial in plan.trials:
+        cell = plan.cell(trial.cell)
+        for party in cell.neighbours:
+            _, before, _ = found.get(party.label, ("", 0, 0.0))
+            dominant = party.instance.workload.dominant
+            found[party.label] = dominant, before + 1, trial_s(cell, scenario)
+    return found
+
+
 def too_short(budget_ns: int | None, needed_s: float, a_block_s: float) -> str:
     """What to say of a budget in which not one block will end; empty for one in which one will.
 
@@ -52,4 +72,4 @@ def too_short(budget_ns: int | None, needed_s: float, a_block_s: float) -> str:
     )
 
 
-__all__ = ["RESERVE_S", "block_s", "pilot_s", "too_short", "trial_s"]
+__all__ = ["RESERVE_S", "block_s", "is_known", "loads", "pilot_s", "too_short", "trial_s"]

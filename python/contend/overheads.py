@@ -75,7 +75,12 @@ class Measured:
 
 
 def read(
-    cells: Sequence[Measured], host_cpus: int, level: float, seed: int, emulated: Sequence[str] = ()
+    cells: Sequence[Measured],
+    host_cpus: int,
+    level: float,
+    seed: int,
+    emulated: Sequence[str] = (),
+    libvirts: Mapping[str, str] | None = None,
 ) -> Overheads:
     """The decomposition, effects and curves of these cells. Never raises for too little data."""
     blocks = sorted({block for cell in cells for block in (*cell.blocks, *cell.baseline_blocks)})
@@ -92,7 +97,7 @@ def read(
         curves=curves(table, level=level, seed=seed) if table else (),
         emulated=tuple(emulated),
         startup_s=_startups(cells),
-        notes=tuple(_notes(cells, host_cpus, emulated)),
+        notes=tuple(_notes(cells, host_cpus, emulated, libvirts or {})),
         throttled={
             _setting(cell.factors, host_cpus): cell.throttled for cell in cells if cell.throttled is not None
         },
@@ -201,7 +206,9 @@ def pieces(cells: Sequence[SizeCell]) -> dict[str, str]:
     return found
 
 
-def _notes(cells: Sequence[Measured], host_cpus: int, emulated: Sequence[str]) -> list[str]:
+def _notes(
+    cells: Sequence[Measured], host_cpus: int, emulated: Sequence[str], libvirts: Mapping[str, str]
+) -> list[str]:
     """What a reader must know of how the figures were made."""
     refused = {
         (cell.factors["victim"], sized(cell.factors), cell.refused): None for cell in cells if cell.refused
@@ -217,6 +224,10 @@ def _notes(cells: Sequence[Measured], host_cpus: int, emulated: Sequence[str]) -
             " their time"
         )
     notes += [f"{kind}: emulated, which says nothing of virtualisation" for kind in emulated]
+    notes += [
+        f"{kind}: QEMU started by libvirt ({uri}), whose own work is not among what the guest used"
+        for kind, uri in libvirts.items()
+    ]
     return notes
 
 

@@ -15,13 +15,14 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from contend.cells import Cell, Party
 from contend.errors import BadInput, TrialFailed
 from contend.ledger import Ledger
 from contend.places import Place
-from contend.plan import Cell, Party
+from contend.platforms import names
 from contend.platforms.base import Command, Exit, Host, HostSpec, Limit, Platform, Process, Role
 from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
@@ -73,10 +74,12 @@ class Parties:
         limit: Limit,
         seconds: float | None,
         hosts: Mapping[int | None, Topology] | None = None,
+        data: Mapping[tuple[Role, str], Path] | None = None,
     ) -> None:
         """platforms: by kind, `bare` among them; kind, limit: of victims that the plan has given no place; own_files: kinds
         whose programs are not the host's, so that what is made in one of them is no input in another; hosts: the CPUs of
-        each size of the host that places are on, None for the only one."""
+        each size of the host that places are on, None for the only one; data: by role and group of parties, the file or
+        device that is linked as {work}/data."""
         self._run, self._ledger = run, ledger
         self._platforms, self._kind, self._placement = platforms, kind, placement
         self._own_files = own_files
@@ -84,6 +87,8 @@ class Parties:
         self._seats: dict[tuple[Role, str], Seat] = {}
         self._placed: dict[tuple[Role, Place], Host] = {}
         self._inputs: dict[object, Path] = {}
+        self._data = data or {}
+        self._groups: dict[tuple[Role, str], Seat] = {}
         self._hosts = hosts or {None: Topology.read(allowed=placement.all)}
         self._down: set[str] = set()  # names of hosts that are closed for a while,
         self._again: dict[str, Host] = {}  # and what was made in their stead
@@ -96,6 +101,14 @@ class Parties:
         known.host = self._standing(known.host, self._kind_of(known))
         known.load = None if known.load is None else self._standing(known.load, "bare")
         return known
+
+    def groups(self) -> set[str]:
+        """The cgroups of what the run has started: its own, and those that engines gave its containers."""
+        hosts = [
+            host for seat in list(self._seats.values()) for host in (seat.host, seat.load) if host is not None
+        ]
+        own = {str(group) for host in hosts if (group := host.cgroup()) is not None}
+        return own | {f"/{names.run_group(self._run.id)}"}
 
     def stand_down(self) -> None:
         """Close what stands on the host's CPUs, which are about to change; each is made anew when its seat is asked for.
@@ -147,14 +160,17 @@ class Parties:
                 except Exception as error:  # noqa: BLE001 - the rest must still be closed; raised below
                     errors.append(error)
         self._seats.clear()
+        self._groups.clear()
         self._placed.clear()
         self._networks.close()
         if errors:
             raise errors[0]
 
     def _make(self, party: Party, role: Role) -> Seat:
+        if kin := self._groups.get((role, party.group)):
+            return self._beside_kin(party, role, kin)
         workload = party.instance.workload
-        name = safe_name(f"{role}-{party.label}").lower()
+        name = safe_name(f"{role}-{party.group or party.label}").lower()
         while any(seat.name == name for seat in self._seats.values()):
             name += "x"  # two labels that differ only in what a file name cannot hold
         network = self._networks.pair(name) if party.instance.network == "pair" else None
@@ -193,8 +209,18 @@ class Parties:
         )
         # Before its inputs are made: what a preparation that fails half-way has started is to end, too.
         self._seats[role, party.label] = seat
+        if party.group:
+            self._groups[role, party.group] = seat
+        if data := self._data.get((role, party.group)):
+            (work / "data").symlink_to(data)
         if not made:
             self._write_files(seat)
+        return seat
+
+    def _beside_kin(self, party: Party, role: Role, kin: Seat) -> Seat:
+        """A seat on the host and in the directory of another of its group, whose inputs are its own too."""
+        seat = replace(kin, party=party, shared=True)
+        self._seats[role, party.label] = seat
         return seat
 
     def _host(self, party: Party, role: Role, name: str, network: NetPair | None, port: int) -> Host:

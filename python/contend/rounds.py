@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from contend.clock import Clock
 from contend.errors import ProbeEnded, TrialFailed
-from contend.forecast import RESERVE_S, block_s, pilot_s, too_short
+from contend.forecast import RESERVE_S, block_s, is_known, pilot_s, too_short
 from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger
@@ -19,11 +19,16 @@ from contend.plan import REPEATS, Plan, Trial, make_plan
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
 from contend.store import Row, RunDirectory
-from contend.studies import Measure, Scenario
+from contend.studies import Measure, Scenario, Storage
 from contend.trial import TrialRunner
 from contend.units import format_value
 
 FAILURES_IN_A_ROW = 3
+SCREENING_MOST = 0.6  # of the budget: what is left is for intervals
+COLLECT_ROUNDS = 10  # of a screening, after which what was recorded is taken over
+
+
+BUDGET_SPENT = "budget spent"  # why a run stopped
 
 
 @dataclass
@@ -67,7 +72,7 @@ class Rounds:
         """What is ahead: the pilot's least rounds and every planned block that is not done."""
         measure = self._scenario.measure
         left = [t for t in self.plan.trials if t.index not in self.state.done]
-        ahead = [t.cell for t in left if t.phase == "counted" or t.block < measure.pilot]
+        ahead = [t.cell for t in left if t.phase != "pilot" or t.block < measure.pilot]
         done_blocks = {t.block for t in self.plan.trials if t.phase == "counted"} - {
             t.block for t in left if t.phase == "counted"
         }
@@ -76,11 +81,55 @@ class Rounds:
 
     def measure(self, means: Means) -> None:
         """All of it, or up to the reason in `state.stopped`. Raises TrialFailed for a cell that gives nothing."""
-        if self._scenario.measure.budget is not None and not self.state.done:
+        self._screening(means)
+        if self.state.stopped == BUDGET_SPENT:
+            return
+        if self._scenario.measure.budget is not None and not self.state.done and is_known(self.plan):
             whole_s = pilot_s(self.plan, self._scenario) + RESERVE_S
             self._warn(whole_s, block_s(self.plan, self._scenario))
+        if self._scenario.guard is not None and any(cell.neighbours for cell in self.plan.cells):
+            self._progress.note("neighbours begin at a part of their strength, while others are watched")
+            means.runner.ramp(self.plan.cells, self._scenario.guard, self.plan.seed)
         self._pilot(means)
         self._blocks(means)
+
+    def _screening(self, means: Means) -> None:
+        """The first step of a sweep, if it is one; then the plan of the second, which is on disk before its first trial."""
+        scenario = self._scenario
+        if not isinstance(scenario, Storage) or self.plan.focus is not None:
+            return
+        from contend.sweep.plan import choose
+
+        for number, block in enumerate(self.plan.rounds("screening"), start=1):
+            todo = [t for t in block if t.index not in self.state.done]
+            if todo and self._out_of_time():
+                self.state.stopped = BUDGET_SPENT
+                return
+            if (
+                todo
+                and scenario.measure.budget
+                and self._spent_s() > SCREENING_MOST * scenario.measure.budget / 1e9
+            ):
+                self._progress.note(
+                    f"screening ends after {number - 1} rounds: the blocks need the rest of the budget"
+                )
+                break
+            began = time.monotonic()
+            for trial in todo:
+                self._trial(means, trial)
+            if todo:
+                self.state.block_s.append(time.monotonic() - began)
+            if number % COLLECT_ROUNDS == 0:
+                self._collect(means.recorder)
+        self._collect(means.recorder)
+        focus = choose(scenario, self._run.rows())
+        means.ledger.event("screened", focus=focus)
+        self.plan = make_plan(scenario, self.plan.seed, self.plan.design, focus)
+        recorded = self._run.read_json("plan.json")
+        self._run.write_json("plan.json", recorded | self.plan.to_json())
+        self.state.block_s = []
+        self._progress.note(f"screened: {len(focus)} cells of the pools are measured in blocks")
+        self._progress.replanned(self.summary())
 
     def _pilot(self, means: Means) -> None:
         """Warm up until every series is steady, look for spikes, choose the design; then throw it all away."""
@@ -88,7 +137,7 @@ class Rounds:
 
         if any(t.phase == "counted" and t.index in self.state.done for t in self.plan.trials):
             return  # a resumed run has had its pilot
-        if all(t.phase == "counted" for t in self.plan.trials):
+        if all(t.phase != "pilot" for t in self.plan.trials):
             return  # none is planned
         values: dict[str, list[float]] = {}
         for number, block in enumerate(self.plan.rounds("pilot"), start=1):
@@ -100,7 +149,7 @@ class Rounds:
                     continue  # it worked before and failed now: one value less to judge by
                 row = self.state.done[trial.index]
                 values.setdefault(trial.cell, []).append(_primary(row))
-            self.state.block_s = [(time.monotonic() - began) * len(self.plan.cells) / len(block)]
+            self.state.block_s = [(time.monotonic() - began) * self.plan.counted / len(block)]
             enough = number >= self._scenario.measure.pilot
             if enough and (self._out_of_time() or all(steady(v) for v in values.values())):
                 break
@@ -112,7 +161,7 @@ class Rounds:
             and not self._out_of_time(REPEATS["blocks of 8"])  # pairs are better than nothing
         ):
             self._progress.note(f"{share:.0%} of the pilot's runs are spikes: blocks of 8 instead of pairs")
-            self.plan = make_plan(self._scenario, self.plan.seed, "blocks of 8")
+            self.plan = make_plan(self._scenario, self.plan.seed, "blocks of 8", self.plan.focus)
             self.state.block_s = [s * self.plan.repeats for s in self.state.block_s]
             recorded = self._run.read_json("plan.json")
             self._run.write_json("plan.json", recorded | self.plan.to_json())
@@ -129,7 +178,7 @@ class Rounds:
             if self._out_of_time():
                 if not number:
                     self._warn(self._spent_s() + RESERVE_S, max(self.state.block_s, default=0.0))
-                self.state.stopped = "budget spent"
+                self.state.stopped = BUDGET_SPENT
                 return
             self._progress.block(number + 1)
             began = time.monotonic()
@@ -177,16 +226,21 @@ class Rounds:
         self._run.append(row)
         if row["status"] == "ok":
             self.state.done[trial.index] = row
-            self.state.failures.pop(cell.id, None)
+            self.state.failures.pop("screening" if trial.phase == "screening" else cell.id, None)
         else:
-            count = self.state.failures[cell.id] = self.state.failures.get(cell.id, 0) + 1
+            # A point of a screening is run once: it is the screening that fails when several do.
+            once = trial.phase == "screening"
+            key = "screening" if once else cell.id
+            count = self.state.failures[key] = self.state.failures.get(key, 0) + 1
+            if once:
+                self.state.failures["lost"] = self.state.failures.get("lost", 0) + 1
             what = f"{cell.label}: {row['error']}" if cell.neighbours else row["error"]
-            never_worked = all(done["cell"] != cell.id for done in self.state.done.values())
+            never_worked = not once and all(done["cell"] != cell.id for done in self.state.done.values())
             if never_worked or count >= FAILURES_IN_A_ROW:
                 times = f" ({count} times in a row)" if count > 1 else ""
                 raise TrialFailed(f"{what}{times}", hint=row["hint"])
             self._progress.note(what)
-        self._progress.result(cell.id, _headline(row))
+        self._progress.result(cell.id, headline(row))
         return row
 
     def _collect(self, recorder: Recorder) -> None:
@@ -213,7 +267,8 @@ def look_now(passes: int, repeats: int, measure: Measure) -> bool:
     return any(rule.look_at(n) for n in range(passes - repeats + 1, passes + 1))
 
 
-def _headline(row: Row) -> str:
+def headline(row: Row) -> str:
+    """A trial's first figure in words, `failed` where it has none."""
     found = next((m for m in row["metrics"] if m["primary"]), None)
     return "failed" if found is None else format_value(found["value"], found["unit"])
 

@@ -12,16 +12,18 @@ import json
 import os
 import random
 import time
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis
 from contend.checks import check, hosts_of, packages_inside, place, settled, tools_of, wiring
 from contend.clock import Clock, SystemClock
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed
+from contend.guard import LOOK_S, Guardian
 from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
@@ -35,14 +37,26 @@ from contend.platforms.resources import remove_leftovers
 from contend.platforms.topology import confined
 from contend.probes.recorder import Recorder, start_recorder
 from contend.probes.series import SeriesWriter
-from contend.report.progress import Progress
-from contend.rounds import Means, Rounds
+from contend.report.progress import PREPARING, Progress
+from contend.rounds import BUDGET_SPENT, Means, Rounds
 from contend.scenario import load as load_scenario
 from contend.scenario import to_yaml
 from contend.store import RunDirectory
-from contend.studies import GUESTS, Compare, Growth, Overhead, Scenario, Storm, platform_of
+from contend.studies import (
+    GUESTS,
+    Imported,
+    Interference,
+    Overhead,
+    Scenario,
+    Sensitivity,
+    Storage,
+    platform_of,
+)
 from contend.traces import TrialTraces
 from contend.trial import TrialRunner
+
+if TYPE_CHECKING:
+    from contend.sweep.pools import Laid
 
 RECORD_INTERVAL_MS = 100.0
 
@@ -54,11 +68,20 @@ class Outcome:
     stopped: str
     failed: int
     interrupted: bool
+    guard: str = ""  # which of its limits was passed, so that the run was ended
+    missing: tuple[str, ...] = ()  # of a fleet: what hosts did not end, by host
 
     @property
     def incomplete(self) -> bool:
-        """Planned trials are missing: the run was interrupted, or trials gave no result."""
-        return self.interrupted or self.failed > 0
+        """Planned trials are missing: the run was interrupted, trials gave no result, or hosts did not end."""
+        return self.interrupted or self.failed > 0 or bool(self.missing)
+
+    @property
+    def too_short(self) -> bool:
+        """The budget was spent before any headline comparison had an interval. What grows is compared with nothing."""
+        primary = [cell for cell in self.analysis.cells if cell.metric.primary]
+        without = all(cell.estimate.verdict in ("too few", "refused") for cell in primary)
+        return self.stopped == BUDGET_SPENT and without and self.analysis.growth is None
 
 
 def execute(
@@ -89,7 +112,7 @@ def execute(
             run.write_text("scenario.yaml", to_yaml(scenario))
             run.write_json(
                 "environment.json",
-                fingerprint(tools_of(plan)) | {"skipped": list(skipped), **wiring(scenario)},
+                fingerprint(tools_of(plan)) | {"skipped": list(skipped), **wiring(scenario, runs)},
             )
             run.write_json("plan.json", plan.to_json() | {"scenario": scenario.origin, "command": command})
             execution = _Execution(
@@ -116,7 +139,7 @@ def resume(
         )
     check(scenario)
     recorded = run.read_json("plan.json")
-    plan = make_plan(scenario, int(recorded["seed"]), recorded["design"])
+    plan = make_plan(scenario, int(recorded["seed"]), recorded["design"], recorded.get("focus"))
     again = json.loads(json.dumps(plan.to_json()))
     if again["trials"] != recorded["trials"] or again["workloads"] != recorded["workloads"]:
         raise BadInput(
@@ -153,6 +176,7 @@ class _Execution:
         self._interrupts = interrupts
         self._rounds = Rounds(run, scenario, plan, progress, clock, interrupts)
         self._state = self._rounds.state
+        self._guardian: Guardian | None = None
         self.began = False  # from then on it ends by itself: with rows, a ledger and nothing left
 
     def go(self) -> Outcome:
@@ -167,11 +191,11 @@ class _Execution:
                 self._in_places(ledger)
             except KeyboardInterrupt:
                 interrupted = True
-                self._state.stopped = "interrupted"
+                self._state.stopped = self._interrupted()
             except (ContendError, OSError) as error:
                 if self._interrupts.raised:
                     # Ctrl-C met the programs it was talking to as well, and their end was noticed first.
-                    interrupted, self._state.stopped = True, "interrupted"
+                    interrupted, self._state.stopped = True, self._interrupted()
                     self._progress.note(f"interrupted, and then: {error}")
                 else:
                     never_began = self._failed(error)
@@ -188,7 +212,14 @@ class _Execution:
         analysis = analyse(self._run, self._scenario, stopped=self._state.stopped)
         self._run.write_json("findings.json", analysis.to_json())
         self._run.close()
-        return Outcome(self._run, analysis, self._state.stopped, failed, interrupted)
+        return Outcome(self._run, analysis, self._state.stopped, failed, interrupted, self._tripped())
+
+    def _tripped(self) -> str:
+        return self._guardian.tripped if self._guardian is not None else ""
+
+    def _interrupted(self) -> str:
+        why = self._tripped()
+        return f"guard: {why}" if why else "interrupted"
 
     def _failed(self, error: Exception) -> bool:
         """Say with the error where the run is; True when there is none: what was asked cannot be done here."""
@@ -230,15 +261,18 @@ class _Execution:
         self._progress.started(self._rounds.summary())
         self._progress.note(summary_line(self._run.read_json("environment.json")))
         self._progress.note(
-            f"{len(self._plan.cells)} cells a block · {places.summary()} · seed {self._plan.seed}"
+            f"{self._plan.counted or len(self._plan.cells)} cells {'a block' if self._plan.counted else 'screened'}"
+            f" · {places.summary()} · seed {self._plan.seed}"
         )
         # Left in this order: first interrupts are held off, then the stack is unwound, all of it.
         with ExitStack() as stack, self._interrupts.hold_afterwards():
             # Off the victim's CPUs, where there are others.
             stack.enter_context(confined(places.all if places.tool is None else places.tool))
+            guardian = self._guard(stack, lambda: parties.groups())  # noqa: PLW0108 - made later
             ledger.intend("directory", str(self._run.work))
             self._run.work.mkdir(exist_ok=True)
             stack.callback(self._clear_work, ledger)
+            laid = self._pools(stack, ledger)
             platforms = self._platforms(stack, ledger)
             networks = Networks(self._run.id, ledger)
             seconds = scenario.measure.trial / 1e9 if scenario.measure.trial else None
@@ -254,6 +288,7 @@ class _Execution:
                 limit=Limit(cpus=spec.cpus, memory_bytes=spec.memory),
                 seconds=seconds,
                 hosts=hosts,
+                data=laid.data if laid else None,
             )
             offline = any(c.factors.get("host_by") == "offline" for c in self._plan.cells)
             sized = HostSizes(hosts, parties, self._run.id, ledger, self._run.path, offline=offline)
@@ -264,12 +299,18 @@ class _Execution:
                 self._progress.note(
                     "CPUs go offline for the smaller hosts: all that runs here has fewer meanwhile"
                 )
-            self._progress.note("preparing inputs")
+            self._progress.note(PREPARING)
             for cell in by_host(list(self._plan.cells), str(self._plan.seed)):
                 sized.to(cell.victim.place)
                 parties.seats(cell)
+            if laid is not None:
+                self._preconditioned(ledger)
             timeout = (
-                scenario.timeout / 1e9 if isinstance(scenario, Compare | Storm | Growth | Overhead) else None
+                None
+                if isinstance(
+                    scenario, Interference | Sensitivity | Imported | Storage
+                )  # that of its workloads
+                else scenario.timeout / 1e9
             )
             runner = TrialRunner(
                 parties,
@@ -280,6 +321,7 @@ class _Execution:
                 washout_ns=scenario.measure.washout,
                 keep_output=self._keep,
                 traces=TrialTraces(scenario.trace, self._run.path),
+                devices=laid.devices if laid else None,
             )
             recorder, failed = start_recorder(
                 SeriesWriter(self._run.series, clock=self._clock),
@@ -290,11 +332,37 @@ class _Execution:
             if failed:
                 self._progress.note(f"no histograms of the scheduler: {failed}")
             stack.callback(self._close, recorder, ledger)
-            recorder.collect_in_background()
+            if guardian is None:
+                recorder.collect_in_background()
+            else:
+                recorder.collect_in_background(guardian.see, LOOK_S)
             sources = dict(recorder.sources)
             ledger.event("platform", **{kind: made.describe() for kind, made in platforms.items()})
             ledger.event("probe", sources=sources, notes=list(recorder.notes))
             self._rounds.measure(Means(runner, sized, recorder, ledger))
+
+    def _guard(self, stack: ExitStack, own: Callable[[], Collection[str]]) -> Guardian | None:
+        """Who watches that others are not harmed, from now on; None where nobody asked for it. Raises BadInput."""
+        if self._scenario.guard is None:
+            return None
+        self._guardian = Guardian(self._scenario.guard, own)
+        stack.callback(self._guardian.close)
+        self._guardian.begin()
+        return self._guardian
+
+    def _pools(self, stack: ExitStack, ledger: Ledger) -> Laid | None:
+        """The files of a storage sweep, on its pools."""
+        if not isinstance(self._scenario, Storage):
+            return None
+        from contend.sweep.pools import lay_out
+
+        return lay_out(self._scenario, self._run.path, self._run.id, ledger, stack.callback)
+
+    def _preconditioned(self, ledger: Ledger) -> None:
+        from contend.sweep.pools import preconditioned
+
+        for told in preconditioned(self._run.work):
+            ledger.event("preconditioned", **told)
 
     def _close(self, recorder: Recorder, ledger: Ledger) -> None:
         """The end of the recording; a run that comes this far has its trials, whatever became of the timelines."""
@@ -317,7 +385,11 @@ class _Execution:
         for kind in ("bare", *sorted((placed | {spec.kind}) - {"bare"})):
             options: dict[str, Any] = {} if kind == "bare" else {"engine": spec.engine, "image": spec.image}
             if kind in GUESTS:
-                options["packages"] = packages_inside(self._plan)
+                options = {
+                    "image": spec.image,
+                    "packages": packages_inside(self._plan),
+                    "hypervisor": spec.hypervisor,
+                }
             found[kind] = platform(
                 kind, run_id=self._run.id, ledger=ledger, directory=self._run.path, **options
             )

@@ -68,7 +68,7 @@ def parse(file: YamlFile, settings: tuple[str, ...] = ()) -> Scenario:
     study = str(data.get("study") or "")
     if study not in STUDIES:
         what = f"unknown study '{study}'" if study else "the key 'study' is missing"
-        raise ScenarioError(f"{name}: {what}", hint=suggest(study, STUDIES))
+        raise ScenarioError(f"{name}: {what}", hint=suggest(study, STUDIES.keys() - {"imported"}))
     try:
         scenario = validate(STUDIES[study], file, ScenarioError)
     except ScenarioError as error:
@@ -113,9 +113,13 @@ def dump(scenario: Scenario) -> dict[str, Any]:
             measure[key] = f"{measure[key] / 1e9:.9g}s"
     for key in {"timeout", "slo"} & data.keys():
         data[key] = f"{data[key] / 1e9:.9g}s"
-    for key in ("victims", "neighbours"):
+    if "lost" in (hosts := data.get("hosts", {}) if isinstance(data.get("hosts"), dict) else {}):
+        hosts["lost"] = f"{hosts['lost'] / 1e9:.9g}s"
+    for key in ("victims", "neighbours", "workloads"):
         if key in data:
             data[key] = [_short(ref) for ref in data[key]]
+    if "injectors" in data:
+        data["injectors"] = {resource: _short(ref) for resource, ref in data["injectors"].items()}
     if scenario.measure.target is None:
         data.setdefault("measure", {})["target"] = None
     return data

@@ -53,7 +53,7 @@ def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
         raise ScenarioError(
             f"--set '{setting}': the value is not YAML", hint="quote it for the shell"
         ) from error
-    if keys[0] in ("victims", "neighbours", "apps") and len(keys) > 1:
+    if keys[0] in ("victims", "neighbours", "apps", "workloads") and len(keys) > 1:
         data = {**data, keys[0]: workload_list(data.get(keys[0]))}
     changed: dict[str, Any] = _put(data, keys, value, setting)
     return changed

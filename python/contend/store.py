@@ -6,6 +6,8 @@
     ledger.ndjson      what was made and removed (append, fsync)
     trials.ndjson      one row a trial (append, fsync, before the next trial starts)
     series/*.parquet   timelines of the host, written a block at a time
+    hosts/HOST/*       of a fleet: what that host's part was made of, a run directory by itself
+    hosts.json         of a fleet: how each host fared, and its clock
     outputs/TRIAL/*    files of a trial that its workload says are to stay
     findings.json      the analysis; report.html the page made from it
 
@@ -22,13 +24,13 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.ledger import append_line, is_locked, read_rows, truncate_torn_line
+from contend.ledger import append_lines, is_locked, read_rows, truncate_torn_line
 
 SCHEMA_VERSION = 1
 PLAN_FILE, SAMPLE_FILE, WATCH_FILE = "plan.json", "sample.json", "recording.json"
@@ -162,12 +164,17 @@ class RunDirectory:
 
     def append(self, row: Row) -> None:
         """Add one trial's row; it is on the disk when this returns. Raises HostFailed when the disk is full."""
+        self.extend((row,))
+
+    def extend(self, rows: Iterable[Row]) -> None:
+        """Add several trials' rows at once; otherwise as `append`."""
         if self._trials < 0:
             truncate_torn_line(self.trials_path)
             self._trials = os.open(
                 self.trials_path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
             )
-        append_line(self._trials, {"schema_version": SCHEMA_VERSION, **row}, self.trials_path)
+        versioned = ({"schema_version": SCHEMA_VERSION, **row} for row in rows)
+        append_lines(self._trials, versioned, self.trials_path)
 
     def rows(self) -> list[Row]:
         return list(read_rows(self.trials_path))
@@ -243,9 +250,10 @@ def query(
 
 def views(run: RunDirectory) -> dict[str, str]:
     """SQL text of each view that this run's files allow."""
+    from contend.probes.series import pattern, series_files
 
     def quoted(path: Path) -> str:
-        return "'" + str(path).replace("'", "''") + "'"
+        return "'" + pattern(path).replace("'", "''") + "'"
 
     found: dict[str, str] = {}
     if run.trials_path.exists() and run.trials_path.stat().st_size:
@@ -258,8 +266,6 @@ def views(run: RunDirectory) -> dict[str, str]:
         found["ledger"] = (
             f"select * from read_json({quoted(run.ledger_path)}, format='newline_delimited', union_by_name=true)"
         )
-    from contend.probes.series import series_files
-
     for table, files in series_files(run.series).items():
         listed = ", ".join(quoted(path) for path in files)
         found[table] = f"select * from read_parquet([{listed}], union_by_name=true)"

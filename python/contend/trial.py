@@ -12,22 +12,24 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from contend.burning import Burning, ignite, prove, serve
+from contend.cells import Cell
 from contend.clock import Clock
 from contend.errors import TrialFailed
 from contend.parties import Parties, Seat, add_exits, clear, last_words
-from contend.plan import Cell, Trial
+from contend.plan import Trial
 from contend.platforms.base import Command, Exit, Host
 from contend.probes.contamination import flags
 from contend.probes.peak import PeakMemory
 from contend.probes.rundelay import RunDelay
 from contend.probes.snapshot import device_of
+from contend.ramp import ramp
 from contend.store import Row
+from contend.studies import Guard
 from contend.traces import TrialTraces
 from contend.window import Window
 from contend.workloads.instance import Commands
@@ -51,11 +53,18 @@ class TrialRunner:
         washout_ns: int = 0,
         keep_output: bool = False,
         traces: TrialTraces,
+        devices: Mapping[str, str | None] | None = None,
     ) -> None:
+        """devices: by group of parties, the disk that their data is on, where that is not the run's directory."""
+        self._devices = devices or {}
         self._parties, self._directory, self._clock = parties, directory, clock
         self._timeout_s, self._keep, self._traces = timeout_s, keep_output, traces
         self._tool_cpus, self._washout_ns = tool_cpus, washout_ns
         self._device = device_of(directory)
+
+    def ramp(self, cells: Iterable[Cell], guard: Guard, seed: int) -> None:
+        """Neighbours for the first time, at a part of their strength. Raises TrialFailed."""
+        ramp(self._parties, cells, guard, self._directory, seed)
 
     def run(self, trial: Trial, cell: Cell) -> Row:
         """The trial's row; its status is "failed" when it gave no result. KeyboardInterrupt passes through."""
@@ -147,7 +156,7 @@ class TrialRunner:
                 seat.host,
                 others,
                 seat.cpu_list,
-                device=self._device,
+                device=self._devices.get(seat.party.group, self._device),
                 tool_cpus=self._tool_cpus,
                 server_pid=server.pid if server is not None else None,
             )
@@ -182,7 +191,7 @@ class TrialRunner:
                 server.stop(workload.stop.signal, workload.stop.grace / 1e9)
         served = {"server_cpu": evidence["cpu"][0]} if server is not None and "cpu" in evidence else {}
         readings = self._read(seat, out, exits, served)
-        row["metrics"] = [_metric(r) for r in readings]
+        row["metrics"] = [r.to_json() for r in readings]
         row["evidence"] = [{"name": k, "value": v, "unit": u} for k, (v, u) in evidence.items()]
         if workload.elsewhere:
             evidence.pop("foreign_cpu", None)
@@ -295,14 +304,3 @@ def dirty_bytes() -> int:
     """Page cache not yet on the disk, host-wide: Dirty and Writeback of /proc/meminfo."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Dirty:", "Writeback:")))
-
-
-def _metric(reading: Reading) -> dict[str, Any]:
-    return {
-        "name": reading.name,
-        "value": reading.value,
-        "unit": reading.unit,
-        "better": reading.better,
-        "loop": reading.loop,
-        "primary": reading.primary,
-    }

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from contend.clouds.local import domains
 from contend.clouds.local.settle import vm_lacks
 from contend.errors import CannotHonour
 from contend.ledger import Ledger, leftovers, read_rows
 from contend.platforms import engines, procfs
+from contend.platforms.guests import virsh
 from contend.testbed import virt
 from support.command_line import Home, check_files, rows
 from support.prerequisites import need
@@ -139,7 +139,7 @@ def check_domains(tmp_path: Path, uri: str) -> None:
         assert [name for name, s in machine["phases_s"].items() if s > 0] == [
             "libvirt", "machine", "firmware", "kernel",
         ]  # fmt: skip
-    assert f"contend-{RUN}" not in domains.virsh(uri, "list", "--all", "--name").out
+    assert f"contend-{RUN}" not in virsh.ask(uri, "list", "--all", "--name").out
     assert not Path(announced[0]["name"]).exists()
     assert leftovers(tmp_path / RUN / "ledger.ndjson") == []
 

@@ -178,17 +178,19 @@ def test_commands_of_ab_that_fail_or_never_end(contend: Home) -> None:
     spoken.error(1, "exit status 4", "it said: no")
 
 
-# The data cannot say: exit 0 for the run, 5 for whoever wants a verdict
+# The data cannot say: exit 0 for a run with some interval, 3 without any, 5 for whoever wants a verdict
 
 
 @pytest.mark.parametrize("budget", ["0s", "1s"])
 def test_a_budget_that_is_too_small_is_said_honestly(contend: Home, budget: str) -> None:
-    result = contend("run", contend.scenario(blocks=6), "--budget", budget, "--json").fine()
+    result = contend("run", contend.scenario(blocks=6), "--budget", budget, "--json").no_traceback()
+    assert result.code == 3 and "before anything that is compared had an interval" in result.err
+    assert "hint: contend run --resume" in result.err
     analysis = result.json()
     assert "too few" in analysis["answer"]
     assert analysis["design"]["stopped"] == "budget spent"
     assert contend("report", str(contend.the_run())).fine().out
-    said = contend("run", contend.scenario(blocks=6), "--budget", budget).fine().err
+    said = contend("run", contend.scenario(blocks=6), "--budget", budget).no_traceback().err
     assert "no block will end within the budget" in said
     assert "--budget 10s at least" in said
 

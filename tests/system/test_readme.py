@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from support.command_line import Home
+from support.foreign_files import fio, write
 from support.made_context import costs_run, storms_run
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -61,6 +63,8 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
         "block,cell,value\n"
         + "".join(f"{b},{c},{v + b / 100}\n" for b in range(12) for c, v in (("old", 1.0), ("new", 1.2)))
     )
+    for number in range(1, 4):  # what another tool made
+        write(contend.path / f"fio-{number}.json", fio(1000.0 + number))
     if command.startswith("contend context "):  # runs of minutes, made up
         made = {
             "runs/RPC": costs_run(contend.path, {"ends_cpu": 0.9, "broker_cpu": 1.0}),
@@ -78,6 +82,13 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
     if words[0] == "fetch":  # an image that the reader's cloud has
         looked_for = "debian-13" if os.environ.get("OS_CLOUD") else "no cloud was named"
         contend(*words, cwd=contend.path).error(2, looked_for)
+        return
+    if words[0] == "serve":  # which would go on until it is interrupted
+        contend.runs.mkdir()
+        with contend.start(*words, "--listen", "127.0.0.1:0") as process:
+            assert "serving" in process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == 0
         return
     if any(theirs in command for theirs in NOT_OURS):
         words = [*words[:1], "--dry-run", *words[1:]]

@@ -17,6 +17,8 @@ from contend.report.watch_html import render_watch
 from support import blame_rows
 from support import report_samples as samples
 from support.browser import open_page
+from support.made_placement import MadePlacement
+from support.made_sweeps import one_pool
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -34,6 +36,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int
         "hostile": samples.hostile(directory / "hostile"),
         "few": samples.too_few(),
         "compare": samples.compare_study(),
+        "placement": MadePlacement(directory / "placement").report(),
+        "sweep": one_pool(directory / "sweep"),
     }
     written = {}
     for name, report in reports.items():
@@ -48,7 +52,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int
     return written
 
 
-@pytest.mark.parametrize("name", ["run", "matrix", "hostile", "few", "compare", "watch"])
+@pytest.mark.parametrize(
+    "name", ["run", "matrix", "hostile", "few", "compare", "placement", "sweep", "watch"]
+)
 def test_every_chart_is_drawn_in_silence_and_without_a_request(
     browser: Browser, pages: dict[str, tuple[Path, int]], name: str
 ) -> None:
@@ -65,7 +71,7 @@ def test_every_chart_is_drawn_in_silence_and_without_a_request(
     opened.page.context.close()
 
 
-@pytest.mark.parametrize("name", ["run", "matrix", "hostile", "compare", "watch"])
+@pytest.mark.parametrize("name", ["run", "matrix", "hostile", "compare", "placement", "sweep", "watch"])
 @pytest.mark.parametrize("width", [320, 390, 700])
 def test_a_narrow_page_never_scrolls_sideways(
     browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, name: str, width: int
@@ -77,7 +83,7 @@ def test_a_narrow_page_never_scrolls_sideways(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["run", "matrix", "compare", "watch"])
+@pytest.mark.parametrize("name", ["run", "matrix", "compare", "placement", "sweep", "watch"])
 def test_every_text_can_be_read_in_light_and_dark(
     browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, name: str, scheme: str
 ) -> None:

@@ -32,3 +32,10 @@ def test_what_is_beside_neighbours_takes_longer_and_a_trial_of_ones_own_counts()
     plan = make_plan(scenario, 1)
     assert forecast.block_s(plan, scenario) == pytest.approx(1.3 + 1.3 + 1.8)
     assert forecast.pilot_s(plan, scenario) == pytest.approx(2 * 1.3)
+
+
+def test_a_command_of_the_users_does_not_say_how_long_it_takes() -> None:
+    command = make_plan(load("platform-overhead", ("app=sleep 1", "timeout=10m", "sizes=1")), 1)
+    assert not forecast.is_known(command)
+    assert {cell.victim.instance.workload.trial for cell in command.cells} == {600 * S}
+    assert forecast.is_known(make_plan(load("platform-overhead", ("sizes=1",)), 1))

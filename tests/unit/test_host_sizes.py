@@ -14,8 +14,9 @@ import pytest
 from contend import checks, places
 from contend.advice.practices import judge
 from contend.analysis import Analysis
+from contend.cells import cells_of
 from contend.errors import CannotHonour
-from contend.plan import cells_of, make_plan
+from contend.plan import make_plan
 from contend.platforms.cgroups import Layout
 from contend.platforms.topology import Topology, pick
 from contend.report.export import export

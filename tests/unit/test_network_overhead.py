@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 
 from contend import checks, overheads
-from contend.errors import TrialFailed, WorkloadError
-from contend.plan import cells_of
+from contend.cells import cells_of
+from contend.errors import CannotHonour, TrialFailed, WorkloadError
 from contend.platforms.guests import boot
 from contend.platforms.guests.qemu import Machine
 from contend.platforms.network import Tap, listening
@@ -52,13 +52,29 @@ def test_without_root_loopback_is_measured_and_the_rest_named(monkeypatch: pytes
     }
     assert [line.split(":")[0] for line in left_out] == ["app iperf3", "app http"]
     assert all("root" in line for line in left_out)
+    assert (
+        "app http: a network pair (two network namespaces) needs root (sudo contend …, or {http: {network: host}} for"
+        in left_out[1]
+    )
     # What alone was asked for is refused, not run without it.
     kept, left_out = checks.fitted(asked("apps=iperf3"))
     assert isinstance(kept, Overhead) and (len(kept.apps), left_out) == (1, ())
 
 
+def test_without_root_it_says_what_asked_for_namespaces_and_what_does_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(checks.install, "missing", lambda _: ())
+    with pytest.raises(CannotHonour, match=r"^hosts made of network namespaces of this machine need root$"):
+        checks.check(load("network-placement", ()))
+    with pytest.raises(CannotHonour, match=r"^iperf3: a network pair .* needs root$") as refused:
+        checks.check(load("noisy-neighbour", ["victims=iperf3", "neighbours=stress-cpu"]))
+    assert refused.value.hint == "sudo contend …, or {iperf3: {network: host}} for loopback"
+
+
 def test_with_root_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "check_rights", lambda: None)
+    monkeypatch.setattr(checks, "check_rights", lambda *_: None)
     fitted, left_out = checks.fitted(asked())
     assert isinstance(fitted, Overhead) and (len(fitted.apps), left_out) == (4, ())
 

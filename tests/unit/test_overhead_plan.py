@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from contend import checks
+from contend.cells import Cell, cells_of
 from contend.errors import BadInput, CannotHonour, ScenarioError
-from contend.plan import Cell, cells_of
 from contend.platforms.base import Limit
 from contend.platforms.sizes import INSTANCE_TYPES, PlatformSize, parse_platform_size
 from contend.platforms.topology import Cpu, Topology, pick
 from contend.scenario import load, parse, to_yaml
-from contend.studies import Overhead
+from contend.studies import Overhead, platform_of
 from contend.yamlfile import read_yaml
 
 
@@ -141,3 +141,20 @@ def test_a_small_rest_is_taken_from_the_smallest_that_holds_it() -> None:
     host = Topology(tuple(Cpu(n, n, node=0 if n < 4 else 1, cache=0 if n < 4 else 1) for n in range(6)))
     assert pick(host, 2) == (4, 5)
     assert pick(host, 3) == (1, 2, 3)
+
+
+def test_who_starts_guests_is_qemu_itself_or_a_libvirt_of_this_host() -> None:
+    assert overhead("platforms=vm").hypervisor == "qemu"
+    for asked in ("libvirt", "qemu:///session", "qemu+unix:///system?socket=/run/mine"):
+        found = overhead("platforms=[container,container-in-vm]", f"hypervisor={asked}")
+        assert platform_of(found).hypervisor == asked
+    for settings, said in (
+        (("platforms=vm", "hypervisor=vmware"), "'vmware' starts no guests of this host"),
+        (("platforms=vm", "hypervisor=qemu+ssh://there/system"), "starts no guests of this host"),
+        (("hypervisor=libvirt",), "is of virtual machines"),
+    ):
+        with pytest.raises(ScenarioError, match=said):
+            overhead(*settings)
+    text = "study: interference\nvictims: [fio]\nplatform: {kind: container, hypervisor: libvirt}\n"
+    with pytest.raises(ScenarioError, match="a container has none"):
+        parse(read_yaml(text, "mine.yaml", ScenarioError))

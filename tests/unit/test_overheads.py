@@ -41,7 +41,8 @@ def analysed(place: Path, blocks: int = 15, *, emulated: bool = False) -> Analys
     made = Made(place, blocks, SLOW, EVIDENCE, environment={"cpus": 4}, text=TEXT)
     if emulated:
         rows = made.run.path / "trials.ndjson"
-        rows.write_text(rows.read_text().replace('"factors"', '"honoured": {"emulated": true}, "factors"'))
+        honoured = '"honoured": {"emulated": true, "libvirt": "qemu:///session"}'
+        rows.write_text(rows.read_text().replace('"factors"', f'{honoured}, "factors"'))
     return made.analyse()
 
 
@@ -175,6 +176,10 @@ def test_emulated_machines_are_no_platform_to_judge(tmp_path: Path) -> None:
     assert analysis.findings == ()
     assert {p.verdict for p in analysis.practices} == {"cannot tell"}
     assert any("says nothing of virtualisation" in note for note in analysis.overhead.notes)
+    assert any(
+        note.startswith("container: QEMU started by libvirt (qemu:///session)")
+        for note in analysis.overhead.notes
+    )
 
 
 def test_pages_of_it(analysis: Analysis) -> None:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contend.cells import ALONE, CONTROL
 from contend.errors import ScenarioError
-from contend.plan import ALONE, CONTROL, Plan, make_plan
+from contend.plan import Plan, make_plan
 from contend.scenario import parse
 from contend.studies import Compare, Interference, Scenario
 from contend.yamlfile import read_yaml

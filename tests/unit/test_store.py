@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.ledger import Ledger, is_locked, leftovers, read_rows
+from contend.probes.series import open_series
 from contend.store import RunDirectory, query, views
 
 
@@ -79,6 +81,27 @@ def test_sql_sees_rows_and_unnested_metrics(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         query(run, "select nope from nowhere")
     assert "trials" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "name", ["it's", "a[1]", "what?", "all*", "one, {two,three}", 'say "so"; --', "*[?]"]
+)
+def test_a_run_is_read_whatever_its_directory_is_called(tmp_path: Path, name: str) -> None:
+    """A quote ends a string of SQL, and DuckDB's readers take their files by patterns."""
+    (tmp_path / "a1").mkdir()
+    (tmp_path / "a1/trials.ndjson").write_text("not this one\n")
+    run = RunDirectory(tmp_path / name)
+    run.series.mkdir(parents=True)
+    for trial in range(4):
+        run.append(row(trial))
+    with duckdb.connect() as connection:
+        made = tmp_path / "host-0000.parquet"
+        connection.execute(f"copy (select 7 as t_ns) to '{made}' (format parquet)")
+        made.rename(run.series / made.name)
+        assert open_series(connection, run.series) == {"host": {"t_ns"}}
+        assert connection.execute("select * from host").fetchall() == [(7,)]
+    assert query(run, "select count(*) from metrics")[1] == [(4,)]
+    assert query(run, "select t_ns from host")[1] == [(7,)]
 
 
 def test_what_is_no_run_is_said(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,3 +52,21 @@ class Finding:
             "verify": self.verify,
             **({"edit": self.edit} if self.edit else {}),
         }
+
+
+def set_once(command: str) -> str:
+    """A command line without the `--set KEY=…` that a later one of the same key overrides.
+
+    >>> set_once("contend run x --set apps=[a,b] --set sizes=1 --set apps=a")
+    'contend run x --set sizes=1 --set apps=a'
+    """
+    words = shlex.split(command)
+    last = {words[at + 1].partition("=")[0]: at for at, word in enumerate(words[:-1]) if word == "--set"}
+    kept: list[str] = []
+    skip = False
+    for at, word in enumerate(words):
+        overridden = word == "--set" and last.get("".join(words[at + 1 : at + 2]).partition("=")[0], at) != at
+        if not overridden and not skip:
+            kept.append(word)
+        skip = overridden
+    return command if len(kept) == len(words) else shlex.join(kept)

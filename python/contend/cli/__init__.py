@@ -20,14 +20,18 @@ from contend.errors import ContendError, suggest
 # verb: what it is for. The order is the one of the help text.
 VERBS = {
     "run": "Run a scenario: who slows whom, by how much, and why.",
+    "fleet": "Bring up, show and take down the machines of a run on several hosts.",
     "ab": "Compare two commands, interleaved, with an interval that holds on noisy hosts.",
     "sample": "Record the host and its processes while a command runs.",
     "watch": "Who waits for whom on this host, now, without any load of ours.",
     "trace": "Run a Python program traced: functions, locks, queues, tasks.",
     "whatif": "What would change if: replay a traced storm with edits.",
     "report": "Make the report of a run again, or show it in the terminal.",
+    "advise": "What to do, by a run: which workloads together, which apart.",
     "hunt": "Find what a batch of traced jobs waits for, and for whom.",
+    "import": "Take in what fio, Rally, hyperfine, k6 and others measured.",
     "compare": "Which cells changed between two runs, beyond their intervals.",
+    "serve": "A page of many runs: list, filter, compare, trends.",
     "context": "What one RPC's or download's cost is of a whole cloud's CPU time.",
     "export": "Write a run as CSV, Parquet, JUnit, OpenMetrics, SVG or PNG.",
     "fetch": "Download a URL or an image, verified, within a CPU and rate budget.",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from contend.errors import ThresholdCrossed
+
 if TYPE_CHECKING:
     from contend.context.effect import Context
     from contend.report.model import ReportInput
@@ -63,10 +65,11 @@ def load_report(run: RunDirectory, context: Context | None = None) -> ReportInpu
     from contend.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
-    from contend.contention.alibi.scope import VICTIM, read_party
+    from contend.contention.alibi.scope import read_party, victims
     from contend.contention.scheduling import cell_schedules
     from contend.context.choose import beside
     from contend.errors import ScenarioError
+    from contend.fleet.record import hosts_of_run, on_one_clock
     from contend.ledger import read_rows
     from contend.report.model import ReportInput
     from contend.report.traced_cells import traced_cells
@@ -79,11 +82,24 @@ def load_report(run: RunDirectory, context: Context | None = None) -> ReportInpu
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
     rows = run.rows()
+    if hosts_of_run(run):  # each host's timelines and hardware are in its own directory
+        rows = on_one_clock(rows)
+        return ReportInput(
+            analysis=analyse(run, scenario),
+            environment=run.read_json("environment.json"),
+            scenario_text=text,
+            rows=tuple(rows),
+            series_dir=None,
+            command=str(recorded["command"]),
+            run_dir=str(shown(run.path)),
+        )
+    # Of a forecast's hundreds of cells those that tables are about.
+    told = [row for row in latest(rows) if row["factors"].get("role", "pair") == "pair"]
     recording = Recording.of_run(run)
     analysis = replace(
         analyse(run, scenario),
         phase_alibis=phase_alibis(latest(rows), recording),
-        alibis=cell_alibis(latest(rows), recording, read_party(run.series, VICTIM)),
+        alibis=cell_alibis(told, recording, read_party(run.series, victims(rows))),
         schedules=cell_schedules(latest(rows), run.series),
         probe=probe_cost(read_rows(run.ledger_path), recording.interval_ns),
         context=context or beside(run, scenario),
@@ -129,16 +145,25 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
         print()
     else:
         print_report(report, verbose=verbose)
-    if outcome.incomplete:
-        where = shown(outcome.run.path)
-        why = (
-            "interrupted"
-            if outcome.interrupted
-            else f"{outcome.failed} trial{'s' if outcome.failed != 1 else ''} gave no result"
+    if outcome.guard:
+        print(
+            f"stopped by the guard: {outcome.guard}\n  hint: lighten the neighbours, or allow more: `guard` in the scenario",
+            file=sys.stderr,
         )
-        print(f"incomplete: {why}\n  hint: contend run --resume {where}", file=sys.stderr)
-        return 3
-    return 0
+        return ThresholdCrossed.exit_code
+    if not outcome.incomplete and not outcome.too_short:
+        return 0
+    if outcome.interrupted:
+        why = "interrupted"
+    elif outcome.missing:
+        why = "; ".join(outcome.missing)
+    elif outcome.failed:
+        why = f"{outcome.failed} trial{'s' if outcome.failed != 1 else ''} gave no result"
+    else:
+        why = "the budget was spent before anything that is compared had an interval"
+    more = " --budget DURATION" if outcome.too_short else ""
+    print(f"incomplete: {why}\n  hint: contend run --resume {shown(outcome.run.path)}{more}", file=sys.stderr)
+    return 3
 
 
 def print_report(report: ReportInput, *, verbose: bool) -> None:

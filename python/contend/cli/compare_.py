@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from contend.errors import NoVerdict, ThresholdCrossed
-from contend.units import format_ratio, format_value, parse_fraction
+from contend.units import parse_fraction
 
 
 @click.command("compare", short_help="Which cells changed between two runs.")
@@ -37,6 +37,7 @@ def command(
     by on this host. To compare two versions, `contend ab` (interleaved in one run) needs none of that.
     """
     from contend.between import compare_runs, verdict
+    from contend.report.compare_words import changed_cells, notes
     from contend.store import RunDirectory
 
     limit = parse_fraction(fail_above) if fail_above is not None else None
@@ -47,19 +48,10 @@ def command(
     else:
         for warning in found.warnings:
             print(f"warning: {warning}")
-        for c in found.cells:
-            if c.metric.primary or verbose:
-                name = " ".join(
-                    f"{v}" for k, v in c.factors.items() if k in ("victim", "neighbour", "variant")
-                )
-                levels = " → ".join(
-                    format_value(at.estimate.value, c.metric.unit) for at in (c.baseline, c.treatment)
-                )
-                e = c.estimate
-                print(
-                    f"{name:<34} {c.metric.name:<12} {levels:<26} {format_ratio(e.value, e.low, e.high):<22} {e.verdict}"
-                )
-        for why in dict.fromkeys(w for c in found.cells for w in c.estimate.warnings):
+        for row in changed_cells(found):
+            if row.primary or verbose:
+                print(f"{row.name:<34} {row.metric:<12} {row.levels:<26} {row.ratio:<22} {row.verdict}")
+        for why in notes(found):
             print(f"note: {why}")
     if limit is None:
         return 0

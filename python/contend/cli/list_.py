@@ -13,7 +13,7 @@ from contend.cli.common import runs_option, shown
 PLATFORMS = {
     "bare": "this host as it is; a cgroup only to account and to clean up",
     "container": "docker, podman, crun or runc, whichever is there; quota (vanilla) or cpuset (pinned)",
-    "vm": "a virtual machine by QEMU, booted once a party; emulated where KVM boots no guest, and labelled so",
+    "vm": "a virtual machine by QEMU, or libvirt, booted once a party; emulated where KVM boots none, and labelled so",
     "container-in-vm": "a container by crun in such a machine, with the size that is asked for",
 }
 PROBES = {

@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from contend.cli.common import finish, make_progress, runs_option
+from contend.cli.fleet_ import chosen, way_options
 from contend.errors import BadInput
+
+if TYPE_CHECKING:
+    from contend.fleet.ssh import Way
+    from contend.plan import Plan
+    from contend.studies import Scenario
+
+MOST_SHOWN = 40  # cells of a block, in a dry run
 
 
 @click.command("run", short_help="Run a scenario.")
@@ -37,6 +46,12 @@ from contend.errors import BadInput
     "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
 )
 @click.option("--dry-run", is_flag=True, help="Print cells, order and estimated time; make nothing.")
+@click.option(
+    "--hosts",
+    metavar="HOSTS",
+    help="Machines that each run it, like a,b,c, reached by SSH or of a fleet that is up (contend fleet).",
+)
+@way_options
 @click.option("--resume", "resume_run", metavar="RUN", help="Go on with an interrupted run.")
 @click.option("--skip-missing", is_flag=True, help="Leave out workloads whose programs are not installed.")
 @click.option(
@@ -54,6 +69,10 @@ def command(
     budget: str | None,
     cloud: str | None,
     seed: int | None,
+    hosts: str | None,
+    address: str,
+    ssh_config: str,
+    there: str,
     dry_run: bool,
     resume_run: str | None,
     skip_missing: bool,
@@ -73,12 +92,16 @@ def command(
       contend run boot-storm --cloud mycloud --set n=[1,5,10,20]
       contend run boot-storm --cloud local --set parameters.engine=podman
       contend run control-plane-growth --cloud mycloud --budget 10m
+      contend run storage-sweep --set pools=[/srv/fast,/srv/slow] --dry-run
       contend run --resume runs/noisy-neighbour-20261120-184210-7f3a
     """
     from contend import checks
     from contend import run as orchestrator
+    from contend.fleet.record import hosts_of_run, refuse_part
+    from contend.fleet.ssh import Way
     from contend.scenario import load
     from contend.store import RunDirectory
+    from contend.studies import fleet_of
     from contend.units import parse_duration_ns
 
     if resume_run is not None:
@@ -88,6 +111,17 @@ def command(
                 hint="start a new run to change something",
             )
         with RunDirectory.open(resume_run) as directory:
+            refuse_part(directory)
+            if hosts_of_run(directory):
+                from contend.fleet.needs import need
+
+                need()
+                from contend.fleet import coordinator
+
+                if budget:
+                    raise BadInput("--budget is of a run's start on hosts", hint="--resume without it")
+                outcome = coordinator.resume(directory, progress=make_progress(as_json))
+                return finish(outcome, verbose=verbose, as_json=as_json)
             outcome = orchestrator.resume(
                 directory,
                 progress=make_progress(as_json),
@@ -104,12 +138,30 @@ def command(
         settings += (f"cloud={cloud}",)
     if seed is not None:
         settings += (f"measure.seed={seed}",)
-    asked, left_out = checks.fitted(load(scenario, settings))
+    if hosts is not None:
+        settings += (f"hosts.names=[{','.join(chosen((hosts,), None))}]",)
+    loaded = load(scenario, settings)
+    if fleet_of(loaded) is not None:
+        return _on_hosts(
+            loaded,
+            name=name or Path(scenario).stem,
+            command=shlex.join(_words(scenario, settings, skip_missing)),
+            runs=runs,
+            way=Way(there, ssh_config),
+            address=address,
+            refused={"--skip-missing": skip_missing, "--keep-output": keep_output},
+            dry_run=dry_run,
+            verbose=verbose,
+            as_json=as_json,
+        )
+    asked, left_out = checks.fitted(loaded, runs)
     if skip_missing:
-        asked, absent = checks.without_missing(asked)
+        from contend.skipping import without_missing
+
+        asked, absent = without_missing(asked)
         left_out += absent
     if dry_run:
-        return _dry_run(asked, left_out, as_json)
+        return _dry_run(asked, left_out, as_json, runs)
     outcome = orchestrator.execute(
         asked,
         name=name or Path(scenario).stem,
@@ -122,6 +174,53 @@ def command(
     return finish(outcome, verbose=verbose, as_json=as_json)
 
 
+def _on_hosts(
+    asked: Scenario,
+    *,
+    name: str,
+    command: str,
+    runs: Path,
+    way: Way,
+    address: str,
+    refused: dict[str, bool],
+    dry_run: bool,
+    verbose: bool,
+    as_json: bool,
+) -> int:
+    """A scenario with `hosts`: each of them runs it."""
+    from contend.fleet.needs import need
+    from contend.plan import make_plan
+    from contend.studies import fleet_of
+
+    if given := [option for option, on in refused.items() if on]:
+        raise BadInput(
+            f"{given[0]} is of this machine, and the scenario has hosts", hint=f"leave {given[0]} out"
+        )
+    if dry_run:
+        hosts = fleet_of(asked)
+        assert hosts is not None
+        plan = make_plan(asked, asked.measure.seed or 0)
+        print(asked.title or asked.origin)
+        print(f"{len(plan.cells)} cells on each of {len(hosts.names)} hosts: {', '.join(hosts.names)}")
+        for cell in plan.cells:
+            print(f"  {cell.label}{' (control)' if cell.control else ''}")
+        print("each host has an order of its own; it checks the scenario when it has joined")
+        return 0
+    need()
+    from contend.fleet import coordinator
+
+    outcome = coordinator.execute(
+        asked,
+        name=name,
+        command=command,
+        runs=runs,
+        progress=make_progress(as_json),
+        way=way,
+        address=address,
+    )
+    return finish(outcome, verbose=verbose, as_json=as_json)
+
+
 def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list[str]:
     """The command that repeats this run."""
     words = ["contend", "run", scenario]
@@ -130,7 +229,20 @@ def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list
     return words + (["--skip-missing"] if skip_missing else [])
 
 
-def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
+def _cells(plan: Plan, study: str) -> Iterator[str]:
+    """What will be measured: each cell, or, of a forecast's hundreds, how many there are of each kind."""
+    if study == "sensitivity":
+        from contend.report.forecast_words import cells_lines
+
+        yield from cells_lines(plan)
+        return
+    for cell in plan.cells:
+        alone = cell.baseline or study == "growth"  # whose kinds are compared with nothing
+        role = "control" if cell.control else "" if alone else "baseline"
+        yield f"{cell.label + (' (control)' if cell.control else ''):<44} {role}"
+
+
+def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = Path("runs")) -> int:
     """Print what would run. Everything is checked as a run would; nothing is made."""
     from contend import checks, forecast
     from contend.plan import make_plan
@@ -138,6 +250,19 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
 
     checks.check(asked)
     plan = make_plan(asked, asked.measure.seed if asked.measure.seed is not None else 0)
+    if asked.study == "storage" and not as_json:
+        from contend.sweep.forecast import lines
+
+        print(
+            "\n".join(
+                [
+                    asked.title or asked.origin,
+                    *(f"  left out: {line}" for line in left_out),
+                    *lines(asked, plan, runs),
+                ]
+            )
+        )
+        return 0
     if as_json:
         json.dump(plan.to_json(), sys.stdout, indent=1)
         print()
@@ -149,13 +274,20 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool) -> int:
     print(f"{len(plan.cells)} cells; places: {places.summary()}")
     for line in left_out:
         print(f"  left out: {line}")
-    for cell in plan.cells:
-        alone = cell.baseline or asked.study == "growth"  # whose kinds are compared with nothing
-        role = "control" if cell.control else "" if alone else "baseline"
-        print(f"  {cell.label + (' (control)' if cell.control else ''):<44} {role}")
+    for line in _cells(plan, asked.study):
+        print(f"  {line}")
+    for label, (resource, trials, seconds) in forecast.loads(plan, asked).items():
+        each = format_duration(seconds * 1e9)
+        print(f"load: {label} ({resource}), in at most {trials} trials of about {each}")
+    if asked.guard is not None:
+        print(f"guard: {asked.guard.told}")
     other = "" if asked.measure.seed is not None else " (another seed gives another)"
     print(f"order of the first block{other}:")
-    print("  " + " · ".join(plan.cell(t.cell).id for t in first))
+    shown = [plan.cell(t.cell).id for t in first[:MOST_SHOWN]]
+    print("  " + " · ".join(shown + [f"and {len(first) - MOST_SHOWN} more"] * (len(first) > MOST_SHOWN)))
+    if not forecast.is_known(plan):
+        print("estimated: nothing before the first trial: a command does not say how long it takes")
+        return 0
     pilot_s = forecast.pilot_s(plan, asked)
     budget = asked.measure.budget
     blocks = asked.measure.planned_blocks

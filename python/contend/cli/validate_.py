@@ -52,8 +52,8 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
         if show:
             print(workload.model_dump_json(indent=1, by_alias=True, exclude_defaults=True))
         return 0
+    from contend.cells import cells_of
     from contend.checks import fitted
-    from contend.plan import cells_of
 
     asked, left_out = fitted(scenarios.load(file, settings))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from contend.errors import HostFailed
@@ -38,6 +38,8 @@ class Recorder:
         self._thread: threading.Thread | None = None
         self._failed: HostFailed | None = None
         self._closed = False
+        self._see: Callable[[Drained], None] | None = None
+        self._every_s = DRAIN_S
         self.cost = Cost(cpu_ns=0, samples=0)
 
     @property
@@ -78,19 +80,25 @@ class Recorder:
 
     def _keep(self, drained: Drained, *, later: bool = False) -> None:
         self.cost = drained.cost
+        if self._see is not None:
+            self._see(drained)
         self._writer.add(drained.coded, later=later)
 
-    def collect_in_background(self) -> None:
+    def collect_in_background(
+        self, see: Callable[[Drained], None] | None = None, every_s: float = DRAIN_S
+    ) -> None:
         """Collect from a thread of our own, so that a trial of an hour does not overflow the probe.
 
         It wakes every ten seconds at most and finds little to do: what it takes over is written by the next `collect`,
-        between two trials, unless it is more than memory should hold. An error waits for that too.
+        between two trials, unless it is more than memory should hold. An error waits for that too. see: is given all
+        rows as they come, from whichever thread collects, at the latest after `every_s`.
         """
+        self._see, self._every_s = see, every_s
         self._thread = threading.Thread(target=self._background, name="contend-recorder", daemon=True)
         self._thread.start()
 
     def _background(self) -> None:
-        wait_s = DRAIN_S
+        wait_s = self._every_s
         while not self._stop.wait(wait_s):
             with self._lock:
                 try:
@@ -98,7 +106,7 @@ class Recorder:
                 except HostFailed as error:
                     self._failed = error
                     return
-            wait_s = next_drain_s(drained, wait_s)
+            wait_s = min(self._every_s, next_drain_s(drained, wait_s))
 
     def close(self) -> None:
         """A last sample, everything on disk, small files merged; the probe has ended. Idempotent. Raises as `collect`."""

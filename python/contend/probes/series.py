@@ -74,7 +74,7 @@ def open_series(connection: duckdb.DuckDBPyConnection, directory: Path) -> dict[
     """
     found = {}
     for table, files in series_files(directory).items():
-        listed = ", ".join(_quoted(path) for path in files)
+        listed = ", ".join(_quoted(pattern(path)) for path in files)
         connection.execute(
             f"CREATE VIEW {table} AS SELECT * FROM read_parquet([{listed}], union_by_name=true)"
         )
@@ -230,7 +230,7 @@ class SeriesWriter:
     def _merge(self, table: str, group: Sequence[_File]) -> None:
         first, last = group[0].first, group[-1].last
         target = self.directory / f"{table}-{first:04d}-{last:04d}.parquet"
-        sources = ", ".join(_quoted(file.path) for file in group)
+        sources = ", ".join(_quoted(pattern(file.path)) for file in group)
         self._copy(f"SELECT * FROM read_parquet([{sources}], union_by_name=true)", target)
         for file in group:
             file.path.unlink()
@@ -285,5 +285,14 @@ def _joined(parts: Sequence[Coded]) -> dict[str, Column]:
     return joined
 
 
-def _quoted(path: Path) -> str:
+def pattern(path: Path) -> str:
+    """A path as DuckDB's readers take it. They take patterns: each letter that would be part of one stands for itself.
+
+    >>> pattern(Path("/runs/a[1]/what?.parquet"))
+    '/runs/a[[]1]/what[?].parquet'
+    """
+    return re.sub(r"[*?\[]", r"[\g<0>]", str(path))
+
+
+def _quoted(path: Path | str) -> str:
     return "'" + str(path).replace("'", "''") + "'"

@@ -31,6 +31,12 @@ FACTORS = (
     "host",
     "host_by",
     "variant",
+    "subnet",
+    "encapsulation",
+    "protocol",
+    "message",
+    "pairs",
+    "ends",
 )
 # Column: DuckDB type. Metric columns are empty for a trial that failed, so that no trial is left out.
 COLUMNS: Mapping[str, str] = {
@@ -99,12 +105,14 @@ def _parquet(report: ReportInput, path: Path, _: float) -> None:
     """The CSV with its types, through DuckDB: an Arrow library would cost 100 MB for this one table."""
     import duckdb
 
+    from contend.probes.series import pattern
+
     source = path.with_name(path.name + ".csv")
     try:
         _csv(report, source, 0)
         with duckdb.connect() as connection:
             rows = connection.read_csv(
-                str(source), header=True, dtype=dict(COLUMNS), quotechar='"', escapechar='"'
+                pattern(source), header=True, dtype=dict(COLUMNS), quotechar='"', escapechar='"'
             )
             rows.write_parquet(str(path))
     finally:

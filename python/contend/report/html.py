@@ -16,7 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
-from contend.report import context_words, growth_words, overhead_words, scheduling_words, storm_words, words
+from contend.crowds import lines as crowd_lines
+from contend.report import (
+    context_words,
+    fleet_words,
+    forecast_words,
+    growth_words,
+    imported_words,
+    overhead_words,
+    placement_map,
+    placement_words,
+    scheduling_words,
+    storm_words,
+    sweep_words,
+    words,
+)
 from contend.report import cpu_map as cpu_maps
 from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
 from contend.report.model import ReportInput
@@ -39,7 +53,14 @@ ROLES = (
     "storm-phases",
     "storm-cpu",
     "growth",
+    "crowd",
     "overhead",
+    "placement",
+    "placement-pairs",
+    "imported",
+    "curves",
+    "pairs",
+    "surface",
     "schedule",
     "traced",
 )
@@ -71,7 +92,7 @@ def render_html(report: ReportInput) -> str:
         target=words.target_line(report),
         more=words.command_with_budget(report),
         closed=words.closed_loop(analysis),
-        machine=list(flatten({k: v for k, v in report.environment.items() if k != "topology"})),
+        machine=list(flatten({k: v for k, v in report.environment.items() if k not in ("topology", "hosts")})),
         cpus=cpu_maps.cpu_map(report),
         heat_legend=HEAT_LEGEND,
         blocks=_blocks(report),
@@ -91,11 +112,18 @@ def environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.globals.update(
+        crowd_lines=crowd_lines,
         words=words,
         storm_words=storm_words,
         growth_words=growth_words,
         overhead_words=overhead_words,
+        placement_words=placement_words,
+        placement_map=placement_map,
+        imported_words=imported_words,
+        forecast_words=forecast_words,
         context_words=context_words,
+        fleet_words=fleet_words,
+        sweep_words=sweep_words,
         cpu_maps=cpu_maps,
         scheduling=scheduling_words,
         short=short,
@@ -154,12 +182,16 @@ def _facts(report: ReportInput) -> list[tuple[str, str]]:
     """The line under the answer: how much was done, where, when."""
     analysis, design = report.analysis, report.analysis.design
     when = next((str(row["utc"]) for row in report.rows if row.get("utc")), "")
+    blocks = f", {design.blocks} counted blocks" if analysis.imported is None else ""
+    made = "" if analysis.imported is None else imported_words.files(analysis.imported)
+    known = [str(report.environment[k]) for k in ("cpu", "os") if report.environment.get(k)]
     facts = [
-        ("Trials", f"{analysis.trials}, {design.blocks} counted blocks"),
+        ("Made by", made),
+        ("Trials", f"{analysis.trials}{blocks}"),
         ("Took", format_duration(report.elapsed_ns) if report.elapsed_ns else ""),
-        ("Seed", str(design.seed)),
+        ("Seed", str(design.seed) if analysis.imported is None else ""),
         ("Probe", words.probe_cost(analysis)),
-        ("Machine", ", ".join(str(report.environment[k]) for k in ("cpu", "os") if report.environment.get(k))),
+        ("Started on" if analysis.fleet else "Machine", ", ".join(known)),
         ("Began", when[:16].replace("T", " ") + " UTC" if when else ""),
     ]  # fmt: skip
     return [(name, text) for name, text in facts if text]
@@ -190,7 +222,8 @@ def _blocks(report: ReportInput) -> list[tuple[str, float, float]]:
     origin = min((int(r["started_ns"]) for r in timed), default=0)
     spans: dict[str, tuple[int, int]] = {}
     for row in timed:
-        name = "pilot" if row.get("phase") == "pilot" else f"block {int(row.get('block', 0)) + 1}"
+        phase = str(row.get("phase"))
+        name = phase if phase in ("pilot", "screening") else f"block {int(row.get('block', 0)) + 1}"
         start, end = int(row["started_ns"]), int(row["ended_ns"])
         known = spans.get(name, (start, end))
         spans[name] = (min(start, known[0]), max(end, known[1]))

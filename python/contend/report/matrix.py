@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from contend.analysis import Analysis, CellResult, Control, Level, MetricInfo
 from contend.platforms.sizes import sized
+from contend.testbed.placement.words import condition_words
 
 CONTROL = " (control)"
 
@@ -38,8 +39,8 @@ class Matrix:
 
 
 def is_compare(analysis: Analysis) -> bool:
-    """`contend ab`, storms: the ratio is treatment / baseline as measured, so its direction says nothing of worse."""
-    return analysis.study in ("compare", "storm", "growth")
+    """`contend ab`, storms, placements: the ratio is treatment / baseline as measured, whose direction says nothing."""
+    return analysis.study in ("compare", "storm", "growth", "placement", "imported")
 
 
 def rows_are(analysis: Analysis) -> str:
@@ -56,23 +57,44 @@ def subject(factors: Mapping[str, str]) -> str:
     return factors.get("victim") or factors.get("variant", "").removesuffix(CONTROL) or "all"
 
 
+def compared(analysis: Analysis) -> tuple[CellResult, ...]:
+    """The cells that tables and figures of comparisons are about: of a forecast the pairs, not what it is made from."""
+    if analysis.study != "sensitivity":
+        return analysis.cells
+    return tuple(c for c in analysis.cells if c.factors["role"] == "pair")
+
+
 def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
     """The tables of the headline metrics (in a compare study of every metric), in the order of the cells."""
     compare = is_compare(analysis)
-    column_key = {"interference": "neighbour", "compare": "variant", "storm": "variant"}.get(
-        analysis.study, ""
-    )
-    cells = [c for c in analysis.cells if compare or c.metric.primary]
+    column_key = {
+        "interference": "neighbour",
+        "sensitivity": "neighbour",
+        "storage": "neighbour",
+        "compare": "variant",
+        "storm": "variant",
+        "imported": "variant",
+    }.get(analysis.study, "")
+    cells = [c for c in compared(analysis) if compare or c.metric.primary]
+    if analysis.imported is not None:  # whose order allows no ratio, there is no table for
+        cells = [c for c in cells if c.estimate.verdict != "refused"]
     varying = _varying(cells) - {"victim", column_key}
     if analysis.study == "storm":  # the column's name says them
         varying -= {"n", "network"}
+    if analysis.study == "storage":  # the row's name does
+        varying -= {"pool", "block_size", "depth", "engine", "read", "pattern"}
     groups: dict[str, dict[tuple[str, str], CellResult]] = {}
     for cell in cells:
+        if analysis.study == "placement":
+            groups.setdefault(conditions(cell.factors), {})[cell.metric.name, cell.factors["variant"]] = cell
+            continue
         if analysis.study == "overhead":
             row, column = f"{subject(cell.factors)}, {sized(cell.factors)}", platform_name(cell.factors)
             groups.setdefault("", {})[row, column] = cell
             continue
         extra = ", ".join(f"{k} {cell.factors[k]}" for k in sorted(varying) if k in cell.factors)
+        if analysis.imported is not None:  # each with its own baseline
+            extra = cell.factors.get("victim", "")
         if column_key in cell.factors:
             group, column = extra, cell.factors[column_key]
         else:
@@ -90,6 +112,11 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
         )
         for group, table in groups.items()
     )
+
+
+def conditions(factors: Mapping[str, str]) -> str:
+    """Of a placement study, what was sent: a table each."""
+    return condition_words(factors["protocol"], int(factors["message"]), int(factors["pairs"]))
 
 
 def platform_name(factors: Mapping[str, str]) -> str:
@@ -110,8 +137,11 @@ def _varying(cells: list[CellResult]) -> set[str]:
 
 def baseline_name(analysis: Analysis) -> str:
     """What the baseline is called: `alone`, the first variant's name, or `baseline`."""
-    if analysis.study in ("interference", "overhead"):
-        return {"interference": "alone", "overhead": "bare"}[analysis.study]
+    if analysis.study in ("interference", "sensitivity", "overhead", "storage"):
+        return "bare" if analysis.study == "overhead" else "alone"
+    if analysis.imported is not None:
+        first = (level.factors.get("variant", "") for level in analysis.imported.levels)
+        return next(filter(None, first), "baseline")
     for control in analysis.controls:
         if "variant" in control.factors:
             return control.factors["variant"].removesuffix(CONTROL)
@@ -135,7 +165,7 @@ def condition(cell: CellResult, analysis: Analysis) -> str:
 
 def secondary(analysis: Analysis) -> list[CellResult]:
     """Comparisons of every metric that the main table does not hold."""
-    return [] if is_compare(analysis) else [c for c in analysis.cells if not c.metric.primary]
+    return [] if is_compare(analysis) else [c for c in compared(analysis) if not c.metric.primary]
 
 
 def headline_controls(analysis: Analysis) -> list[Control]:

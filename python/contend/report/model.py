@@ -34,8 +34,8 @@ class ReportInput:
 
     @property
     def counted(self) -> list[Mapping[str, Any]]:
-        """Trials that count: the pilot is thrown away."""
-        return [row for row in self.rows if row.get("phase") != "pilot"]
+        """Trials that count: the pilot is thrown away, and a screening is no block."""
+        return [row for row in self.rows if row.get("phase") not in ("pilot", "screening")]
 
     @property
     def elapsed_ns(self) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,15 +22,13 @@ from contend.report.plotkit import (
     VEGA_LITE,
     Plot,
     Spec,
-    axis_format,
     chart,
     condition_colours,
-    median,
     row_axis,
     row_labels,
 )
+from contend.report.strip_plot import PointRow, intervals, strip
 from contend.report.theme import resolve, var
-from contend.units import format_value
 
 FOREST_ROWS = 14  # more comparisons than this are in the matrix only
 STATIC_WIDTH = 760  # pixels of a plot saved to a file
@@ -43,7 +40,7 @@ def all_plots(report: ReportInput) -> list[Plot]:
     """Every plot this run has data for, in the order of the page."""
     from contend.report.timeline_plots import timeline_plots
 
-    plots = [forest(report)] if report.analysis.cells else []
+    plots = [forest(report)] if report.analysis.cells and report.analysis.placement is None else []
     if report.analysis.storms is not None:
         from contend.report.storm_plots import storm_plots
 
@@ -57,10 +54,31 @@ def all_plots(report: ReportInput) -> list[Plot]:
         from contend.report.schedule_plots import schedule_plots
 
         plots += overhead_plots(report.analysis) + schedule_plots(report.analysis)
+    if report.analysis.placement is not None:
+        from contend.report.placement_plots import placement_plots
+
+        plots += placement_plots(report.analysis.placement)
+    if report.analysis.crowds:
+        from contend.report.crowd_plots import crowd_plots
+
+        plots += crowd_plots(report.analysis.crowds)
+    if report.analysis.sweep is not None:
+        from contend.report.sweep_plots import sweep_plots
+
+        plots += sweep_plots(report.analysis.sweep)
+    if report.analysis.imported is not None:
+        from contend.report.imported_plots import imported_plots
+
+        return [p for p in plots if p is not None] + imported_plots(report.analysis.imported)
+    if report.analysis.sensitivity is not None:
+        from contend.report.forecast_plots import forecast_plots
+
+        plots += forecast_plots(report.analysis.sensitivity)
     plots += [
         points(report, matrix, row, f"{table}-{number}")
         for table, matrix in enumerate(matrices(report.analysis))
         for number, row in enumerate(matrix.rows)
+        if report.analysis.placement is None or (table == 0 and matrix.metric(row).primary)
     ]
     from contend.report.traced_cells import traced_plots
 
@@ -115,7 +133,7 @@ def forest(report: ReportInput) -> Plot | None:
                 "encoding": {"x": x},
             },
             *row_labels("label", len(values)),
-            *_intervals(values, x, y, strokeWidth=5, opacity=0.45),
+            *intervals(values, x, y, strokeWidth=5, opacity=0.45),
             {
                 "mark": {"type": "point", "filled": True, "size": 75, "opacity": 1},
                 "encoding": {"x": x, "y": y, "color": colour, "tooltip": {"field": "say"}},
@@ -152,115 +170,11 @@ def points(report: ReportInput, matrix: Matrix, row: str, plot_id: str) -> Plot 
     """One victim's trials: a dot a block (jittered upwards and downwards), the cell's median and interval."""
     metric = matrix.metric(row)
     rows = _point_rows(report, matrix, row)
-    everything = [value for _, series, *_ in rows for value in series]
-    if not everything:
-        return None
-    jitter = random.Random(row)  # the same page from the same run
     palette = condition_colours(report)
     colours = {name: palette[name.removeprefix("beside ") if matrix.beside else name] for name, *_ in rows}
-    dots: list[dict[str, Any]] = []
-    summaries: list[dict[str, Any]] = []
-    for number, (name, series, blocks, flagged, interval) in enumerate(rows):
-        for position, value in enumerate(series):
-            mark = "flagged" if position in flagged else "clean"
-            dots.append(
-                {
-                    "y": round(number + 0.12 * jitter.uniform(-1, 1), 3),
-                    "value": value,
-                    "colour": colours[name],
-                    "mark": mark,
-                    "say": f"{name}, block {blocks[position] + 1}: {format_value(value, metric.unit)}"
-                    + (" (flagged)" if mark == "flagged" else ""),
-                }
-            )
-        middle = median(series)
-        told = "no result" if middle is None else format_value(middle, metric.unit)
-        text = f"{name}\u2003{told}"
-        summary: dict[str, Any] = {"y": number, "label": text, "value": middle, "colour": colours[name]}
-        if interval is not None:
-            summary |= {"low": interval[0], "high": interval[1]}
-        summaries.append({k: v for k, v in summary.items() if v is not None})
-    zero = max(everything) > 1.5 * min(everything)
-    x = {
-        "field": "value",
-        "type": "quantitative",
-        "title": f"{metric.name}, {metric.unit}",
-        "scale": {"zero": zero, "nice": True},
-        "axis": {"tickCount": 5, "format": axis_format(everything)},
-    }
-    y = row_axis("y", len(rows))
-    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
-    spec = chart(
-        len(rows) * ROW,
-        [
-            *({**layer, "data": {"values": summaries}} for layer in row_labels("label", len(rows))),
-            *_intervals(summaries, x, y, strokeWidth=12, opacity=0.22),
-            {
-                "data": {"values": summaries},
-                "transform": [{"filter": "isValid(datum.value)"}],
-                "mark": {"type": "tick", "thickness": 2, "height": 16, "orient": "vertical"},
-                "encoding": {"x": x, "y": y, "color": {"value": var("ink")}},
-            },
-            {
-                "mark": {"type": "point", "size": 26, "strokeWidth": 1.3, "filled": False},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "color": colour,
-                    "shape": {
-                        "field": "mark",
-                        "type": "nominal",
-                        "legend": None,
-                        "scale": {"domain": ["clean", "flagged"], "range": ["circle", "triangle-up"]},
-                    },
-                    "tooltip": {"field": "say"},
-                },
-            },
-        ],
-        dots,
-    )
-    better = "less is better" if metric.better == "lower" else "more is better"
-    some_flagged = any(flagged for *_, flagged, _ in rows)
-    caption = (
-        f"Each ring is one trial, the tick their median, the band its interval; {better}. "
-        + ("The axis begins at zero." if zero else "The axis does not begin at zero.")
-        + (" Triangles: trials whose surroundings were flagged; they count." if some_flagged else "")
-    )
-    table = tuple(
-        (name, str(blocks[i] + 1), format_value(v, metric.unit), "flagged" if i in flagged else "")
-        for name, series, blocks, flagged, _ in rows
-        for i, v in enumerate(series)
-    )
     title = f"{row}: {metric.name}" if row != metric.name else row
-    return Plot(
-        f"points-{plot_id}",
-        "points",
-        title + (f", {matrix.group}" if matrix.group else ""),
-        caption,
-        spec,
-        {},
-        ("cell", "block", metric.name, "note"),
-        table,
-    )
-
-
-def _intervals(values: list[dict[str, Any]], x: Spec, y: Spec, **mark: float) -> list[Spec]:
-    """A band from `low` to `high`; no layer where no row has bounds, since it would have no extent."""
-    bounded = [v for v in values if "low" in v]
-    layer = {
-        "data": {"values": bounded},
-        "mark": {"type": "rule", **mark},
-        "encoding": {
-            "x": {**x, "field": "low"},
-            "x2": {"field": "high"},
-            "y": y,
-            "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
-        },
-    }
-    return [layer] if bounded else []
-
-
-PointRow = tuple[str, Sequence[float], Sequence[int], Sequence[int], tuple[float, float] | None]
+    title += f", {matrix.group}" if matrix.group else ""
+    return strip(rows, metric, colours, f"points-{plot_id}", "points", title, seed=row)
 
 
 def _point_rows(report: ReportInput, matrix: Matrix, row: str) -> list[PointRow]:
@@ -288,6 +202,8 @@ def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple
     compared = {"victim", "neighbour", "variant"}
     if report.analysis.study == "overhead":
         compared |= {"platform", "provisioning", "period", "burst", "placement"}
+    if report.analysis.study == "placement":
+        compared |= {"host", "subnet", "encapsulation"}
     same = {k: v for k, v in cell.factors.items() if k not in compared}
     return [
         (int(trial.get("block", 0)), float(metric["value"]), bool(trial.get("flags")))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 BAR = 28
+PREPARING = "preparing inputs"  # the last of what a run first says of itself
 SLACK = 20  # trials beyond the announced ones that leave the estimate as it is
 
 

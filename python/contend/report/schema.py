@@ -10,10 +10,15 @@ import json
 from contend.analysis import SCHEMA_VERSION
 from contend.report.context_schema import context
 from contend.report.definitions import DEFINITIONS
+from contend.report.fleet_schema import fleet
+from contend.report.forecast_schema import sensitivity
 from contend.report.growth_schema import growth
+from contend.report.imported_schema import imported
 from contend.report.overhead_schema import overhead
+from contend.report.placement_schema import placement
 from contend.report.schema_parts import COUNT, FACTORS, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
 from contend.report.storm_schema import storms
+from contend.report.sweep_schema import sweep
 
 
 def analysis_schema() -> Schema:
@@ -23,7 +28,19 @@ def analysis_schema() -> Schema:
         "title": "contend analysis",
         **closed(
             "What a run says: findings.json, and what --json prints.",
-            ("schedules", "storms", "growth", "overhead", "context"),
+            (
+                "schedules",
+                "storms",
+                "growth",
+                "overhead",
+                "placement",
+                "imported",
+                "crowds",
+                "fleet",
+                "sensitivity",
+                "sweep",
+                "context",
+            ),
             schema_version={"const": SCHEMA_VERSION},
             run=TEXT,
             study=TEXT,
@@ -53,10 +70,37 @@ def analysis_schema() -> Schema:
             storms=storms(),
             growth=growth(),
             overhead=overhead(),
+            placement=placement(),
+            imported=imported(),
+            crowds=many(_crowd()),
+            fleet=fleet(),
+            sensitivity=sensitivity(),
+            sweep=sweep(),
             context=context(),
         ),
         "$defs": DEFINITIONS,
     }
+
+
+def _crowd() -> Schema:
+    return closed(
+        "An application, more and more of it at once.",
+        application=TEXT,
+        metric=TEXT,
+        wants=maybe(NUMBER, "CPUs that one uses alone"),
+        cpus=COUNT,
+        full_from=maybe(NUMBER, "how many of it fill the CPUs"),
+        slowed_from=maybe(COUNT, "the least number that is slowed beyond its interval"),
+        points=many(
+            closed(
+                "So many at once.",
+                copies=COUNT,
+                slowdown=ref("estimate"),
+                fair=maybe(NUMBER, "the slowdown that CPU time alone would make"),
+                beyond={"type": "boolean", "description": "more than that, beyond the interval"},
+            )
+        ),
+    )
 
 
 def comparison_schema() -> Schema:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from contend.probes.series import series_files
+from contend.probes.series import pattern, series_files
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class _Reader:
     def _open(self, table: str) -> set[str]:
         """Columns of a table, read once; none where it has no files."""
         if table not in self._columns:
-            files = [str(path) for path in series_files(self._directory).get(table, ())]
+            files = [pattern(path) for path in series_files(self._directory).get(table, ())]
             self._columns[table] = set()
             if files:
                 relation = self._db.read_parquet(files, union_by_name=True)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from contend.analysis import Analysis, CellResult
+from contend.analysis import Analysis, CellResult, Control
 from contend.contention.alibi.words import cell_line, party_line, phase_name, short
+from contend.crowds import lines as crowd_lines
 from contend.report import words
 from contend.report.matrix import (
     Matrix,
     condition,
+    conditions,
     headline_controls,
     is_compare,
     matrices,
@@ -63,23 +65,54 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
         from contend.report.growth_terminal import show_growth
 
         show_growth(report.analysis.growth, printer.line, printer.columns)
-    if report.analysis.storms is None or verbose:
+    if report.analysis.imported is not None:
+        from contend.report.imported_terminal import show_imported
+
+        show_imported(report.analysis.imported, printer.line, printer.columns, verbose=verbose)
+    if report.analysis.placement is not None:
+        from contend.report.placement_terminal import show_placement
+
+        show_placement(
+            report.analysis.placement, printer.line, printer.columns, width=console.width, verbose=verbose
+        )
+    elif report.analysis.sweep is not None:
+        from contend.report.sweep_terminal import show_sweep
+
+        show_sweep(report.analysis.sweep, printer.line, printer.columns, verbose=verbose)
+    elif report.analysis.storms is None or verbose:
         for matrix in matrices(report.analysis):
             printer.matrix(matrix)
     if report.analysis.overhead is not None:
         from contend.report.overhead_terminal import show_overhead
 
         show_overhead(report, printer.line, printer.columns, width=console.width, verbose=verbose)
+    for crowd in report.analysis.crowds:
+        printer.line()
+        printer.line("; ".join(crowd_lines(crowd)) + ".", hang=2)
+    if report.analysis.fleet is not None:
+        from contend.report.fleet_terminal import show_fleet
+
+        show_fleet(report, printer.line, printer.columns, verbose=verbose)
+    if report.analysis.sensitivity is not None:
+        from contend.report.forecast_terminal import show_forecast
+
+        show_forecast(report.analysis.sensitivity, printer.line, printer.columns, verbose=verbose)
     if report.analysis.context is not None:
         from contend.report.context_terminal import show_context
 
         show_context(report.analysis.context, printer.line, printer.columns)
-    if report.analysis.growth is None:  # which has a control of its own in every visit
+    # Growth has a control of its own in every visit; without a comparison there is nothing to be certain of.
+    compared = bool(matrices(report.analysis)) or (
+        report.analysis.imported is None and report.analysis.fleet is None
+    )
+    if report.analysis.growth is None and compared:
         printer.certainty()
     printer.alibis(verbose)
     if verbose:
         printer.secondary()
-    if not is_compare(report.analysis) or report.analysis.growth is not None or report.analysis.findings:
+    if report.analysis.fleet is not None:
+        pass  # each host's are in its own report
+    elif not is_compare(report.analysis) or report.analysis.growth is not None or report.analysis.findings:
         printer.findings(verbose)
     printer.lost()
     printer.where(verbose)
@@ -202,21 +235,20 @@ class _Printer(Printer):
         if any(c.estimate.verdict == "no detectable effect" for c in analysis.cells):
             self.line(f"{words.NONE_MARK} = no detectable effect", "dim", 2)
 
-        def name(factors: object, metric: str) -> str:
-            return metric if compare else str(factors)
+        def name(control: Control) -> str:
+            if analysis.placement is not None:  # one for each kind of traffic
+                return conditions(control.factors)
+            return control.metric.name if compare else subject(control.factors)
 
         if controls:
             parts = [
-                f"{name(subject(c.factors), c.metric.name)} {' '.join(words.split_ratio(c.estimate))}"
-                + (" ALARM" if c.alarm else "")
+                f"{name(c)} {' '.join(words.split_ratio(c.estimate))}" + (" ALARM" if c.alarm else "")
                 for c in controls
             ]
             hang = 16 if self.console.width >= 60 else 2
             unbroken = "  ".join(p.replace(" ", "\N{NO-BREAK SPACE}") for p in parts)
             self.line(f"control (A/A)   {unbroken}", "", 2, hang)
-            seen = ", ".join(
-                f"{name(subject(c.factors), c.metric.name)} {words.detectable(c)}" for c in controls
-            )
+            seen = ", ".join(f"{name(c)} {words.detectable(c)}" for c in controls)
             self.line(f"smallest effect this run could see (80 % power): {seen}", "", 2, 2)
         else:
             self.line("no A/A control: what this run could not have seen is unknown", "yellow", 2, 2)

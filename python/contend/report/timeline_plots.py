@@ -64,7 +64,7 @@ def _trials(report: ReportInput) -> list[dict[str, Any]]:
             "end": round((int(r["ended_ns"]) - origin) / NS_PER_S, 3),
             "lane": subject(r.get("factors", {})) if "victim" in r.get("factors", {}) else "trials",
             "name": condition_name(r.get("factors", {}), str(r.get("cell", ""))),
-            "block": -1 if r.get("phase") == "pilot" else int(r.get("block", 0)),
+            "block": -1 if r.get("phase") in ("pilot", "screening") else int(r.get("block", 0)),
             "failed": r.get("status") == "failed",
             "flagged": bool(r.get("flags")),
         }

@@ -19,8 +19,9 @@ SCRIPT = "window.vegaEmbed = vegaEmbed;"
 
 
 @functools.cache
-def vega_runtime() -> str:
-    """`window.vegaEmbed`, as vl-convert bundles it. No closing tag may end the script early.
+def vega_runtime(*, keep: bool = True) -> str:
+    """`window.vegaEmbed`, as vl-convert bundles it. No closing tag may end the script early. keep: for the next page; a
+    bundle that is kept already is used in either case.
 
     Bundling `vega` alone would be a third smaller, but Vega 6 has no default export and the name is null in
     the bundle; vega-embed draws compiled charts all the same.
@@ -33,7 +34,7 @@ def vega_runtime() -> str:
     bundle = _read(kept) if kept else None
     if bundle is None:
         bundle = vl_convert.javascript_bundle(SCRIPT)
-        if kept:
+        if kept and keep:
             _keep(kept, bundle)
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 

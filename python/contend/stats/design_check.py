@@ -47,7 +47,7 @@ def compare_rows(rows: Sequence[Row], baseline: str, treatment: str, level: floa
             "not replicates. Repeat whole runs, each in a block of its own."
         )
         return refused(log_a, log_b, level, reason)
-    warnings = _order_warnings(mine, timed)
+    warnings = order_warnings(mine, timed)
     if _nested(mine):
         warnings.append(
             "within each block all values of a cell follow each other: taken as iterations of one run, so each "
@@ -150,8 +150,11 @@ def _one_per_block(rows: Sequence[Row]) -> list[Row]:
     return [replace(own[0], value=float(np.median([r.value for r in own]))) for own in by_block.values()]
 
 
-def _order_warnings(ordered: Sequence[Row], timed: bool) -> list[str]:
-    """Complaints about an order that no randomisation would have given, or that the rows do not tell."""
+def order_warnings(ordered: Sequence[Row], timed: bool) -> list[str]:
+    """Complaints about an order that no randomisation would have given, or that the rows do not tell.
+
+    ordered: two cells' rows in the order of measurement, if they are `timed`; else as in the file.
+    """
     if not timed:
         if len(ordered) > 3 and _own_stretches(ordered):
             return [

@@ -58,7 +58,12 @@ def is_here(need: str) -> bool:
 
 def _packaged(workload: Workload) -> tuple[str, ...]:
     """Commands and files that a package would bring."""
-    return (*_commands(workload), *(path for path in workload.install.file if not Path(path).exists()))
+    return (*_commands(workload), *(path for path in workload.install.file if not _found(path)))
+
+
+def _found(path: str) -> bool:
+    whole = Path(path)
+    return any(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor))))
 
 
 def _commands(workload: Workload) -> tuple[str, ...]:

@@ -61,6 +61,12 @@ class Instance:
             asked = str(self.parameters[asked[1:-1]])
         return "pair" if asked == "pair" else "host"
 
+    @property
+    def share(self) -> float:
+        """Of the time that it works as a neighbour, 0 to 1."""
+        told = self.workload.neighbour.intensity
+        return float(self.parameters[told]) / 100 if told else 1.0
+
     def values(self, values: Mapping[str, object]) -> dict[str, object]:
         """`values` of the placeholders, those that follow from `seconds`, and the parameters."""
         filled = dict(values)
@@ -99,9 +105,18 @@ class Instance:
             before=argv(workload.before) if workload.before else None,
             serve=argv(workload.serve.run) if workload.serve else None,
             run=run,
-            neighbour=argv(workload.neighbour.run) if workload.neighbour.run else repeated(run),
+            neighbour=self._pulsed(
+                argv(workload.neighbour.run) if workload.neighbour.run else repeated(run), filled
+            ),
             directory=argv(shlex.quote(workload.directory))[0] if workload.directory else str(filled["work"]),
         )
+
+    def _pulsed(self, neighbour: Argv, values: Mapping[str, object]) -> Argv:
+        """The command, or what lets it work for its share of the time."""
+        if self.share == 1:
+            return neighbour
+        native = str(values["native"]).split("\0")
+        return (*native, "pulse", "--share", f"{100 * self.share:g}", "--", *neighbour)
 
     def measured_s(self, values: Mapping[str, object]) -> float | None:
         """For how long the headline metric counts, where the command is told; None where it runs to its own end."""

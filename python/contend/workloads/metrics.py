@@ -31,6 +31,17 @@ class Reading:
     loop: str  # open, closed, or "" where it is no load generator's
     primary: bool
 
+    def to_json(self) -> dict[str, Any]:
+        """As a row of trials.ndjson has it."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "unit": self.unit,
+            "better": self.better,
+            "loop": self.loop,
+            "primary": self.primary,
+        }
+
 
 def read_metrics(
     workload: Workload,

@@ -10,6 +10,7 @@ import pytest
 from contend.report.terminal import render
 from support import report_samples as samples
 from support.hosts_run import hosts_run
+from support.made_placement import MadePlacement
 
 HERE = Path(__file__).parent
 CASES = {
@@ -19,13 +20,14 @@ CASES = {
     "matrix-8x8": samples.matrix_8x8,
     "hostile": samples.hostile,
 }
-HOSTS = "overhead-hosts"
+HOSTS, PLACEMENT = "overhead-hosts", "placement"
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("name", sorted((*CASES, HOSTS)))
+@pytest.mark.parametrize("name", sorted((*CASES, HOSTS, PLACEMENT)))
 def test_terminal_report(name: str, width: int, tmp_path: Path) -> None:
-    report = hosts_run(tmp_path) if name == HOSTS else CASES[name]()
+    of_runs = {HOSTS: hosts_run, PLACEMENT: lambda place: MadePlacement(place).report()}
+    report = of_runs[name](tmp_path) if name in of_runs else CASES[name]()
     text = render(report, width=width, verbose=width == 120)
     golden = HERE / f"{name}-{width}.txt"
     if os.environ.get("CONTEND_GOLDEN") == "write":

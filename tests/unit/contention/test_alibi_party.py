@@ -10,7 +10,7 @@ import pytest
 from contend.contention.alibi.cells import cell_alibis
 from contend.contention.alibi.party import judge_party
 from contend.contention.alibi.recording import Recording
-from contend.contention.alibi.scope import VICTIM, Groups, Scope, Tree, read_party
+from contend.contention.alibi.scope import VICTIM, Groups, Scope, Tree, read_party, victims
 from contend.contention.alibi.verdict import Alibi
 from contend.contention.alibi.words import party_line
 from contend.report.definitions import DEFINITIONS
@@ -146,3 +146,27 @@ def test_the_measured_party_of_a_run(tmp_path: Path) -> None:
     jsonschema.validate(cell.to_json(), {**DEFINITIONS["cell_alibi"], "$defs": DEFINITIONS})
     (alone,) = cell_alibis([row], whole, read_party(tmp_path, Groups("nobody")))
     assert (alone.party_verdict, party_line(alone)) == ("", "")
+
+
+def test_the_measured_party_in_a_group_that_an_engine_chose(tmp_path: Path) -> None:
+    """Its server stands by meanwhile on the bare host: that alone would seem to be idle."""
+    inside = "/libpod_parent/libpod-4711"
+    busy = Thread("ffmpeg", 60, 1.0, 1.0, cgroup=inside)
+    waiting = Thread("mariadbd", 61, 0.01, 0.01, cgroup="/contend.run/victim-bare-1-cpu")
+    host = Host().load(START, END, cores=[1.0, 0.1], threads=[busy, waiting], cgroup=inside)
+    host.write(tmp_path)
+    began, ended = host.span(START, END)
+    row = {
+        "cell": "a",
+        "factors": {},
+        "phase": "counted",
+        "status": "ok",
+        "started_ns": began,
+        "ended_ns": ended,
+        "honoured": {"groups": [f"/sys/fs/cgroup/unified{inside}", f"/sys/fs/cgroup/cpu{inside}"]},
+    }
+    whole = Recording.of_directory(tmp_path)
+    (before,) = cell_alibis([row], whole, read_party(tmp_path, VICTIM))
+    assert before.party_verdict == "idle"
+    (cell,) = cell_alibis([row], whole, read_party(tmp_path, victims([row])))
+    assert cell.party_verdict == "thread" and "ffmpeg" in cell.party_text

@@ -11,7 +11,7 @@ import pytest
 
 from contend.errors import HostFailed
 from contend.probes.base import Coded
-from contend.probes.series import MERGE_FILES, SeriesWriter, covered_files, series_files
+from contend.probes.series import MERGE_FILES, SeriesWriter, covered_files, pattern, series_files
 
 S = 1_000_000_000
 
@@ -47,13 +47,13 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def writer(tmp_path: Path, clock: ManualClock) -> Iterator[SeriesWriter]:
-    writer = SeriesWriter(tmp_path / "it's", clock=clock)
+    writer = SeriesWriter(tmp_path / "it's [1] of *", clock=clock)
     yield writer
     writer.close()
 
 
 def stored(directory: Path) -> list[tuple[int, str]]:
-    files = [str(path) for path in series_files(directory)["disk"]]
+    files = [pattern(path) for path in series_files(directory)["disk"]]
     return duckdb.read_parquet(files).project("t_ns // 1000000000, device").fetchall()
 
 

@@ -204,9 +204,10 @@ def test_every_built_in_says_what_it_is(path: Path) -> None:
     workload = load(path.stem)
     assert workload.title
     assert workload.about
-    assert workload.install.apt or workload.install.module
-    # A note where one of several will do: then a run says what is missing.
-    assert workload.install.command or workload.install.module or workload.install.note
+    if path.stem != "pressure-probe":  # which needs nothing but contend's own Python
+        assert workload.install.apt or workload.install.module
+        # A note where one of several will do: then a run says what is missing.
+        assert workload.install.command or workload.install.module or workload.install.note
     assert workload.neighbour.burning
     assert all(p.about for p in workload.parameters.values())
 

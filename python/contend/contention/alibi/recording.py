@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.contention.alibi import limits
 from contend.errors import BadInput
-from contend.probes.series import series_files
+from contend.probes.series import pattern, series_files
 
 if TYPE_CHECKING:
     import duckdb
@@ -75,7 +75,9 @@ class Recording:
 
         def prepare(connection: duckdb.DuckDBPyConnection) -> None:
             for table, files in found.items():
-                connection.read_parquet([str(path) for path in files], union_by_name=True).create_view(table)
+                connection.read_parquet([pattern(path) for path in files], union_by_name=True).create_view(
+                    table
+                )
 
         return cls(read_tables(prepare, list(found), str(directory), QUERIES), link_bytes_per_s or {})
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contend.contention.alibi.recording import QUERIES, Recording, read_tables
-from contend.probes.series import series_files
+from contend.probes.series import pattern, series_files
 
 if TYPE_CHECKING:
     import duckdb
@@ -75,6 +76,26 @@ Scope = Tree | Groups
 # What a run measures stands in a group of its own (platforms.groups); what loads it, if it is a server, beside it.
 VICTIM = Groups(r"/contend\.[^/]+/victim-[^/]+$", r"-load$")
 
+
+def victims(rows: Iterable[Mapping[str, Any]]) -> Groups:
+    """What a run measures, by its trials: VICTIM, and the groups that its places had, which an engine may have chosen.
+
+    rows: of trials.ndjson. A group is known there by its whole path, in the series by the part below where it is mounted.
+
+    >>> row = {"honoured": {"groups": ["/sys/fs/cgroup/unified/libpod_parent/libpod-1"]}}
+    >>> [bool(re.search(victims([row]).pattern, path)) for path in ("/libpod_parent/libpod-1", "/libpod_parent/libpod-12")]
+    [True, False]
+    """
+    told = {group for row in rows for group in row.get("honoured", {}).get("groups", ())}
+    ends = {"/".join(("", *steps)) for group in told for steps in _ends(group.strip("/").split("/"))}
+    own = "|".join(re.escape(end) for end in sorted(ends))
+    return Groups(f"{VICTIM.pattern}|^({own})(/|$)" if own else VICTIM.pattern, VICTIM.but)
+
+
+def _ends(steps: list[str]) -> Iterator[list[str]]:
+    return (steps[at:] for at in range(len(steps)))
+
+
 _PARTY = QUERIES | {
     "delays": """
         SELECT t_ns, sum(run_delay_ns) AS run_delay_ns, sum(user_ns::DOUBLE + system_ns) AS cpu_ns
@@ -114,7 +135,7 @@ def read_party(directory: Path, scope: Scope) -> Recording | None:
     def prepare(connection: duckdb.DuckDBPyConnection) -> None:
         whole = {"process_use": "all_use", "cgroup_use": "all_groups"}
         for table, paths in files.items():
-            connection.read_parquet([str(p) for p in paths], union_by_name=True).create_view(
+            connection.read_parquet([pattern(p) for p in paths], union_by_name=True).create_view(
                 whole.get(table, table)
             )
         connection.execute(f"CREATE TABLE members AS {scope.members}")

@@ -51,6 +51,7 @@
     const { view } = await vegaEmbed(node, specs[node.dataset.chart], {
       mode: "vega", renderer: "svg", actions: false, defaultStyle: false, hover: true,
       tooltip: { disableDefaultStyle: true },
+      ast: root.dataset.policy === "strict",  // drawn by an interpreter where the page's policy lets no text be run
     });
     views.set(node.dataset.chart, view);
     if (node.dataset.chart.startsWith("stacks-")) zoomable(view, document.getElementById("stacks-program"));

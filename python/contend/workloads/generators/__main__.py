@@ -7,6 +7,8 @@ import sys
 
 GENERATORS = {
     "pace": "contend.workloads.generators.pace",
+    "pulse": "contend.workloads.generators.pulse",
+    "pressure-probe": "contend.workloads.generators.pressure_probe",
     "burst": "contend.workloads.generators.burst",
     "download": "contend.workloads.generators.download",
     "download-glance": "contend.workloads.generators.download_glance",
@@ -15,6 +17,7 @@ GENERATORS = {
     "boot-storm": "contend.workloads.generators.boot",
     "boot-storm-local": "contend.workloads.generators.boot_local",
     "control-plane-growth": "contend.workloads.generators.growth",
+    "network-placement": "contend.workloads.generators.placement",
     "rpc": "contend.workloads.generators.rpc",
     "rpc-failures": "contend.workloads.generators.rpc_failures",
     "storm-lab": "contend.testbed.lab.__main__",

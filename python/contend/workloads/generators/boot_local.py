@@ -20,6 +20,7 @@ from contend.clouds.openstack import unique_name
 from contend.clouds.storm.document import write
 from contend.clouds.storm.storm import Asked, storm
 from contend.platforms import bundles, engines, names
+from contend.platforms.guests import virsh
 from contend.workloads.generators import verbs
 
 _FILE = "machine.json"  # in {work}: what every machine of the run is
@@ -48,7 +49,7 @@ def _prepare(given: argparse.Namespace) -> None:
 
 
 def _domain(given: argparse.Namespace, accel: str, kernel: Path) -> domains.Domain:
-    uri = domains.detect(given.uri)
+    uri = virsh.detect(given.uri)
     folder = new_files(given.run.name)
     with Record(given.run / "ledger.ndjson", given.run.name) as record:
         record.intend(FILES, (str(folder),))

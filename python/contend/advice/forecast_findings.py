@@ -1,0 +1,225 @@
+"""Where to put workloads, by their forecast: which together, which apart, with the command that checks each claim."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import yaml
+
+from contend.advice.assignment import Aim, Assignment, assign, slowdowns
+from contend.advice.finding import Evidence, Finding
+from contend.cells.base import party
+from contend.errors import BadInput
+from contend.sensitivities import Pair, Sensitivities
+from contend.studies import Sensitivity
+from contend.units import format_ratio
+
+MOST_APART = 3  # of the pairs told to be kept apart, the worst
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An assignment, and what the pairs that this run measured say of it: mean slowdowns of a workload, NaN where the
+    measured table has gaps. best: the assignment that the measured table by itself would choose."""
+
+    hosts: int
+    aim: Aim
+    assignment: Assignment
+    measured: float
+    measured_random: float
+    best: Assignment | None
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether some host has more than two workloads, which nobody measured together."""
+        return any(len(group) > 2 for group in self.assignment.groups)
+
+    def to_json(self, workloads: Sequence[str]) -> dict[str, Any]:
+        def finite(value: float) -> float | None:
+            return value if math.isfinite(value) else None
+
+        def of(groups: Sequence[Sequence[int]]) -> list[list[str]]:
+            return [[workloads[i] for i in group] for group in groups]
+
+        best = self.best
+        return {
+            "hosts": self.hosts,
+            "aim": self.aim,
+            "assignment": of(self.assignment.groups),
+            "exact": self.assignment.exact,
+            "more_than_pairs": self.extrapolated,
+            "predicted": {
+                "mean": self.assignment.mean,
+                "worst": self.assignment.worst,
+                "random": self.assignment.random,
+            },
+            "measured": {
+                "mean": finite(self.measured),
+                "random": finite(self.measured_random),
+                "best": None if best is None else best.mean,
+                "best_assignment": None if best is None else of(best.groups),
+            },
+        }
+
+
+def findings(of: Sensitivities, scenario: Sensitivity) -> tuple[Finding, ...]:
+    """What the advisor says of two workloads a host; nothing where the forecast is refused, or has a gap."""
+    if of.refused or unpredicted(of):
+        return ()
+    return claims(of, scenario, place(of, two_a_host(of)))
+
+
+def unpredicted(of: Sensitivities) -> str:
+    """Which workloads cannot be placed, since a pair of theirs has no prediction, and why; "" none."""
+    gaps = np.isnan(of.logs()) & ~np.eye(len(of.workloads), dtype=bool)
+    silent = [name for j, name in enumerate(of.workloads) if gaps[:, j].any()]
+    if not silent:
+        return ""
+    return (
+        f"how hard {', '.join(silent)} press{'es' if len(silent) == 1 else ''} on the probes was not measured"
+    )
+
+
+def two_a_host(of: Sensitivities) -> int:
+    return -(-len(of.workloads) // 2)
+
+
+def place(of: Sensitivities, hosts: int, aim: Aim = "total") -> Placed:
+    """The assignment with the least predicted slowdown. Raises BadInput for a number of hosts that makes no sense, and for a
+    forecast with gaps (`unpredicted`)."""
+    n = len(of.workloads)
+    if not 1 <= hosts <= n:
+        raise BadInput(
+            f"--hosts {hosts}: there are {n} workloads",
+            hint=f"a number from 1 (all together) to {n} (each alone)",
+        )
+    if why := unpredicted(of):
+        raise BadInput(f"no placement: {why}", hint="contend run --resume repeats what failed")
+    predicted, measured = of.logs(), of.logs(measured=True)
+    assignment = assign(predicted, hosts, aim=aim)
+    off = ~np.eye(n, dtype=bool)
+    if np.isnan(measured[off]).any():
+        return Placed(hosts, aim, assignment, math.nan, math.nan, None)
+    best = assign(measured, hosts, aim=aim)
+    return Placed(
+        hosts, aim, assignment, statistics.fmean(slowdowns(measured, assignment.groups)), best.random, best
+    )
+
+
+def claims(of: Sensitivities, scenario: Sensitivity, placed: Placed) -> tuple[Finding, ...]:
+    """A finding for every two that are put together, and for the worst that are kept apart."""
+    refs = settings(scenario)
+    names = of.workloads
+    together = [
+        (names[a], names[b])
+        for group in placed.assignment.groups
+        for i, a in enumerate(group)
+        for b in group[i + 1 :]
+    ]
+    every = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    apart = sorted(
+        (two for two in every if two not in together and _worse(of, *two).predicted.low > 1),
+        key=lambda two: -_worse(of, *two).predicted.value,
+    )[:MOST_APART]
+    told = [("together", two) for two in together] + [("apart", two) for two in apart]
+    return tuple(
+        _claim(f"F{number}", kind, of, scenario, two, refs)
+        for number, (kind, two) in enumerate(told, start=1)
+    )
+
+
+def _worse(of: Sensitivities, a: str, b: str) -> Pair:
+    """Of the two directions the one that is predicted to be slowed more."""
+    return max(of.pair(a, b), of.pair(b, a), key=lambda p: p.predicted.value)
+
+
+def _claim(
+    id_: str,
+    kind: str,
+    of: Sensitivities,
+    scenario: Sensitivity,
+    two: tuple[str, str],
+    refs: Mapping[str, str],
+) -> Finding:
+    worse = _worse(of, *two)
+    other = of.pair(worse.neighbour, worse.victim)
+    lead = "Together" if kind == "together" else "Apart"
+    sentence = (
+        f"{lead}: {two[0]} and {two[1]}. {worse.victim} is predicted to be slowed {told(worse)} beside {worse.neighbour},"
+        f" {other.victim} {told(other)} beside {other.neighbour}"
+    )
+    if kind == "apart" and worse.resource:
+        sentence += f"; most of it is the {worse.resource}"
+    if worse.beyond or other.beyond:
+        sentence += " (an extrapolation: harder than any injector)"
+    advice = (
+        "put them on one host: it costs less than the alternatives"
+        if kind == "together"
+        else "put them on two hosts"
+    )
+    evidence = []
+    for pair in (worse, other):
+        where = f"cell {pair.cell}"
+        evidence.append(
+            Evidence(f"predicted slowdown of {pair.victim}", pair.predicted.value, "ratio", "curves × probes")
+        )
+        if pair.measured is not None and math.isfinite(pair.measured.value):
+            evidence.append(
+                Evidence(f"measured slowdown of {pair.victim}", pair.measured.value, "ratio", where)
+            )
+    return Finding(
+        id=id_,
+        kind=kind,
+        subject=worse.victim,
+        resource=worse.resource or "unexplained",
+        sentence=f"{sentence}.",
+        share=None,
+        estimate=worse.predicted,
+        evidence=tuple(evidence),
+        advice=advice,
+        verify=verify(scenario, refs[two[0]], refs[two[1]]),
+    )
+
+
+def told(pair: Pair) -> str:
+    """
+    >>> from contend.stats.estimate import Estimate
+    >>> told(Pair("a", "b", "a|b", Estimate(1.5, 1.4, 1.6, "ratio", 9, 0.95, "", "higher"), 1, None, False, False, {}))
+    '1.50× [1.40, 1.60]'
+    """
+    e = pair.predicted
+    return format_ratio(e.value, e.low, e.high).replace(" ", "× ", 1)
+
+
+def settings(scenario: Sensitivity) -> dict[str, str]:
+    """Each workload's label, and how `--set victims=` names it."""
+    found = {}
+    for ref in scenario.workloads:
+        text = ref.workload
+        if ref.parameters:
+            asked: Any = {ref.workload: dict(ref.parameters)}
+            text = yaml.safe_dump(asked, default_flow_style=True, width=1000).strip()
+        found[party(ref).label] = text
+    return found
+
+
+def verify(scenario: Sensitivity, victim: str, neighbour: str) -> str:
+    """The command that measures two workloads beside each other, both ways."""
+    words = ["contend", "run", "noisy-neighbour"]
+    asked = [
+        f"victims={victim}",
+        f"neighbours={neighbour}",
+        "directions=both",
+        f"placement={scenario.placement}",
+    ]
+    if scenario.platform.kind != "bare":
+        asked.append(f"platform={scenario.platform.kind}")
+    for setting in asked:
+        words += ["--set", setting]
+    return shlex.join(words)

@@ -1,0 +1,122 @@
+"""What a neighbour costs on each pool, why as far as was recorded, and what to do, as findings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from contend.advice.finding import Evidence, Finding
+from contend.advice.rules import Cause, explain, percent
+from contend.analysis import Control
+from contend.sweep.reading import Measured, PoolSweep, Sweep, sent_share
+from contend.sweep.verdicts import levels, loss
+from contend.units import format_value
+
+CEILING = 0.1  # with both it does less than a tenth more
+LEAST_PART = 0.2  # of a trial: with less of it under both, what they add is lost in the rest
+
+
+def findings(sweep: Sweep, controls: Sequence[Control], repeat: str) -> tuple[Finding, ...]:
+    """One a pool that is slowed beyond the interval, at the cell that is slowed most; the largest first."""
+    slowed = [m for m in sweep.measured if m.iops.estimate.verdict == "higher"]
+    alarmed = {c.factors["victim"] for c in controls if c.alarm and c.metric.primary}
+    worst = [
+        max((m for m in slowed if m.pool == name), key=lambda m: m.iops.estimate.value)
+        for name in dict.fromkeys(m.pool for m in slowed)
+    ]
+    worst.sort(key=lambda m: -m.iops.estimate.value)
+    return tuple(
+        _finding(f"F{n}", sweep, m, repeat, alarm=m.iops.factors["victim"] in alarmed)
+        for n, m in enumerate(worst, 1)
+    )
+
+
+def _finding(id_: str, sweep: Sweep, of: Measured, repeat: str, *, alarm: bool) -> Finding:
+    pool = sweep.pool(of.pool)
+    causes = explain(of.iops)
+    explained = min(1.0, sum(c.share for c in causes))
+    sentence = f"{of.pool} loses {loss(of)} of its IOPS to a neighbour at {of.point.label} ({levels(of)}): "
+    sentence += "; ".join(c.told for c in causes) if causes else "no direct evidence says why"
+    sentence += f"; unexplained {percent(1 - explained)}."
+    ceiling = _at_ceiling(pool, of, sweep.trial_s)
+    sentence += ceiling[0]
+    if alarm:
+        sentence += " The A/A control of this cell raised an alarm: read with care."
+    kind = causes[0].resource if causes else "unexplained"
+    return Finding(
+        id=id_,
+        kind=kind.replace(" ", "-"),
+        subject=f"{of.pool} {of.point.label}",
+        resource=kind,
+        sentence=sentence,
+        share=explained if causes else None,
+        estimate=of.iops.estimate,
+        evidence=tuple(e for c in causes for e in c.evidence) + ceiling[1] + _pressure(of),
+        advice=_advice(sweep, of, causes),
+        verify=f"{repeat} --set {shlex.quote('neighbour={fio: {depth: 1}}')}" if of.point.depth > 1 else "",
+    )
+
+
+def _at_ceiling(pool: PoolSweep, of: Measured, trial_s: float) -> tuple[str, tuple[Evidence, ...]]:
+    """Whether more requests outstanding bring more: at its ceiling a device does as much for one as for two. Its busy time
+    says nothing of that, where it serves many at once.
+
+    The counters are of whole trials, in a part of which the measured fio sends requests. Alone the device rests for the
+    others; beside, the neighbour has it to itself, so what both add shows in that part only.
+    """
+    both, counted = of.iops.evidence.get("disk_iops"), of.iops.baseline_evidence.get("disk_iops")
+    walls = [
+        evidence.get("wall", (0.0, "s"))[0] for evidence in (of.iops.baseline_evidence, of.iops.evidence)
+    ]
+    alone_part, both_part = (sent_share(trial_s, wall) for wall in walls)
+    if both is None or counted is None or counted[0] <= 0 or both_part < LEAST_PART:
+        return "", ()
+    alone = counted[0] / alone_part
+    more = both[0] / alone - 1
+    rate = format_value(both[0], "IOPS")
+    words = (
+        f"The device does no more for both than for one ({rate} in all, {more:+.0%}): that is its ceiling at this load."
+        if more < CEILING * both_part
+        else f"The device does more for both than for one ({rate} in all, {more:+.0%}): alone it was not at its ceiling."
+    )
+    evidence = [
+        Evidence("requests a second of the device, beside", both[0], "IOPS", "evidence disk_iops"),
+        Evidence("the same, alone, while requests were sent", alone, "IOPS", "evidence disk_iops"),
+    ]
+    if most := pool.ceiling.get(of.point.block):
+        size = of.point.factors["block_size"]
+        evidence.append(Evidence(f"most of them in any trial at {size}", most, "IOPS", "evidence disk_iops"))
+    return f" {words}", tuple(evidence)
+
+
+def _pressure(of: Measured) -> tuple[Evidence, ...]:
+    """Time in which tasks waited for the disk, beside and alone."""
+    found = []
+    for evidence, where in ((of.iops.evidence, "beside"), (of.iops.baseline_evidence, "alone")):
+        for name, what in (("psi_io", "host"), ("own_psi_io", "measured party")):
+            if name in evidence:
+                value, unit = evidence[name]
+                found.append(
+                    Evidence(
+                        f"time in which some task of the {what} waited for I/O, {where}",
+                        value,
+                        unit,
+                        f"evidence {name}",
+                    )
+                )
+    return tuple(found)
+
+
+def _advice(sweep: Sweep, of: Measured, causes: Sequence[Cause]) -> str:
+    calmer = [
+        b.first if b.second == of.pool else b.second
+        for b in sweep.between
+        if (b.second == of.pool and b.suffers.verdict == "higher")
+        or (b.first == of.pool and b.suffers.verdict == "lower")
+    ]
+    said = "give what must not be disturbed a pool of its own"
+    if calmer:
+        said += f" (of these {max(set(calmer), key=calmer.count)} suffers less)"
+    disk = any(c.resource == "disk queue" for c in causes)
+    limit = "limit the neighbour's IOPS (io.max of cgroup v2, blkio.throttle of v1, a volume type's QoS)"
+    return f"{limit}, or {said}" if disk or not causes else said

@@ -1,0 +1,58 @@
+"""Cells of a comparison: one a variant; the first again as the control."""
+
+from __future__ import annotations
+
+import shlex
+
+from contend.cells.base import COMMAND, COMMAND_METRICS, Cell, Party, escape
+from contend.studies import Compare, Variant
+from contend.workloads.instance import resolve
+from contend.workloads.load import load as load_workload
+from contend.workloads.spec import Workload
+
+
+def cells(scenario: Compare) -> tuple[Cell, ...]:
+    first = scenario.variants[0].name
+    made: list[Cell] = []
+    compared = load_workload(scenario.workload) if scenario.workload else None
+    for variant in scenario.variants:
+        if compared is not None:
+            instance = resolve(compared, {**scenario.parameters, **variant.parameters})
+        else:
+            instance = resolve(_command(scenario, variant), {})
+        party = Party(variant.name, instance)
+        factors = {"variant": variant.name, "platform": scenario.platform.kind}
+        made.append(Cell(variant.name, party, (), factors, "" if variant.name == first else first))
+        if variant.name == first:
+            control = {**factors, "variant": f"{first} (control)"}
+            made.append(Cell(f"{first} (control)", party, (), control, first, control=True))
+    return tuple(made)
+
+
+def _command(scenario: Compare, variant: Variant) -> Workload:
+    return Workload(
+        name=COMMAND,
+        title=variant.name,
+        prepare=_build(variant),
+        before=escape(variant.prepare) or None,
+        directory="{work}/tree" if variant.rev else escape(variant.directory),
+        env=variant.env,
+        run=(escape(variant.command),),
+        metrics=dict(scenario.metrics) or dict(COMMAND_METRICS),
+        dominant="cpu",
+        trial=f"{scenario.timeout}ns",  # at most
+    )
+
+
+def _build(variant: Variant) -> tuple[str, ...]:
+    """Commands that check a revision out into {work}/tree, leaving the user's own checkout as it is."""
+    if not variant.rev:
+        return ()
+    source = escape(shlex.quote(variant.directory))
+    steps: tuple[str, ...] = (
+        f"git clone --quiet --shared --no-checkout {source} {{work}}/tree",
+        f"git -C {{work}}/tree checkout --quiet --detach {escape(shlex.quote(variant.rev))}",
+    )
+    if variant.build:
+        steps += (f"sh -c {escape(shlex.quote('cd tree && ' + variant.build))}",)
+    return steps

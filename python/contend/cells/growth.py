@@ -1,0 +1,27 @@
+"""Cells of a growing control plane: one a kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contend.cells.base import Cell, Party
+from contend.studies import Growth
+from contend.workloads.instance import resolve
+from contend.workloads.load import load as load_workload
+
+
+def cells(scenario: Growth) -> tuple[Cell, ...]:
+    """One a kind. They are compared with nothing: each holds its own control, in every visit."""
+    workload = load_workload(scenario.workload)
+    kinds = tuple(dict.fromkeys(scenario.kinds))
+    own: dict[str, Any] = {}
+    budget = scenario.measure.budget
+    if budget is not None and "within" not in scenario.parameters:
+        own["within"] = round(0.9 * budget / 1e9 / len(kinds) / scenario.measure.blocks, 1)
+    made = []
+    for kind in kinds:
+        own |= {"kind": kind, "modes": ",".join(dict.fromkeys(scenario.modes)), "cloud": scenario.cloud}
+        party = Party(kind, resolve(workload, {**scenario.parameters, **own}))
+        factors = {"variant": kind, "kind": kind, "platform": scenario.platform.kind}
+        made.append(Cell(kind, party, (), factors, ""))
+    return tuple(made)

@@ -1,0 +1,97 @@
+"""Cells of a forecast: workloads and probes under injectors and beside workloads.
+
+Roles, as `factors["role"]` has them: curve, a workload under an injector; calibration, a probe under one; pressure, a probe
+beside a workload; pair, a workload beside a workload.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+
+from contend.cells.base import ALONE, CONTROL, Cell, Party, party
+from contend.errors import ScenarioError
+from contend.studies import Sensitivity, WorkloadRef
+
+PROBE = "pressure-probe"
+LEAST_HELD_OUT = 6  # as many pairs as a signed-rank interval needs at 95 %
+
+
+def cells(scenario: Sensitivity) -> tuple[Cell, ...]:
+    workloads = list({(p := party(ref)).label: p for ref in scenario.workloads}.values())
+    injectors = {
+        (resource, level): _injector(ref, level)
+        for resource, ref in scenario.injectors.items()
+        for level in scenario.intensities
+    }
+    probes = {party(probe(resource)).label: resource for resource in scenario.injectors}
+    made: list[Cell] = []
+
+    def add(
+        victim: Party,
+        beside: tuple[Party, ...],
+        name: str,
+        role: str,
+        *,
+        control: bool = False,
+        factors: Mapping[str, str],
+    ) -> None:
+        every = {
+            "victim": victim.label,
+            "neighbour": beside[0].label if beside else name,
+            "placement": scenario.placement,
+            "platform": scenario.platform.kind,
+            "role": role,
+            **factors,
+        }
+        baseline = "" if name == ALONE else f"{victim.label}|{ALONE}"
+        made.append(Cell(f"{victim.label}|{name}", victim, beside, every, baseline, control))
+
+    for victim in [*workloads, *(party(probe(resource)) for resource in scenario.injectors)]:
+        own: dict[str, str] = {"probe": probes[victim.label]} if victim.label in probes else {}
+        add(victim, (), ALONE, "alone", factors=own)
+        add(victim, (), CONTROL, "alone", control=True, factors=own)
+        for (resource, level), injector in injectors.items():
+            said: dict[str, str] = {"resource": resource, "intensity": str(level), **own}
+            name = f"{resource} at {level} %"
+            add(victim, (injector,), name, "calibration" if own else "curve", factors=said)
+        for neighbour in workloads:
+            add(victim, (neighbour,), neighbour.label, "pressure" if own else "pair", factors=own)
+    return tuple(made)
+
+
+def probe(resource: str) -> WorkloadRef:
+    """The small victim of a resource."""
+    return WorkloadRef(workload=PROBE, parameters={"resource": resource})
+
+
+def _injector(ref: WorkloadRef, level: int) -> Party:
+    """Raises ScenarioError for a workload without a dial."""
+    dial = party(ref).instance.workload.neighbour.intensity
+    if not dial:
+        raise ScenarioError(
+            f"injector '{ref.workload}' has no intensity",
+            hint="its file says which parameter that is: `neighbour: {intensity: NAME}`",
+        )
+    return party(ref.model_copy(update={"parameters": {**ref.parameters, dial: level}}))
+
+
+def held_out(cells: tuple[Cell, ...], share: float, seed: int) -> tuple[str, ...]:
+    """Ids of the pairs that nothing is fitted to, drawn at random, in the order of the cells.
+
+    Every workload keeps half of its pairs, as a victim and as a neighbour: the baseline needs its row and its column.
+    """
+    pairs = [cell for cell in cells if cell.factors["role"] == "pair"]
+    each = math.isqrt(len(pairs))
+    wanted = min(max(math.ceil(share * len(pairs)), LEAST_HELD_OUT), len(pairs) // 2)
+    order = list(pairs)
+    random.Random(f"{seed}/held out").shuffle(order)
+    taken: set[str] = set()
+    count: dict[tuple[str, str], int] = {}
+    for cell in order:
+        ends = [(end, cell.factors[end]) for end in ("victim", "neighbour")]
+        if len(taken) < wanted and all(count.get(end, 0) < (each + 1) // 2 for end in ends):
+            taken.add(cell.id)
+            count.update({end: count.get(end, 0) + 1 for end in ends})
+    return tuple(cell.id for cell in pairs if cell.id in taken)

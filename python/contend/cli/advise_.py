@@ -1,0 +1,101 @@
+"""`contend advise`: what to do, by a run: which workloads together and which apart; else its findings' advice again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from contend.advice.forecast_findings import Placed
+    from contend.report.model import ReportInput
+
+SCHEMA_VERSION = 1
+REFUSED = 5
+
+
+@click.command("advise", short_help="What to do, by a run: which workloads together, which apart.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "--hosts",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Hosts to put the workloads of a forecast on (default: two workloads a host).",
+)
+@click.option(
+    "--worst", is_flag=True, help="Spare the workload that is slowed most, instead of all of them together."
+)
+@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool) -> int:
+    """Say what to do by each RUN, and the command that checks it.
+
+    Of a run of interference-forecast: which of its workloads to put on one host and which apart, with their predicted
+    slowdowns, and the assignment to N hosts with the least of it, beside random placement and beside the best that the
+    measured pairs know. A forecast that does not beat a row and a column effect is refused (exit 5). Of any other run: its
+    findings' advice, as in its report.
+
+    \b
+    Examples:
+      contend advise runs/interference-forecast-…
+      contend advise runs/interference-forecast-… --hosts 2 --worst
+      contend advise runs/noisy-neighbour-…
+    """
+    from contend.cli.common import load_report
+    from contend.errors import BadInput
+    from contend.store import RunDirectory
+
+    reports = [load_report(RunDirectory.open(run)) for run in runs]
+    if (hosts is not None or worst) and all(r.analysis.sensitivity is None for r in reports):
+        raise BadInput(
+            "--hosts and --worst are of a forecast's workloads: no such run was named",
+            hint="contend run interference-forecast",
+        )
+    advised = [advise(report, hosts=hosts, worst=worst) for report in reports]
+    if as_json:
+        json.dump(
+            {"schema_version": SCHEMA_VERSION, "runs": [a[0] for a in advised]}, sys.stdout, allow_nan=False
+        )
+        print()
+    else:
+        from rich.console import Console
+
+        from contend.report.advise_terminal import show_advice
+
+        console = Console(highlight=False)
+        for report, (document, placed) in zip(reports, advised, strict=True):
+            show_advice(report, document, placed, console)
+    return REFUSED if any(document["refused"] for document, _ in advised) else 0
+
+
+def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[dict[str, Any], Placed | None]:
+    """What is said of one run, for machines; and its placement, where it has a forecast."""
+    from contend.advice import forecast_findings as placing
+    from contend.errors import ScenarioError
+    from contend.scenario import parse
+    from contend.studies import Sensitivity
+    from contend.yamlfile import read_yaml
+
+    analysis = report.analysis
+    findings, placed, refused = analysis.findings, None, ""
+    scenario = parse(read_yaml(report.scenario_text, "scenario.yaml", ScenarioError))
+    if isinstance(scenario, Sensitivity):
+        of = analysis.sensitivity
+        if of is None:
+            refused = "there is no trial of every kind of cell yet: curves, probes, and both together"
+        elif why := of.refused or placing.unpredicted(of):
+            refused = why
+        else:
+            placed = placing.place(of, hosts or placing.two_a_host(of), "worst" if worst else "total")
+            findings = placing.claims(of, scenario, placed)
+    document = {
+        "run": analysis.run,
+        "study": analysis.study,
+        "refused": refused,
+        "findings": [finding.to_json() for finding in findings],
+        "placement": None
+        if placed is None or analysis.sensitivity is None
+        else placed.to_json(analysis.sensitivity.workloads),
+    }
+    return document, placed

@@ -1,0 +1,100 @@
+"""How far a host's CLOCK_MONOTONIC is from the starting machine's, as NTP estimates it (RFC 5905, section 8).
+
+Of several round trips the quickest is kept: the host's reading was taken within it, so the offset lies within half of
+its length of the middle. A second estimate at the end gives the drift.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+TRIPS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """Host's clock minus ours, in ns, true within `bound_ns`; estimated at `at_ns` of our clock."""
+
+    offset_ns: int
+    bound_ns: int
+    at_ns: int
+
+    def to_json(self) -> dict[str, int]:
+        return {"offset_ns": self.offset_ns, "bound_ns": self.bound_ns, "at_ns": self.at_ns}
+
+
+def of_trip(sent_ns: int, theirs_ns: int, received_ns: int) -> Offset:
+    """From one round trip: our clock, the host's while it was underway, our clock.
+
+    >>> of_trip(1000, 51_500, 2000)
+    Offset(offset_ns=50000, bound_ns=500, at_ns=1500)
+    """
+    middle = (sent_ns + received_ns) // 2
+    return Offset(theirs_ns - middle, -(-(received_ns - sent_ns) // 2), middle)
+
+
+async def estimate(read: Callable[[], Awaitable[int]], trips: int = TRIPS) -> Offset:
+    """The best of several round trips. read: asks the host for its clock, in ns."""
+    best: Offset | None = None
+    for _ in range(trips):
+        sent_ns = time.monotonic_ns()
+        theirs_ns = await read()
+        offset = of_trip(sent_ns, theirs_ns, time.monotonic_ns())
+        if best is None or offset.bound_ns < best.bound_ns:
+            best = offset
+    assert best is not None
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How fast a host's clock runs away from ours: parts per million, true within `bound_ppm`."""
+
+    ppm: float
+    bound_ppm: float
+
+    def to_json(self) -> dict[str, float]:
+        return {"ppm": self.ppm, "bound_ppm": self.bound_ppm}
+
+
+def drift(first: Offset, last: Offset) -> Drift | None:
+    """None where the two are one, or no time lies between them.
+
+    >>> drift(Offset(0, 1000, 0), Offset(5000, 1000, 1_000_000_000))
+    Drift(ppm=5.0, bound_ppm=2.0)
+    """
+    span_ns = last.at_ns - first.at_ns
+    if span_ns <= 0:
+        return None
+    return Drift(
+        (last.offset_ns - first.offset_ns) / span_ns * 1e6, (first.bound_ns + last.bound_ns) / span_ns * 1e6
+    )
+
+
+MOST_PPM = (
+    1000.0  # a clock that runs away faster than twice what adjtimex(2) corrects was set or started anew
+)
+
+
+def restarted(known: Offset, now: Offset) -> bool:
+    """Whether a host's clock is another one than it was: CLOCK_MONOTONIC begins anew when a host does.
+
+    >>> restarted(Offset(0, 1000, 0), Offset(5000, 1000, 10**9)), restarted(Offset(0, 1000, 0), Offset(-10**12, 1000, 10**9))
+    (False, True)
+    """
+    span_ns = abs(now.at_ns - known.at_ns)
+    return abs(now.offset_ns - known.offset_ns) > known.bound_ns + now.bound_ns + span_ns * MOST_PPM / 1e6
+
+
+def clock_record(first: Offset, last: Offset | None) -> dict[str, Any]:
+    """What the record of a run says of a host's clock."""
+    found = drift(first, last) if last is not None else None
+    return {
+        "clock": "CLOCK_MONOTONIC",
+        "start": first.to_json(),
+        "end": None if last is None else last.to_json(),
+        "drift": None if found is None else found.to_json(),
+    }

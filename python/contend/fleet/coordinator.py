@@ -1,0 +1,298 @@
+"""One scenario on many hosts: their rows come to one run directory as they are made.
+
+    hosts looked at ─► run directory, ledger ─► fleet ─► every host's checks ─► parts begin ─► rows … ─► files ─► analysis
+
+A host that is lost is waited for, brought back by SSH where that works, and given up after a stated time; what it had
+finished stays, and `--resume` goes on with it. The hosts run by themselves: a coordinator that dies loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import signal
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from contend.errors import BadInput, ContendError, HostFailed, TrialFailed
+from contend.fleet import up
+from contend.fleet.following import Following, Settings
+from contend.fleet.names import check_hosts
+from contend.fleet.needs import HERE, need
+from contend.fleet.record import HOSTS_FILE, host_seed, missing
+from contend.fleet.ssh import Problem, Way
+from contend.fleet.up import Fleet
+from contend.ledger import Ledger
+from contend.plan import make_plan
+from contend.platforms import state
+from contend.report.progress import Progress
+from contend.run import Outcome
+from contend.scenario import load as load_scenario
+from contend.scenario import to_yaml
+from contend.store import RunDirectory
+from contend.studies import Compare, OnHosts, Scenario, fleet_of
+from contend.workloads.load import catalogue
+
+FLEET, PARTS = "fleet", "fleet-run"  # kinds in the ledger
+
+
+class Stopped(Exception):
+    """The user has had enough."""
+
+
+class Stop:
+    """Ctrl-C, SIGTERM and SIGHUP of a coordinator: the first cancels what is awaited, further ones change nothing."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._task: asyncio.Task[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _signalled(self, _number: int, _frame: FrameType | None) -> None:
+        if self.asked:
+            return
+        self.asked = True
+        if self._task is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+    @contextmanager
+    def installed(self) -> Iterator[Stop]:
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {
+            n: signal.signal(n, self._signalled) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN
+        }
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run it to its end. Raises Stopped where a signal came before or in it."""
+
+        async def whole() -> Any:
+            self._task, self._loop = asyncio.current_task(), asyncio.get_running_loop()
+            try:
+                if self.asked:
+                    work.close()
+                    raise Stopped
+                return await work
+            except asyncio.CancelledError:
+                raise Stopped from None
+            finally:
+                self._task = self._loop = None
+
+        return asyncio.run(whole())
+
+
+def execute(
+    scenario: Scenario,
+    *,
+    name: str,
+    command: str,
+    runs: Path,
+    progress: Progress,
+    way: Way | None = None,
+    address: str = "",
+) -> Outcome:
+    """Run it on all its hosts from the start. Raises BadInput, with every host's problem, before anything is started."""
+    need(HERE)
+    way = way or Way()
+    asked = fleet_of(scenario)
+    assert asked is not None
+    hosts = check_hosts(asked.names)
+    up.check_address(address)
+    _check(scenario)
+    measure = scenario.measure
+    seed = measure.seed if measure.seed is not None else random.SystemRandom().randrange(10**6)
+    plan = make_plan(scenario, seed)
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
+    with Stop().installed() as stop:
+        standing = up.with_hosts(hosts)
+        if standing is None:
+            try:
+                stop.run(up.look_at(hosts, way))
+            except Stopped:
+                raise KeyboardInterrupt from None  # nothing was made yet
+        run = RunDirectory.create(runs, name, stamp)
+        try:
+            state.register(run.id, run.path)
+            run.write_text("scenario.yaml", to_yaml(scenario))
+            run.write_json("environment.json", _environment())
+            told = {"hosts": list(hosts), "way": way.to_json(), "address": address}
+            told["seeds"] = {host: host_seed(seed, host) for host in hosts}
+            recorded = {"scenario": scenario.origin, "command": command, "fleet": told}
+            run.write_json("plan.json", plan.to_json() | recorded)
+            return _Coordination(run, scenario, progress, stop, way, address).go(standing)
+        except BadInput:
+            if not run.rows():  # what was asked cannot be done there: nothing began
+                run.remove()
+                state.unregister(run.id)
+            raise
+
+
+def resume(run: RunDirectory, *, progress: Progress) -> Outcome:
+    """Go on with a fleet's run: hosts that had ended are left alone. Raises BadInput."""
+    need(HERE)
+    scenario = load_scenario(str(run.path / "scenario.yaml"))
+    recorded = run.read_json("plan.json")
+    scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
+    told = recorded["fleet"]
+    way, address = Way(**told["way"]), str(told["address"])
+    with Stop().installed() as stop:
+        return _Coordination(run, scenario, progress, stop, way, address).go(up.with_hosts(told["hosts"]))
+
+
+def _environment() -> dict[str, Any]:
+    from contend.environment import fingerprint
+
+    return fingerprint() | {"skipped": [], "hosts": {}}
+
+
+def _check(scenario: Scenario) -> None:
+    """What cannot be had on other hosts. Raises BadInput."""
+    if isinstance(scenario, Compare) and any(v.rev for v in scenario.variants):
+        raise BadInput(
+            "revisions of a repository are built here, and not on hosts", hint="compare commands or workloads"
+        )
+    if scenario.trace is not None:
+        raise BadInput("traces of a fleet's hosts are not fetched", hint="run it with `trace` on one of them")
+
+
+def shipped(scenario: Scenario) -> dict[str, str]:
+    """Workload files of this user that the scenario names, with what lies beside them: by file name.
+
+    Raises BadInput for those that are named by a path.
+    """
+    from contend.cells import cells_of
+
+    found: dict[str, str] = {}
+    for cell in cells_of(scenario):
+        for party in (cell.victim, *cell.neighbours):
+            origin = Path(party.instance.workload.origin) if party.instance.workload.origin else None
+            if origin is None or origin.is_relative_to(catalogue()):
+                continue
+            if origin.stem != party.instance.workload.name:
+                raise BadInput(
+                    f"the workload in {origin} is named by its path, which is another on each host",
+                    hint="put it into ~/.config/contend/workloads and name it",
+                )
+            beside = [
+                file.beside for file in party.instance.workload.files.values() if file.beside is not None
+            ]
+            for path in (origin, *(origin.parent / name for name in beside)):
+                found[path.name] = path.read_text(encoding="utf-8")
+    return found
+
+
+class _Coordination:
+    """One run of a fleet, from bringing it up to the analysis."""
+
+    def __init__(
+        self, run: RunDirectory, scenario: Scenario, progress: Progress, stop: Stop, way: Way, address: str
+    ) -> None:
+        asked = fleet_of(scenario)
+        assert asked is not None
+        self._run, self._scenario, self._asked = run, scenario, asked
+        self._progress, self._stop, self._way, self._address = progress, stop, way, address
+
+    def go(self, standing: Fleet | None) -> Outcome:
+        from contend.analyse import analyse
+
+        with Ledger(self._run.ledger_path) as ledger:
+            state.register(self._run.id, self._run.path)
+            ledger.event("run-start", run=self._run.id, hosts=list(self._asked.names))
+            stopped = "planned blocks done"
+            fleet, following = standing, None
+            try:
+                fleet = standing or self._bring_up(ledger)
+                if standing is not None:
+                    ledger.intend(PARTS, self._run.id, fleet=fleet.id)
+                following = Following(self._settings(fleet), self._run, ledger, self._progress)
+                self._stop.run(following.go())
+            except Stopped:
+                stopped = "interrupted"
+            except ContendError:
+                stopped = "failed"
+                raise
+            finally:
+                self._progress.finished()
+                self._take_down(ledger, fleet, standing)
+                with suppress(HostFailed):
+                    ledger.event("run-end", stopped=stopped)
+        states = () if following is None else tuple(following.states.values())
+        if states and not self._run.rows() and stopped != "interrupted":
+            first = next((s for s in states if s.why), states[0])
+            raise TrialFailed(
+                f"no host gave a result; {first.name}: {first.why}", hint=first.hint or "contend fleet status"
+            )
+        analysis = analyse(self._run, self._scenario, stopped=stopped)
+        self._run.write_json("findings.json", analysis.to_json())
+        self._run.close()
+        lost = tuple(missing(self._run))
+        if lost and stopped != "interrupted":
+            stopped = "hosts missing"
+        return Outcome(self._run, analysis, stopped, 0, stopped == "interrupted", missing=lost)
+
+    def _settings(self, fleet: Fleet) -> Settings:
+        plan = self._run.read_json("plan.json")
+        part = (
+            self._scenario.model_copy(update={"hosts": None}) if isinstance(self._scenario, OnHosts) else None
+        )
+        assert part is not None
+        return Settings(
+            fleet=fleet,
+            address=self._address,
+            scenario=part,
+            seeds={str(k): int(v) for k, v in plan["fleet"]["seeds"].items()},
+            workloads=shipped(part),
+            command=str(plan["command"]),
+            together=self._asked.start == "together",
+            lost_s=self._asked.lost / 1e9,
+            behind=self._asked.behind,
+        )
+
+    def _bring_up(self, ledger: Ledger) -> Fleet:
+        """A fleet for this run alone. Raises BadInput for hosts that cannot join, Stopped."""
+        hosts = self._asked.names
+        ledger.intend(FLEET, self._run.id)
+        old = up.find(self._run.id)
+        if old is not None:  # of a coordinator that was killed
+            up.stop(old)
+            shutil.rmtree(old.folder, ignore_errors=True)  # who is still out of reach ends by itself
+        fleet = up.make(hosts, self._way, keep=False, lost_s=self._asked.lost / 1e9, name=self._run.id)
+        told = self._stop.run(up.bring(fleet, hosts, self._address))
+        self._progress.note(
+            f"{sum(not isinstance(t, HostFailed) for t in told.values())} of {len(hosts)} hosts joined"
+        )
+        if (self._run.path / HOSTS_FILE).exists():
+            return fleet  # resumed: who is not there is waited for like one that is lost
+        failed = [
+            Problem(host, why.message, why.hint) for host, why in told.items() if isinstance(why, HostFailed)
+        ]
+        up.complain(failed, len(hosts))
+        return fleet
+
+    def _take_down(self, ledger: Ledger, fleet: Fleet | None, standing: Fleet | None) -> None:
+        """End what runs on the hosts. What cannot be reached stays in the ledger, for `contend destroy`."""
+        if standing is not None and fleet is not None:
+            ledger.removed(PARTS, self._run.id)
+            state.unregister(self._run.id)
+            return
+        own = up.find(self._run.id)
+        failed = up.stop(own) if own is not None else {}
+        for host, why in failed.items():
+            self._progress.note(f"{host} is not cleaned up: {why}")
+        if failed:
+            self._progress.note(f"once they are back: contend destroy {self._run.path}")
+            return
+        ledger.removed(FLEET, self._run.id)
+        state.unregister(self._run.id)
+
+
+__all__ = ["execute", "resume", "shipped"]

@@ -1,0 +1,50 @@
+"""Names of hosts: as a user gives them, checked, and as files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from contend.errors import BadInput
+
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]{0,252}")
+
+
+def check_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
+    """The hosts, if each can be one and none is there twice. Raises BadInput.
+
+    >>> check_hosts(["a", "root@b.example"])
+    ('a', 'root@b.example')
+    """
+    found = tuple(hosts)
+    for host in found:
+        if not _HOST.fullmatch(host):
+            raise BadInput(
+                f"'{host}' is no name of a host",
+                hint="like db1, root@10.0.0.7: a port goes into ~/.ssh/config",
+            )
+    if double := {host for host in found if found.count(host) > 1}:
+        raise BadInput(f"the host '{min(double)}' is named twice", hint="each host runs the scenario once")
+    return found
+
+
+def of_file(path: Path) -> tuple[str, ...]:
+    """The hosts of a file: one a line, blank lines and what follows a # left out. Raises BadInput."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read {path}: {error}", hint="one host a line") from error
+    found = [text for line in lines if (text := line.partition("#")[0].strip())]
+    if not found:
+        raise BadInput(f"{path} names no host", hint="one host a line")
+    return tuple(found)
+
+
+def file_name(host: str) -> str:
+    """The file of a host in a fleet's folder.
+
+    >>> file_name("root@b:1")
+    'root@b:1.json'
+    """
+    return f"{host}.json"

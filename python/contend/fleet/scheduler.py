@@ -1,0 +1,72 @@
+"""The scheduler of one fleet: dask's own, in a process of its own, so that hosts are known after the coordinator died.
+
+Started as `python -m contend.fleet.scheduler FOLDER`, ended by SIGTERM. One that was started for a single run ends by
+itself when no client has been there for a while: its hosts then end too, and so does the load they make.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contend.fleet import folders
+from contend.fleet.needs import settle_dask
+
+if TYPE_CHECKING:
+    from distributed import Scheduler
+
+LOOK_S = 5.0
+
+
+async def serve(folder: Path) -> None:
+    from distributed import Scheduler
+
+    settle_dask()
+    asked = folders.read_json(folder / "fleet.json")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with Scheduler(
+        host="0.0.0.0",
+        port=int(asked["port"]),
+        protocol="tls",
+        security=folders.security(folder),
+        dashboard=False,
+        http_prefix=None,
+    ) as scheduler:
+        port = int(scheduler.address.rpartition(":")[2])
+        folders.write_json(folder / "scheduler.json", {**folders.process(), "port": port})
+        patience_s = None if asked["keep"] else float(asked["lost_s"])
+        await _until_alone(scheduler, stop, patience_s)
+
+
+async def _until_alone(scheduler: Scheduler, stop: asyncio.Event, patience_s: float | None) -> None:
+    """Until told to stop; with `patience_s` also until so long without a client."""
+    since = time.monotonic()
+    while not stop.is_set():
+        try:
+            await asyncio.wait_for(stop.wait(), LOOK_S)
+        except TimeoutError:
+            if len(scheduler.clients) > 1:  # one is the scheduler's own, "fire-and-forget"
+                since = time.monotonic()
+            if patience_s is not None and time.monotonic() - since > patience_s:
+                return
+
+
+def members(dask_scheduler: Scheduler) -> dict[str, str]:
+    """Host's name → its worker's address. What a coordinator has the scheduler run."""
+    return {str(worker.name): worker.address for worker in dask_scheduler.workers.values()}
+
+
+def main() -> int:
+    asyncio.run(serve(Path(sys.argv[1])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,293 @@
+"""What a run on several hosts says: each host by itself, and from five hosts on one ratio over them (METHOD: t over hosts).
+
+Blocks of different hosts are never pooled: that pretends that hosts do not differ, and its interval covered the truth in
+80 % of experiments.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo
+from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
+from contend.stats.estimate import Estimate
+from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
+from contend.stats.levels import level
+from contend.store import PLAN_FILE, Row, RunDirectory
+from contend.studies import OnHosts, Scenario
+from contend.units import format_ratio
+
+Key = tuple[str, str]  # cell, metric
+
+
+@dataclass(frozen=True, slots=True)
+class HostRatio:
+    """One comparison on one host. label: what it compares, in words."""
+
+    label: str
+    cell: str
+    metric: str
+    estimate: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "label": self.label,
+            "cell": self.cell,
+            "metric": self.metric,
+            "estimate": self.estimate.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HostResult:
+    """One host. ratios: its headline comparisons; alarm: its own A/A control differs from 1."""
+
+    host: str
+    state: str
+    why: str
+    done: Done
+    failures: int
+    losses: int
+    alarm: bool
+    clock: Mapping[str, Any] | None
+    start_late_ns: int | None
+    ratios: tuple[HostRatio, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "host": self.host,
+            "state": self.state,
+            "why": self.why,
+            "finished": self.done.finished,
+            "planned": self.done.planned,
+            "failures": self.failures,
+            "losses": self.losses,
+            "alarm": self.alarm,
+            "clock": None if self.clock is None else dict(self.clock),
+            "start_late_ns": self.start_late_ns,
+            "ratios": [r.to_json() for r in self.ratios],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Fleets:
+    """hosts: in the order they were named. pooled: there is one ratio over hosts; `reason` says why not. missing: what is
+    not there, a line a host."""
+
+    hosts: tuple[HostResult, ...]
+    pooled: bool
+    reason: str
+    missing: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "hosts": [h.to_json() for h in self.hosts],
+            "pooled": self.pooled,
+            "reason": self.reason,
+            "missing": list(self.missing),
+        }
+
+
+class _Part(RunDirectory):
+    """A host's part, with its rows as the fleet's run has them."""
+
+    def __init__(self, path: Path, rows: list[Row]) -> None:
+        super().__init__(path)
+        self._rows = rows
+
+    def rows(self) -> list[Row]:
+        return self._rows
+
+
+def analyse_fleet(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Analysis:
+    """The analysis of a run on several hosts, from what is on disk; an unfinished one too."""
+    from contend.analyse import last_stop
+    from contend.ledger import read_rows
+
+    assert isinstance(scenario, OnHosts)
+    by_host = _by_host(run, scenario)
+    plan = run.read_json(PLAN_FILE)
+    told, counts = told_of_hosts(run), done(run)
+    hosts = tuple(_host(name, told.get(name, {}), count, by_host.get(name)) for name, count in counts.items())
+    at = scenario.measure.level
+    results = _results(list(by_host.values()), at)
+    lost = tuple(missing(run))
+    able = max((r.estimate.n for r in results), default=0)
+    pooled = able >= LEAST_HOSTS
+    reason = "" if pooled else _too_few(able, len(hosts))
+    primary = [r for r in results if r.metric.primary]
+    found = Fleets(hosts, pooled, reason, lost)
+    parts = list(by_host.values())
+    return Analysis(
+        run=run.id,
+        study=scenario.study,
+        title=scenario.title or scenario.origin,
+        answer=_answer(found, primary),
+        design=Design(
+            seed=int(plan["seed"]),
+            blocks=sum(a.design.blocks for a in parts),
+            kind=", ".join(sorted({a.design.kind for a in parts})) or plan["design"],
+            estimand="each host's median of within-block log ratios; over hosts their geometric mean",
+            intervals=f"{at:.0%} over hosts, {len(primary)} together (Bonferroni): {METHOD}"
+            if pooled
+            else f"each host's own, in its report; none over fewer than {LEAST_HOSTS} hosts",
+            simultaneous=len(primary),
+            target=None,
+            target_reached={},
+            stopped=stopped or last_stop(list(read_rows(run.ledger_path))),
+            spiky=None,
+            warmup={},
+        ),
+        cells=tuple(results) if pooled else (),
+        controls=tuple(_controls(parts, at)) if pooled else (),
+        findings=(),
+        skipped=lost,
+        failed=tuple(f"{host}: {text}" for host, a in by_host.items() for text in a.failed),
+        flags=dict(sum((Counter(a.flags) for a in parts), Counter()).most_common()),
+        trials=sum(a.trials for a in parts),
+        fleet=found,
+    )
+
+
+def _by_host(run: RunDirectory, scenario: OnHosts) -> dict[str, Analysis]:
+    """Each host's own analysis, of those that have any row."""
+    from contend.analyse import analyse
+
+    alone: Any = scenario.model_copy(update={"hosts": None})
+    rows: dict[str, list[Row]] = {}
+    for row in run.rows():
+        rows.setdefault(str(row["host"]), []).append(row)
+    return {
+        host: analyse(_Part(folder, own), alone)
+        for host, own in sorted(rows.items())
+        if all(((folder := folder_of(run, host)) / name).exists() for name in (PLAN_FILE, "environment.json"))
+    }
+
+
+def _host(name: str, told: Mapping[str, Any], count: Done, analysis: Analysis | None) -> HostResult:
+    ratios = [] if analysis is None else [c for c in analysis.cells if c.metric.primary]
+    return HostResult(
+        host=name,
+        state=str(told.get("state", "not heard of")),
+        why=str(told.get("why", "")),
+        done=count,
+        failures=int(told.get("failures", 0)),
+        losses=int(told.get("losses", 0)),
+        alarm=analysis is not None and any(c.alarm for c in analysis.controls),
+        clock=told.get("clock"),
+        start_late_ns=told.get("start_late_ns"),
+        ratios=tuple(HostRatio(_label(c), c.cell, c.metric.name, c.estimate) for c in ratios),
+    )
+
+
+def _results(parts: Sequence[Analysis], at: float) -> list[CellResult]:
+    """Each comparison over the hosts that have it."""
+    found: dict[Key, list[CellResult]] = {}
+    for analysis in parts:
+        for cell in analysis.cells:
+            if _usable(cell.estimate):
+                found.setdefault((cell.cell, cell.metric.name), []).append(cell)
+    together = sum(cells[0].metric.primary for cells in found.values())
+    return [_over(cells, at, together) for cells in found.values()]
+
+
+def _usable(estimate: Estimate) -> bool:
+    return estimate.verdict != "refused" and math.isfinite(estimate.value) and estimate.value > 0
+
+
+def _over(cells: Sequence[CellResult], at: float, together: int) -> CellResult:
+    """One comparison. The interval of a headline is wide enough for all of them to hold together (Dunn 1961)."""
+    first = cells[0]
+    each = 1 - (1 - at) / max(1, together) if first.metric.primary else at
+    return replace(
+        first,
+        baseline=_level([c.baseline for c in cells], at),
+        treatment=_level([c.treatment for c in cells], at),
+        estimate=replace(over_hosts([c.estimate for c in cells], each), level=at),
+        evidence=_medians([c.evidence for c in cells]),
+        baseline_evidence=_medians([c.baseline_evidence for c in cells]),
+    )
+
+
+def _level(levels: Sequence[Level], at: float) -> Level:
+    """Of the hosts' medians: a host is one point."""
+    values = tuple(each.estimate.value for each in levels)
+    return Level(level(values, levels[0].estimate.unit, level=at), values, tuple(range(len(values))), ())
+
+
+def _medians(
+    evidence: Sequence[Mapping[str, tuple[float, str]]],
+) -> dict[str, tuple[float, str]]:
+    found: dict[str, list[tuple[float, str]]] = {}
+    for one in evidence:
+        for name, value in one.items():
+            found.setdefault(name, []).append(value)
+    return {name: (statistics.median(v for v, _ in values), values[0][1]) for name, values in found.items()}
+
+
+def _controls(parts: Sequence[Analysis], at: float) -> list[Control]:
+    """The A/A controls over hosts."""
+    found: dict[tuple[tuple[tuple[str, str], ...], MetricInfo], list[Control]] = {}
+    for analysis in parts:
+        for control in analysis.controls:
+            if _usable(control.estimate):
+                found.setdefault((tuple(sorted(control.factors.items())), control.metric), []).append(control)
+    family = max(1, sum(metric.primary for _, metric in found))
+    made = []
+    for (_, metric), controls in found.items():
+        ratios = [c.estimate for c in controls]
+        estimate = over_hosts(ratios, at)
+        alarm = over_hosts(ratios, 1 - (1 - at) / family).verdict in ("higher", "lower")
+        made.append(Control(controls[0].factors, metric, estimate, estimate.detectable, alarm))
+    return made
+
+
+def _too_few(able: int, hosts: int) -> str:
+    of = (
+        f"{able} of {hosts} hosts have"
+        if able != hosts
+        else f"{hosts} host{'s have' if hosts != 1 else ' has'}"
+    )
+    return f"{of} a figure; an interval over hosts needs {LEAST_HOSTS}: each host is reported by itself"
+
+
+def _answer(found: Fleets, primary: Sequence[CellResult]) -> str:
+    """In one sentence."""
+    if not primary:
+        return f"No answer yet: {found.reason}."
+    if not found.pooled:
+        worst = max(primary, key=lambda c: abs(math.log(c.estimate.value)))
+        ratios = [
+            r.estimate
+            for h in found.hosts
+            for r in h.ratios
+            if (r.cell, r.metric) == (worst.cell, worst.metric.name) and _usable(r.estimate)
+        ]
+        low, high = min(e.value for e in ratios), max(e.value for e in ratios)
+        span = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
+        few = f"each by itself; no interval over fewer than {LEAST_HOSTS}"
+        return f"{_named(worst)}: {span} times on {len(ratios)} hosts, {few}."
+    effects = [c for c in primary if c.estimate.verdict in ("higher", "lower")]
+    if not effects:
+        return f"No detectable effect over {primary[0].estimate.n} hosts ({len(primary)} comparisons)."
+    worst = max(effects, key=lambda c: abs(math.log(c.estimate.value)))
+    e = worst.estimate
+    return f"{_named(worst)}: {format_ratio(e.value, e.low, e.high)} times over {e.n} hosts."
+
+
+def _label(cell: CellResult) -> str:
+    if "variant" in cell.factors:
+        return f"{cell.factors['variant']} {cell.metric.name}"
+    return f"{cell.factors['victim']} beside {cell.factors['neighbour']}"
+
+
+def _named(cell: CellResult) -> str:
+    if "variant" in cell.factors:
+        return f"The {cell.metric.name} of {cell.factors['variant']} against the baseline"
+    return f"Slowdown of {_label(cell)}"

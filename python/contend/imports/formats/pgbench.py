@@ -1,0 +1,110 @@
+"""pgbench's text, of PostgreSQL 9.6 and later, with or without progress (-P) and statements (-r).
+
+Source: PostgreSQL documentation, pgbench, and src/bin/pgbench/pgbench.c (printResults). With -R a transaction's latency
+counts from when it was due, which includes what it waited for those before it: an open loop.
+"""
+
+from __future__ import annotations
+
+import re
+
+from contend.imports.document import Document, Readings, Run, finite
+from contend.imports.source import Source
+
+ABOUT = (
+    "an output is one run; its transactions and -P lines lie inside it. Without -R its clients wait for each transaction: a"
+    " closed loop"
+)
+_BEGINS = r"^transaction type: *(.*)$"
+# Its own head, or the first line of progress: results may stand far below.
+_MARKS = r"^(pgbench \(|progress: [\d.]+ s, [\d.]+ tps, |transaction type: )"
+_ASKED = (
+    "scaling factor", "query mode", "number of clients", "number of threads", "maximum number of tries", "duration",
+    "number of transactions per client",
+)  # fmt: skip
+_TPS = (
+    r"^tps = (\S+) \((?:without initial connection time|excluding connections establishing|including reconnection times)"
+    r"\)"
+)
+_STATEMENT = re.compile(r"^\s+(\d+\.\d+)(?:\s+\d+){0,2}\s+(\S.*)$")
+SHOWN = 48
+
+
+def is_mine(head: str) -> bool:
+    return re.search(_MARKS, head, re.MULTILINE) is not None
+
+
+def read(source: Source) -> Document:
+    """One run an output; a file of several outputs, one behind the other, is so many runs."""
+    text = source.text
+    starts = [m.start() for m in re.finditer(_BEGINS, text, re.MULTILINE)]
+    if not starts:
+        raise source.bad("it holds no results of pgbench", "keep what pgbench prints: pgbench … > FILE")
+    ends = [*starts[1:], len(text)]
+    many = len(starts) > 1
+    runs = [
+        _run(text[a:b], f"{source.name}{f', output {n}' if many else ''}", source)
+        for n, (a, b) in enumerate(zip(starts, ends, strict=True), 1)
+    ]
+    version = re.search(r"^pgbench \(([^)\s]+)", text, re.MULTILINE) or re.search(
+        r"^pgbench \(PostgreSQL\) (\S+)", text, re.MULTILINE
+    )
+    return Document(version[1] if version else "", tuple(runs))
+
+
+def _run(text: str, where: str, source: Source) -> Run:
+    script = re.search(_BEGINS, text, re.MULTILINE)
+    label = re.sub(r"^<builtin: (.*)>$", r"\1", script[1].strip()) if script else "pgbench"
+    lines = dict(re.findall(r"^([a-z][a-z ]+): (.+)$", text, re.MULTILINE))
+    settings = {name: lines[name].strip() for name in _ASKED if name in lines}
+    throttled = "rate limit schedule lag" in lines
+    aborted = re.search(
+        r"^(?:pgbench: error: )?(.*(?:Run was aborted|aborted in command).*)$", text, re.MULTILINE
+    )
+    if aborted:
+        return Run(label, settings, (), 0, error=f"pgbench said: {aborted[1]}")
+    tps = re.search(_TPS, text, re.MULTILINE)
+    done = re.match(r"\d+", lines.get("number of transactions actually processed", ""))
+    if not (tps and done):
+        raise source.bad(
+            "pgbench's output ends before its tps", "had it ended? leave the file out, or run it again"
+        )
+    told = Readings(where)
+    told.add("tps", tps[1], "tx/s", "higher")
+    failed = re.search(r"\(([\d.]+)\s*%\)", lines.get("number of failed transactions", ""))
+    if failed:
+        told.add("failed_transactions", failed[1], "%", "lower")
+    if throttled:
+        settings["rate"] = "limited"
+        lag = re.search(r"avg ([\d.]+) \(max ([\d.]+)\) ms", lines["rate limit schedule lag"])
+        if lag:
+            told.latency("schedule_lag_avg", lag[1], scale=1e-3)
+    told.loop = "open" if throttled else "closed"
+    for name in ("average", "stddev"):
+        value = re.search(rf"^latency {name} ?[=:] (\S+) ms", text, re.MULTILINE)
+        if value:
+            told.latency("latency_avg" if name == "average" else "latency_stddev", value[1], scale=1e-3)
+    connection = re.search(r"^initial connection time = (\S+) ms", text, re.MULTILINE)
+    told.loop = "closed"  # statements and connections are timed from their own start, with -R too
+    if connection:
+        told.latency("initial_connection", connection[1], scale=1e-3)
+    _statements(text, told)
+    return Run(label, settings, told.done(), int(finite(done[0], where, "transactions")))
+
+
+def _statements(text: str, told: Readings) -> None:
+    """-r: the mean latency of each statement, by its text."""
+    begin = re.search(r"^\s*(?:- )?statement latencies in milliseconds.*$", text, re.MULTILINE)
+    if begin is None:
+        return
+    taken = {reading.name for reading in told.found}
+    for line in text[begin.end() :].splitlines():
+        match = _STATEMENT.match(line)
+        if match is None:
+            continue
+        short = match[2] if len(match[2]) <= SHOWN else f"{match[2][: SHOWN - 1]}…"
+        name, number = short, 2
+        while name in taken:
+            name, number = f"{short} ({number})", number + 1
+        taken.add(name)
+        told.latency(name, match[1], scale=1e-3)

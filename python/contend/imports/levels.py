@@ -1,0 +1,141 @@
+"""What an imported run says: each cell's own level of each metric, and why two of them are not set against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from contend.analysis import CellResult, Level, MetricInfo
+from contend.stats.levels import sign_cut
+from contend.store import Row
+from contend.units import format_value
+
+if TYPE_CHECKING:
+    from contend.comparisons import PlannedCell, Table
+
+
+@dataclass(frozen=True, slots=True)
+class CellLevel:
+    """`samples`: the least and the most requests, transactions, iterations inside one run."""
+
+    cell: str
+    factors: Mapping[str, str]
+    metric: MetricInfo
+    level: Level
+    samples: tuple[int, int]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cell": self.cell,
+            "factors": dict(self.factors),
+            "metric": self.metric.to_json(),
+            "level": self.level.to_json(),
+            "samples": list(self.samples),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRuns:
+    """`about`: what one run of the tool is. `refused`: why there are no ratios. `notes`: what was left out, what differs."""
+
+    tool: str
+    version: str
+    files: int
+    about: str
+    settings: Mapping[str, str]
+    levels: tuple[CellLevel, ...]
+    refused: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tool": self.tool,
+            "version": self.version,
+            "files": self.files,
+            "one_run": self.about,
+            "settings": dict(self.settings),
+            "levels": [level.to_json() for level in self.levels],
+            "refused": list(self.refused),
+            "notes": list(self.notes),
+        }
+
+
+def read(
+    tool: str,
+    settings: Mapping[str, str],
+    environment: Mapping[str, Any],
+    cells: Sequence[PlannedCell],
+    table: Table,
+    rows: Sequence[Row],
+    at: float,
+) -> ImportedRuns:
+    """Levels of every cell that has a value. rows: the counted ones; at: the level of the intervals."""
+    from contend.imports.formats import FORMATS
+
+    imported = environment.get("imported", {})
+    levels = []
+    for cell in cells:
+        inside = [
+            int(e["value"])
+            for r in rows
+            if r["cell"] == cell.id and r["status"] == "ok"
+            for e in r["evidence"]
+            if e["name"] == "samples"
+        ]
+        for series in table.get(cell.id, {}).values():
+            span = (min(inside), max(inside))
+            levels.append(CellLevel(cell.id, cell.factors, series.info, series.level(at), span))
+    return ImportedRuns(
+        tool=tool,
+        version=str(imported.get("version", "")),
+        files=len(imported.get("files", ())),
+        about=FORMATS[tool].about if tool in FORMATS else "",
+        settings=settings,
+        levels=tuple(levels),
+        refused=tuple(dict.fromkeys(cell.no_ratio for cell in cells if cell.no_ratio)),
+        notes=(*imported.get("notes", ()), *dict.fromkeys(w for cell in cells for w in cell.warnings)),
+    )
+
+
+def headlines(found: ImportedRuns) -> list[CellLevel]:
+    return [level for level in found.levels if level.metric.primary]
+
+
+def needed(level: float) -> int:
+    """Runs that an interval of a level needs.
+
+    >>> needed(0.95)
+    6
+    """
+    return next(n for n in range(1, 10_000) if sign_cut(n, level) >= 0)
+
+
+def known(results: Sequence[CellResult]) -> list[CellResult]:
+    """Comparisons that the stamps of the files allow, with an interval."""
+    return [r for r in results if r.estimate.verdict not in ("too few", "refused")]
+
+
+def answer(found: ImportedRuns) -> str:
+    """In one sentence, where there is no ratio."""
+    first = headlines(found)
+    if len(first) == 1:
+        return f"{name_of(first[0])}: {first[0].metric.name} {_level(first[0])}."
+    parts = [f"{name_of(level)} {_level(level, short=True)}" for level in first[:3]]
+    more = f", and {len(first) - 3} more" if len(first) > 3 else ""
+    names = list(dict.fromkeys(level.metric.name for level in first))
+    return f"{names[0] if len(names) == 1 else 'Levels'} by {found.tool}: {'; '.join(parts)}{more}."
+
+
+def name_of(level: CellLevel) -> str:
+    return ", ".join(level.factors.values())
+
+
+def _level(of: CellLevel, *, short: bool = False) -> str:
+    e = of.level.estimate
+    value = format_value(e.value, e.unit)
+    runs = f"{e.n} run{'s' if e.n != 1 else ''}"
+    if e.verdict == "too few":
+        return f"{value} ({runs})" if short else f"{value}, of {runs}: an interval needs {needed(e.level)}"
+    said = f"{value} [{format_value(e.low, e.unit)}, {format_value(e.high, e.unit)}]"
+    return f"{said} ({runs})" if short else f"{said}, the median of {runs}"

@@ -1,0 +1,137 @@
+"""A run directory from what other tools measured, as one of our own runs would have left it."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from contend import __version__
+from contend.errors import ScenarioError
+from contend.imports.cells import Placed
+from contend.imports.read import Import
+from contend.ledger import Ledger
+from contend.scenario import parse, to_yaml
+from contend.store import RunDirectory
+from contend.studies import Imported, Measure
+from contend.yamlfile import read_yaml
+
+STOPPED = "imported"
+
+
+def write_run(found: Import, runs: Path, name: str) -> RunDirectory:
+    """A new directory below `runs`; on any error there is none. Raises BadInput for what no scenario may hold."""
+    scenario = _scenario(found)
+    text = to_yaml(scenario)
+    parse(
+        read_yaml(text, "what was imported", ScenarioError)
+    )  # a password in a command, for one, is said here
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
+    run = RunDirectory.create(runs, name or found.format.name, stamp)
+    try:
+        run.write_text("scenario.yaml", text)
+        run.write_json("environment.json", _environment(found))
+        run.write_json("plan.json", _plan(found))
+        with Ledger(run.ledger_path) as ledger:
+            ledger.event("import", files=[s.name for s in found.sources])
+            run.extend(_row(number, placed, found) for number, placed in enumerate(found.placed))
+            ledger.event("run-end", stopped=STOPPED, finished=len(found.placed))
+    except BaseException:
+        run.close()
+        run.remove()
+        raise
+    run.close()
+    return run
+
+
+def _scenario(found: Import) -> Imported:
+    tool, files = found.format.name, len(found.sources)
+    return Imported(
+        study="imported",
+        title=f"{tool}, imported from {files} file{'s' if files != 1 else ''}",
+        tool=tool,
+        settings=found.settings,
+        cells={
+            cell.id: {k: v for k, v in cell.settings.items() if k not in found.settings}
+            for cell in found.cells
+        },
+        measure=Measure(target=None),
+    )
+
+
+def _environment(found: Import) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "contend": __version__,
+        "imported": {
+            "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "format": found.format.name,
+            "version": ", ".join(found.versions) or "the files do not say",
+            "files": {s.name: f"sha256:{s.sha256}" for s in found.sources},
+            "host": "the files do not say",
+            "notes": list(found.notes),
+        },
+        "tools": {found.format.name: ", ".join(found.versions) or "unknown"},
+        "skipped": [],
+    }
+
+
+def _plan(found: Import) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "seed": 0,
+        "design": "pairs",
+        "cells": [
+            {
+                "id": cell.id,
+                "label": " ".join(cell.factors.values()),
+                "factors": dict(cell.factors),
+                "baseline": cell.baseline,
+                "control": False,
+                "no_ratio": cell.no_ratio,
+                "warnings": list(cell.warnings),
+            }
+            for cell in found.cells
+        ],
+        "workloads": {},
+        "columns": ["index", "block", "phase", "cell", "seed"],
+        "trials": [[n, p.block, "counted", p.cell, 0] for n, p in enumerate(found.placed)],
+        "scenario": "",
+        "command": shlex.join(_command(found)),
+    }
+
+
+def _command(found: Import) -> Sequence[str]:
+    return ["contend", "import", *(s.name for s in found.sources), "--as", found.format.name]
+
+
+def _row(number: int, placed: Placed, found: Import) -> dict[str, Any]:
+    run = placed.run
+    factors = next(cell.factors for cell in found.cells if cell.id == placed.cell)
+    return {
+        "trial": number,
+        "block": placed.block,
+        "phase": "counted",
+        "cell": placed.cell,
+        "factors": dict(factors),
+        "clock": "",  # none of this host's: started_ns and ended_ns are not known
+        "utc": None if run.began_s is None else _utc(run.began_s),
+        "ended_utc": None if run.ended_s is None else _utc(run.ended_s),
+        "file": found.sources[placed.file].name,
+        "status": "failed" if run.error else "ok",
+        "error": run.error,
+        "hint": "",
+        "metrics": [] if run.error else [reading.to_json() for reading in run.readings],
+        "evidence": [{"name": "samples", "value": float(run.samples), "unit": "count"}],
+        "flags": [],
+        "neighbours": [],
+        "honoured": {},
+    }
+
+
+def _utc(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,274 @@
+"""What the cells of a placement study say together, as values: places, effects, what adds CPU time, the aggregate by pairs.
+
+`contend.placement_effects` makes them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from contend.analysis import Level
+from contend.stats.estimate import Estimate
+from contend.testbed.placement.words import condition_words, place_words
+
+if TYPE_CHECKING:
+    from contend.advice.practices import Practice
+    from contend.stats.sustained import Usl
+
+Kind = Literal["host", "subnet", "interaction", "encapsulation"]
+KINDS: tuple[Kind, ...] = ("host", "subnet", "interaction", "encapsulation")
+METRICS = ("throughput", "cpu_per_gb", "latency_p50", "latency_p99")
+"""Of which effects are told. Others stand in the table."""
+MEANINGS: Mapping[Kind, str] = {
+    "host": "ends on different hosts over ends on one, over both subnets",
+    "subnet": "ends in different subnets over ends in one, over both hosts",
+    "interaction": "what a different subnet changes between hosts, over what it changes within one",
+    "encapsulation": "between hosts with it over between hosts without, over both subnets",
+}
+MORE = 1.05
+"""More pairs that certainly add less than this part to the aggregate are beyond the knee."""
+Values = Mapping[int, float]  # by block
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Conditions:
+    protocol: str
+    message: int
+    pairs: int
+
+    @property
+    def label(self) -> str:
+        return condition_words(self.protocol, self.message, self.pairs)
+
+    @property
+    def traffic(self) -> tuple[str, int]:
+        return self.protocol, self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    host: str
+    subnet: str
+    encapsulation: str
+
+    @property
+    def label(self) -> str:
+        return place_words(self.host, self.subnet, self.encapsulation)
+
+    @property
+    def short(self) -> str:
+        """
+        >>> Place("same", "different", "none").short, Place("different", "same", "vxlan").short
+        ('1 host, 2 subnets', '2 hosts, 1 subnet, vxlan')
+        """
+        hosts = "1 host" if self.host == "same" else "2 hosts"
+        subnets = "1 subnet" if self.subnet == "same" else "2 subnets"
+        return f"{hosts}, {subnets}" + (f", {self.encapsulation}" if self.encapsulation != "none" else "")
+
+
+BASELINE = Place("same", "same", "none")
+
+
+def place_of(factors: Mapping[str, str]) -> Place:
+    return Place(factors["host"], factors["subnet"], factors["encapsulation"])
+
+
+def conditions_of(factors: Mapping[str, str]) -> Conditions:
+    return Conditions(factors["protocol"], int(factors["message"]), int(factors["pairs"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One metric in one place under some conditions. ratio: to the baseline, None of the baseline itself."""
+
+    conditions: Conditions
+    place: Place
+    metric: str
+    level: Level
+    ratio: Estimate | None
+
+    @property
+    def by_block(self) -> dict[int, float]:
+        """One value a block: the geometric mean where a block has several."""
+        found: dict[int, list[float]] = {}
+        for block, value in zip(self.level.blocks, self.level.values, strict=True):
+            if value > 0:
+                found.setdefault(block, []).append(value)
+        return {block: math.exp(statistics.fmean(map(math.log, of))) for block, of in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """encapsulation: of the cells between hosts."""
+
+    kind: Kind
+    metric: str
+    conditions: Conditions
+    encapsulation: str
+    ratio: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "metric": self.metric,
+            "conditions": self.conditions.label,
+            "encapsulation": self.encapsulation,
+            "ratio": self.ratio.to_json(),
+            "meaning": MEANINGS[self.kind],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """CPU time of the whole machine that a place adds for 10^9 bytes. what: routing, another host, vxlan …; over, under:
+    what is compared."""
+
+    what: str
+    conditions: Conditions
+    over: Place
+    under: Place
+    seconds: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "conditions": self.conditions.label,
+            "over": self.over.label,
+            "under": self.under.label,
+            "seconds": self.seconds.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Throughput of all pairs together in one place, by their number. steps: over the next smaller number; knee: the number
+    from which on more pairs certainly add less than a twentieth, None where none was reached; law: fitted, None where these
+    numbers do not determine it."""
+
+    place: Place
+    levels: Mapping[int, Level]
+    over_one: Mapping[int, Estimate]
+    steps: Mapping[int, Estimate]
+    law: Usl | None = field(default=None, compare=False)
+
+    @property
+    def knee(self) -> int | None:
+        numbers = sorted(self.levels)
+        for smaller, larger in itertools.pairwise(numbers):
+            if all(self.steps[n].high < MORE for n in numbers if n >= larger):
+                return smaller
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        law = self.law
+        return {
+            "place": self.place.label,
+            "levels": {str(n): level.estimate.to_json() for n, level in self.levels.items()},
+            "over_least": {str(n): of.to_json() for n, of in self.over_one.items()},
+            "steps": {str(n): of.to_json() for n, of in self.steps.items()},
+            "knee": self.knee,
+            "contention": None if law is None else law.contention.to_json(),
+            "coherency": None if law is None else law.coherency.to_json(),
+            "peak": None if law is None else law.peak.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class Placements:
+    """All of it. ends: what the instances are; claims: what others said, held against it."""
+
+    ends: str
+    measured: tuple[Measured, ...]
+    effects: tuple[Effect, ...]
+    added: tuple[Added, ...]
+    aggregates: tuple[Aggregate, ...]
+    claims: tuple[Practice, ...] = ()
+
+    @property
+    def conditions(self) -> list[Conditions]:
+        return list(dict.fromkeys(m.conditions for m in self.measured))
+
+    @property
+    def places(self) -> list[Place]:
+        return list(dict.fromkeys(m.place for m in self.measured))
+
+    def of(self, conditions: Conditions, place: Place, metric: str) -> Measured | None:
+        return next(
+            (m for m in self.measured if (m.conditions, m.place, m.metric) == (conditions, place, metric)),
+            None,
+        )
+
+    @property
+    def first(self) -> Conditions:
+        """The conditions that findings and claims are about: the first protocol and message, fewest pairs."""
+        return self.conditions[0]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ends": self.ends,
+            "effects": [effect.to_json() for effect in self.effects],
+            "added": [added.to_json() for added in self.added],
+            "aggregates": [aggregate.to_json() for aggregate in self.aggregates],
+            "claims": [claim.to_json() for claim in self.claims],
+        }
+
+
+def answer(found: Placements) -> str:
+    """The run's answer in a sentence or two: what the subnet and the host cost at the first conditions."""
+    ours = [e for e in found.effects if e.conditions == found.first and e.metric == "throughput"]
+    plain = [e for e in ours if e.kind in ("host", "subnet") and e.encapsulation == "none"]
+    known = [e for e in plain if e.ratio.verdict not in ("too few", "refused")]
+    if not known:
+        return "No answer yet: too few complete blocks for an interval."
+    said = [f"{_NAMES[e.kind]} {change(e.ratio)}" for e in known]
+    told = f"Throughput of {found.first.label}: {'; '.join(said)}."
+    dear = [
+        a
+        for a in found.added
+        if a.conditions == found.first and a.seconds.verdict == "higher" and "routing" in a.what
+    ]
+    if dear:
+        most = max(dear, key=lambda a: a.seconds.value)
+        told += f" Routing costs up to {seconds(most.seconds)} CPU s/GB more ({most.over.label})."
+    return told
+
+
+_NAMES: Mapping[str, str] = {"host": "on different hosts", "subnet": "in different subnets"}
+
+
+def change(of: Estimate) -> str:
+    """A ratio as a change.
+
+    >>> change(Estimate(0.91, 0.88, 0.94, "ratio", 15, 0.95, "", "lower"))
+    '-9.0 % [-12, -6.0]'
+    >>> change(Estimate(2.5, 2.2, 2.9, "ratio", 15, 0.95, "", "higher"))
+    '+150 % [+120, +190]'
+    >>> change(Estimate(1.01, 0.95, 1.07, "ratio", 15, 0.95, "", "no detectable effect"))
+    'no detectable difference (+1.0 % [-5.0, +7.0])'
+    """
+
+    def signed(ratio: float) -> str:
+        if not math.isfinite(ratio):
+            return "?"
+        percent = 100 * (ratio - 1)
+        return f"{percent:+.0f}" if abs(percent) >= 10 else f"{percent:+.1f}"
+
+    told = f"{signed(of.value)} % [{signed(of.low)}, {signed(of.high)}]"
+    if of.verdict in ("too few", "refused"):
+        return f"{signed(of.value)} % (too few blocks)"
+    return f"no detectable difference ({told})" if of.verdict == "no detectable effect" else told
+
+
+def seconds(of: Estimate) -> str:
+    """
+    >>> seconds(Estimate(0.213, 0.19, 0.24, "s/GB", 15, 0.95, "", "higher"))
+    '0.21 [0.19, 0.24]'
+    """
+    if of.verdict == "too few":
+        return f"{of.value:.2g} (too few blocks)"
+    return f"{of.value:.2g} [{of.low:.2g}, {of.high:.2g}]"

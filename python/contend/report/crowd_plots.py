@@ -1,0 +1,95 @@
+"""Pictures of crowds: slowdown against how many of the same run at once, beside what CPU time alone would make."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from contend.crowds import Crowd
+from contend.report import words
+from contend.report.plotkit import Plot, Spec, chart
+from contend.report.theme import series_colours
+
+HEIGHT = 260
+
+
+def crowd_plots(crowds: tuple[Crowd, ...]) -> list[Plot]:
+    """Role: crowd; one for all applications, none where nothing was measured in numbers."""
+    crowds = tuple(crowd for crowd in crowds if crowd.points)
+    if not crowds:
+        return []
+    colours = series_colours([crowd.application for crowd in crowds])
+    values: list[dict[str, Any]] = []
+    fair: list[dict[str, Any]] = []
+    for crowd in crowds:
+        colour = colours[crowd.application]
+        values.append({"k": 1, "v": 1.0, "colour": colour, "say": f"{crowd.application} alone"})
+        for point in crowd.points:
+            e = point.slowdown
+            bounds = {"low": e.low, "high": e.high} if math.isfinite(e.high) and e.low > 0 else {}
+            say = f"{point.copies} of {crowd.application}: {words.ratio(e)}"
+            values.append({"k": point.copies, "v": e.value, "colour": colour, "say": say, **bounds})
+        most = max(point.copies for point in crowd.points)
+        if crowd.wants is not None:
+            knee = min(max(1.0, crowd.cpus / crowd.wants), most)
+            ends = [1.0, knee, float(most)]
+            fair += [
+                {
+                    "k": k,
+                    "v": max(1.0, k * crowd.wants / crowd.cpus),
+                    "colour": colour,
+                    "of": crowd.application,
+                }
+                for k in dict.fromkeys(ends)
+            ]
+    x: Spec = {
+        "field": "k",
+        "type": "quantitative",
+        "title": "of the same at once",
+        "scale": {"domainMin": 1, "nice": False, "padding": 12},
+        "axis": {"grid": False, "values": sorted({value["k"] for value in values}), "format": "d"},
+    }
+    y: Spec = {"field": "v", "type": "quantitative", "title": "slowdown of each", "scale": {"zero": False}}
+    colour_of: Spec = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    layers: list[Spec] = [
+        {
+            "data": {"values": fair},
+            "mark": {"type": "line", "strokeDash": [4, 3], "strokeWidth": 1.5, "opacity": 0.8},
+            "encoding": {"x": x, "y": y, "color": colour_of, "detail": {"field": "of"}},
+        },
+        {
+            "mark": {"type": "line", "strokeWidth": 2},
+            "encoding": {"x": x, "y": y, "color": colour_of},
+        },
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "rule", "strokeWidth": 4, "opacity": 0.45},
+            "encoding": {
+                "x": x,
+                "y": {**y, "field": "low"},
+                "y2": {"field": "high"},
+                "color": colour_of,
+            },
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+            "encoding": {"x": x, "y": y, "color": colour_of, "tooltip": {"field": "say"}},
+        },
+    ]
+    caption = (
+        "Points are estimates, bars their intervals. Dashed: what each would take if only CPU time were shared, by what "
+        "one uses alone; a bar wholly above it is something else."
+    )
+    table = tuple(
+        (
+            crowd.application,
+            str(p.copies),
+            words.ratio(p.slowdown),
+            "-" if math.isnan(p.fair) else f"{p.fair:.2f}",
+        )
+        for crowd in crowds
+        for p in crowd.points
+    )
+    headers = ("application", "at once", "slowdown", "by CPU time alone")
+    title = "Slowdown of each, by how many there are"
+    return [Plot("crowd", "crowd", title, caption, chart(HEIGHT, layers, values), colours, headers, table)]

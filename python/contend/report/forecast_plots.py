@@ -1,0 +1,169 @@
+"""Pictures of a forecast: each workload's sensitivity curves, and pairs predicted against measured."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from contend.report import forecast_words as told
+from contend.report.plotkit import Plot, Spec, chart
+from contend.report.theme import series_colours, var
+from contend.sensitivities import Pair, Sensitivities
+from contend.stats.estimate import Estimate
+
+HEIGHT = 220
+PAIRS_HEIGHT = 340
+
+
+def forecast_plots(of: Sensitivities) -> list[Plot]:
+    """Roles: curves, one a workload; pairs, one."""
+    colours = series_colours(of.resources)
+    found = [_curves(number, name, of, colours) for number, name in enumerate(of.workloads)]
+    both = [p for p in of.pairs if p.measured is not None and _finite(p.measured.value, p.predicted.value)]
+    return found + ([_pairs(both)] if both else [])
+
+
+def _finite(*values: float) -> bool:
+    return all(math.isfinite(value) for value in values)
+
+
+def _curves(number: int, name: str, of: Sensitivities, colours: dict[str, str]) -> Plot:
+    points: list[dict[str, Any]] = []
+    for resource in of.resources:
+        points.append(_point(0, None, resource, name, colours[resource]))
+        for level, estimate in zip(of.intensities, of.curves.get((name, resource), ()), strict=False):
+            if math.isfinite(estimate.value):
+                points.append(_point(level, estimate, resource, name, colours[resource]))
+    x: Spec = {
+        "field": "x",
+        "type": "quantitative",
+        "title": "intensity of the injector, %",
+        "scale": {"domain": [0, max(of.intensities)], "nice": False},
+        "axis": {"grid": False, "values": [0, *of.intensities]},
+    }
+    y: Spec = {
+        "field": "v",
+        "type": "quantitative",
+        "title": "slowdown (1 = none)",
+        "scale": {"zero": False, "nice": True},
+        "axis": {"tickCount": 5},
+    }
+    colour: Spec = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "area", "opacity": 0.14, "clip": True},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
+        },
+        {
+            "mark": {"type": "line", "strokeWidth": 2},
+            "encoding": {"x": x, "y": y, "color": colour},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 36},
+            "encoding": {"x": x, "y": y, "color": colour, "tooltip": {"field": "say"}},
+        },
+        {
+            "data": {"values": [{"v": 1}]},
+            "mark": {"type": "rule", "color": var("soft"), "strokeDash": [4, 3]},
+            "encoding": {"y": y},
+        },
+    ]
+    rows = tuple(
+        (resource, f"{level:g} %", told.estimate(estimate))
+        for resource in of.resources
+        for level, estimate in zip(of.intensities, of.curves.get((name, resource), ()), strict=False)
+    )
+    return Plot(
+        f"curves-{number}",
+        "curves",
+        f"{name}: slowed by each injector",
+        "Points are measured slowdowns under an injector that works so much of the time, bands their intervals; the line at"
+        " 1 is no slowdown.",
+        chart(HEIGHT, layers, points),
+        dict(colours),
+        ("injector", "intensity", "slowdown"),
+        rows,
+    )
+
+
+def _point(level: float, estimate: Estimate | None, resource: str, name: str, colour: str) -> dict[str, Any]:
+    if estimate is None:  # nothing presses: no slowdown, by definition
+        return {"x": level, "v": 1, "low": 1, "high": 1, "colour": colour, "say": "0 %: alone"}
+    known = _finite(estimate.low, estimate.high) and estimate.low > 0
+    return {
+        "x": level,
+        "v": estimate.value,
+        "low": estimate.low if known else estimate.value,
+        "high": estimate.high if known else estimate.value,
+        "colour": colour,
+        "say": f"{name}, {resource} at {level:g} %: {told.estimate(estimate)}",
+    }
+
+
+def _pairs(pairs: list[Pair]) -> Plot:
+    """Predicted over measured, on log scales; the diagonal is right."""
+    legend = {"held out": var("c2"), "not held out": var("c1")}
+    values: list[dict[str, Any]] = []
+    for pair in pairs:
+        assert pair.measured is not None
+        values.append(
+            {
+                "m": pair.measured.value,
+                "p": pair.predicted.value,
+                "low": pair.predicted.low,
+                "high": pair.predicted.high,
+                "colour": legend["held out" if pair.held_out else "not held out"],
+                "say": f"{pair.victim} beside {pair.neighbour}: predicted {told.estimate(pair.predicted)}, measured"
+                f" {told.estimate(pair.measured)}",
+            }
+        )
+    every = [v for value in values for v in (value["m"], value["low"], value["high"])]
+    ends = [0.97 * min(every), 1.03 * max(every)]
+    scale = {"type": "log", "domain": ends, "nice": False}
+    axis = {"tickCount": 6, "format": ".2~f"}
+    x: Spec = {
+        "field": "m",
+        "type": "quantitative",
+        "title": "measured slowdown",
+        "scale": scale,
+        "axis": axis,
+    }
+    y: Spec = {"field": "p", "type": "quantitative", "title": "predicted", "scale": scale, "axis": axis}
+    colour: Spec = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    layers: list[Spec] = [
+        {
+            "data": {"values": [{"m": end, "p": end} for end in ends]},
+            "mark": {"type": "line", "color": var("soft"), "strokeDash": [4, 3]},
+            "encoding": {"x": x, "y": y},
+        },
+        {
+            "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.6},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 55, "opacity": 0.95},
+            "encoding": {"x": x, "y": y, "color": colour, "tooltip": {"field": "say"}},
+        },
+    ]
+    rows = tuple(
+        (
+            p.victim,
+            p.neighbour,
+            told.estimate(p.predicted),
+            told.estimate(p.measured),
+            "held out" if p.held_out else "",
+        )
+        for p in pairs
+        if p.measured is not None
+    )
+    return Plot(
+        "pairs",
+        "pairs",
+        "Every pair: predicted against measured",
+        "A point on the dashed line was predicted as it was measured; vertical lines are the predicted intervals. No pair"
+        " was used to make the curves; those held out were used for nothing at all.",
+        chart(PAIRS_HEIGHT, layers, values),
+        legend,
+        ("victim", "beside", "predicted", "measured", ""),
+        rows,
+    )

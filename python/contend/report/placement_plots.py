@@ -1,0 +1,194 @@
+"""Pictures of a placement study: bars with intervals by place, and the aggregate against the number of pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from contend.placements import Aggregate, Measured, Placements
+from contend.report.plotkit import Plot, Spec, axis_format, chart
+from contend.report.theme import series_colours, var
+from contend.units import format_value
+
+HEIGHT = 220
+# metric: what the figure is of, unit of the axis, what a value is multiplied with
+_SHOWN = {
+    "throughput": ("Throughput", "MB/s, all pairs", 1.0),
+    "cpu_per_gb": ("CPU time for 10^9 bytes", "CPU s/GB, whole machine", 1.0),
+    "latency_p50": ("Median latency at a stated rate", "ms", 1e3),
+    "latency_p99": ("p99 latency at a stated rate", "ms", 1e3),
+}
+
+
+def placement_plots(found: Placements) -> list[Plot]:
+    """Roles: placement, placement-pairs."""
+    colours = series_colours([place.short for place in found.places])
+    made = []
+    for metric in _SHOWN:
+        of = [
+            m
+            for m in found.measured
+            if m.metric == metric
+            and m.conditions.pairs == found.first.pairs
+            and math.isfinite(m.level.estimate.value)
+        ]
+        if of:
+            made.append(_bars(metric, of, colours))
+    return made + ([_pairs(found, colours)] if found.aggregates else [])
+
+
+def _bars(metric: str, of: list[Measured], colours: dict[str, str]) -> Plot:
+    """A group a traffic, a bar a place."""
+    title, unit, scale = _SHOWN[metric]
+    groups = list(dict.fromkeys(_traffic(m) for m in of))
+    places = list(dict.fromkeys(m.place.short for m in of))
+    values: list[dict[str, Any]] = []
+    for m in of:
+        estimate = m.level.estimate
+        known = math.isfinite(estimate.low) and math.isfinite(estimate.high) and estimate.verdict != "too few"
+        values.append(
+            {
+                "traffic": _traffic(m),
+                "place": m.place.short,
+                "value": estimate.value * scale,
+                "low": (estimate.low if known else estimate.value) * scale,
+                "high": (estimate.high if known else estimate.value) * scale,
+                "colour": colours[m.place.short],
+                "say": f"{_traffic(m)}, {m.place.short}: {format_value(estimate.value, estimate.unit)}",
+            }
+        )
+    x: Spec = {
+        "field": "traffic",
+        "type": "nominal",
+        "sort": groups,
+        "title": None,
+        "axis": {"labelAngle": 0, "grid": False, "labelLimit": 140},
+        "scale": {"paddingInner": 0.25, "paddingOuter": 0.15},
+    }
+    offset: Spec = {"field": "place", "sort": places}
+    y: Spec = {
+        "field": "value",
+        "type": "quantitative",
+        "title": unit,
+        "scale": {"zero": True, "nice": True},
+        "axis": {"tickCount": 5, "format": axis_format([v["high"] for v in values])},
+    }
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "bar", "opacity": 0.75},
+            "encoding": {
+                "x": x,
+                "xOffset": offset,
+                "y": y,
+                "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
+                "tooltip": {"field": "say"},
+            },
+        },
+        {
+            "mark": {"type": "rule", "color": var("ink"), "strokeWidth": 1.5},
+            "encoding": {"x": x, "xOffset": offset, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+        },
+    ]
+    return Plot(
+        f"placement-{metric.replace('_', '-')}",
+        "placement",
+        title,
+        "Bars are medians over trials, thin lines their intervals. Places are compared by the changes in the table, within"
+        " blocks, not by these.",
+        chart(HEIGHT, layers, values),
+        {name: colours[name] for name in places},
+        ("traffic", "ends on, in", title),
+        tuple((_traffic(m), m.place.short, _told(m)) for m in of),
+    )
+
+
+def _traffic(of: Measured) -> str:
+    return f"{of.conditions.protocol.upper()} {of.conditions.message} B"
+
+
+def _told(of: Measured) -> str:
+    e = of.level.estimate
+    return f"{format_value(e.value, e.unit)} [{format_value(e.low, e.unit)}, {format_value(e.high, e.unit)}]"
+
+
+def _pairs(found: Placements, colours: dict[str, str]) -> Plot:
+    """Lines by the number of pairs; dashed, in proportion to the baseline's fewest."""
+    points: list[dict[str, Any]] = []
+    for of in found.aggregates:
+        for number, level in of.levels.items():
+            e = level.estimate
+            known = math.isfinite(e.low) and math.isfinite(e.high) and e.verdict != "too few"
+            points.append(
+                {
+                    "n": number,
+                    "v": e.value,
+                    "low": e.low if known else e.value,
+                    "high": e.high if known else e.value,
+                    "place": of.place.short,
+                    "colour": colours[of.place.short],
+                    "say": f"{of.place.short}, {number} pairs: {format_value(e.value, e.unit)}",
+                }
+            )
+    most = max(p["high"] for p in points)
+    numbers = sorted({p["n"] for p in points})
+    x: Spec = {
+        "field": "n",
+        "type": "quantitative",
+        "title": "pairs at once",
+        "scale": {"domain": [0, 1.05 * numbers[-1]], "nice": False},
+        "axis": {"grid": False, "values": numbers, "format": "d"},
+    }
+    y: Spec = {
+        "field": "v",
+        "type": "quantitative",
+        "title": "MB/s, all pairs",
+        "scale": {"domain": [0, 1.1 * most], "nice": False},
+        "axis": {"tickCount": 5, "format": axis_format([most])},
+    }
+    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "line", "strokeWidth": 2},
+            "encoding": {"x": x, "y": y, "color": colour, "detail": {"field": "place"}},
+        },
+        {
+            "mark": {"type": "rule", "strokeWidth": 1.5},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 50},
+            "encoding": {"x": x, "y": y, "color": colour, "tooltip": {"field": "say"}},
+        },
+        _proportion(found.aggregates[0], most, x, y),
+    ]
+    places = [of.place.short for of in found.aggregates]
+    numbers_ = tuple(str(n) for n in numbers)
+    table = tuple(
+        (
+            of.place.short,
+            *(format_value(of.levels[n].estimate.value) if n in of.levels else "" for n in numbers),
+        )
+        for of in found.aggregates
+    )
+    return Plot(
+        "placement-pairs",
+        "placement-pairs",
+        "The aggregate against the number of pairs",
+        "Throughput of all pairs together, medians over trials with their intervals. Dashed: in proportion to what the first"
+        " place has with the fewest pairs.",
+        chart(HEIGHT, layers, points),
+        {name: colours[name] for name in dict.fromkeys(places)},
+        ("MB/s of all pairs", *(f"{n} pairs" for n in numbers_)),
+        table,
+    )
+
+
+def _proportion(of: Aggregate, most: float, x: Spec, y: Spec) -> Spec:
+    least = min(of.levels)
+    rate = of.levels[least].estimate.value / least
+    end = min(max(of.levels), 1.1 * most / rate) if rate > 0 else least
+    return {
+        "data": {"values": [{"n": 0, "v": 0}, {"n": end, "v": rate * end}]},
+        "mark": {"type": "line", "strokeDash": [4, 3], "color": var("soft")},
+        "encoding": {"x": x, "y": y},
+    }

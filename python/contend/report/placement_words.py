@@ -1,0 +1,238 @@
+"""Where ends stand and what that costs, in words and rows, for the terminal and the page alike."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection
+
+from contend.placements import (
+    MEANINGS,
+    METRICS,
+    Aggregate,
+    Conditions,
+    Effect,
+    Measured,
+    Place,
+    Placements,
+    change,
+    seconds,
+)
+from contend.report.words import NONE_MARK, percent
+from contend.stats.estimate import Estimate
+from contend.units import format_value
+
+NAMESPACES = "namespaces of one machine"
+_SHORT = {"throughput": "throughput", "cpu_per_gb": "CPU s/GB", "latency_p50": "p50", "latency_p99": "p99"}
+CPU_ABOUT = (
+    "CPU s/GB: CPU time of the whole machine for 10^9 bytes that arrived, less what it was busy before anything was sent:"
+    " both ends, softirqs, bridges, router and encapsulation, wherever the kernel charged them"
+)
+
+
+def label(found: Placements) -> str:
+    """What the hosts are, and so what is not to be expected."""
+    if found.ends != NAMESPACES:
+        return f"ends are {found.ends}"
+    return (
+        f"hosts here are {NAMESPACES}: they share its CPUs and no network card is between them, so a throughput between"
+        " hosts is one of CPUs; what holds elsewhere too is the CPU time that routing and encapsulation take"
+    )
+
+
+BUSY = 0.2
+"""CPUs that a machine may be busy without load before what is measured beyond that is a lower bound."""
+
+
+def notes(found: Placements) -> list[str]:
+    """What is to be known of how it was measured."""
+    before = [m.level.estimate.value for m in found.measured if m.metric == "busy_before"]
+    if not before or (busy := statistics.median(before)) <= BUSY:
+        return []
+    return [
+        f"the machine was busy by {busy:.2g} CPUs before anything was sent: CPU s/GB is what was seen at least, and all"
+        " figures are those of a shared machine"
+    ]
+
+
+def headers(found: Placements, conditions: Conditions, *, wide: bool = True) -> tuple[str, ...]:
+    """Of the table of places under some conditions; wide: with all columns."""
+    rest = ("p99", "dropped") if conditions.protocol == "udp" else ("p99",)
+    return ("ends on, in", "MB/s", "change", "CPU s/GB", "p50", *(rest if wide else ()))
+
+
+def rows(found: Placements, conditions: Conditions, *, wide: bool = True) -> list[tuple[str, ...]]:
+    """A row a place."""
+    told = []
+    for place in found.places:
+        of = {m.metric: m for m in found.measured if (m.conditions, m.place) == (conditions, place)}
+        if "throughput" not in of:
+            continue
+        row = [
+            place.short,
+            _level(of.get("throughput")),
+            _change(of["throughput"]),
+            _cpu(of.get("cpu_per_gb")),
+        ]
+        row += [_level(of.get("latency_p50"))]
+        if wide:
+            row += [_level(of.get("latency_p99"))]
+            row += [_dropped(of.get("delivered"))] if conditions.protocol == "udp" else []
+        told.append(tuple(row))
+    return told
+
+
+def _level(of: Measured | None) -> str:
+    if of is None:
+        return ""
+    return format_value(of.level.estimate.value, of.level.estimate.unit).removesuffix(" MB/s")
+
+
+def _cpu(of: Measured | None) -> str:
+    return "" if of is None else f"{of.level.estimate.value:.3g}"
+
+
+def _dropped(of: Measured | None) -> str:
+    return "" if of is None else percent(max(0.0, 1 - of.level.estimate.value))
+
+
+def _change(of: Measured) -> str:
+    return "baseline" if of.ratio is None else _marked(of.ratio)
+
+
+def _marked(ratio: Estimate) -> str:
+    """In a column of changes, where the mark says what a sentence says in words."""
+    told = change(ratio)
+    plain = told.removeprefix("no detectable difference (")
+    return told if plain == told else f"{plain.removesuffix(')')} {NONE_MARK}"
+
+
+def effect_headers(*, wide: bool = True) -> tuple[str, ...]:
+    return "effect of", *(_SHORT[metric] for metric in _metrics(wide))
+
+
+def _metrics(wide: bool) -> tuple[str, ...]:
+    return METRICS if wide else METRICS[:3]
+
+
+def effect_rows(
+    found: Placements, conditions: Collection[Conditions] | None = None, *, wide: bool = True
+) -> list[tuple[str, ...]]:
+    """A row a kind of effect, its encapsulation and conditions; a column a metric."""
+    wanted = found.conditions if conditions is None else conditions
+    by: dict[tuple[str, str], dict[str, Effect]] = {}
+    for effect in found.effects:
+        if effect.conditions in wanted:
+            way = f" ({effect.encapsulation})" if effect.encapsulation != "none" else ""
+            name = effect.kind if effect.kind != "encapsulation" else effect.encapsulation
+            way = way if effect.kind != "encapsulation" else ""
+            by.setdefault((f"{name}{way}", effect.conditions.label), {})[effect.metric] = effect
+    many = len({c for _, c in by}) > 1
+    return [
+        (
+            f"{name}: {conditions_}" if many else name,
+            *(_effect(of.get(metric)) for metric in _metrics(wide)),
+        )
+        for (name, conditions_), of in by.items()
+    ]
+
+
+def _effect(of: Effect | None) -> str:
+    return "" if of is None else _marked(of.ratio)
+
+
+def meanings(found: Placements) -> list[str]:
+    """What each kind of effect is, a line each."""
+    return [f"{kind}: {MEANINGS[kind]}" for kind in dict.fromkeys(e.kind for e in found.effects)]
+
+
+def added_headers() -> tuple[str, ...]:
+    return "what", "over", "CPU s/GB more"
+
+
+def added_rows(found: Placements, conditions: Conditions) -> list[tuple[str, ...]]:
+    """A row a thing that adds CPU time."""
+    return [
+        (
+            a.what,
+            a.under.short,
+            seconds(a.seconds) + (" ·" if a.seconds.verdict == "no detectable effect" else ""),
+        )
+        for a in found.added
+        if a.conditions == conditions
+    ]
+
+
+def aggregate_headers(found: Placements) -> tuple[str, ...]:
+    numbers = sorted({n for a in found.aggregates for n in a.levels})
+    return (
+        "MB/s of all pairs",
+        *(f"{n} pair{'s' if n != 1 else ''}" for n in numbers),
+        "most over least",
+        "knee",
+    )
+
+
+def aggregate_rows(found: Placements) -> list[tuple[str, ...]]:
+    """A row a place."""
+    numbers = sorted({n for a in found.aggregates for n in a.levels})
+    return [
+        (
+            of.place.short,
+            *(_value(of, n) for n in numbers),
+            _times(of),
+            "none reached" if of.knee is None else f"{of.knee}",
+        )
+        for of in found.aggregates
+    ]
+
+
+def _value(of: Aggregate, number: int) -> str:
+    level = of.levels.get(number)
+    return "" if level is None else format_value(level.estimate.value)
+
+
+def _times(of: Aggregate) -> str:
+    most = max(of.levels)
+    ratio = of.over_one[most]
+    if not math.isfinite(ratio.high):
+        return f"{ratio.value:.2f} (too few blocks)"
+    return f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def scaling(found: Placements) -> list[str]:
+    """What a knee is; and in the words of sustained load, a line a place whose law is determined."""
+    said = ["knee: pairs from which on more certainly add less than 5 %"]
+    for of in found.aggregates:
+        if (law := of.law) is not None:
+            part = law.contention
+            told = f"{of.place.short}: contention {part.value:.2g} [{part.low:.2g}, {part.high:.2g}] per pair"
+            peak = law.peak
+            said.append(told + ("" if peak.verdict == "refused" else f", most at {peak.value:.0f} pairs"))
+    return said
+
+
+def path(place: Place) -> tuple[str, ...]:
+    """What a packet passes from client to server.
+
+    >>> " ".join(path(Place("same", "same", "none")))
+    'client bridge a server'
+    >>> len(path(Place("different", "different", "vxlan")))
+    7
+    """
+    way = {"none": "veth", "vxlan": "vxlan over veth", "ovs": "veth"}[place.encapsulation]
+    bridge = "switch" if place.encapsulation == "ovs" else "bridge"
+    steps = ["client", f"{bridge} a"]
+    if place.subnet == "different":
+        steps += ["router", f"{bridge} a"]
+    if place.host == "different":
+        steps += [way, f"{bridge} b"]
+    return (*steps, "server")
+
+
+def claim_headers() -> tuple[str, ...]:
+    return "claim", "here", "figures"
+
+
+def claim_rows(found: Placements) -> list[tuple[str, ...]]:
+    return [(claim.claim, claim.verdict, "; ".join(claim.said)) for claim in found.claims]

@@ -1,0 +1,133 @@
+"""Every raw point of some cells: a ring a run, a tick for the median, a band for its interval, a row a cell."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from contend.analysis import MetricInfo
+from contend.report.plotkit import ROW, Plot, Spec, axis_format, chart, median, row_axis, row_labels
+from contend.report.theme import var
+from contend.units import format_value
+
+PointRow = tuple[str, Sequence[float], Sequence[int], Sequence[int], tuple[float, float] | None]
+"""Name, values, their blocks, positions of those that were flagged, and the median's interval where there is one."""
+
+
+def strip(
+    rows: Sequence[PointRow],
+    metric: MetricInfo,
+    colours: Mapping[str, str],
+    plot_id: str,
+    role: str,
+    title: str,
+    *,
+    seed: str = "",
+    unit: str = "block",
+) -> Plot | None:
+    """A dot a value (jittered upwards and downwards, by `seed`); None where there is no value. `unit`: what is counted."""
+    everything = [value for _, series, *_ in rows for value in series]
+    if not everything:
+        return None
+    jitter = random.Random(seed)  # the same page from the same run
+    one = "trial" if unit == "block" else unit
+    dots: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
+    for number, (name, series, blocks, flagged, interval) in enumerate(rows):
+        for position, value in enumerate(series):
+            mark = "flagged" if position in flagged else "clean"
+            dots.append(
+                {
+                    "y": round(number + 0.12 * jitter.uniform(-1, 1), 3),
+                    "value": value,
+                    "colour": colours[name],
+                    "mark": mark,
+                    "say": f"{name}, {unit} {blocks[position] + 1}: {format_value(value, metric.unit)}"
+                    + (" (flagged)" if mark == "flagged" else ""),
+                }
+            )
+        middle = median(series)
+        told = "no result" if middle is None else format_value(middle, metric.unit)
+        text = f"{name}\u2003{told}"
+        summary: dict[str, Any] = {"y": number, "label": text, "value": middle, "colour": colours[name]}
+        if interval is not None:
+            summary |= {"low": interval[0], "high": interval[1]}
+        summaries.append({k: v for k, v in summary.items() if v is not None})
+    zero = max(everything) > 1.5 * min(everything)
+    x = {
+        "field": "value",
+        "type": "quantitative",
+        "title": f"{metric.name}, {metric.unit}",
+        "scale": {"zero": zero, "nice": True},
+        "axis": {"tickCount": 5, "format": axis_format(everything)},
+    }
+    y = row_axis("y", len(rows))
+    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    spec = chart(
+        len(rows) * ROW,
+        [
+            *({**layer, "data": {"values": summaries}} for layer in row_labels("label", len(rows))),
+            *intervals(summaries, x, y, strokeWidth=12, opacity=0.22),
+            {
+                "data": {"values": summaries},
+                "transform": [{"filter": "isValid(datum.value)"}],
+                "mark": {"type": "tick", "thickness": 2, "height": 16, "orient": "vertical"},
+                "encoding": {"x": x, "y": y, "color": {"value": var("ink")}},
+            },
+            {
+                "mark": {"type": "point", "size": 26, "strokeWidth": 1.3, "filled": False},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "color": colour,
+                    "shape": {
+                        "field": "mark",
+                        "type": "nominal",
+                        "legend": None,
+                        "scale": {"domain": ["clean", "flagged"], "range": ["circle", "triangle-up"]},
+                    },
+                    "tooltip": {"field": "say"},
+                },
+            },
+        ],
+        dots,
+    )
+    better = "less is better" if metric.better == "lower" else "more is better"
+    some_flagged = any(flagged for *_, flagged, _ in rows)
+    caption = (
+        f"Each ring is one {one}, the tick their median, the band its interval; {better}. "
+        + ("The axis begins at zero." if zero else "The axis does not begin at zero.")
+        + (" Triangles: trials whose surroundings were flagged; they count." if some_flagged else "")
+    )
+    table = tuple(
+        (name, str(blocks[i] + 1), format_value(v, metric.unit), "flagged" if i in flagged else "")
+        for name, series, blocks, flagged, _ in rows
+        for i, v in enumerate(series)
+    )
+    return Plot(
+        plot_id,
+        role,
+        title,
+        caption,
+        spec,
+        {},
+        ("cell", unit, metric.name, "note"),
+        table,
+    )
+
+
+def intervals(values: list[dict[str, Any]], x: Spec, y: Spec, **mark: float) -> list[Spec]:
+    """A band from `low` to `high`; no layer where no row has bounds, since it would have no extent."""
+    bounded = [v for v in values if "low" in v]
+    layer = {
+        "data": {"values": bounded},
+        "mark": {"type": "rule", **mark},
+        "encoding": {
+            "x": {**x, "field": "low"},
+            "x2": {"field": "high"},
+            "y": y,
+            "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
+        },
+    }
+    return [layer] if bounded else []

@@ -1,0 +1,317 @@
+"""What the cells of a forecast say together: curves, pressures, and the table of pairs, predicted beside measured.
+
+The arithmetic is `contend.stats.sensitivity`'s; here are a run's comparisons put into its arrays, and its figures into words
+that reports and the advisor share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contend.overheads import by_block
+from contend.stats.estimate import Estimate, verdict_of
+from contend.stats.sensitivity import Errors, Forecast, Measured, forecast
+
+if TYPE_CHECKING:
+    from contend.analysis import CellResult
+
+METHOD = (
+    "curves by non-negative least squares over probes; interval by split conformal prediction over the measured pairs that"
+    " are not held out"
+)
+NO_PAIRS = (
+    "curves by non-negative least squares over probes; interval of resampled blocks only, which is too narrow"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One victim beside one neighbour. Estimates are slowdowns; measured: None where it was not."""
+
+    victim: str
+    neighbour: str
+    cell: str
+    predicted: Estimate
+    baseline: float  # what a row and a column effect say; NaN where they cannot
+    measured: Estimate | None
+    held_out: bool
+    beyond: bool
+    """The neighbour presses harder than any injector did: the prediction is an extrapolation."""
+    parts: Mapping[str, float]
+    """What each resource by itself would slow, as a ratio."""
+
+    @property
+    def resource(self) -> str:
+        """The one that slows most."""
+        largest = max(self.parts, key=lambda name: self.parts[name], default="")
+        return largest if self.parts.get(largest, 1.0) > 1.0 + 1e-9 else ""
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the measured slowdown is in the predicted interval; None where one of the two is not known."""
+        if (
+            self.measured is None
+            or not math.isfinite(self.measured.value)
+            or math.isnan(self.predicted.value)
+        ):
+            return None
+        return self.predicted.low <= self.measured.value <= self.predicted.high
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivities:
+    """Of all workloads. curves, scale: by (victim or resource's probe, injector's resource) the comparisons in the order of
+    the intensities; intensity: by (workload, resource), in % of the injector, above 100 beyond it, NaN without a scale."""
+
+    workloads: tuple[str, ...]
+    resources: tuple[str, ...]
+    intensities: tuple[float, ...]
+    placement: str
+    forecast: Forecast
+    pairs: tuple[Pair, ...]
+    curves: Mapping[tuple[str, str], tuple[Estimate, ...]]
+    scale: Mapping[str, tuple[Estimate, ...]]
+    intensity: Mapping[tuple[str, str], float]
+    notes: tuple[str, ...]
+
+    @property
+    def refused(self) -> str:
+        """Why this is a description; "" where it is a forecast."""
+        return self.forecast.refused
+
+    @property
+    def held_out(self) -> tuple[Pair, ...]:
+        return tuple(pair for pair in self.pairs if pair.held_out and pair.measured is not None)
+
+    def pair(self, victim: str, neighbour: str) -> Pair:
+        return next(p for p in self.pairs if (p.victim, p.neighbour) == (victim, neighbour))
+
+    def logs(self, *, measured: bool = False) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """(W, W) log slowdowns, predicted or measured; NaN where there is none."""
+        return self.forecast.measured if measured else self.forecast.predicted
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "workloads": list(self.workloads),
+            "resources": list(self.resources),
+            "intensities": list(self.intensities),
+            "placement": self.placement,
+            "refused": self.refused,
+            "covers": covers(self),
+            "errors": {"forecast": _errors(self.forecast.model_errors), "baseline": _errors(self.forecast.baseline_errors)},
+            "advantage": self.forecast.advantage.to_json(),
+            "pairs": [_pair(pair) for pair in self.pairs],
+            "curves": [
+                {"workload": name, "resource": resource, "slowdown": [e.to_json() for e in estimates]}
+                for (name, resource), estimates in self.curves.items()
+            ],
+            "scale": [
+                {"resource": resource, "slowdown": [e.to_json() for e in estimates]}
+                for resource, estimates in self.scale.items()
+            ],
+            "pressure": [
+                {"workload": name, "resource": resource, "intensity": _finite(value)}
+                for (name, resource), value in self.intensity.items()
+            ],
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+
+def read(
+    cells: Sequence[CellResult], held_out: Sequence[str], level: float, seed: int
+) -> Sensitivities | None:
+    """The forecast of these headline comparisons; None where no cell of some kind has a value yet. held_out: their ids."""
+    by_role: dict[str, list[CellResult]] = {}
+    for cell in cells:
+        by_role.setdefault(cell.factors["role"], []).append(cell)
+    if not all(by_role.get(role) for role in ("curve", "calibration", "pressure")):
+        return None
+    workloads = tuple(dict.fromkeys(c.factors["victim"] for c in by_role["curve"]))
+    resources = tuple(dict.fromkeys(c.factors["resource"] for c in by_role["curve"]))
+    intensities = tuple(sorted({float(c.factors["intensity"]) for c in by_role["curve"]}))
+    blocks = sorted({block for c in cells for block in c.treatment.blocks})
+    w, r, levels, n = len(workloads), len(resources), len(intensities), len(blocks)
+    curves = np.full((w, r, levels, n), np.nan)
+    calibration = np.full((r, r, levels, n), np.nan)
+    pressure = np.full((w, r, n), np.nan)
+    pairs = np.full((w, w, n), np.nan)
+    judged = np.zeros((w, w), dtype=bool)
+    measured: dict[tuple[str, str], CellResult] = {}
+    for cell in cells:
+        of, values = cell.factors, _logs(cell, blocks)
+        if of["role"] in ("curve", "calibration"):
+            at = resources.index(of["resource"]), intensities.index(float(of["intensity"]))
+            if of["role"] == "curve":
+                curves[(workloads.index(of["victim"]), *at)] = values
+            else:
+                calibration[(resources.index(of["probe"]), *at)] = values
+        elif of["neighbour"] in workloads:
+            beside = workloads.index(of["neighbour"])
+            if of["role"] == "pressure":
+                pressure[beside, resources.index(of["probe"])] = values
+            elif of["victim"] in workloads:
+                pairs[workloads.index(of["victim"]), beside] = values
+                judged[workloads.index(of["victim"]), beside] = cell.cell in held_out
+                measured[of["victim"], of["neighbour"]] = cell
+    found = forecast(
+        Measured(workloads, resources, intensities, curves, calibration, pressure, pairs, judged),
+        level=level,
+        seed=seed,
+    )
+    return Sensitivities(
+        workloads,
+        resources,
+        intensities,
+        by_role["curve"][0].factors["placement"],
+        found,
+        tuple(
+            _of_pair(found, workloads, resources, v, n, measured, judged, len(blocks), level)
+            for v in range(w)
+            for n in range(w)
+        ),
+        _series(by_role["curve"], "victim"),
+        {
+            resource: estimates
+            for (probe, resource), estimates in _series(by_role["calibration"], "probe").items()
+            if probe == resource
+        },
+        {
+            (name, resource): float(found.intensity[i, j])
+            for i, name in enumerate(workloads)
+            for j, resource in enumerate(resources)
+        },
+        tuple(_notes(found, workloads, resources)),
+    )
+
+
+def _logs(cell: CellResult, blocks: Sequence[int]) -> list[float]:
+    """Log slowdown in each block; NaN where it has none, or a figure without a ratio."""
+    turn = -1 if cell.metric.better == "higher" else 1
+    own, alone = (by_block(x.values, x.blocks, blocks) for x in (cell.treatment, cell.baseline))
+    return [turn * math.log(a / b) if a > 0 and b > 0 else math.nan for a, b in zip(own, alone, strict=True)]
+
+
+def _series(cells: Sequence[CellResult], of: str) -> dict[tuple[str, str], tuple[Estimate, ...]]:
+    found: dict[tuple[str, str], list[CellResult]] = {}
+    for cell in cells:
+        found.setdefault((cell.factors[of], cell.factors["resource"]), []).append(cell)
+    return {
+        key: tuple(c.estimate for c in sorted(series, key=lambda c: float(c.factors["intensity"])))
+        for key, series in found.items()
+    }
+
+
+def _of_pair(
+    found: Forecast,
+    workloads: tuple[str, ...],
+    resources: tuple[str, ...],
+    v: int,
+    n: int,
+    measured: Mapping[tuple[str, str], CellResult],
+    judged: np.ndarray[Any, np.dtype[np.bool_]],
+    blocks: int,
+    level: float,
+) -> Pair:
+    value, low, high = (math.exp(x[v, n]) for x in (found.predicted, found.low, found.high))
+    predicted = Estimate(
+        value, low, high, "ratio", blocks, found.level or level, METHOD if found.level else NO_PAIRS,
+        verdict_of(low, high),
+    )  # fmt: skip
+    names = workloads[v], workloads[n]
+    cell = measured.get(names)
+    return Pair(
+        *names,
+        f"{names[0]}|{names[1]}",
+        predicted,
+        math.exp(found.baseline[v, n]),
+        None if cell is None else cell.estimate,
+        bool(judged[v, n]),
+        bool(found.beyond[v, n]),
+        {
+            resource: math.exp(found.parts[v, n, i])
+            for i, resource in enumerate(resources)
+            if found.model.usable[i]
+        },
+    )
+
+
+def _notes(found: Forecast, workloads: tuple[str, ...], resources: tuple[str, ...]) -> list[str]:
+    flat = [name for name, usable in zip(resources, found.model.usable, strict=True) if not usable]
+    notes = [
+        f"{name}: its injector does not slow its own probe by 2 % here, so there is no scale and it explains nothing"
+        for name in flat
+    ]
+    pairs = int(found.beyond.sum())
+    if pairs:
+        who = [name for j, name in enumerate(workloads) if found.beyond[:, j].any()]
+        notes.append(
+            f"{pairs} pair{'s are' if pairs > 1 else ' is'} an extrapolation: {', '.join(who)} press"
+            f"{'es' if len(who) == 1 else ''} harder on a resource than its injector at full intensity"
+        )
+    return notes
+
+
+def covers(of: Sensitivities) -> str:
+    """What the predicted intervals hold, in a sentence."""
+    level = of.forecast.level
+    if not level:
+        return "the doubt of resampled blocks only: no pair was measured that could tell how far off the curves are"
+    inside = [pair.inside for pair in of.held_out if pair.inside is not None]
+    told = f"the slowdown that this run would measure for a pair like its others, in {100 * level:.0f} % of pairs"
+    return told + (f"; {sum(inside)} of {len(inside)} held-out pairs are inside" if inside else "")
+
+
+def answer(of: Sensitivities) -> str:
+    """In a sentence or two."""
+    ours, theirs = of.forecast.model_errors, of.forecast.baseline_errors
+    said = ""
+    if ours is not None and theirs is not None:
+        said = (
+            f" Median error on {len(of.held_out)} held-out pairs {ours.median_points:.1f} points; of a row and a column"
+            f" effect {theirs.median_points:.1f}."
+        )
+    if of.refused:
+        return f"No forecast, only a description: {of.refused}.{said}"
+    known = [pair for pair in of.pairs if math.isfinite(pair.predicted.value)]
+    worst = max(known, key=lambda p: p.predicted.value)
+    best = min(known, key=lambda p: p.predicted.value)
+    return (
+        f"Pairs can be forecast from curves and probes. Worst: {worst.victim} beside {worst.neighbour},"
+        f" {worst.predicted.value:.2f} times; best: {best.victim} beside {best.neighbour}, {best.predicted.value:.2f}.{said}"
+    )
+
+
+def _errors(of: Errors | None) -> dict[str, float] | None:
+    if of is None:
+        return None
+    return {
+        "median_points": of.median_points,
+        "worst_points": of.worst_points,
+        "median_log": of.median_log,
+        "worst_log": of.worst_log,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {
+        "victim": pair.victim,
+        "neighbour": pair.neighbour,
+        "cell": pair.cell,
+        "predicted": pair.predicted.to_json(),
+        "baseline": _finite(pair.baseline),
+        "measured": None if pair.measured is None else pair.measured.to_json(),
+        "held_out": pair.held_out,
+        "inside": pair.inside,
+        "extrapolation": pair.beyond,
+        "resource": pair.resource,
+        "parts": dict(pair.parts),
+    }

@@ -1,0 +1,380 @@
+"""All directories below one place, in DuckDB: read once, and again only where one has changed.
+
+A refresh lists the place, and each directory in it, and opens no file of one that is as it was. The database is in memory
+and cannot touch files: nothing is ever written, neither there nor anywhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from contend.between import UNREADABLE
+from contend.comparisons import latest, tabulate
+from contend.serve import files, reading
+from contend.serve.files import Fingerprint
+from contend.serve.reading import FOREIGN, RUN, RUNNING, Entry
+from contend.stats.estimate import Estimate
+from contend.store import RunDirectory
+
+PAGE = 50
+RUNS = {
+    "name": "VARCHAR", "kind": "VARCHAR", "study": "VARCHAR", "scenario": "VARCHAR", "question": "VARCHAR",
+    "host": "VARCHAR", "host_name": "VARCHAR", "began": "VARCHAR", "text": "VARCHAR", "whole": "BOOLEAN",
+    "title": "VARCHAR", "state": "VARCHAR", "size_bytes": "BIGINT", "blocks": "BIGINT", "version": "VARCHAR",
+}  # fmt: skip
+LEVELS = {
+    "run": "VARCHAR", "cell": "VARCHAR", "metric": "VARCHAR", "unit": "VARCHAR", "better": "VARCHAR", "n": "BIGINT",
+    "value": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "level": "DOUBLE", "verdict": "VARCHAR", "flagged": "BIGINT",
+}  # fmt: skip
+ORDERS = {
+    "when": "began desc, name desc",
+    "title": "lower(title), began desc",
+    "host": "host_name, began desc",
+    "blocks": "blocks desc nulls last, began desc",
+    "size": "size_bytes desc",
+    "state": "state, began desc",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What the list is narrowed to; "" asks for nothing. since and until are days, YYYY-MM-DD, both included, UTC."""
+
+    study: str = ""
+    scenario: str = ""
+    host: str = ""
+    metric: str = ""
+    text: str = ""
+    since: str = ""
+    until: str = ""
+    order: str = "when"
+    page: int = 1
+
+    @property
+    def narrowed(self) -> bool:
+        given = (self.study, self.scenario, self.host, self.metric, self.text, self.since, self.until)
+        return any(given)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of the list: its entries, how many there are in all, and what can be chosen."""
+
+    entries: tuple[Entry, ...]
+    found: int
+    total: int
+    choices: Mapping[str, Sequence[tuple[str, str]]]  # by name of the filter: value and label
+    wrong: str = ""  # why the place itself could not be listed
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-self.found // PAGE))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLevel:
+    """What one run says of one metric of one cell. `flagged` counts values whose surroundings were contaminated."""
+
+    entry: Entry
+    estimate: Estimate
+    better: str
+    flagged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Runs of one question on one host, oldest first; `unread` are those without that figure, and why."""
+
+    levels: tuple[SessionLevel, ...]
+    unread: tuple[tuple[Entry, str], ...]
+
+
+@dataclass
+class _Known:
+    fingerprint: Fingerprint
+    entry: Entry
+    levelled: bool = False
+    unreadable: str = ""
+
+
+@dataclass
+class Index:
+    """Of the directories in `place`. Safe to be used from several threads."""
+
+    place: Path
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _wrong: str = ""
+    _db: Any = None
+
+    def __post_init__(self) -> None:
+        import duckdb
+
+        config = {
+            "enable_external_access": "false",
+            "threads": "1",
+        }  # it is handed rows, and reads no file itself
+        self._db = duckdb.connect(":memory:", config=config)  # type: ignore[arg-type]
+        for table, columns in (("runs", RUNS), ("levels", LEVELS)):
+            self._db.execute(f"create table {table} ({', '.join(f'{k} {v}' for k, v in columns.items())})")
+        self._db.execute("create table metrics (run VARCHAR, metric VARCHAR)")
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def refresh(self) -> None:
+        """Take up what appeared, changed or went. A place that cannot be listed any more is an empty one, and says so."""
+        with self._lock:
+            try:
+                found = {p.name for p in self.place.iterdir() if _is_name(p.name) and _shown(p)}
+                names = {name for name in found if name.isprintable()}
+                odd = len(found - names)
+                self._wrong = f"{odd} of a name that cannot be shown" if odd else ""
+            except OSError as error:
+                names, self._wrong = set(), f"cannot list {self.place}: {error.strerror}"
+            gone = [name for name in self._known if name not in names]
+            changed = [entry for name in sorted(names) if (entry := self._look(name)) is not None]
+            if gone or changed:
+                self._replace(gone, changed)
+
+    def entry(self, name: str) -> Entry | None:
+        """One directory as it is now; None where there is none."""
+        with self._lock:
+            if not (_is_name(name) and name.isprintable() and _shown(self.place / name)):
+                if name in self._known:
+                    self._replace([name], [])
+                return None
+            if (changed := self._look(name)) is not None:
+                self._replace([], [changed])
+            found = self._known.get(name)
+            return None if found is None else found.entry
+
+    def page(self, asked: Filter) -> Listing:
+        """The page of the list that is asked for, after a refresh."""
+        with self._lock:
+            self.refresh()
+            where, values = _where(asked)
+            order = ORDERS.get(asked.order, ORDERS["when"])
+            found = self._db.execute(f"select count(*) from runs {where}", values).fetchone()[0]
+            offset = (max(1, asked.page) - 1) * PAGE
+            names = self._db.execute(
+                f"select name from runs {where} order by {order} limit {PAGE} offset {offset}", values
+            ).fetchall()
+            entries = tuple(self._known[name].entry for (name,) in names)
+            return Listing(entries, int(found), len(self._known), self._choices(), self._wrong)
+
+    def alike(self, entry: Entry) -> tuple[Entry, ...]:
+        """Runs of the same question on the same host, oldest first; itself among them."""
+        with self._lock:
+            self.refresh()
+            names = self._db.execute(
+                "select name from runs where kind = ? and question = ? and host = ? and question <> '' order by began, name",
+                [RUN, entry.question, entry.host],
+            ).fetchall()
+            return tuple(self._known[name].entry for (name,) in names)
+
+    def groups(self) -> tuple[tuple[Entry, int], ...]:
+        """The newest run of each question and host, and how many runs that has; the largest first."""
+        with self._lock:
+            self.refresh()
+            rows = self._db.execute(
+                "select arg_max(name, (began, name)), count(*) from runs where whole group by question, host"
+                " order by 2 desc, 1"
+            ).fetchall()
+            return tuple((self._known[name].entry, int(count)) for name, count in rows)
+
+    def sessions(self, question: str, host: str, cell: str, metric: str) -> Sessions:
+        """One metric of one cell, over the runs of a question on a host. Rows of a run are read once."""
+        with self._lock:
+            self.refresh()
+            rows = self._db.execute(
+                "select name from runs where whole and question = ? and host = ? order by began, name",
+                [question, host],
+            ).fetchall()
+            names = [name for (name,) in rows]
+            self._level(names)
+            wanted = self._db.execute(
+                f"select {', '.join(LEVELS)} from levels where cell = ? and metric = ? and list_contains(?, run)",
+                [cell, metric, names],
+            ).fetchall()
+            told = {row[0]: dict(zip(LEVELS, row, strict=True)) for row in wanted}
+            levels = tuple(_session(self._known[name].entry, told[name]) for name in names if name in told)
+            unread = tuple(
+                (self._known[name].entry, self._known[name].unreadable or f"it has no {metric} of {cell}")
+                for name in names
+                if name not in told
+            )
+            return Sessions(levels, unread)
+
+    def figures(self, entry: Entry) -> list[tuple[str, str]]:
+        """Cell and metric of all that a run has values of."""
+        with self._lock:
+            if not entry.whole or entry.name not in self._known:
+                return []
+            self._level([entry.name])
+            found = self._db.execute("select cell, metric from levels where run = ?", [entry.name]).fetchall()
+            return [(str(cell), str(metric)) for cell, metric in found]
+
+    def _look(self, name: str) -> Entry | None:
+        """The directory as it is now, if it is not as it was."""
+        known = self._known.get(name)
+        try:
+            with files.opened(self.place, name) as directory:
+                now = files.fingerprint(directory)
+            if known is not None and known.fingerprint == now and not self._stirred(known.entry):
+                return None
+            entry = reading.read(self.place, name)
+        except OSError as error:
+            why = (
+                "a link, which is not followed"
+                if (self.place / name).is_symlink()
+                else error.strerror or str(error)
+            )
+            now, entry = ((name, 0, 0, 0),), Entry(name, FOREIGN, wrong=(f"it cannot be read: {why}",))
+            if known is not None and known.entry == entry:
+                return None
+        self._known[name] = _Known(now, entry)
+        return entry
+
+    def _stirred(self, entry: Entry) -> bool:
+        """Whether a run has ended, or was taken up, without a file that says so."""
+        return entry.unsettled and reading.is_run_by_somebody(self.place, entry.name) != (
+            entry.state == RUNNING
+        )
+
+    def _replace(self, gone: Sequence[str], changed: Sequence[Entry]) -> None:
+        stale = [*gone, *(entry.name for entry in changed)]
+        for table, key in (("runs", "name"), ("metrics", "run"), ("levels", "run")):
+            self._db.execute(f"delete from {table} where list_contains(?, {key})", [stale])
+        for name in gone:
+            self._known.pop(name, None)
+        self._insert("runs", RUNS, [{key: getattr(entry, key) for key in RUNS} for entry in changed])
+        rows = [{"run": entry.name, "metric": metric} for entry in changed for metric in entry.metrics]
+        self._insert("metrics", {"run": "VARCHAR", "metric": "VARCHAR"}, rows)
+
+    def _insert(self, table: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """All rows in one statement: one a row takes a thousand times as long."""
+        if rows:
+            shape = json.dumps([dict(columns)])
+            text = json.dumps(rows, allow_nan=False)
+            self._db.execute(
+                f"insert into {table} select {', '.join(columns)} from"
+                f" (select unnest(from_json(?::JSON, '{shape}'), recursive := true))",
+                [text],
+            )
+
+    def _level(self, names: Sequence[str]) -> None:
+        """Levels of all that these runs measured, from their rows, of those that have none yet."""
+        found = []
+        for name in names:
+            known = self._known[name]
+            if not known.levelled:
+                known.levelled = True
+                try:
+                    found += _levels(self.place / name)
+                except UNREADABLE as error:
+                    told = str(error).splitlines() or [repr(error)]
+                    known.unreadable = f"its rows cannot be read: {told[0]}"
+        self._insert("levels", LEVELS, found)
+
+    def _choices(self) -> dict[str, list[tuple[str, str]]]:
+        def distinct(sql: str) -> list[tuple[str, str]]:
+            return [(str(a), str(b)) for a, b in self._db.execute(sql).fetchall()]
+
+        return {
+            "study": distinct("select distinct study, study from runs where study <> '' order by 1"),
+            "scenario": distinct(
+                "select distinct scenario, scenario from runs where scenario <> '' order by 1"
+            ),
+            "host": distinct("select distinct host, host_name from runs where host <> '' order by 2"),
+            "metric": distinct("select distinct metric, metric from metrics order by 1"),
+        }
+
+
+def _shown(path: Path) -> bool:
+    """Directories, and links to some: those are listed as what is not followed."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and not name.startswith(".") and "/" not in name and "\0" not in name
+
+
+def _where(asked: Filter) -> tuple[str, list[Any]]:
+    clauses: list[str] = []
+    values: list[Any] = []
+    for column in ("study", "scenario", "host"):
+        if wanted := getattr(asked, column):
+            clauses.append(f"{column} = ?")
+            values.append(wanted)
+    if asked.metric:
+        clauses.append("exists (select 1 from metrics m where m.run = runs.name and m.metric = ?)")
+        values.append(asked.metric)
+    for word in asked.text.lower().split():
+        clauses.append("contains(text, ?)")
+        values.append(word)
+    if asked.since:
+        clauses.append("substr(began, 1, 10) >= ?")
+        values.append(asked.since)
+    if asked.until:
+        clauses.append("substr(began, 1, 10) <= ? and began <> ''")
+        values.append(asked.until)
+    return ("where " + " and ".join(clauses) if clauses else ""), values
+
+
+def _levels(run: Path) -> list[dict[str, Any]]:
+    """A row for each metric of each cell, as DuckDB keeps it: an end that an interval does not have is none.
+
+    Raises UNREADABLE for rows that are none of a run's.
+    """
+    rows = RunDirectory(run).rows()
+    if any("host" in row for row in rows):
+        return []  # of several hosts, which are not pooled: each is a run by itself
+    table = tabulate(row for row in latest(rows) if row["phase"] == "counted")
+    found = []
+    for cell, of in table.items():
+        for metric, series in of.items():
+            e = series.level(0.95).estimate
+            known = e.verdict == "level"
+            if not math.isfinite(
+                e.value
+            ):  # of a file that others wrote: no figure, as where it is not at all
+                continue
+            found.append(
+                {
+                    "run": run.name, "cell": _clean(cell), "metric": _clean(metric), "unit": _clean(e.unit),
+                    "better": _clean(series.info.better), "n": e.n, "value": e.value, "low": e.low if known else None,
+                    "high": e.high if known else None, "level": e.level, "verdict": e.verdict,
+                    "flagged": len(series.flagged),
+                }
+            )  # fmt: skip
+    return found
+
+
+def _clean(text: str) -> str:
+    """Without what the database cannot hold: half characters and NUL. Raises TypeError for what is no text."""
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r} is no name")
+    return text.encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def _session(entry: Entry, row: Mapping[str, Any]) -> SessionLevel:
+    from contend.stats.levels import METHOD
+
+    low = -float("inf") if row["low"] is None else row["low"]
+    high = float("inf") if row["high"] is None else row["high"]
+    estimate = Estimate(row["value"], low, high, row["unit"], row["n"], row["level"], METHOD, row["verdict"])
+    return SessionLevel(entry, estimate, row["better"], row["flagged"])
+
+
+FILTERS = tuple(f.name for f in fields(Filter))

@@ -1,0 +1,312 @@
+"""What is shown: a page for each path, made from the index with the templates and figures of the reports."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from contend.between import UNREADABLE, compare_runs
+from contend.errors import BadInput, ContendError
+from contend.report.compare_words import changed_cells, notes
+from contend.report.html import environment, resource, script_json
+from contend.report.theme import stylesheet
+from contend.report.trend_plots import trend_plot
+from contend.report.vega import compiled, vega_runtime
+from contend.report.words import percent
+from contend.serve.answers import HTML, REPORT, Answer, redirect
+from contend.serve.files import open_file, opened
+from contend.serve.index import FILTERS, ORDERS, Filter, Index, Listing
+from contend.serve.reading import REPORT as REPORT_FILE
+from contend.serve.reading import RUN, Entry
+from contend.serve.trend import Trend, make_trend
+from contend.store import RunDirectory
+from contend.units import format_ratio, format_value
+
+Query = Mapping[str, Sequence[str]]
+LONGEST = 1000  # characters of one value of a query
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+ASSETS = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+ASSETS["vega.js"] = ASSETS["page.js"]
+
+
+class Pages:
+    """Of one index. Called from many threads."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._drawing = (
+            threading.Lock()
+        )  # one chart at a time is compiled: what does it is no thing for threads
+
+    @property
+    def place(self) -> str:
+        return str(self._index.place)
+
+    def answer(self, parts: Sequence[str], query: Query) -> Answer:
+        """The page at a path, given as its parts, which were split before they were unquoted."""
+        match list(parts):
+            case [""]:
+                return self._list(query)
+            case ["assets", name] if name in ASSETS:
+                return Answer(self._asset(name).encode(), 200, ASSETS[name])
+            case ["run", name]:
+                return self._run(name)
+            case ["run", name, "report.html"]:
+                return self._report(name)
+            case ["compare"]:
+                return self._compare(query)
+            case ["trend"]:
+                return self._trend(query)
+        return self.message(404, "There is no such page.", "the list of runs is at /")
+
+    def message(self, status: int, text: str, hint: str = "") -> Answer:
+        return self._page("serve-message.html.j2", status, title=text, text=text, hint=hint)
+
+    def _list(self, query: Query) -> Answer:
+        asked = _filter(query)
+        listing = self._index.page(asked)
+        if asked.page > listing.pages:
+            asked = replace(asked, page=listing.pages)
+            listing = self._index.page(asked)
+        return self._page(
+            "serve-list.html.j2", title="Runs", asked=asked, listing=listing, link=_links(asked, listing)
+        )
+
+    def _run(self, name: str) -> Answer:
+        entry = self._index.entry(name)
+        if entry is None:
+            return self._no_run(name)
+        alike = [e for e in self._index.alike(entry) if e.whole] if entry.question else []
+        cells = [cell for cell in entry.cells if not cell.control] if entry.whole else []
+        figures: dict[str, list[str]] = {}
+        for cell, metric in self._index.figures(entry):
+            figures.setdefault(cell, []).append(metric)
+        return self._page(
+            "serve-run.html.j2",
+            title=entry.title or entry.name,
+            entry=entry,
+            runs=len(alike),
+            others=[other for other in reversed(alike) if other.name != entry.name],
+            cells=[(cell, figures[cell.id]) for cell in cells if cell.id in figures],
+        )
+
+    def _report(self, name: str) -> Answer:
+        """The report as it is, of a plain file in a plain directory of the place; nothing else is ever opened."""
+        if self._index.entry(name) is None:
+            return self._no_run(name)
+        try:
+            with opened(self._index.place, name) as directory:
+                fd = open_file(directory, REPORT_FILE)
+        except OSError:
+            hint = f"contend report {name} makes one"
+            return self.message(404, f"{name} has no report yet.", hint)
+        modified = os.fstat(fd).st_mtime_ns
+        return Answer(file=fd, policy=REPORT, content_type=HTML, headers={"ETag": f'"{modified:x}"'})
+
+    def _no_run(self, name: str) -> Answer:
+        return self.message(
+            404,
+            f"There is no run called {name[:LONGEST]!r} here.",
+            "it may have been removed: the list has those there are",
+        )
+
+    def _compare(self, query: Query) -> Answer:
+        chosen = [*_all(query, "run")]
+        first, second = _one(query, "first"), _one(query, "second")
+        if not first and not second:
+            if len(chosen) != 2:
+                return self.message(
+                    400, f"Two runs are compared, and {len(chosen)} were chosen.", "choose two in the list"
+                )
+            there = [self._index.entry(name) for name in chosen]
+            ordered = sorted((e for e in there if e is not None), key=lambda e: (e.began, e.name))
+            if len(ordered) == 2:
+                pair = {"first": ordered[0].name, "second": ordered[1].name}
+                return redirect(f"/compare?{urlencode(pair)}")
+            first, second = chosen
+        a, b = self._index.entry(first), self._index.entry(second)
+        if a is None or b is None:
+            return self._no_run(first if a is None else second)
+        for entry in (a, b):
+            if not entry.whole:
+                why = "; ".join(entry.wrong) or (
+                    "it is a recording: it has no trials" if entry.kind != RUN else "it has no rows"
+                )
+                return self.message(
+                    422,
+                    f"{entry.name} cannot be compared: {why}.",
+                    "choose two finished runs of one scenario",
+                )
+        place = self._index.place
+        paths = [place / e.name for e in sorted(self._index.alike(a), key=lambda e: e.name)]
+        try:
+            found = compare_runs(RunDirectory(place / a.name), RunDirectory(place / b.name), candidates=paths)
+        except BadInput as error:
+            return self.message(422, f"{error.message}.", error.hint)
+        except UNREADABLE as error:
+            told = error.message if isinstance(error, ContendError) else repr(error)
+            return self.message(
+                422,
+                f"These two cannot be compared: {told}.",
+                "contend report RUN says what is wrong with one",
+            )
+        return self._page(
+            "serve-compare.html.j2",
+            title=f"{a.name} and {b.name}",
+            first=a,
+            second=b,
+            warnings=found.warnings,
+            rows=changed_cells(found),
+            notes=notes(found),
+        )
+
+    def _trend(self, query: Query) -> Answer:
+        question, host = _one(query, "question"), _one(query, "host")
+        cell, metric = _one(query, "cell"), _one(query, "metric")
+        groups = self._index.groups()
+        newest = next((e for e, _ in groups if e.question == question and e.host == host), None)
+        if not question:
+            return self._page("serve-trends.html.j2", title="Trends", groups=groups)
+        if newest is None:
+            return self.message(
+                404, "No run of that scenario on that host is here.", "the trends there are: /trend"
+            )
+        known = {each.id: each.label for each in newest.cells}
+        label = known.get(cell, cell)
+        sessions = self._index.sessions(question, host, cell, metric)
+        if not sessions.levels:
+            why = f"None of its {len(sessions.unread)} runs has a {metric[:60] or 'metric'} of {label[:60] or 'that cell'}."
+            return self.message(404, why, "a run's page lists what it measured")
+        trend = make_trend(sessions)
+        what = f"{metric} of {label}"
+        plot = trend_plot(trend, what)
+        with self._drawing:
+            charts = script_json({plot.id: compiled(plot)})
+        return self._page(
+            "serve-trend.html.j2",
+            title=what,
+            newest=newest,
+            trend=trend,
+            plot=plot,
+            charts=charts,
+            better=trend.points[0].better,
+            figures=self._index.figures(newest),
+            labels=known,
+            cell=cell,
+            metric=metric,
+            spread=_spread(trend),
+        )
+
+    def _asset(self, name: str) -> str:
+        if name == "vega.js":
+            with self._drawing:
+                return vega_runtime(keep=False)
+        return resource("report.js") if name == "page.js" else _style()
+
+    def _page(self, template: str, status: int = 200, *, charts: str = "{}", **told: Any) -> Answer:
+        text = (
+            _templates()
+            .get_template(template)
+            .render(charts=charts, drawn=charts != "{}", place=self.place, **told)
+        )
+        return Answer(text.encode("utf-8", "replace"), status)
+
+
+@functools.cache
+def _style() -> str:
+    return stylesheet() + resource("report.css") + resource("serve.css")
+
+
+@functools.cache
+def _templates() -> Any:
+    made = environment()
+    made.globals.update(
+        bytes_of=size_text,
+        path=lambda name: f"/run/{quote(name, safe='')}",
+        trend_path=trend_path,
+        when=lambda utc: f"{utc[:16].replace('T', ' ')}" if utc else "",
+        ratio_text=lambda e: format_ratio(e.value, e.low, e.high),
+        level_text=level_text,
+        interval_text=interval_text,
+        percent=percent,
+    )
+    return made
+
+
+def trend_path(entry: Entry, cell: str, metric: str) -> str:
+    query = {"question": entry.question, "host": entry.host, "cell": cell, "metric": metric}
+    return f"/trend?{urlencode(query)}"
+
+
+def level_text(estimate: Any) -> str:
+    return format_value(estimate.value, estimate.unit)
+
+
+def interval_text(estimate: Any) -> str:
+    if estimate.verdict != "level":
+        return "too few trials"
+    return f"{format_value(estimate.low, estimate.unit)} … {format_value(estimate.high, estimate.unit)}"
+
+
+def size_text(size_bytes: int, exact: bool = True) -> str:
+    """
+    >>> size_text(1_234_567), size_text(900), size_text(5 * 2**30, exact=False)
+    ('1.2 MiB', '900 B', 'at least 5.0 GiB')
+    """
+    text = f"{size_bytes} B"
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size_bytes >= size:
+            text = f"{size_bytes / size:.1f} {unit}"
+            break
+    return text if exact else f"at least {text}"
+
+
+def _spread(trend: Trend) -> str:
+    """How much runs of one level differ, in words; what is needed where nobody knows."""
+    since = trend.changes[-1].after if trend.changes else (0, len(trend.points))
+    runs = since[1] - since[0]
+    if trend.apart != trend.apart:
+        return f"{runs} run{'s' * (runs != 1)} of the present level: 5 are needed to know how much unchanged runs differ."
+    return (
+        f"The {runs} runs of the present level vary by {percent(trend.spread)} (standard deviation); two of them differ"
+        f" by up to {percent(trend.apart)} for no reason."
+    )
+
+
+def _one(query: Query, name: str) -> str:
+    return query.get(name, [""])[-1].replace("\0", "").strip()[:LONGEST]
+
+
+def _all(query: Query, name: str) -> list[str]:
+    return [value.strip()[:LONGEST] for value in query.get(name, []) if value.strip()]
+
+
+def _filter(query: Query) -> Filter:
+    """What is not understood is not asked for: a list is shown in any case."""
+    told = {name: _one(query, name) for name in FILTERS if name not in ("page", "order")}
+    for day in ("since", "until"):
+        told[day] = told[day] if _DAY.fullmatch(told[day]) else ""
+    page, order = _one(query, "page"), _one(query, "order")
+    return Filter(
+        **told,
+        order=order if order in ORDERS else "when",
+        page=max(1, int(page[:9])) if page.isascii() and page.isdigit() else 1,
+    )
+
+
+def _links(asked: Filter, listing: Listing) -> Any:
+    """A link to the same list with something changed."""
+
+    def link(**changed: Any) -> str:
+        told = {name: getattr(asked, name) for name in FILTERS} | {"page": 1} | changed
+        plain = {"order": "when", "page": 1}
+        given = {k: v for k, v in told.items() if v and v != plain.get(k)}
+        return "/?" + urlencode(given) if given else "/"
+
+    return link

@@ -1,0 +1,1 @@
+"""The storage sweep: its points, the pools they are measured on, and what the figures say together."""

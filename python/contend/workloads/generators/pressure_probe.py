@@ -1,0 +1,160 @@
+"""Small victims, one a resource, that tell how hard a neighbour presses: `… pressure-probe RESOURCE --for S --out FILE`.
+
+Each does one thing over and over, counts it by time, and uses little of anything else: cpu hashes what fits into the first
+cache; memory copies what does not fit into the last; disk reads blocks at random past the page cache; network sends over
+loopback to itself; lock passes a byte between two processes, which takes two switches and two wake-ups each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import mmap
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+COPIED = 64 * 2**20
+BLOCK = 4096
+FILE = 64 * 2**20
+MESSAGE = 16 * 1024
+BATCH_S = 0.002  # between two looks at the clock
+
+Step = Callable[[], object]
+
+
+@contextmanager
+def cpu(_: Path) -> Iterator[Step]:
+    data = bytes(BLOCK)
+    yield lambda: hashlib.sha256(data).digest()
+
+
+@contextmanager
+def memory(_: Path) -> Iterator[Step]:
+    part = 2**20
+    source, target = memoryview(bytearray(os.urandom(part) * (COPIED // part))), memoryview(bytearray(COPIED))
+    at = 0
+
+    def step() -> None:
+        nonlocal at
+        target[at : at + part] = source[at : at + part]
+        at = (at + part) % COPIED
+
+    yield step
+
+
+@contextmanager
+def disk(data: Path) -> Iterator[Step]:
+    buffer = mmap.mmap(-1, BLOCK)  # of whole pages, as O_DIRECT wants it
+    file = os.open(data, os.O_RDONLY | os.O_DIRECT)
+    rng = random.Random(1)
+    blocks = os.fstat(file).st_size // BLOCK
+    try:
+        yield lambda: os.preadv(file, [buffer], BLOCK * rng.randrange(blocks))
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def network(_: Path) -> Iterator[Step]:
+    data, into = bytes(MESSAGE), bytearray(MESSAGE)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        near = socket.create_connection(listening.getsockname())
+        far, _who = listening.accept()
+    near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def step() -> None:
+        near.sendall(data)
+        left = MESSAGE
+        while left:
+            left -= far.recv_into(into, left)
+
+    with near, far:
+        yield step
+
+
+@contextmanager
+def lock(_: Path) -> Iterator[Step]:
+    down_read, down_write = os.pipe()
+    up_read, up_write = os.pipe()
+    other = os.fork()
+    if other == 0:
+        os.close(down_write)
+        while byte := os.read(down_read, 1):
+            os.write(up_write, byte)
+        os._exit(0)
+    os.close(down_read)
+
+    def step() -> None:
+        os.write(down_write, b"x")
+        os.read(up_read, 1)
+
+    try:
+        yield step
+    finally:
+        os.close(down_write)
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
+
+
+PROBES = {"cpu": cpu, "memory": memory, "disk": disk, "network": network, "lock": lock}
+
+
+def prepare(data: Path) -> None:
+    """What the disk probe reads, on the disk: holes would be answered faster."""
+    with data.open("wb") as file:
+        for _ in range(FILE // 2**20):
+            file.write(os.urandom(2**20))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def rate(step: Step, seconds: float) -> tuple[float, int]:
+    """Steps a second, and how many there were. The clock is looked at after about as many as BATCH_S holds."""
+    step()
+    clock = time.perf_counter
+    began = clock()
+    step()
+    batch = max(1, min(10_000, int(BATCH_S / max(clock() - began, 1e-7))))
+    done, began = 0, clock()
+    while (spent := clock() - began) < seconds:
+        for _ in range(batch):
+            step()
+        done += batch
+    return done / spent, done
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="pressure-probe", description="A small victim of one resource.")
+    parser.add_argument("resource", choices=[*PROBES, "prepare"])
+    parser.add_argument("--data", type=Path, required=True, help="the file that the disk probe reads")
+    parser.add_argument("--for", dest="seconds", type=float, default=0.5, help="seconds (default 0.5)")
+    parser.add_argument("--out", type=Path, help="where the figures go, as JSON")
+    given = parser.parse_args(arguments)
+    try:
+        if given.resource == "prepare":
+            prepare(given.data)
+            return 0
+        with PROBES[given.resource](given.data) as step:
+            per_s, done = rate(step, given.seconds)
+    except OSError as error:
+        hint = "reading past the page cache needs a file system of a disk; --runs DIR names one"
+        print(f"error: {error.strerror}: {error.filename or given.resource}\n  hint: {hint}", file=sys.stderr)
+        return 1
+    text = json.dumps({"resource": given.resource, "rate": per_s, "done": done}) + "\n"
+    if given.out is None:
+        sys.stdout.write(text)
+    else:
+        given.out.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

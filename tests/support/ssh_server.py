@@ -1,0 +1,48 @@
+"""An SSH server for tests, where there is no sshd: `python -m support.ssh_server ADDRESS HOST_KEY AUTHORIZED`.
+
+Real SSH by asyncssh: keys, encryption, sessions. What is asked for is run by a shell with this process's environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import asyncssh
+
+
+async def serve_one(process: asyncssh.SSHServerProcess[bytes]) -> None:
+    child = await asyncio.create_subprocess_exec(
+        "sh",
+        "-c",
+        process.command or "true",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        cwd="/",
+    )
+    given = await process.stdin.read()
+    out, err = await child.communicate(given)
+    process.stdout.write(out)
+    process.stderr.write(err)
+    process.exit(child.returncode or 0)
+
+
+async def main(address: str, key: str, authorized: str) -> None:
+    server = await asyncssh.listen(
+        address,
+        22,
+        server_host_keys=[key],
+        authorized_client_keys=authorized,
+        process_factory=serve_one,
+        encoding=None,
+        config=[],
+    )
+    print("listening", flush=True)
+    await server.wait_closed()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:4]))

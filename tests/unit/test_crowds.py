@@ -1,0 +1,110 @@
+"""More of the same at once, and mixes: which cells that makes, and what is said of a curve."""
+
+from __future__ import annotations
+
+import math
+
+import jsonschema
+import pytest
+
+from contend.analysis import CellResult, Level, MetricInfo
+from contend.cells import ALONE, CONTROL, cells_of
+from contend.crowds import Crowd, lines, read
+from contend.errors import ScenarioError
+from contend.report.crowd_plots import crowd_plots
+from contend.report.schema import DEFINITIONS, analysis_schema
+from contend.scenario import parse
+from contend.stats.estimate import Estimate
+from contend.studies import Scenario
+from contend.yamlfile import read_yaml
+
+
+def scenario(text: str) -> Scenario:
+    return parse(read_yaml("study: interference\n" + text, "mine.yaml", ScenarioError))
+
+
+def test_copies_run_beside_the_measured_one_each_in_a_place_of_its_own() -> None:
+    cells = cells_of(scenario("victims: [stress-cpu]\ncopies: [4, 2]\nplacement: same-host"))
+    assert [cell.factors["neighbour"] for cell in cells] == [ALONE, CONTROL, "1 more of it", "3 more of it"]
+    four = cells[-1]
+    assert [party.label for party in four.neighbours] == [f"stress-cpu #{n}" for n in (2, 3, 4)]
+    assert all(party.instance == four.victim.instance for party in four.neighbours)
+    assert (
+        four.baseline == "stress-cpu|none"
+        and four.label == "stress-cpu beside stress-cpu #2 + stress-cpu #3 + stress-cpu #4"
+    )
+
+
+def test_every_member_of_a_mix_is_measured_in_its_turn() -> None:
+    cells = cells_of(scenario("victims: [fio]\nmixes: [[fio, redis, redis], [redis, nginx]]"))
+    found = {(cell.factors["victim"], cell.factors["neighbour"]) for cell in cells if cell.neighbours}
+    assert found == {
+        ("fio", "redis + redis #2"), ("redis", "fio + redis #2"), ("redis", "nginx"), ("nginx", "redis"),
+    }  # fmt: skip
+    assert all(len({n.label for n in cell.neighbours}) == len(cell.neighbours) for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("victims: [fio]", "`copies`"),
+        ("victims: [fio]\ncopies: [1]", "2"),
+        ("victims: [fio]\nmixes: [[fio]]", "a mix is of two"),
+    ],
+)
+def test_nobody_beside_is_no_study(text: str, word: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        scenario(text)
+    assert word in f"{raised.value.message} {raised.value.hint}"
+
+
+def cell(copies: int, low: float, value: float, high: float, *, cpu: float = 1.9) -> CellResult:
+    verdict = "too few" if math.isinf(high) else "higher" if low > 1 else "no detectable effect"
+    estimate = Estimate(value, low, high, "ratio", 10, 0.95, "HL", verdict)
+    level = Level(Estimate(1.0, 1.0, 1.0, "s", 10, 0.95, "median", "level"), (1.0,), (0,), ())
+    metric = MetricInfo("wall", "s", "lower", "", True)
+    alone = {"cpu": (cpu, "s"), "wall": (1.0, "s")}
+    factors = {"victim": "build", "neighbour": f"{copies - 1} more of it"}
+    return CellResult(f"build|{copies - 1} more of it", factors, metric, level, level, estimate, {}, alone)
+
+
+def crowd(*cells: CellResult, cpus: int = 4) -> Crowd:
+    (found,) = read(cells, cpus)
+    return found
+
+
+def test_cpu_time_alone_explains_a_fair_share() -> None:
+    found = crowd(cell(8, 3.6, 3.8, 4.1), cell(2, 0.98, 1.0, 1.02), cell(4, 1.85, 1.9, 1.96))
+    assert [point.copies for point in found.points] == [2, 4, 8]
+    assert [round(point.fair, 6) for point in found.points] == [1.0, 1.9, 3.8]
+    assert found.slowed_from == 4 and found.full_from == pytest.approx(4 / 1.9)
+    assert lines(found) == [
+        "build alone uses 1.9 of 4 CPUs: 2.1 of it fill them",
+        "slowed from 4 at once, not yet by 2",
+        "CPU time alone may explain that: none is certainly above what it would make",
+    ]
+
+
+def test_what_is_above_it_is_something_else() -> None:
+    found = crowd(cell(2, 1.2, 1.3, 1.4), cell(4, 2.5, 2.6, 2.8))
+    assert [point.beyond for point in found.points] == [True, True]
+    assert lines(found)[-1].startswith(
+        "at 4 it takes 2.60 [2.50, 2.80] times as long, where CPU time alone would make 1.9"
+    )
+
+
+def test_what_cannot_be_told_is_not() -> None:
+    unknown = crowd(cell(2, 0.0, 1.3, math.inf))
+    assert unknown.slowed_from is None and "too few blocks" in lines(unknown)[-1]
+    still = crowd(cell(2, 0.9, 1.0, 1.1, cpu=0.0))
+    assert still.wants is None and lines(still) == ["up to 2 at once it is not detectably slowed"]
+    assert not still.points[0].beyond, "nothing is above a line that is not known"
+
+
+def test_its_document_and_picture() -> None:
+    found = crowd(cell(2, 1.2, 1.3, 1.4), cell(4, 2.5, 2.6, 2.8))
+    schema = analysis_schema()["properties"]["crowds"]
+    jsonschema.validate([found.to_json()], {**schema, "$defs": DEFINITIONS})
+    (plot,) = crowd_plots((found,))
+    assert [row[:2] for row in plot.table] == [("build", "2"), ("build", "4")]
+    assert crowd_plots(()) == []
