@@ -1,0 +1,26 @@
+"""Tests that fail are named when they do, not only at the end: a run that is cut short has no end."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Where there is a terminal reporter: processes that only run tests (pytest-xdist's) have none."""
+    if (reporter := config.pluginmanager.get_plugin("terminalreporter")) is not None:
+        config.pluginmanager.register(Told(reporter), "told-at-once")
+
+
+class Told:
+    """One line for each failure, below the row of dots in which it stands."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self.reporter = reporter
+
+    @pytest.hookimpl(trylast=True)  # after its letter
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome in ("failed", "rerun"):
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = f": {crash.message.partition(chr(10))[0][:200]}" if crash is not None else ""
+            self.reporter.write_line(f"\n{report.outcome} in {report.when}: {report.nodeid}{why}")
