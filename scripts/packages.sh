@@ -27,6 +27,7 @@ iproute2:ip:network placement
 '
 TEST="$DEMO$SETUP"'
 sysbench:sysbench:workloads sysbench-*
+hyperfine:hyperfine:tests of imported results
 redis-server:redis-server:workload redis
 redis-tools:redis-benchmark:workload redis
 iperf3:iperf3:workload iperf3

@@ -14,7 +14,13 @@ import pytest
 from support.command_line import Home
 from support.prerequisites import need
 
-pytest_plugins = ["pytester", "support.repeats", "support.turns", "support.left_behind", "support.told_at_once"]
+pytest_plugins = [
+    "pytester",
+    "support.repeats",
+    "support.turns",
+    "support.left_behind",
+    "support.told_at_once",
+]
 
 
 def pytest_configure() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ EVENTS = ("sched_process_fork", "sched_process_free")
 FORK = re.compile(r"sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)$", re.M)
 FREE = re.compile(r"-(\d+) +\[\d+\] .* sched_process_free: comm=.* pid=(\d+) prio=")
 INIT = Path("/proc/1/task")
+KIB_A_CPU = 8192  # of events, a hundred bytes each
 
 
 @dataclass
@@ -45,9 +47,13 @@ class Seen:
 def traced() -> Iterator[Seen]:
     """An instance of the kernel's tracer (Documentation/trace/ftrace.rst) of our own, while the body runs."""
     place = Path(f"/sys/kernel/tracing/instances/contend-test-{os.getpid()}")
-    need(os.geteuid() == 0 and place.parent.exists(), "the kernel's tracer in /sys/kernel/tracing needs root")
+    need(os.geteuid() == 0, "the kernel's tracer needs root")
+    if not place.parent.exists():  # it is mounted by who first wants it
+        subprocess.run(("mount", "-t", "tracefs", "tracefs", "/sys/kernel/tracing"), check=False)
+    need(place.parent.exists(), "the kernel's tracer in /sys/kernel/tracing")
     place.mkdir()
     try:
+        (place / "buffer_size_kb").write_text(str(KIB_A_CPU))
         for event in EVENTS:
             (place / "events/sched" / event / "enable").write_text("1")
         yield Seen(place)

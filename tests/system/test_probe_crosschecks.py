@@ -209,4 +209,5 @@ def test_processes_add_up_to_what_proc_stat_counts_of_busy_cpus(source: str) -> 
     within = (use["t_ns"] > begin) & (use["t_ns"] <= end)
     ours = int((use["user_ns"] + use["system_ns"])[within].sum())
     assert end - begin > 1e9
-    assert ours == pytest.approx(busy[end] - busy[begin], rel=0.01, abs=2 * TICK_NS * len(CPUS))
+    # A tick is charged to whom it finds: 2 % of some hundred of them, where a hypervisor has the CPU now and then.
+    assert ours == pytest.approx(busy[end] - busy[begin], rel=0.02, abs=2 * TICK_NS * len(CPUS))

@@ -122,6 +122,14 @@ def test_a_command_is_all_that_it_started(tmp_path: Path) -> None:
     assert told(host, tmp_path / "before", Tree(70, host.span(END + 1, 0)[0])) is None
 
 
+def test_a_sample_that_was_begun_before_the_command_may_have_found_it(tmp_path: Path) -> None:
+    host = Host().load(START, END, cores=[0.3] * 4, threads=[mine(1.0, 1.0)], cgroup="/mine")
+    used = host.tables()["process_use"]
+    first_ns = int(used["t_ns"][used["pid"] == 70].min())
+    found = told(host, tmp_path, Tree(70, first_ns + 600_000))
+    assert found is not None and found.verdict == "thread"
+
+
 def test_the_measured_party_of_a_run(tmp_path: Path) -> None:
     victim, load, neighbour = (
         f"/x/contend.run/{n}" for n in ("victim-fio", "victim-fio-load", "neighbour-cpu")

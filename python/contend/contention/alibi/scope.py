@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from contend.contention.alibi.recording import QUERIES, Recording, read_tables
 from contend.probes.series import pattern, series_files
@@ -24,6 +24,8 @@ class Tree:
 
     pid: int
     since_ns: int
+    # A sample has the moment at which it was begun; on a busy host it may come upon what began a little later.
+    EARLY_NS: ClassVar[int] = 1_000_000_000
 
     @property
     def members(self) -> str:
@@ -33,7 +35,8 @@ class Tree:
                        max(t_ns) FILTER (event = 2) AS ended_ns
                 FROM process GROUP BY pid, start_ns
             ), root AS (
-                SELECT * FROM seen WHERE pid = {self.pid} AND seen_ns >= {self.since_ns} ORDER BY start_ns LIMIT 1
+                SELECT * FROM seen WHERE pid = {self.pid} AND seen_ns >= {self.since_ns - self.EARLY_NS}
+                ORDER BY start_ns LIMIT 1
             ), found AS (
                 SELECT pid, start_ns, ended_ns FROM root
                 UNION

@@ -9,8 +9,9 @@ use super::records::{
     EndRecord, LastRecord, NAME_LENGTH, ProcessRecord, SameRecord, ThreadRecord, Used, split,
 };
 
-/// A process that is neither there nor known to have ended waits for a grace period of RCU; so long at most.
-const GRACE: Duration = Duration::from_secs(1);
+/// A process that is neither there nor known to have ended waits for a grace period of RCU and for the kernel's turn to call
+/// back; so long at most. Where 10,000 ended at once a third of them were told of more than a second late.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// A process as of the last pass.
 #[derive(Debug, Default)]
