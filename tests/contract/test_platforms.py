@@ -214,7 +214,7 @@ def test_a_timeout_ends_the_whole_tree(host: Host, tmp_path: Path) -> None:
     assert time.monotonic() - began < 8
     assert ended.timed_out
     assert ended.code == -signal.SIGKILL
-    assert host.processes() == 0
+    assert until(lambda: host.processes() == 0)
 
 
 def test_times_are_the_commands(host: Host, tmp_path: Path) -> None:
