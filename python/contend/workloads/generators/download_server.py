@@ -58,7 +58,7 @@ def make(place: Path, size: int) -> str:
         "os_hash_algo": "sha512", "os_hash_value": secure.hexdigest(), "schema": "/v2/schemas/image",
         "file": f"/v2/images/{IMAGE_ID}/file",
     }  # fmt: skip
-    _certify(place)
+    certify(place)
     link = {"rel": "self", "href": "/v2/"}
     versions = {"versions": [{"id": "v2.9", "status": "CURRENT", "links": [link]}]}
     schema = {"name": "image", "properties": {}, "additionalProperties": True}
@@ -71,8 +71,8 @@ def make(place: Path, size: int) -> str:
     return secure.hexdigest()
 
 
-def _certify(place: Path) -> None:
-    """A self-signed certificate of loopback's names, which clients are told to trust."""
+def certify(place: Path) -> None:
+    """certificate.pem and key.pem: self-signed, of loopback's names, which clients are told to trust. Raises HostFailed."""
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     words += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     words += ["-addext", "basicConstraints=critical,CA:FALSE"]
