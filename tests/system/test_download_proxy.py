@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from contend.errors import CannotHonour, HostFailed, TrialFailed
-from contend.fetch.clients import CLIENTS, Task
+from contend.fetch.clients import CLIENTS, Task, put_program
+from contend.parties import downloads
 from contend.workloads.generators import download_proxy
 from contend.workloads.generators.download import trial
 from contend.workloads.generators.download_proxy import Proxy
@@ -46,15 +47,19 @@ def proxy(glance: Server, tmp_path: Path) -> Iterator[Proxy]:
 
 
 def task_of(proxy: Proxy) -> Task:
-    return Task(proxy.base, authority=proxy.authority, sha512=SHA512, image=ID, token=TOKEN)
+    programs = str(Path(proxy.authority).parents[1])
+    return Task(
+        proxy.base, programs=programs, authority=proxy.authority, sha512=SHA512, image=ID, token=TOKEN
+    )
 
 
-@pytest.mark.parametrize("client", [name for name in CLIENTS if name != "go"])
+@pytest.mark.parametrize("client", CLIENTS)
 def test_every_client_downloads_by_https_through_it(
     client: str, proxy: Proxy, glance: Server, tmp_path: Path
 ) -> None:
     """Though Glance knows nothing of TLS, and names itself by HTTP in the links of its versions."""
     need(not CLIENTS[client].missing(), f"client {client}: {', '.join(CLIENTS[client].missing())}")
+    put_program(client, tmp_path, downloads())
     assert proxy.base.startswith("https://127.0.0.1:")
     # It writes no other number of bytes, else the trial fails.
     told = trial(client, task_of(proxy), len(CONTENT), "file", 2, tmp_path / "out", lambda: 0.0, proxy.cpu_s)

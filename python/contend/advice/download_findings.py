@@ -33,7 +33,7 @@ _USUAL = {
 }  # of the file
 _CALLED = {
     "fetch": "contend fetch", "glanceclient": "python-glanceclient", "openstacksdk-stream": "openstacksdk (stream)",
-    "go": "Go's net/http",
+    "go": "Go's net/http", "reqwest": "Rust's reqwest",
 }  # fmt: skip
 _SCHEMES = {
     "http": "HTTP", "https": "HTTPS", "cloud": "Glance's own URL", "tls-proxy": "HTTPS of a TLS proxy before Glance",

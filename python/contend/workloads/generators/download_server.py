@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contend.errors import ContendError, HostFailed
-from contend.fetch import go_client
-from contend.fetch.clients import IMAGE_ID
+from contend.fetch.clients import IMAGE_ID, put_program
 from contend.units import format_value, parse_size_bytes
 
 HTTPS_PORT = "https-port"  # a file of the trial: which port nginx speaks TLS on
@@ -117,8 +116,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--cache", type=Path, help="what was built is kept here between runs")
     options = parser.parse_args(arguments)
     if options.verb == "client":
-        if options.client == "go":
-            shutil.copy(go_client.build(options.cache), options.place / go_client.NAME)
+        put_program(options.client, options.place, options.cache)
         return 0
     if options.verb == "make":
         make(options.place, options.size)
