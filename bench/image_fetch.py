@@ -39,8 +39,7 @@ from urllib.parse import urlsplit
 import contend.workloads.generators.download_server as server
 from contend.environment import fingerprint
 from contend.errors import BadInput
-from contend.fetch import go_client
-from contend.fetch.clients import CLIENTS, Command, Task, command_of
+from contend.fetch.clients import CLIENTS, Command, Task, command_of, put_program
 from contend.stats.compare import compare
 from contend.units import format_ratio, parse_size_bytes
 from contend.workloads.generators.download import environment, server_cpu_s, server_pids
@@ -52,6 +51,8 @@ PACED = "recv at sha512's pace"
 RATIOS = (
     ("http fetch", "http curl"),
     ("https curl", "https fetch"),
+    ("http+sha512 reqwest", "http+sha512 fetch"),
+    ("https+sha512 reqwest", "https+sha512 fetch"),
     ("http+sha512 glanceclient", "http+sha512 fetch"),
     ("https+sha512 glanceclient", "https+sha512 fetch"),
     ("http+sha512 reader", "floor http+sha512"),
@@ -182,8 +183,9 @@ def gcm_floor_of_openssl(size: int) -> float:
 
 def cells_of(bases: dict[str, str], authority: str, sha512: str, place: Path) -> dict[str, Command]:
     """The command of each cell; those of clients that are not here are left out, and said. What is built is in `place`."""
-    if not CLIENTS["go"].missing():
-        shutil.copy(go_client.build(place / "cache"), place / go_client.NAME)
+    for name, client in CLIENTS.items():
+        if not client.missing():
+            put_program(name, place, place / "cache")
     cells: dict[str, Command] = {}
     absent = set()
     for scheme, base in bases.items():

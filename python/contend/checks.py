@@ -10,7 +10,7 @@ from typing import Any
 
 from contend import places
 from contend.cells import cells_of
-from contend.errors import CannotHonour, ScenarioError
+from contend.errors import CannotHonour, ContendError, ScenarioError
 from contend.plan import Plan
 from contend.platforms import hotplug, masks
 from contend.platforms.network import check_rights
@@ -236,17 +236,37 @@ def _variants_here(scenario: Compare) -> tuple[Compare, tuple[str, ...]]:
     if not scenario.workload:
         return scenario, ()
     workload = load_workload(scenario.workload)
+    instances = [resolve(workload, {**scenario.parameters, **v.parameters}) for v in scenario.variants]
+    proxied = {cloud for i in instances if (cloud := _cloud_behind_a_proxy(i)) is not None}
+    direct = {cloud for cloud in proxied if _speaks_https(cloud)}  # one login each
     kept, left_out = [], []
-    for variant in scenario.variants:
-        instance = resolve(workload, {**scenario.parameters, **variant.parameters})
+    for variant, instance in zip(scenario.variants, instances, strict=True):
         absent = install.needed(workload, instance.parameters)
         if absent and variant is not scenario.variants[0]:
             left_out.append(f"variant {variant.name}: {', '.join(absent)} is not installed")
+        elif _cloud_behind_a_proxy(instance) in direct and variant is not scenario.variants[0]:
+            left_out.append(f"variant {variant.name}: the cloud's Glance speaks HTTPS itself")
         else:
             kept.append(variant)
     if len(kept) < 2:
         raise CannotHonour("no variant can be compared on this host", hint="; ".join(left_out))
     return scenario.model_copy(update={"variants": tuple(kept)}), tuple(left_out)
+
+
+def _cloud_behind_a_proxy(instance: Instance) -> str | None:
+    """The cloud before whose Glance a TLS proxy is put; None where none is."""
+    parameters = instance.parameters
+    return str(parameters.get("cloud", "")) if parameters.get("scheme") == "tls-proxy" else None
+
+
+def _speaks_https(cloud: str) -> bool:
+    """Whether the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
+    from contend.clouds.access import speaks_https
+
+    try:
+        return speaks_https(cloud, "image")
+    except ContendError:
+        return False
 
 
 def _encapsulations_here(scenario: NetworkPlacement) -> tuple[NetworkPlacement, tuple[str, ...]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,52 +9,18 @@ from pathlib import Path
 import pytest
 
 from contend.fetch.clients import CLIENTS, Task, command_of
+from support.glance_answers import CONTENT, ID, SHA512, TOKEN, answer, corrupted
+from support.prerequisites import need
 from support.wire_servers import Server, serving
 
-CONTENT = bytes(range(256)) * 500
-ID = "11111111-2222-3333-4444-555555555555"
 LIBRARIES = [name for name in CLIENTS if CLIENTS[name].needs[0].startswith("module ")]
-
-
-def answer(request: bytes) -> bytes:
-    """The root tells the versions to anybody, with 300; all else wants the token, and below /v2 none is told."""
-    head = request.partition(b"\r\n\r\n")[0].decode()
-    path = head.split()[1].rstrip("/")
-    port = next(line for line in head.splitlines() if line.lower().startswith("host:")).rpartition(":")[2]
-    if not path or path == "/versions":
-        link = {"rel": "self", "href": f"http://127.0.0.1:{port}/v2/"}
-        return _json(300, {"versions": [{"id": "v2.17", "status": "CURRENT", "links": [link]}]})
-    if "x-auth-token: secret-token" not in head.lower():
-        return _json(401, {})
-    if path == f"/v2/images/{ID}":
-        return _json(200, _about())
-    if path == f"/v2/images/{ID}/file":
-        head_of = b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n"
-        return head_of % len(CONTENT) + CONTENT
-    if path == "/v2/schemas/image":
-        return _json(200, {"name": "image", "properties": {}, "additionalProperties": True})
-    return _json(404, {})
-
-
-def _about() -> dict[str, object]:
-    return {
-        "id": ID, "name": "image", "status": "active", "size": len(CONTENT), "disk_format": "raw",
-        "container_format": "bare", "visibility": "private", "checksum": hashlib.md5(CONTENT).hexdigest(),
-        "os_hash_algo": "sha512", "os_hash_value": hashlib.sha512(CONTENT).hexdigest(),
-        "schema": "/v2/schemas/image", "file": f"/v2/images/{ID}/file",
-    }  # fmt: skip
-
-
-def _json(status: int, told: object) -> bytes:
-    body = json.dumps(told).encode()
-    return (
-        b"HTTP/1.1 %d x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        % (
-            status,
-            len(body),
-        )
-        + body
-    )
+# What each says of content that is not what its hash says.
+CORRUPT = {
+    "requests": "the checksum differs",
+    "glanceclient": "Corrupt image download. Hash was",
+    "openstacksdk": "checksum mismatch (sha512)",
+    "openstacksdk-stream": "checksum mismatch (sha512)",
+}
 
 
 @pytest.fixture
@@ -65,16 +29,31 @@ def glance() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_a_library_downloads_with_a_token(name: str, glance: Server, tmp_path: Path) -> None:
-    if CLIENTS[name].missing():
-        pytest.skip(f"{name}: {', '.join(CLIENTS[name].missing())}")
-    sha512 = str(_about()["os_hash_value"])
-    task = Task(glance.url, output=str(tmp_path / "x"), sha512=sha512, image=ID, token="secret-token")
+@pytest.fixture(params=LIBRARIES)
+def name(request: pytest.FixtureRequest) -> str:
+    library: str = request.param
+    need(not CLIENTS[library].missing(), f"client {library}: {', '.join(CLIENTS[library].missing())}")
+    return library
+
+
+def download(name: str, task: Task) -> subprocess.CompletedProcess[str]:
     command = command_of(name, task)
-    done = subprocess.run(command.argv, input=command.stdin, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command.argv, input=command.stdin, capture_output=True, text=True, timeout=60)
+
+
+def test_a_library_downloads_with_a_token(name: str, glance: Server, tmp_path: Path) -> None:
+    task = Task(glance.url, output=str(tmp_path / "x"), sha512=SHA512, image=ID, token=TOKEN)
+    done = download(name, task)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "x").read_bytes() == CONTENT
-    refused = command_of(name, Task(glance.url, sha512=sha512, image=ID, token="another"))
-    done = subprocess.run(refused.argv, input=refused.stdin, capture_output=True, text=True, timeout=60)
+    assert download(name, Task(glance.url, sha512=SHA512, image=ID, token="another")).returncode != 0
+
+
+def test_a_library_refuses_what_was_corrupted(name: str, tmp_path: Path) -> None:
+    """Only the checksum tells."""
+    with serving(lambda request: answer(request, corrupted())) as glance:
+        task = Task(glance.url, output=str(tmp_path / "x"), sha512=SHA512, image=ID, token=TOKEN)
+        done = download(name, task)
+    assert any(b"/file" in request for request in glance.requests), "it was downloaded"
     assert done.returncode != 0
+    assert CORRUPT[name] in done.stderr, done.stderr

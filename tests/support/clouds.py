@@ -22,6 +22,7 @@ from contend.errors import ContendError
 from contend.ledger import leftovers, read_rows
 from contend.testbed.lab import broker
 from contend.testbed.openstack.bed import Bed
+from contend.workloads.install import is_here
 from support.command_line import Home, check_files, rows
 from support.prerequisites import need
 
@@ -213,12 +214,22 @@ def _check_pass(run: Path, kind: str, many: int, step: int, rounds: int) -> None
 
 
 def check_glance(contend: Home, looking: Looking, env: dict[str, str | None] | None = None) -> None:
-    """`contend run image-download-glance`: a small image goes up, comes down by three clients, and is not left there."""
+    """`contend run image-download-glance`: a small image goes up, comes down by the clients, and is not left there.
+
+    Where its Glance speaks HTTP, by HTTPS too, through a TLS proxy before it.
+    """
     known = set(contend.run_directories())
     variants = [
         {"name": "curl", "parameters": {"client": "curl"}},
         {"name": "fetch", "parameters": {"client": "fetch", "checksum": "sha512", "to": "file"}},
         {"name": "sdk", "parameters": {"client": "openstacksdk-stream", "checksum": "sha512"}},
+        *(
+            {
+                "name": f"tls {client}",
+                "parameters": {"client": client, "checksum": "sha512", "scheme": "tls-proxy"},
+            }
+            for client in ("curl", "fetch", "glanceclient", "openstacksdk-stream")
+        ),
     ]
     asked = {
         "parameters.size": "4M",
@@ -239,9 +250,14 @@ def check_glance(contend: Home, looking: Looking, env: dict[str, str | None] | N
         "removed",
     ]
     found = {row["cell"]: {m["name"]: m["value"] for m in row["metrics"]} for row in rows(run)}
-    assert set(found) >= {"curl", "fetch", "sdk"}
-    for figures in found.values():
+    plain = looking.api.access.endpoint("image").startswith("http:")
+    proxied = {"tls curl", "tls fetch", "tls openstacksdk-stream"} if plain else set()
+    if plain and is_here("module glanceclient"):
+        proxied.add("tls glanceclient")
+    assert set(found) >= {"curl", "fetch", "sdk", *proxied}
+    for name, figures in found.items():
         assert figures["client_cpu"] > 0
+        assert figures.get("proxy_cpu", 0.0) > 0 if name in proxied else "proxy_cpu" not in figures
         assert figures["server_cpu"] >= 0, "in ticks, of Glance's processes on this host"
 
 

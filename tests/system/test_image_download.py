@@ -26,6 +26,14 @@ VARIANTS = [
     {"name": "sdk", "parameters": {"client": "openstacksdk-stream", "scheme": "https", "checksum": "sha512"}},
     {"name": "two", "parameters": {"client": "reader", "at_once": 2}},
     {"name": "go", "parameters": {"client": "go", "scheme": "https", "checksum": "sha512", "to": "file"}},
+    {
+        "name": "reqwest",
+        "parameters": {"client": "reqwest", "scheme": "https", "checksum": "sha512", "to": "file"},
+    },
+    {
+        "name": "glanceclient",
+        "parameters": {"client": "glanceclient", "scheme": "https", "checksum": "sha512"},
+    },
 ]
 
 
@@ -43,12 +51,14 @@ def test_clients_beside_each_other(contend: Home, tmp_path: Path) -> None:
     }  # fmt: skip
     file = tmp_path / "small.yaml"
     file.write_text(json.dumps(text))
-    contend("run", str(file), timeout=400).fine()
+    contend("run", str(file), timeout=800).fine()  # the first on a host builds reqwest
     run = contend.the_run()
     jsonschema.validate(json.loads((run / "findings.json").read_text()), analysis_schema())
     found = {row["cell"]: {m["name"]: m["value"] for m in row["metrics"]} for row in rows(run)}
     assert set(found) >= {"curl", "fetch", "fetch tls", "two"}
     assert ("go" in found) == is_here("go"), "it is built where a Go is, else left out"
+    assert ("reqwest" in found) == is_here("cargo"), "likewise where a cargo is"
+    assert ("glanceclient" in found) == is_here("module glanceclient")
     assert ("sdk" in found) == is_here("module openstack")
     for figures in found.values():
         assert figures["client_cpu"] > 0

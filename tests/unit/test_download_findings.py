@@ -116,8 +116,32 @@ def test_a_variant_without_figures_is_no_side() -> None:
 
 
 def test_a_real_glance_has_the_same_findings() -> None:
+    """By its own URL, and by HTTPS of a proxy before it, which is called that."""
+    spoken = {"http": "cloud", "https": "tls-proxy"}
+    variants = [
+        v.model_copy(update={"parameters": {**v.parameters, "scheme": spoken[str(v.parameters["scheme"])]}})
+        for v in _scenario().variants
+    ]
+    scenario = _scenario().model_copy(
+        update={"workload": "image-download-glance", "variants": tuple(variants)}
+    )
+    found = download_findings(scenario, _results(12), "run", seed=3)
+    said = [finding.sentence for finding in found]
+    assert any(s.startswith("By Glance's own URL, verified by sha512, python-glanceclient") for s in said)
+    assert any(s.startswith("By HTTPS of a TLS proxy before Glance, not verified, curl") for s in said)
+    (tls,) = (finding for finding in found if finding.kind == "https-cost")
+    assert tls.sentence.startswith("HTTPS of a TLS proxy before Glance, not verified: curl 2.0")
+    assert tls.sentence.endswith("what it takes by HTTP.")
+
+
+def test_a_variant_that_says_nothing_of_the_scheme_is_the_clouds_own() -> None:
     scenario = _scenario().model_copy(update={"workload": "image-download-glance"})
-    assert download_findings(scenario, _results(12), "run", seed=3)
+    silent = [
+        v.model_copy(update={"parameters": {k: p for k, p in v.parameters.items() if k != "scheme"}})
+        for v in scenario.variants
+    ]
+    told = sides(scenario.model_copy(update={"variants": tuple(silent)}), _results(12))
+    assert {side.parameters["scheme"] for side in told} == {"cloud"}
 
 
 def test_a_run_says_them_on_the_terminal_and_on_its_page(tmp_path: Path) -> None:

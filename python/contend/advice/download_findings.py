@@ -20,7 +20,8 @@ from contend.stats.simultaneous import simultaneous
 from contend.studies import Compare
 from contend.units import format_value
 
-WORKLOADS = ("image-download", "image-download-glance")
+GLANCE = "image-download-glance"
+WORKLOADS = ("image-download", GLANCE)
 METRIC = "client_cpu"
 _PER = "of CPU time per 10^9 bytes"
 _USUAL = {
@@ -32,7 +33,10 @@ _USUAL = {
 }  # of the file
 _CALLED = {
     "fetch": "contend fetch", "glanceclient": "python-glanceclient", "openstacksdk-stream": "openstacksdk (stream)",
-    "go": "Go's net/http",
+    "go": "Go's net/http", "reqwest": "Rust's reqwest",
+}  # fmt: skip
+_SCHEMES = {
+    "http": "HTTP", "https": "HTTPS", "cloud": "Glance's own URL", "tls-proxy": "HTTPS of a TLS proxy before Glance",
 }  # fmt: skip
 _VERIFIED = {"none": "not verified", "sha512": "verified by sha512"}
 
@@ -75,8 +79,8 @@ def download_findings(
     all_sides = sides(scenario, results)
     clients, tls, verified = (
         _clients(all_sides),
-        _changed(all_sides, "scheme"),
-        _changed(all_sides, "checksum"),
+        _changed(all_sides, "scheme", usual(scenario.workload)),
+        _changed(all_sides, "checksum", usual(scenario.workload)),
     )
     pairs = [pair for group in (*clients, *tls, *verified) for pair in group]
     told = _together(pairs, scenario.measure.level, seed)
@@ -101,9 +105,14 @@ def sides(scenario: Compare, results: Sequence[CellResult]) -> tuple[Side, ...]:
         if level is None or not level.values or min(level.values) <= 0:
             continue
         said = {**scenario.parameters, **variant.parameters}
-        parameters = {**_USUAL, **{name: str(value) for name, value in said.items()}}
+        parameters = {**usual(scenario.workload), **{name: str(value) for name, value in said.items()}}
         found.append(Side(variant.name, parameters, level))
     return tuple(found)
+
+
+def usual(workload: str) -> dict[str, str]:
+    """The parameters that the workload's file gives: a cloud's Glance is asked as its catalogue says."""
+    return {**_USUAL, "scheme": "cloud"} if workload == GLANCE else _USUAL
 
 
 def answer(findings: Sequence[Finding]) -> str:
@@ -125,15 +134,15 @@ def _clients(all_sides: Sequence[Side]) -> list[list[Pair]]:
     return found
 
 
-def _changed(all_sides: Sequence[Side], name: str) -> list[list[Pair]]:
+def _changed(all_sides: Sequence[Side], name: str, as_usual: Mapping[str, str]) -> list[list[Pair]]:
     """By what else is the same, but for the client: each client with `name` changed beside it as usual."""
     by_parameters = {tuple(sorted(side.parameters.items())): side for side in all_sides}
     groups: dict[tuple[tuple[str, str], ...], list[Pair]] = {}
     for side in all_sides:
-        usual = by_parameters.get(side.with_other(name, _USUAL[name]))
-        if usual is not None and usual is not side and side.client != "reader":
+        base = by_parameters.get(side.with_other(name, as_usual[name]))
+        if base is not None and base is not side and side.client != "reader":
             rest = {**side.parameters, "client": ""}
-            groups.setdefault(tuple(sorted(rest.items())), []).append((usual, side))
+            groups.setdefault(tuple(sorted(rest.items())), []).append((base, side))
     return list(groups.values())
 
 
@@ -205,14 +214,14 @@ def _added(
     base, most, ratio = dearer[0]
     ratios = ", ".join(f"{side.called} {words(of)}" for _, side, of in dearer)
     if what == "https":
-        subject = f"HTTPS, {_VERIFIED[most.parameters['checksum']]}{_besides(most)}"
+        subject = f"{_scheme(most)}, {_VERIFIED[most.parameters['checksum']]}{_besides(most)}"
         beside = "what it takes by HTTP"
         advice = (
             "What is public, and whose checksum comes by a trusted way, is as safe from change by HTTP with that checksum;"
             " what needs a token is not."
         )
     else:
-        subject = f"Verifying by sha512, {most.parameters['scheme'].upper()}{_besides(most)}"
+        subject = f"Verifying by sha512, {_scheme(most)}{_besides(most)}"
         beside = "what it takes unverified"
         advice = (
             "Do not leave it out: choose the hash. sha256 is cheaper where /proc/cpuinfo names sha_ni, and contend fetch"
@@ -233,8 +242,13 @@ def _added(
 
 
 def _way(side: Side) -> str:
-    said = f"By {side.parameters['scheme'].upper()}, {_VERIFIED[side.parameters['checksum']]}"
+    said = f"By {_scheme(side)}, {_VERIFIED[side.parameters['checksum']]}"
     return said + _besides(side)
+
+
+def _scheme(side: Side) -> str:
+    scheme = side.parameters["scheme"]
+    return _SCHEMES.get(scheme, scheme)
 
 
 def _besides(side: Side) -> str:

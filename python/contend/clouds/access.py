@@ -142,6 +142,11 @@ def login(
     return found or _login(cloud, config, services)
 
 
+def speaks_https(cloud: str, service: str) -> bool:
+    """Whether the service's endpoint is HTTPS, by the catalogue of a login. Raises what `login` does, and CannotHonour."""
+    return login(cloud, services=(service,)).endpoint(service).startswith("https:")
+
+
 def _login(cloud: str, config: str, services: tuple[str, ...]) -> Access:
     """By openstacksdk, however the cloud is described."""
     region, file = find(cloud, config)

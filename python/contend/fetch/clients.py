@@ -6,6 +6,7 @@ A token is on stdin, never on a command line, which anybody on the host may read
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contend.errors import BadInput, UnknownName
-from contend.fetch import go_client
+from contend.fetch import go_client, reqwest_client
 from contend.workloads.install import is_here
 
 IMAGE_ID = "0c0ffee0-0000-4000-8000-000000000001"
@@ -157,10 +158,30 @@ def _library(name: str) -> Callable[[Task], Command]:
     return command
 
 
-def _go(task: Task) -> Command:
-    """Go's standard library: built before (see `go_client`)."""
-    program = str(Path(task.programs) / go_client.NAME)
-    return Command((program, task.url, task.output or _NOTHING, task.authority, task.sha512), task.token)
+def _built(program: str) -> Callable[[Task], Command]:
+    """What `put_program` has put into the task's programs."""
+
+    def command(task: Task) -> Command:
+        told = (task.url, task.output or _NOTHING, task.authority, task.sha512)
+        return Command((str(Path(task.programs) / program), *told), task.token)
+
+    return command
+
+
+def put_program(name: str, place: Path, cache: Path) -> None:
+    """What has to be built for the client, if anything, into `place`. cache: of what was built before.
+
+    Raises CannotHonour where it does not build.
+    """
+    if name in _BUILDERS:
+        program, build = _BUILDERS[name]
+        shutil.copy(build(cache), place / program)
+
+
+_BUILDERS: Mapping[str, tuple[str, Callable[[Path], Path]]] = {
+    "go": (go_client.NAME, go_client.build),
+    "reqwest": (reqwest_client.NAME, reqwest_client.build),
+}
 
 
 CLIENTS: Mapping[str, Client] = {
@@ -170,7 +191,8 @@ CLIENTS: Mapping[str, Client] = {
         Client("wget", ("wget",), "can", _wget),
         Client("fetch", ("contend-fetch",), "can", _fetch),
         Client("reader", ("contend-fetch",), "can", _reader),
-        Client("go", ("go",), "can", _go),
+        Client("go", ("go",), "can", _built(go_client.NAME)),
+        Client("reqwest", ("cargo",), "can", _built(reqwest_client.NAME)),
         Client("requests", ("module requests",), "can", _library("requests")),
         Client("glanceclient", ("module glanceclient",), "must", _library("glanceclient")),
         Client("openstacksdk", ("module openstack",), "must", _library("openstacksdk")),

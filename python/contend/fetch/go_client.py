@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 from contend.errors import CannotHonour
+from contend.fetch import built
 
 NAME = "download-go"  # of the program
 _USUAL = "/usr/local/go/bin"  # where Go's own instructions put it, which is on no PATH by itself
@@ -36,24 +36,12 @@ def build(cache: Path) -> Path:
 
     source = catalogue() / "image-download.go"
     version = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
-    made_of = hashlib.sha256(source.read_bytes() + version.encode()).hexdigest()[:16]
-    program = cache / f"{NAME}-{made_of}"
-    if program.exists():
-        return program
-    cache.mkdir(parents=True, exist_ok=True)
-    making = program.with_name(f".{program.name}.{os.getpid()}")
-    # Of the standard library alone, and by this Go: no modules, no other toolchain, no C compiler.
-    environ = {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "", "CGO_ENABLED": "0"}
-    environ.setdefault("GOCACHE", str(cache / "go-build"))
-    words = [go, "build", "-trimpath", "-o", str(making), str(source)]
-    try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, cwd=cache, env=environ, timeout=_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise CannotHonour("go build does not end", hint="go version") from error
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-        raise CannotHonour(f"go build failed and said: {last}", hint=f"{go} version: 1.16 or later?")
-    making.replace(program)
-    return program
+
+    def make(program: Path) -> None:
+        # Of the standard library alone, and by this Go: no modules, no other toolchain, no C compiler.
+        environ = {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "", "CGO_ENABLED": "0"}
+        environ.setdefault("GOCACHE", str(cache / "go-build"))
+        words = [go, "build", "-trimpath", "-o", str(program), str(source)]
+        built.run("go build", words, cache, environ, _TIMEOUT_S, f"{go} version: 1.16 or later?")
+
+    return built.kept(cache, NAME, source.read_bytes() + version.encode(), make)

@@ -53,6 +53,10 @@ def is_here(need: str) -> bool:
         from contend.fetch.go_client import find_go
 
         return find_go() is not None
+    if name == "cargo":  # likewise, of rustup
+        from contend.fetch.reqwest_client import find_cargo
+
+        return find_cargo() is not None
     return find_command(name) is not None
 
 

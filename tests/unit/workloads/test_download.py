@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from contend import checks
+from contend.clouds import access
 from contend.clouds.access import Access
 from contend.errors import BadInput, CannotHonour, HostFailed, ScenarioError, UnknownName
 from contend.fetch.clients import CLIENTS, Task, command_of
@@ -86,6 +87,36 @@ def test_variants_that_need_what_is_not_here_are_left_out(monkeypatch: pytest.Mo
     assert left_out == ("variant requests: module requests is not installed",)
     with pytest.raises(CannotHonour, match="no variant"):
         checks.fitted(_scenario("curl", "requests"))
+
+
+@pytest.mark.parametrize("https", [True, False])
+def test_a_glance_that_speaks_https_has_no_proxy_put_before_it(
+    https: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        access, "speaks_https", lambda cloud, service: https and (cloud, service) == ("c", "image")
+    )
+    monkeypatch.setattr(install, "is_here", lambda need: True)
+    named = {"own": "cloud", "both": "cloud", "proxied": "tls-proxy"}
+    variants = [{"name": n, "parameters": {"client": "curl", "scheme": s}} for n, s in named.items()]
+    text = {"study": "compare", "workload": "image-download-glance", "variants": variants, "cloud": "c"}
+    made = parse(read_yaml(json.dumps(text), "mine.yaml", ScenarioError))
+    fits, left_out = checks.fitted(made)
+    assert isinstance(fits, Compare)
+    assert [variant.name for variant in fits.variants] == [*named][: 2 if https else 3]
+    assert left_out == (("variant proxied: the cloud's Glance speaks HTTPS itself",) if https else ())
+
+
+def test_a_cloud_that_does_not_answer_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(cloud: str, service: str) -> bool:
+        raise HostFailed("nobody answers", hint="")
+
+    monkeypatch.setattr(access, "speaks_https", silent)
+    monkeypatch.setattr(install, "is_here", lambda need: True)
+    variants = [{"name": s, "parameters": {"scheme": s}} for s in ("cloud", "tls-proxy")]
+    text = {"study": "compare", "workload": "image-download-glance", "variants": variants}
+    made = parse(read_yaml(json.dumps(text), "mine.yaml", ScenarioError))
+    assert checks.fitted(made) == (made, ())
 
 
 def test_needs_are_of_choices() -> None:

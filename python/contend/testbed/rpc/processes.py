@@ -21,14 +21,17 @@ _END_S = 15.0
 
 
 class Process:
-    """One end. It ends with whoever made it: nobody can tell it anything then."""
+    """One end. It ends with whoever made it: nobody can tell it anything then.
 
-    def __init__(self, end: End, url: str, marks: Mapping[str, str]) -> None:
+    command: what is told as `contend.testbed.rpc.end` is, for an end by a library that contend knows nothing of.
+    """
+
+    def __init__(self, end: End, url: str, marks: Mapping[str, str], command: Sequence[str] = ()) -> None:
         self.end = end
         self.queues: list[str] = []
         self._process = subprocess.Popen(
             # Its libraries warn of each other's deprecations.
-            [sys.executable, "-W", "ignore", "-m", "contend.testbed.rpc.end"],
+            command or [sys.executable, "-W", "ignore", "-m", "contend.testbed.rpc.end"],
             env={**os.environ, **marks, URL: url},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

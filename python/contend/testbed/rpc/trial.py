@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,8 @@ class Broker:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What is measured. driver, service: who is who; names of exchange, topic and server are made here. payload: `boot`
-    or bytes of a message; rate: calls a second of all pairs together, 0 for no open loop."""
+    or bytes of a message; rate: calls a second of all pairs together, 0 for no open loop.
+    programs: commands of ends by libraries that contend knows nothing of, by the library's name: see `Process`."""
 
     driver: End
     service: End
@@ -47,6 +48,7 @@ class Asked:
     rate: float = 0.0
     warm_s: float = 0.5
     seed: int = 0
+    programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def run(
@@ -78,7 +80,7 @@ def run(
                     server="service",
                     payloads=str(arguments),
                 )
-                there.append(Process(named, url, broker.marks or {}))
+                there.append(Process(named, url, broker.marks or {}, asked.programs.get(end.library, ())))
                 ends.append(there[-1])
             for process in there:
                 process.ready()

@@ -80,32 +80,43 @@ def trial(
     many: int,
     out: Path,
     server: Callable[[], float] | None,
+    proxy: Callable[[], float] | None = None,
 ) -> dict[str, Any]:
     """`many` downloads of `size` bytes at once, to nothing or to files in `out`; the result as it is printed.
 
-    server: what the server has used so far, s; None where it is not on this host. Raises BadInput, TrialFailed.
+    server: what the server has used so far, s; None where it is not on this host. proxy: what a proxy before it has used so
+    far, s; None without one. Raises BadInput, TrialFailed.
     """
     outputs = [str(out / f"image.{n}") if to == "file" else "" for n in range(many)]
     commands = [command_of(client, replace(task, output=o)) for o in outputs]
     before = server() if server else 0.0
+    proxy_before = proxy() if proxy else 0.0
     began = time.monotonic()
     used = at_once(commands)
     wall_s = time.monotonic() - began
     server_s = server() - before if server else None
+    proxy_s = proxy() - proxy_before if proxy else None
     for output in filter(None, outputs):
         if Path(output).stat().st_size != size:
             raise TrialFailed(f"{client} wrote {Path(output).stat().st_size} bytes of {size}")
         Path(output).unlink()
-    return result(client, size * many, wall_s, used, server_s)
+    return result(client, size * many, wall_s, used, server_s, proxy_s)
 
 
 def result(
-    client: str, size: int, wall_s: float, used: Sequence[Used], server_s: float | None
+    client: str,
+    size: int,
+    wall_s: float,
+    used: Sequence[Used],
+    server_s: float | None,
+    proxy_s: float | None = None,
 ) -> dict[str, Any]:
-    """What is printed; nothing of a server that is elsewhere.
+    """What is printed; nothing of a server that is elsewhere. A proxy stands by itself, and in the sum with the server.
 
     >>> result("curl", 2 * 10**9, 1.0, [Used(0, 0.5, 0.5, 9)], 1.0)["both_cpu_s_per_gb"]
     1.0
+    >>> result("curl", 2 * 10**9, 1.0, [Used(0, 0.5, 0.5, 9)], 1.0, 2.0)["both_cpu_s_per_gb"]
+    2.0
     """
     gigabytes = size / 1e9
     user_s, system_s = sum(u.user_s for u in used), sum(u.system_s for u in used)
@@ -123,16 +134,17 @@ def result(
             if server_s is None
             else {
                 "server_cpu_s_per_gb": server_s / gigabytes,
-                "both_cpu_s_per_gb": (user_s + system_s + server_s) / gigabytes,
+                "both_cpu_s_per_gb": (user_s + system_s + server_s + (proxy_s or 0.0)) / gigabytes,
             }
         ),
+        **({} if proxy_s is None else {"proxy_cpu_s_per_gb": proxy_s / gigabytes}),
         "cpu_load": (user_s + system_s) / wall_s,
         "max_rss_bytes": max(u.max_rss_bytes for u in used),
     }
 
 
 def at_once(commands: Sequence[Command]) -> list[Used]:
-    """Start all, wait for all. Raises TrialFailed with the words of the first that failed."""
+    """Start all, wait for all. Raises TrialFailed with the last words of the first that failed."""
     with ExitStack() as stack:
         said = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
         processes = []
@@ -151,7 +163,7 @@ def at_once(commands: Sequence[Command]) -> list[Used]:
             process.returncode = os.waitstatus_to_exitcode(status)
             used.append(Used(process.returncode, usage.ru_utime, usage.ru_stime, usage.ru_maxrss << 10))
             if process.returncode:
-                file.seek(0)
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _SAID_BYTES))  # of a traceback, the end says why
                 words = file.read(_SAID_BYTES).decode(errors="replace").strip()
                 for other in processes:
                     if other.returncode is None:

@@ -3,7 +3,8 @@
 The image is random, of the run's own, announced in its ledger before it is made, and uploaded once for all variants.
 Clients get its URL at the cloud's endpoint and a token, on their stdin. Where Glance's processes are on this host, what
 they used stands beside what the clients did, in ticks of 10 ms; what else serves a download (a web server before it,
-keystone, the database) is in no figure.
+keystone, the database) is in no figure. Where Glance speaks HTTP only, HTTPS is had by a proxy that is put before it for
+the trial (`download_proxy`), whose time stands by itself.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from contend.clouds.storm import roles
 from contend.errors import BadInput, CannotHonour, HostFailed, TrialFailed
 from contend.fetch.clients import CLIENTS, Task
 from contend.units import parse_fraction, parse_size_bytes
-from contend.workloads.generators import verbs
+from contend.workloads.generators import download_proxy, verbs
 from contend.workloads.generators.download import trial
 
 SERVICES = ("image",)
@@ -63,7 +65,10 @@ def _access(given: argparse.Namespace) -> Access:
 
 
 def _make(given: argparse.Namespace) -> None:
-    """Upload the image, unless another variant of the run has."""
+    """Upload the image, unless another variant of the run has; what a proxy needs, where one is asked for."""
+    if given.scheme == download_proxy.SCHEME:
+        download_proxy.refuse_https(_access(given).endpoint("image"))
+        download_proxy.prepare(given.tls)
     known = _about(given.image)
     if known is not None and known["sha512"]:
         return
@@ -139,7 +144,14 @@ def _run(given: argparse.Namespace) -> None:
         cpu_max=parse_fraction(given.cpu_max) if given.cpu_max else None,
         programs=given.programs,
     )
-    told = trial(given.client, task, about["size"], given.to, given.at_once, given.out, glance_cpu(access))
+    size, server = about["size"], glance_cpu(access)
+    if given.scheme == download_proxy.SCHEME:
+        with download_proxy.before(task.base, given.tls, given.conf, given.out) as proxy:
+            task = replace(task, base=proxy.base, authority=proxy.authority)
+            told = trial(given.client, task, size, given.to, given.at_once, given.out, server, proxy.cpu_s)
+            download_proxy.check_passed(proxy, size * given.at_once)
+    else:
+        told = trial(given.client, task, size, given.to, given.at_once, given.out, server)
     print(json.dumps(told))
 
 
@@ -206,6 +218,7 @@ def _parser() -> argparse.ArgumentParser:
     make.set_defaults(run_verb=_make)
     one = verbs.add_parser("run", help="one trial")
     one.add_argument("--client", required=True, choices=[*CLIENTS])
+    one.add_argument("--conf", type=Path, help="of the proxy, to be filled in")
     one.add_argument("--to", choices=["nothing", "file"], default="nothing")
     one.add_argument("--checksum", choices=["none", "sha512"], default="none")
     one.add_argument("--at-once", type=int, default=1)
@@ -213,6 +226,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--programs", default="", help="the directory of what was built for clients")
     one.add_argument("--out", type=Path, required=True)
     one.set_defaults(run_verb=_run)
+    for verb in (make, one):
+        verb.add_argument("--scheme", choices=["cloud", download_proxy.SCHEME], default="cloud")
+        verb.add_argument("--tls", type=Path, help="directory of the proxy's certificate, shared by the run")
     remove = verbs.add_parser("remove", help="remove the image")
     remove.set_defaults(run_verb=_remove)
     for verb in (make, one, remove):

@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contend.errors import ContendError, HostFailed
-from contend.fetch import go_client
-from contend.fetch.clients import IMAGE_ID
+from contend.fetch.clients import IMAGE_ID, put_program
 from contend.units import format_value, parse_size_bytes
 
 HTTPS_PORT = "https-port"  # a file of the trial: which port nginx speaks TLS on
@@ -58,7 +57,7 @@ def make(place: Path, size: int) -> str:
         "os_hash_algo": "sha512", "os_hash_value": secure.hexdigest(), "schema": "/v2/schemas/image",
         "file": f"/v2/images/{IMAGE_ID}/file",
     }  # fmt: skip
-    _certify(place)
+    certify(place)
     link = {"rel": "self", "href": "/v2/"}
     versions = {"versions": [{"id": "v2.9", "status": "CURRENT", "links": [link]}]}
     schema = {"name": "image", "properties": {}, "additionalProperties": True}
@@ -71,8 +70,8 @@ def make(place: Path, size: int) -> str:
     return secure.hexdigest()
 
 
-def _certify(place: Path) -> None:
-    """A self-signed certificate of loopback's names, which clients are told to trust."""
+def certify(place: Path) -> None:
+    """certificate.pem and key.pem: self-signed, of loopback's names, which clients are told to trust. Raises HostFailed."""
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     words += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     words += ["-addext", "basicConstraints=critical,CA:FALSE"]
@@ -117,8 +116,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--cache", type=Path, help="what was built is kept here between runs")
     options = parser.parse_args(arguments)
     if options.verb == "client":
-        if options.client == "go":
-            shutil.copy(go_client.build(options.cache), options.place / go_client.NAME)
+        put_program(options.client, options.place, options.cache)
         return 0
     if options.verb == "make":
         make(options.place, options.size)

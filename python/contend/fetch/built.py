@@ -1,0 +1,41 @@
+"""Clients that are built where their language's tools are, once, and kept between runs by what they were made of."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from contend.errors import CannotHonour
+
+
+def kept(cache: Path, name: str, made_of: bytes, make: Callable[[Path], None]) -> Path:
+    """The program in `cache`: `make` writes it to the path it is given, unless it is there made of the same.
+
+    Who is killed amid of it leaves nothing under the program's name. Raises what `make` does.
+    """
+    program = cache / f"{name}-{hashlib.sha256(made_of).hexdigest()[:16]}"
+    if program.exists():
+        return program
+    cache.mkdir(parents=True, exist_ok=True)
+    making = program.with_name(f".{program.name}.{os.getpid()}")
+    make(making)
+    making.replace(program)
+    return program
+
+
+def run(
+    what: str, words: Sequence[str], cwd: Path, environ: Mapping[str, str], timeout_s: float, hint: str
+) -> None:
+    """A build. what: its name in messages; hint: what to do where it fails. Raises CannotHonour."""
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, cwd=cwd, env=environ, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CannotHonour(f"{what} does not end within {timeout_s:g} s", hint=hint) from error
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        raise CannotHonour(f"{what} failed and said: {last}", hint=hint)
