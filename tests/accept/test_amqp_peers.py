@@ -23,13 +23,18 @@ from contend.testbed.rpc.options import End, Phase
 from contend.testbed.rpc.processes import Process
 from support.command_line import wait_for
 from support.prerequisites import need
-from support.rpc import end, listed, over, queues, remover
+from support.rpc import broker, end, listed, over, queues, remover
 
-# The first on a host builds them, which takes minutes.
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.accept  # the first on a host builds them, which takes minutes
 
 BENCH = Path(__file__).parents[2] / "bench" / "amqp_peers.py"
 PEERS = ("lapin", "amqprs")
+
+
+@pytest.fixture(scope="module")
+def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    with broker(tmp_path_factory.mktemp("rabbit")) as up:
+        yield up
 
 
 @pytest.fixture(scope="module")
