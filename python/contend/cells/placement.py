@@ -93,7 +93,8 @@ def forecast_lines(scenario: NetworkPlacement) -> Iterator[str]:
     topology, parameters = topology_of(scenario)
     guests = topology.guests()
     made = [f"{len(guests)} instances ({', '.join(guest.role for guest in guests)})"]
-    made += [f"{len(list(topology.groups()))} server groups"] if topology.means == "groups" else []
+    groups = len(list(topology.groups()))
+    made += [f"{groups} server group{'s' if groups > 1 else ''}"] if groups else []
     made += [] if topology.networks else ["a network" if len(topology.subnets) == 1 else "2 networks"]
     made += ["a router"] if topology.routed else []
     made += [f"{len(guests)} floating addresses of {topology.external}"] if topology.external else []

@@ -10,6 +10,7 @@ import asyncio
 import json
 import secrets
 import signal
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,7 +30,7 @@ from contend.workloads.generators.boot import server_of
 from contend.workloads.generators.placement import check
 
 LEDGER, STATE, TEMPLATE, KEY = "ledger.ndjson", "instances.json", "stack.yaml", "key"
-TIED = "os_admin_user"
+USER_PROPERTY = "os_admin_user"
 """The property in which an image names its user (glance's common image properties)."""
 
 
@@ -88,6 +89,7 @@ def _prepare(given: argparse.Namespace) -> None:
     if (place / STATE).exists():  # by another cell of the run
         return
     place.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
     with _cloud(given) as (cloud, record):
         user = given.user or _user(cloud.api, given.image)
         server = server_of(cloud.api, given.image, given.flavor, "none")
@@ -104,11 +106,13 @@ def _prepare(given: argparse.Namespace) -> None:
             guests = {role: placed.read(item) for role, item in found.items()}
             placed.check(topology, guests)
             way = reach.Way(user, place / KEY, given.ssh_config)
-            guests = asyncio.run(_reached(guests, way, install=topology.install, within_s=given.within))
+            left_s = max(1.0, given.within - (time.monotonic() - began))
+            guests = asyncio.run(_reached(guests, way, install=topology.install, within_s=left_s))
         except BaseException:
             # A run that cannot begin leaves nothing, also where `finish` is not asked for. What stays, stays in the ledger.
             with suppress(ContendError):
                 made.remove(cloud, record)
+            (place / KEY).unlink(missing_ok=True)
             raise
     _write(place / STATE, user, maker.prefix, guests)
 
@@ -127,10 +131,10 @@ def _user(api: Api, image: str) -> str:
     """Whom an image lets in by key, as it says. Raises BadInput where it does not."""
     images = api.request("GET", "image", "/images?status=active&limit=500").json()["images"]
     found = [i for i in images if image in (i["name"], i["id"])] if image or len(images) != 1 else images
-    user = str(found[0].get(TIED) or "") if len(found) == 1 else ""
+    user = str(found[0].get(USER_PROPERTY) or "") if len(found) == 1 else ""
     if not user and len(found) == 1:
         raise BadInput(
-            f"image '{found[0]['name']}' does not say as whom to log in (its property {TIED})",
+            f"image '{found[0]['name']}' does not say as whom to log in (its property {USER_PROPERTY})",
             hint="--set parameters.user=debian, ubuntu, cloud-user, …",
         )
     return user
