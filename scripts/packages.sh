@@ -51,6 +51,7 @@ qemu-system-x86:qemu-system-x86_64:micro-VMs of this host
 busybox-static:busybox:micro-VMs of this host
 qemu-utils:qemu-img:platform vm, and guests of the OpenStack test bed
 genisoimage:genisoimage:guests of the OpenStack test bed
+dropbear-bin:dropbear:guests of the OpenStack test bed that are logged in to
 mmdebstrap:mmdebstrap:platform vm
 e2fsprogs:debugfs:platform vm
 libvirt-clients:virsh:virtual machines of this host by libvirt

@@ -62,7 +62,7 @@ def check(scenario: Scenario) -> None:
             if party.instance.network == "pair":
                 _check_pair(party.instance, f"{party.label}: ")
     if isinstance(scenario, NetworkPlacement):
-        check_rights("hosts made of network namespaces of this machine need")
+        _check_placement(scenario)
     if isinstance(scenario, Storm) and scenario.local:
         from contend.clouds.local.settle import check as check_local
 
@@ -84,6 +84,24 @@ def check(scenario: Scenario) -> None:
         packages = install.of_guests([cell.victim.instance.workload for cell in cells])
         need(spec.image, packages, spec.hypervisor)
     place(scenario)
+
+
+def _check_placement(scenario: NetworkPlacement) -> None:
+    """Namespaces take root; instances a cloud that is described, and a topology that holds together."""
+    if not scenario.cloud:
+        check_rights("hosts made of network namespaces of this machine need")
+        return
+    from contend.cells.placement import topology_of
+    from contend.clouds.access import find
+
+    find(scenario.cloud)
+    _, parameters = topology_of(scenario)
+    config = str(parameters["ssh_config"])
+    if config and not Path(config).is_file():
+        raise CannotHonour(
+            f"there is no OpenSSH configuration {config}",
+            hint="--set parameters.ssh_config=FILE, a whole path",
+        )
 
 
 def _check_pair(instance: Instance, whose: str = "") -> None:
@@ -273,6 +291,10 @@ def _encapsulations_here(scenario: NetworkPlacement) -> tuple[NetworkPlacement, 
     """The placement study less the ways between hosts that need what is not here."""
     from contend.testbed.placement import ovs
 
+    if scenario.cloud:
+        own = tuple(way for way in scenario.encapsulation if way != "none")
+        told = f"encapsulation {', '.join(own)}: what is between a cloud's hosts is the cloud's own"
+        return scenario.model_copy(update={"encapsulation": ("none",)}), (told,) if own else ()
     why = ovs.missing() if "ovs" in scenario.encapsulation and "different" in scenario.hosts else ""
     if not why:
         return scenario, ()

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["host", "subnet", "interaction", "encapsulation"]
 KINDS: tuple[Kind, ...] = ("host", "subnet", "interaction", "encapsulation")
-METRICS = ("throughput", "cpu_per_gb", "latency_p50", "latency_p99")
-"""Of which effects are told. Others stand in the table."""
+GUESTS_CPU = "guests_cpu_per_gb"
+METRICS = ("throughput", "cpu_per_gb", GUESTS_CPU, "latency_p50", "latency_p99")
+"""Of which effects are told. Others stand in the table. CPU time is of the whole machine where ends are namespaces, and
+of both guests where they are instances."""
 MEANINGS: Mapping[Kind, str] = {
     "host": "ends on different hosts over ends on one, over both subnets",
     "subnet": "ends in different subnets over ends in one, over both hosts",
@@ -188,6 +190,11 @@ class Placements:
     added: tuple[Added, ...]
     aggregates: tuple[Aggregate, ...]
     claims: tuple[Practice, ...] = ()
+
+    @property
+    def metrics(self) -> list[str]:
+        """Of METRICS, those that were measured."""
+        return [name for name in METRICS if any(m.metric == name for m in self.measured)]
 
     @property
     def conditions(self) -> list[Conditions]:

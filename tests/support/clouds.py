@@ -46,11 +46,16 @@ def bed_command(root: Path, *words: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def need_services() -> None:
+    """What every bed is made of."""
+    need(shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]), "mariadb-server")
+    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+
+
 @contextlib.contextmanager
 def own_bed(root: Path, *words: str) -> Iterator[Bed]:
     """A small one (two computes, no volumes, no stacks) that is there for one test; words: more for `up`."""
-    need(shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]), "mariadb-server")
-    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    need_services()
     try:
         bed_command(root, "up", "--computes=2", "--without=volume", "--without=orchestration", *words)
         found = Bed.load(root)

@@ -23,11 +23,17 @@ async def serve_one(process: asyncssh.SSHServerProcess[bytes]) -> None:
         start_new_session=True,
         cwd="/",
     )
-    given = await process.stdin.read()
-    out, err = await child.communicate(given)
-    process.stdout.write(out)
-    process.stderr.write(err)
-    process.exit(child.returncode or 0)
+    assert child.stdin is not None and child.stdout is not None and child.stderr is not None
+    child.stdin.write(await process.stdin.read())
+    child.stdin.close()
+    # As it comes: a server there says that it listens long before it ends.
+    await asyncio.gather(_copy(child.stdout, process.stdout), _copy(child.stderr, process.stderr))
+    process.exit(await child.wait())
+
+
+async def _copy(given: asyncio.StreamReader, to: asyncssh.SSHWriter[bytes]) -> None:
+    while data := await given.read(65536):
+        to.write(data)
 
 
 async def main(address: str, key: str, authorized: str) -> None:

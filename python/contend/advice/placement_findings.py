@@ -25,6 +25,7 @@ _SUBJECT: dict[Kind, str] = {
 _UNITS = {
     "throughput": "throughput",
     "cpu_per_gb": "CPU time for 10^9 bytes",
+    "guests_cpu_per_gb": "CPU time of both guests for 10^9 bytes",
     "latency_p50": "median latency",
     "latency_p99": "p99 latency",
 }

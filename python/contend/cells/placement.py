@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from contend.cells.base import Cell, Party
+from contend.clouds.instances.topology import Spot, Topology, read
 from contend.studies import NetworkPlacement
 from contend.testbed.placement.words import condition_words, place_words
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 
-ENDS = {"namespaces": "namespaces of one machine"}
+ENDS = {"namespaces": "namespaces of one machine", "instances": "instances of a cloud"}
 CONTROL = " (control)"
 
 
 def cells(scenario: NetworkPlacement) -> tuple[Cell, ...]:
-    workload = load_workload(scenario.workload)
+    workload = load_workload(scenario.placement_workload)
+    of_run = _of_run(scenario)
     made: list[Cell] = []
 
     def add(place: dict[str, str], of: dict[str, str | int], baseline: str, *, control: bool = False) -> str:
@@ -23,12 +26,16 @@ def cells(scenario: NetworkPlacement) -> tuple[Cell, ...]:
         where = place_words(place["host"], place["subnet"], place["encapsulation"])
         name = f"{where}{CONTROL if control else ''} | {conditions}"
         # The control is its baseline again, in the same namespaces.
-        party = Party(f"{where} | {conditions}", resolve(workload, {**scenario.parameters, **place, **of}))
+        factor = {key: value for key, value in place.items() if key in workload.parameters}
+        party = Party(
+            f"{where} | {conditions}", resolve(workload, {**scenario.parameters, **of_run, **factor, **of})
+        )
         factors = {
             "variant": where + (CONTROL if control else ""),
             **place,
             **{key: str(value) for key, value in of.items()},
             "ends": ENDS[scenario.ends],
+            **({"cloud": scenario.cloud} if scenario.cloud else {}),
             "platform": scenario.platform.kind,
         }
         made.append(Cell(name, party, (), factors, baseline, control))
@@ -57,7 +64,44 @@ def _conditions(scenario: NetworkPlacement) -> Iterator[dict[str, str | int]]:
 def _places(scenario: NetworkPlacement) -> Iterator[dict[str, str]]:
     """The baseline first. Within a host nothing is encapsulated."""
     for host in sorted(set(scenario.hosts), key=("same", "different").index):
-        ways = dict.fromkeys(scenario.encapsulation) if host == "different" else ("none",)
+        inside = host == "same" or scenario.cloud  # what is between its hosts is the cloud's own
+        ways = ("none",) if inside else dict.fromkeys(scenario.encapsulation)
         for encapsulation in ways:
             for subnet in sorted(set(scenario.subnets), key=("same", "different").index):
                 yield {"host": host, "subnet": subnet, "encapsulation": encapsulation}
+
+
+def _of_run(scenario: NetworkPlacement) -> dict[str, str | int]:
+    """What every cell on a cloud has to know of the others: the instances of all are made at once."""
+    if not scenario.cloud:
+        return {}
+    spots = dict.fromkeys(Spot.read(p["host"][0] + p["subnet"][0]).short for p in _places(scenario))
+    return {"cloud": scenario.cloud, "places": ",".join(spots), "most": max(scenario.pairs)}
+
+
+def topology_of(scenario: NetworkPlacement) -> tuple[Topology, dict[str, Any]]:
+    """The instances that a run on a cloud makes, and the workload's parameters. Raises BadInput."""
+    of = dict(cells(scenario)[0].victim.instance.parameters)
+    texts = {
+        key: str(of[key]) for key in ("places", "means", "zone", "hosts", "networks", "cidrs", "external")
+    }
+    return read(**texts, pairs=int(of["most"]), install=bool(of["install"])), of
+
+
+def forecast_lines(scenario: NetworkPlacement) -> Iterator[str]:
+    """What a run on a cloud makes there, and the template where Heat makes it. Raises BadInput."""
+    topology, parameters = topology_of(scenario)
+    guests = topology.guests()
+    made = [f"{len(guests)} instances ({', '.join(guest.role for guest in guests)})"]
+    groups = len(list(topology.groups()))
+    made += [f"{groups} server group{'s' if groups > 1 else ''}"] if groups else []
+    made += [] if topology.networks else ["a network" if len(topology.subnets) == 1 else "2 networks"]
+    made += ["a router"] if topology.routed else []
+    made += [f"{len(guests)} floating addresses of {topology.external}"] if topology.external else []
+    by = "one stack of Heat" if parameters["by"] == "heat" else "requests"
+    yield f"on cloud {scenario.cloud}, by {by}: {', '.join(made)}, a security group, a key pair"
+    if parameters["by"] == "heat":
+        from contend.clouds.instances import heat
+
+        yield "template (kept in the run's directory as stack.yaml; RUN is the run's name):"
+        yield heat.text(heat.template(topology, "contend-RUN", "RUN")).rstrip()

@@ -40,7 +40,8 @@ MOST_SHOWN = 40  # cells of a block, in a dry run
 @click.option(
     "--cloud",
     metavar="NAME",
-    help="The cloud of a storm, a growing population or downloads: a name in clouds.yaml (default: OS_CLOUD), or local.",
+    help="The cloud of a storm, a growing population, placed pairs or downloads: a name in clouds.yaml (default: OS_CLOUD),"
+    " or local.",
 )
 @click.option(
     "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
@@ -92,6 +93,7 @@ def command(
       contend run boot-storm --cloud mycloud --set n=[1,5,10,20]
       contend run boot-storm --cloud local --set parameters.engine=podman
       contend run control-plane-growth --cloud mycloud --budget 10m
+      contend run network-placement --cloud mycloud --set pairs=1
       contend run storage-sweep --set pools=[/srv/fast,/srv/slow] --dry-run
       contend run --resume runs/noisy-neighbour-20261120-184210-7f3a
     """
@@ -276,6 +278,10 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
         print(f"  left out: {line}")
     for line in _cells(plan, asked.study):
         print(f"  {line}")
+    if asked.study == "placement" and asked.cloud:
+        from contend.cells.placement import forecast_lines
+
+        print("\n".join(forecast_lines(asked)))
     for label, (resource, trials, seconds) in forecast.loads(plan, asked).items():
         each = format_duration(seconds * 1e9)
         print(f"load: {label} ({resource}), in at most {trials} trials of about {each}")

@@ -23,6 +23,7 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
     "image": (2, 2),
     "block-storage": (3, 3),
     "identity": (3, 3),
+    "orchestration": (1, 1),
 }
 _EARLY_S = 120.0  # a token is no longer used so long before it expires
 

@@ -1,8 +1,9 @@
 """What contend makes on an OpenStack cloud: each announced in the run's ledger before its request leaves.
 
 A thing is ours if it has a name from the ledger and carries the run's mark: metadata of a server or volume, a property
-of an image, the description of what networks are made of, of a user, a group or a project. Both are looked at before
-anything is deleted, so a stranger that took the name is left alone.
+of an image, the comment of a public key, a tag of a stack (whose description is not listed), the description of what
+networks are made of, of a user, a group or a project. Both are looked at before anything is deleted, so a stranger that
+took the name is left alone. A server group has nothing but its name, which holds the run's.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from contend.platforms import names
 
 LEDGER_PREFIX = "openstack-"
 MARK = "contend_run"
+HINTS = "os:scheduler_hints"  # of a server: beside it in the body
 SERVERS_VERSION = "2.37"  # the first in which a server can be made without a network
 PAGE = 1000  # what APIs give at once at most, unless they are told otherwise: then they give less, and a link
-Mark = Literal["metadata", "description", "property"]
+Mark = Literal["metadata", "description", "property", "comment", "tag", "name"]
 
 
 class Kind(NamedTuple):
@@ -49,17 +51,20 @@ class Kind(NamedTuple):
         return LEDGER_PREFIX + self.name
 
 
-# In the order in which they are removed: a server holds its ports and volumes, a port its subnet, a project all of it.
+# In the order in which they are removed: a stack holds what it made, a server its ports and volumes, a router and a port
+# their subnets, a project all of it.
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
+        Kind("stack", "orchestration", "/stacks", "stack", "stacks", "tag"),
         Kind(
             "server", "compute", "/servers", "server", "servers", "metadata", SERVERS_VERSION, "/servers/detail"
         ),
+        Kind("floating-ip", "network", "/floatingips", "floatingip", "floatingips", "description"),
         Kind("port", "network", "/ports", "port", "ports", "description"),
+        Kind("router", "network", "/routers", "router", "routers", "description"),
         Kind("subnet", "network", "/subnets", "subnet", "subnets", "description"),
         Kind("network", "network", "/networks", "network", "networks", "description"),
-        Kind("router", "network", "/routers", "router", "routers", "description"),
         Kind(
             "security-group", "network", "/security-groups", "security_group", "security_groups", "description"
         ),
@@ -67,6 +72,8 @@ KINDS: Mapping[str, Kind] = {
             "volume", "block-storage", "/volumes", "volume", "volumes", "metadata", "3.0", "/volumes/detail"
         ),
         Kind("image", "image", "/images", "image", "images", "property", wrapped=False),
+        Kind("server-group", "compute", "/os-server-groups", "server_group", "server_groups", "name"),
+        Kind("keypair", "compute", "/os-keypairs", "keypair", "keypairs", "comment"),
         Kind("user", "identity", "/users", "user", "users", "description"),
         Kind("group", "identity", "/groups", "group", "groups", "description"),
         Kind("project", "identity", "/projects", "project", "projects", "description"),
@@ -91,19 +98,59 @@ def is_ours(kind: Kind, found: Mapping[str, Any], name: str, run: str) -> bool:
         return (found.get("metadata") or {}).get(MARK) == run
     if kind.mark == "property":
         return found.get(MARK) == run
-    return found.get("description") == f"{MARK}={run}"
+    if kind.mark == "comment":
+        return str(found.get("public_key")).rpartition(" ")[2] == f"{MARK}={run}"
+    if kind.mark == "tag":
+        return mark_of(kind, name, run) in (found.get("tags") or ())
+    return kind.mark == "name" or found.get("description") == mark_of(kind, name, run)
+
+
+def mark_of(kind: Kind, name: str, run: str) -> str:
+    """What one of the run's carries. A floating address has no name but that; a tag has 80 characters at most.
+
+    >>> mark_of(KINDS["network"], "contend-r-1", "r"), mark_of(KINDS["floating-ip"], "contend-r-1", "r")
+    ('contend_run=r', 'contend_run=r contend-r-1')
+    """
+    if kind.mark == "tag":
+        return f"{MARK}={run}"[:80]
+    return f"{MARK}={run}" + (f" {name}" if kind.name == "floating-ip" else "")
+
+
+def shown(kind: Kind, item: Mapping[str, Any]) -> dict[str, Any]:
+    """A thing of a listing, with a `name`, and the `id` that its path ends with, whatever its service calls them.
+
+    >>> shown(KINDS["keypair"], {"keypair": {"name": "k", "public_key": "p"}})["id"]
+    'k'
+    >>> shown(KINDS["stack"], {"stack_name": "s", "id": "7"})["id"]
+    's/7'
+    >>> shown(KINDS["floating-ip"], {"id": "7", "description": "contend_run=r contend-r-1"})["name"]
+    'contend-r-1'
+    """
+    if kind.name == "keypair":
+        pair = item.get("keypair", item)
+        return {**pair, "id": pair["name"]}
+    if kind.name == "stack":
+        return {**item, "name": item["stack_name"], "id": f"{item['stack_name']}/{item['id']}"}
+    if kind.name == "floating-ip":
+        return {**item, "name": str(item.get("description") or "").rpartition(" ")[2]}
+    return dict(item)
 
 
 def body_of(kind: Kind, name: str, run: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The request's body: what is wanted, with the name and the mark."""
-    inner = {**wanted, "name": name}
+    if kind.name == "stack":
+        return {**wanted, "stack_name": name, "tags": mark_of(kind, name, run)}
+    inner = {**wanted, "name": name} if kind.name != "floating-ip" else dict(wanted)
+    hints = {HINTS: inner.pop(HINTS)} if HINTS in inner else {}
     if kind.mark == "metadata":
         inner["metadata"] = {**wanted.get("metadata", {}), MARK: run}
     elif kind.mark == "property":
         inner[MARK] = run
-    else:
-        inner["description"] = f"{MARK}={run}"
-    return {kind.one: inner} if kind.wrapped else inner
+    elif kind.mark == "comment":
+        inner["public_key"] = f"{wanted['public_key']} {MARK}={run}"
+    elif kind.mark == "description":
+        inner["description"] = mark_of(kind, name, run)
+    return {kind.one: inner, **hints} if kind.wrapped else inner
 
 
 class Record:
@@ -212,8 +259,11 @@ class Cloud:
                 retries -= 1
                 continue
             data = answer.json()
-            made: dict[str, Any] = data[kind.one] if kind.wrapped else data
-            return made, answer.headers.get("X-OpenStack-Request-Id", "").partition(",")[0]
+            made = data[kind.one] if kind.wrapped else data
+            # heat answers with the id alone.
+            return shown(
+                kind, {"stack_name": name, **made} if kind.name == "stack" else made
+            ), answer.headers.get("X-OpenStack-Request-Id", "").partition(",")[0]
 
     def find(self, kind: Kind, wanted: Iterable[str]) -> list[dict[str, Any]]:
         """What of the names in `wanted` there is and is ours, by name and mark; several of one name are all told."""
@@ -229,18 +279,19 @@ class Cloud:
         two pages, first as a request to build and then as an instance."""
         path = kind.list_path or kind.path
         query = f"limit={PAGE}"
-        if kind.service == "compute":  # a pattern to nova, anywhere in the name; others know only whole names
+        if kind.name == "server":  # a pattern to nova, anywhere in the name; others know only whole names
             query += f"&name={quote(prefix)}"
-        if self._everywhere and kind.service in (
-            "compute",
-            "block-storage",
-        ):  # the others show an administrator all
+        if self._everywhere and kind.name in (
+            "server",
+            "volume",
+        ):  # the others show an administrator all, or none
             query += "&all_tenants=1"
         found: dict[str, dict[str, Any]] = {}
         following = f"{path}?{query}"
         while following:
             page = self.api.request("GET", kind.service, following, version=kind.version).json()
-            found |= {i["id"]: i for i in page[kind.many] if str(i.get("name") or "").startswith(prefix)}
+            items = (shown(kind, item) for item in page[kind.many])
+            found |= {i["id"]: i for i in items if str(i.get("name") or "").startswith(prefix)}
             following = next_page(page, kind, path)
         return list(found.values())
 
@@ -248,6 +299,8 @@ class Cloud:
         """Ask for its removal; one that has gone already is fine. Raises RequestFailed."""
         if kind.name == "project" and "network" in self.api.access.endpoints:
             self._without_its_own(id_)
+        if kind.name == "router":
+            self._without_interfaces(id_)
         self.api.request("DELETE", kind.service, f"{kind.path}/{id_}", version=kind.version, absent=True)
 
     def _without_its_own(self, project: str) -> None:
@@ -256,6 +309,20 @@ class Cloud:
         path = f"{groups.path}?name=default&project_id={quote(project)}"
         for group in self.api.request("GET", groups.service, path).json()[groups.many]:
             self.api.request("DELETE", groups.service, f"{groups.path}/{group['id']}", absent=True)
+
+    def _without_interfaces(self, router: str) -> None:
+        """A router that is in a subnet is in use."""
+        path = f"/ports?device_id={quote(router)}&fields=fixed_ips&fields=device_owner"
+        for port in self.api.request("GET", "network", path).json()["ports"]:
+            if str(port["device_owner"]).startswith("network:router_interface"):
+                for address in port["fixed_ips"]:
+                    self.api.request(
+                        "PUT",
+                        "network",
+                        f"/routers/{router}/remove_router_interface",
+                        body={"subnet_id": address["subnet_id"]},
+                        absent=True,
+                    )
 
     def remove(
         self, kind: Kind, wanted: Sequence[str], *, within_s: float = 180.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from contend.placements import Place, Placements
-from contend.report.placement_words import path
+from contend.report.placement_words import NAMESPACES, path
 from contend.report.theme import series_colours
 
 _W, _H = 320, 168
@@ -21,7 +21,10 @@ _AT = {
 
 
 def pictures(found: Placements) -> list[tuple[Place, str, str]]:
-    """Of each place: itself, the way in words, and drawn. Colours are those of the plots."""
+    """Of each place: itself, the way in words, and drawn. Colours are those of the plots. None of a cloud's: what its hosts
+    have of switches and routers is not known here."""
+    if found.ends != NAMESPACES:
+        return []
     colours = series_colours([place.short for place in found.places])
     return [(place, " → ".join(path(place)), _svg(place, colours[place.short])) for place in found.places]
 

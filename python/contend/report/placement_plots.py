@@ -15,6 +15,7 @@ HEIGHT = 220
 _SHOWN = {
     "throughput": ("Throughput", "MB/s, all pairs", 1.0),
     "cpu_per_gb": ("CPU time for 10^9 bytes", "CPU s/GB, whole machine", 1.0),
+    "guests_cpu_per_gb": ("CPU time of both guests for 10^9 bytes", "CPU s/GB, both guests", 1.0),
     "latency_p50": ("Median latency at a stated rate", "ms", 1e3),
     "latency_p99": ("p99 latency at a stated rate", "ms", 1e3),
 }

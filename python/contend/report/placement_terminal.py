@@ -32,13 +32,13 @@ def show_placement(
         line(f"{conditions.label}", "bold")
         columns(told.headers(found, conditions, wide=wide), told.rows(found, conditions, wide=wide), 1)
     line("· no detectable effect", "dim", 2)
-    line(f"{told.CPU_ABOUT}.", "dim", 2, 2)
+    line(f"{told.cpu_about(found)}.", "dim", 2, 2)
     for note in told.notes(found):
         line(note, "yellow", 2, 2)
     if rows := told.effect_rows(found, None if verbose else [found.first], wide=wide):
         line()
         line("Effects" + ("" if verbose else f", {found.first.label}"), "bold")
-        columns(told.effect_headers(wide=wide), rows, 1)
+        columns(told.effect_headers(found, wide=wide), rows, 1)
         for meaning in told.meanings(found):
             line(meaning, "dim", 2, 2)
     if rows := told.added_rows(found, found.first):
@@ -54,9 +54,10 @@ def show_placement(
     line()
     line("Ways", "bold")
     for place in found.places:
-        line(f"{place.short}: {' → '.join(told.path(place))}", "", 2, 2)
+        line(f"{place.short}: {' → '.join(told.path(place, found.ends))}", "", 2, 2)
     line()
-    line("What others said (Gulati et al., OpenStack Summit, Austin, 2016), on this host", "bold", 0, 2)
+    where = "on this host" if found.ends == told.NAMESPACES else "on this cloud"
+    line(f"What others said (Gulati et al., OpenStack Summit, Austin, 2016), {where}", "bold", 0, 2)
     for claim in found.claims:
         line(f"{claim.verdict}: {claim.claim}", "", 2, 2)
         for said in claim.said:

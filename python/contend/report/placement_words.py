@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Collection
 
 from contend.placements import (
+    GUESTS_CPU,
     MEANINGS,
-    METRICS,
     Aggregate,
     Conditions,
     Effect,
@@ -23,17 +23,32 @@ from contend.stats.estimate import Estimate
 from contend.units import format_value
 
 NAMESPACES = "namespaces of one machine"
-_SHORT = {"throughput": "throughput", "cpu_per_gb": "CPU s/GB", "latency_p50": "p50", "latency_p99": "p99"}
-CPU_ABOUT = (
+_SHORT = {
+    "throughput": "throughput",
+    "cpu_per_gb": "CPU s/GB",
+    GUESTS_CPU: "CPU s/GB",
+    "latency_p50": "p50",
+    "latency_p99": "p99",
+}
+_GUESTS_ABOUT = (
+    "CPU s/GB: CPU time of both guests for 10^9 bytes that arrived, by their own count, less what they were busy before"
+    " anything was sent; what their hosts spend on switches, routers and encapsulation is not seen"
+)
+_CPU_ABOUT = (
     "CPU s/GB: CPU time of the whole machine for 10^9 bytes that arrived, less what it was busy before anything was sent:"
     " both ends, softirqs, bridges, router and encapsulation, wherever the kernel charged them"
 )
 
 
+def cpu_about(found: Placements) -> str:
+    """What CPU s/GB is."""
+    return _GUESTS_ABOUT if GUESTS_CPU in found.metrics else _CPU_ABOUT
+
+
 def label(found: Placements) -> str:
     """What the hosts are, and so what is not to be expected."""
     if found.ends != NAMESPACES:
-        return f"ends are {found.ends}"
+        return f"ends are {found.ends}; which share a host was read back, and what is between hosts is the cloud's own"
     return (
         f"hosts here are {NAMESPACES}: they share its CPUs and no network card is between them, so a throughput between"
         " hosts is one of CPUs; what holds elsewhere too is the CPU time that routing and encapsulation take"
@@ -46,11 +61,25 @@ BUSY = 0.2
 
 def notes(found: Placements) -> list[str]:
     """What is to be known of how it was measured."""
+    return [*_emulated(found), *_busy(found)]
+
+
+def _emulated(found: Placements) -> list[str]:
+    seen = [m.level.estimate.value for m in found.measured if m.metric == "emulated"]
+    if not any(seen):
+        return []
+    return [
+        "emulated: these instances run without KVM, and each instruction of theirs is a program's; compare nothing with them"
+    ]
+
+
+def _busy(found: Placements) -> list[str]:
+    machine = "the machine was" if found.ends == NAMESPACES else "guests were, together,"
     before = [m.level.estimate.value for m in found.measured if m.metric == "busy_before"]
     if not before or (busy := statistics.median(before)) <= BUSY:
         return []
     return [
-        f"the machine was busy by {busy:.2g} CPUs before anything was sent: CPU s/GB is what was seen at least, and all"
+        f"{machine} busy by {busy:.2g} CPUs before anything was sent: CPU s/GB is what was seen at least, and all"
         " figures are those of a shared machine"
     ]
 
@@ -72,7 +101,7 @@ def rows(found: Placements, conditions: Conditions, *, wide: bool = True) -> lis
             place.short,
             _level(of.get("throughput")),
             _change(of["throughput"]),
-            _cpu(of.get("cpu_per_gb")),
+            _cpu(of.get("cpu_per_gb") or of.get(GUESTS_CPU)),
         ]
         row += [_level(of.get("latency_p50"))]
         if wide:
@@ -107,12 +136,12 @@ def _marked(ratio: Estimate) -> str:
     return told if plain == told else f"{plain.removesuffix(')')} {NONE_MARK}"
 
 
-def effect_headers(*, wide: bool = True) -> tuple[str, ...]:
-    return "effect of", *(_SHORT[metric] for metric in _metrics(wide))
+def effect_headers(found: Placements, *, wide: bool = True) -> tuple[str, ...]:
+    return "effect of", *(_SHORT[metric] for metric in _metrics(found, wide))
 
 
-def _metrics(wide: bool) -> tuple[str, ...]:
-    return METRICS if wide else METRICS[:3]
+def _metrics(found: Placements, wide: bool) -> list[str]:
+    return found.metrics if wide else found.metrics[:3]
 
 
 def effect_rows(
@@ -131,7 +160,7 @@ def effect_rows(
     return [
         (
             f"{name}: {conditions_}" if many else name,
-            *(_effect(of.get(metric)) for metric in _metrics(wide)),
+            *(_effect(of.get(metric)) for metric in _metrics(found, wide)),
         )
         for (name, conditions_), of in by.items()
     ]
@@ -212,14 +241,19 @@ def scaling(found: Placements) -> list[str]:
     return said
 
 
-def path(place: Place) -> tuple[str, ...]:
-    """What a packet passes from client to server.
+def path(place: Place, ends: str = NAMESPACES) -> tuple[str, ...]:
+    """What a packet passes from client to server; on a cloud, what it has to pass at least.
 
     >>> " ".join(path(Place("same", "same", "none")))
     'client bridge a server'
     >>> len(path(Place("different", "different", "vxlan")))
     7
+    >>> " ".join(path(Place("different", "same", "none"), "instances of a cloud"))
+    'client network between hosts server'
     """
+    if ends != NAMESPACES:
+        between = ("network between hosts",) if place.host == "different" else ("switch of the host",)
+        return ("client", *(("router",) if place.subnet == "different" else ()), *between, "server")
     way = {"none": "veth", "vxlan": "vxlan over veth", "ovs": "veth"}[place.encapsulation]
     bridge = "switch" if place.encapsulation == "ovs" else "bridge"
     steps = ["client", f"{bridge} a"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -11,6 +11,8 @@ from contend.studies.base import Base, PlatformSpec, Size
 from contend.testbed.placement.layout import MOST_PAIRS
 from contend.workloads.spec import Duration, Scalar
 
+CLOUD_TIMEOUT_S = 600
+"""Of a trial between instances, where the scenario says nothing: SSH may be slow in them."""
 Where = Annotated[
     tuple[Literal["same", "different"], ...],
     Field(min_length=1),
@@ -23,12 +25,14 @@ class NetworkPlacement(Base):
 
     hosts, subnets: crossed; the same of both is the baseline. encapsulation: between different hosts, each a cell.
     protocols, messages: of a pair, crossed with all of these. pairs: how many at once; more than the least are measured
-    with the first protocol and message. ends: what the instances are.
+    with the first protocol and message. cloud: a name in clouds.yaml, whose instances they are; "" has namespaces of this
+    machine. ends: what that makes them.
     """
 
     study: Literal["placement"]
     workload: str = "network-placement"
-    ends: Literal["namespaces"] = "namespaces"
+    cloud: str = ""
+    ends: Literal["namespaces", "instances"] = "namespaces"
     hosts: Where = ("same", "different")
     subnets: Where = ("same", "different")
     encapsulation: Annotated[
@@ -55,11 +59,30 @@ class NetworkPlacement(Base):
     platform: PlatformSpec = PlatformSpec()
     timeout: Duration = 300 * 10**9
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_cloud(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("cloud"):
+            return {"ends": "instances", "timeout": f"{CLOUD_TIMEOUT_S}s", **given}
+        return given
+
+    @property
+    def placement_workload(self) -> str:
+        """The workload that measures a pair."""
+        own = self.workload == "network-placement" and self.ends == "instances"
+        return "network-placement-cloud" if own else self.workload
+
     @model_validator(mode="after")
     def _can_be_compared(self) -> NetworkPlacement:
+        if (self.ends == "instances") != bool(self.cloud):
+            raise ValueError(
+                "`ends` are instances with a `cloud`, and namespaces without: name the cloud alone"
+            )
         if self.platform.kind != "bare":
-            raise ValueError("instances are namespaces of this machine as it is: platform is bare")
+            raise ValueError("pairs are asked for from this machine as it is: platform is bare")
         taken = {"host", "subnet", "encapsulation", "protocol", "message", "pairs"} & set(self.parameters)
+        if self.cloud:
+            taken |= {"cloud", "places", "most"} & set(self.parameters)
         if taken:
             raise ValueError(f"`{min(taken)}` is a factor here, not one of `parameters`")
         if "same" not in self.hosts or "same" not in self.subnets:

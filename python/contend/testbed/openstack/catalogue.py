@@ -45,25 +45,29 @@ def catalogue(services: dict[str, list[str]], region: str, password: str) -> Non
 
 
 def furnish(
-    without: list[str], subnet: list[str], memory_mib: int, guest: dict[str, Any] | None = None
+    without: list[str],
+    subnet: list[str],
+    memory_mib: dict[str, int],
+    guests: list[dict[str, Any]],
 ) -> None:
-    """A flavour "tiny", an image "blank", one that is called "guest", a network "net" with a subnet (its addresses, the
-    gateway's), a volume type "fake".
+    """Flavours with so much memory, an image "blank" and those of real guests, a network "net" with a subnet (its addresses,
+    the gateway's), a volume type "fake".
 
-    without: parts that the bed lacks; the catalogue knows them if it had them once. guest: files (kernel, initramfs), their
-    digest, the command line.
+    without: parts that the bed lacks; the catalogue knows them if it had them once. guests: of each its image's name, files
+    (kernel, initramfs), their digest, the command line, and whom it lets in by key.
     """
     cloud = _connect()
-    tiny = cloud.compute.find_flavor("tiny")
-    if tiny and tiny.ram < memory_mib:
-        cloud.compute.delete_flavor(tiny)
-        tiny = None
-    if not tiny:
-        # Rally asks for a disk of 1 GB; the fake driver takes none.
-        cloud.compute.create_flavor(name="tiny", vcpus=1, ram=memory_mib, disk=1)
+    for name, ram in memory_mib.items():
+        known = cloud.compute.find_flavor(name)
+        if known and known.ram < ram:
+            cloud.compute.delete_flavor(known)
+            known = None
+        if not known:
+            # Rally asks for a disk of 1 GB; the fake driver takes none.
+            cloud.compute.create_flavor(name=name, vcpus=1, ram=ram, disk=1)
     if not cloud.image.find_image("blank"):
         _image(cloud, "blank", "raw", "bare", data=_BLANK)
-    if guest:
+    for guest in guests:
         _guest(cloud, **guest)
     if "network" not in without and not cloud.network.find_network("net"):
         network = cloud.network.create_network(name="net", provider_network_type="local")
@@ -74,24 +78,24 @@ def furnish(
         cloud.block_storage.create_type(name="fake", extra_specs={"volume_backend_name": "fake"})
 
 
-def _guest(cloud: Any, files: list[str], digest: str, command_line: str) -> None:
-    """The image of real guests, which boot a kernel and an initramfs; what there is of another digest goes first."""
-    known = cloud.image.find_image("guest")
+def _guest(cloud: Any, name: str, files: list[str], digest: str, command_line: str, user: str) -> None:
+    """An image of real guests, which boot a kernel and an initramfs; what there is of another digest goes first."""
+    known = cloud.image.find_image(name)
     if known and known.properties.get(_DIGEST) == digest:
         return
-    for name in ("guest", "guest-kernel", "guest-initramfs"):
+    for part in (name, f"{name}-kernel", f"{name}-initramfs"):
         for hidden in (True, False):
-            for image in cloud.image.images(name=name, is_hidden=hidden):
+            for image in cloud.image.images(name=part, is_hidden=hidden):
                 cloud.image.delete_image(image)
     made = [
-        _image(cloud, "guest-kernel", "aki", "aki", filename=files[0]),
-        _image(cloud, "guest-initramfs", "ari", "ari", filename=files[1]),
+        _image(cloud, f"{name}-kernel", "aki", "aki", filename=files[0]),
+        _image(cloud, f"{name}-initramfs", "ari", "ari", filename=files[1]),
     ]
     for image in made:  # not among what servers are made of
         cloud.image.update_image(image, is_hidden=True)
     _image(
         cloud,
-        "guest",
+        name,
         "raw",
         "bare",
         data=_BLANK,
@@ -101,6 +105,7 @@ def _guest(cloud: Any, files: list[str], digest: str, command_line: str) -> None
         img_config_drive="mandatory",
         # Not on a host that fakes it.
         img_hv_type="qemu",
+        **({"os_admin_user": user} if user else {}),
         **{_DIGEST: digest},
     )
 

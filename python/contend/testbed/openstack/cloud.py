@@ -23,6 +23,7 @@ from contend.testbed.openstack import (
     configuration,
     daemons,
     guest,
+    guest_tools,
     hypervisor,
     install,
     network,
@@ -121,7 +122,11 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     say("all services have reported")
     furnished = bed.data / "made/furnished"
     if start.started or not furnished.exists():
-        made = guest.make(bed.libvirt / "guest") if shape.libvirt else None
+        made = [guest.make(bed.libvirt / "guest")] if shape.libvirt else []
+        if shape.libvirt and not (why := guest_tools.lacks()):
+            made.append(guest.make(bed.libvirt / "guest", tools=True))
+        elif shape.libvirt:
+            say(f"no image {guest.TOOLS}: {why}")
         _script(bed, "furnish", _furniture(bed, shape, made), clients)
         furnished.touch()
     _record(bed, shape, traced, time.monotonic() - began)
@@ -262,15 +267,22 @@ def _catalogue(bed: Bed, shape: Shape, environment: Mapping[str, str]) -> None:
         stamp.write_text(digest, encoding="ascii")
 
 
-def _furniture(bed: Bed, shape: Shape, made: guest.Guest | None) -> dict[str, object]:
+def _furniture(bed: Bed, shape: Shape, made: Sequence[guest.Guest]) -> dict[str, object]:
     told: dict[str, object] = {
         "without": list(shape.without),
         "subnet": [bed.subnet, network.gateway(bed.subnet)],
-        "memory_mib": guest.MEMORY_MIB,
+        "memory_mib": {"tiny": guest.MEMORY_MIB, "small": guest_tools.MEMORY_MIB},
     }
-    if made is not None:
-        files = [str(made.kernel), str(made.initramfs)]
-        told["guest"] = {"files": files, "digest": made.digest, "command_line": made.command_line}
+    told["guests"] = [
+        {
+            "name": of.name,
+            "files": [str(of.kernel), str(of.initramfs)],
+            "digest": of.digest,
+            "command_line": of.command_line,
+            "user": of.user,
+        }
+        for of in made
+    ]
     return told
 
 

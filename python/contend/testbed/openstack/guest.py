@@ -3,6 +3,8 @@
 The guest's init reads its address and its name from the config drive, listens on port 22, answers HTTP on port 80, and
 says so on the console. A word `silent=PATTERN` of the kernel's command line (the image's property os_command_line) keeps
 those from serving whose server's name fits that pattern of the shell's: guests that never come up, to see how that is told.
+
+With tools (`contend.testbed.openstack.guest_tools`) it answers SSH on port 22, to the key pair of its server.
 """
 
 from __future__ import annotations
@@ -17,31 +19,37 @@ from contend.errors import CannotHonour
 from contend.platforms.guests import busybox, drivers
 from contend.platforms.guests.boot import COMMAND_LINE
 from contend.platforms.guests.cpio import Node, archive
+from contend.testbed.openstack import guest_tools
 
 SAYS = b"contend guest up"
+TOOLS = "guest-tools"
+"""The image of guests that are logged in to."""
+# What commands over SSH are made of.
+_APPLETS = ("sh", "cat", "cut", "head", "sleep", "timeout", "echo", "ls", "uname", "ps")
 PORTS = 22, 80
 MEMORY_MIB = 128  # the kernel does not come up in 64
 # The network card, and a drive for CDs on the machine that libvirt makes where nothing else is asked for (i440FX).
 _DRIVERS = ("virtio_pci", "virtio_net", "ata_piix", "sr_mod", "isofs")
-# The first value of that name is a word's: no parser is needed for what json.dumps has written.
+# The first value of that name is a word's: no parser is needed for what json.dumps has written. The server's own name is
+# the last, behind those of its keys.
 _INIT = """\
 #!/bin/busybox sh
 b=/bin/busybox
-word() {{ $b grep -o "\\"$1\\": *\\"[^\\"]*" /config/openstack/latest/$2 | $b head -n 1 | $b sed 's/.*"//'; }}
+word() {{ $b grep -o "\\"$1\\": *\\"[^\\"]*" /config/openstack/latest/$2 | $b "${{3:-head}}" -n 1 | $b sed 's/.*"//'; }}
 $b mount -t devtmpfs dev /dev
 $b mount -t proc proc /proc
 $b mount -t sysfs sys /sys
 for module in {modules}; do $b insmod /modules/$module; done
 for try in $($b seq 500); do [ -b /dev/sr0 ] && break; $b usleep 20000; done
 $b mount -t iso9660 -o ro /dev/sr0 /config
-name=$(word name meta_data.json)
+name=$(word name meta_data.json tail)
 case $name in
 ${{silent:-/}}) echo "contend guest silent" && exec $b sleep 1000000 ;;
 esac
 $b ifconfig lo 127.0.0.1
 address=$(word ip_address network_data.json)
 [ -z "$address" ] || $b ifconfig eth0 "$address" netmask "$(word netmask network_data.json)"
-for port in {ports}; do $b httpd -p $port -h /www; done
+{start}for port in {ports}; do $b httpd -p $port -h /www; done
 read -r up rest </proc/uptime
 echo "{says} $name $up"
 exec $b sleep 1000000
@@ -56,6 +64,10 @@ class Guest:
     initramfs: Path
     digest: str
     command_line: str = COMMAND_LINE
+    name: str = "guest"
+    """Of the image."""
+    user: str = ""
+    """Whom it lets in by key."""
 
 
 def need() -> None:
@@ -64,18 +76,20 @@ def need() -> None:
     _kernel()
 
 
-def make(place: Path) -> Guest:
-    """The guest's files, in that directory. Raises CannotHonour."""
+def make(place: Path, *, tools: bool = False) -> Guest:
+    """The guest's files, in that directory; tools: the one that is logged in to. Raises CannotHonour."""
     kernel, modules = _kernel()
-    packed = archive(_nodes(_busybox(), modules))
+    packed = archive(_nodes(_busybox(), modules, tools=tools))
     place.mkdir(parents=True, exist_ok=True)
-    initramfs = place / "initramfs"
+    initramfs = place / ("initramfs-tools" if tools else "initramfs")
     initramfs.write_bytes(packed)
     told = hashlib.sha256(packed + str(kernel).encode() + COMMAND_LINE.encode()).hexdigest()
+    if tools:
+        return Guest(kernel, initramfs, told[:16], name=TOOLS, user=guest_tools.USER)
     return Guest(kernel, initramfs, told[:16])
 
 
-def _nodes(busybox: bytes, modules: dict[str, bytes]) -> Iterator[Node]:
+def _nodes(busybox: bytes, modules: dict[str, bytes], *, tools: bool) -> Iterator[Node]:
     for name in ("dev", "proc", "sys", "bin", "modules", "config", "www"):
         yield Node(name, 0o040755)
     yield Node("dev/console", 0o020600, rdev=(5, 1))  # the kernel opens it as init's standard streams
@@ -83,8 +97,11 @@ def _nodes(busybox: bytes, modules: dict[str, bytes]) -> Iterator[Node]:
     for name, data in modules.items():
         yield Node(f"modules/{name}", 0o100644, data)
     yield Node("www/index.html", 0o100644, SAYS + b"\n")
-    ports = " ".join(map(str, PORTS))
-    init = _INIT.format(modules=" ".join(modules), ports=ports, says=SAYS.decode())
+    ports = " ".join(map(str, PORTS[1:] if tools else PORTS))
+    if tools:
+        yield from guest_tools.nodes(_APPLETS)
+    start = guest_tools.START if tools else ""
+    init = _INIT.format(modules=" ".join(modules), ports=ports, says=SAYS.decode(), start=start)
     yield Node("init", 0o100755, init.encode())
 
 

@@ -3,17 +3,21 @@
 Requests are due at Poisson times that are fixed beforehand. Each is timed from when it was due to the last byte of its
 answer, so a stall shows in every request that it delayed. The answer is the request, sent back. An unanswered datagram is
 counted, not timed.
+
+This file is a program too, for the ends of a pair that have nothing of contend: it needs Python 3.8 and nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import select
+import signal
 import socket
+import sys
 import time
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Protocol = Literal["tcp", "udp"]
 LEAST = 16  # bytes of a message: its number has room
@@ -22,8 +26,7 @@ _NUMBER = 8
 _BUFFER = 4 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
+class Timed(NamedTuple):
     """What one pacer saw. latencies_s: of answered requests, from when each was due; lateness_s: of all that were sent."""
 
     due: int
@@ -61,10 +64,12 @@ def listen(protocol: Protocol, address: str, port: int = 0) -> socket.socket:
 
 
 def answer(served: socket.socket, message: int) -> None:
-    """Answer one client of a socket of `listen` until it hangs up; of UDP until this process is ended."""
+    """Answer one client of a socket of `listen` until it hangs up; of UDP until an empty datagram comes."""
     if served.type == socket.SOCK_DGRAM:
         while True:
             data, client = served.recvfrom(65536)
+            if not data:
+                return
             served.sendto(data, client)
     connection, _ = served.accept()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -185,3 +190,36 @@ def _received(to: socket.socket, answers: _Answers) -> list[int]:
                 return found
     except BlockingIOError:
         return found
+
+
+def hang_up(address: str, port: int) -> None:
+    """Tell a UDP server that there is nothing more; a few times, since it may be lost."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as to, contextlib.suppress(ConnectionRefusedError):
+        to.connect((address, port))
+        for _ in range(3):
+            to.send(b"")
+            time.sleep(0.02)
+
+
+def main(arguments: list[str]) -> None:
+    """`serve PROTOCOL ADDRESS PORT MESSAGE SECONDS`, or `pace … SECONDS RATE SEED`, which prints what it saw as JSON."""
+    verb, protocol, address = arguments[0], arguments[1], arguments[2]
+    port, message, seconds = int(arguments[3]), int(arguments[4]), float(arguments[5])
+    of: Protocol = "udp" if protocol == "udp" else "tcp"
+    if verb == "serve":
+        signal.alarm(max(1, round(seconds)))  # whoever asked may be gone by then
+        with listen(of, address, port) as served:
+            print("listening", flush=True)
+            # A client whose time is up goes without what it has not read.
+            with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                answer(served, message)
+        return
+    due = schedule(float(arguments[6]), seconds, int(arguments[7]))
+    seen = pace(of, address, port, message=message, due_ns=due, seconds=seconds)
+    print(json.dumps(seen._asdict()))
+    if of == "udp":
+        hang_up(address, port)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -214,7 +214,9 @@ def moved(read: Sequence[dict[str, float]], spent: cpu.Spent, ends_s: float) -> 
     arrived = math.fsum(of["bytes"] for of in read)
     sent, lost = math.fsum(of["sent"] for of in read), math.fsum(of["lost"] for of in read)
     if arrived <= 0:
-        raise TrialFailed("nothing arrived", hint="was a host or the router of the run removed meanwhile?")
+        raise TrialFailed(
+            "nothing arrived", hint="was a host, an instance or the router of the run removed meanwhile?"
+        )
     gb = arrived / 1e9
     return {
         "throughput": {

@@ -18,6 +18,7 @@ GENERATORS = {
     "boot-storm-local": "contend.workloads.generators.boot_local",
     "control-plane-growth": "contend.workloads.generators.growth",
     "network-placement": "contend.workloads.generators.placement",
+    "network-placement-cloud": "contend.workloads.generators.placement_cloud",
     "rpc": "contend.workloads.generators.rpc",
     "rpc-failures": "contend.workloads.generators.rpc_failures",
     "storm-lab": "contend.testbed.lab.__main__",

@@ -1,0 +1,237 @@
+"""Makes the instances of a run: by requests of its own, or as one stack of Heat. Each thing is in the ledger first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from contend.clouds.http import Api
+from contend.clouds.instances import heat
+from contend.clouds.instances.made_of import USER_DATA, rules
+from contend.clouds.instances.topology import Guest, Topology
+from contend.clouds.openstack import HINTS, KINDS, Cloud, Record, need_id
+from contend.errors import HostFailed
+from contend.ledger import leftovers
+
+SERVER = KINDS["server"]
+SERVICES = ("compute", "network", "image", "orchestration")
+_POLL_S = 1.0
+_OF_NETWORK = "--set parameters.networks=ONE or ONE,OTHER; openstack network list shows them"
+
+
+class Wanted(NamedTuple):
+    """What each instance is to be. image, flavor: ids; public_key: as OpenSSH writes it, without a comment."""
+
+    image: str
+    flavor: str
+    public_key: str
+
+
+@dataclass(frozen=True)
+class Maker:
+    """One run's things on a cloud. prefix: what the names of this making begin with; within_s: how long it may take."""
+
+    cloud: Cloud
+    record: Record
+    prefix: str
+    topology: Topology
+    within_s: float = 540.0
+    sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def _api(self) -> Api:
+        return self.cloud.api
+
+    def name(self, role: str) -> str:
+        return f"{self.prefix}-{role}"
+
+    def by_requests(self, wanted: Wanted) -> dict[str, dict[str, Any]]:
+        """Make all of it: servers as nova lists them, by role, all ACTIVE. Raises RequestFailed, HostFailed."""
+        self._make("keypair", "key", {"public_key": wanted.public_key})
+        access = self._access()
+        networks = self._networks()
+        groups = {
+            role: str(self._make("server-group", role, {"policies": [policy]})["id"])
+            for role, policy in self.topology.groups()
+        }
+        ids: dict[str, str] = {}
+        for guest in self.topology.guests():
+            port = self._make(
+                "port", guest.role, {"network_id": networks[guest.subnet - 1], "security_groups": [access]}
+            )
+            body = self._server(guest, wanted, str(port["id"]))
+            hints = self._hints(guest, groups, ids)
+            ids[guest.role] = self._make_server(guest.role, body, hints)
+            if self.topology.external:
+                self._floating(guest.role, str(port["id"]))
+        return self.await_active()
+
+    def by_heat(self, wanted: Wanted) -> dict[str, dict[str, Any]]:
+        """As `by_requests`, by one stack. Raises HostFailed with the reason that heat gives."""
+        stack = KINDS["stack"]
+        given = {"image": wanted.image, "flavor": wanted.flavor, "public_key": wanted.public_key}
+        made = self.cloud.create(
+            self.record,
+            stack,
+            self.name("stack"),
+            {
+                "template": heat.template(self.topology, self.prefix, self.cloud.run),
+                "parameters": given,
+                "timeout_mins": max(1, round(self.within_s / 60)),
+                "disable_rollback": True,  # what failed stays to be told, and goes with the stack
+            },
+        )
+        until = time.monotonic() + self.within_s
+        while True:
+            found = self._api.request("GET", "orchestration", f"/stacks/{made['id']}").json()["stack"]
+            state = str(found["stack_status"])
+            if state == "CREATE_COMPLETE":
+                return self.await_active()
+            if state.endswith("FAILED"):
+                raise HostFailed(
+                    f"heat cannot make the stack: {found.get('stack_status_reason', state)}",
+                    hint="the template is in the run's directory; --set parameters.by=requests makes it without heat",
+                )
+            self._not_after(until, f"the stack is {state}")
+
+    def await_active(self) -> dict[str, dict[str, Any]]:
+        """All servers, once each is ACTIVE. Raises HostFailed for one that fails."""
+        roles = {self.name(guest.role): guest.role for guest in self.topology.guests()}
+        until = time.monotonic() + self.within_s
+        while True:
+            found = {roles[str(item["name"])]: item for item in self.cloud.find(SERVER, roles)}
+            for role, item in found.items():
+                if item["status"] == "ERROR":
+                    raise HostFailed(
+                        f"instance {role} is in ERROR: {self._fault(item)}", hint=_hint(self.topology)
+                    )
+            waiting = [role for role in roles.values() if found.get(role, {}).get("status") != "ACTIVE"]
+            if not waiting:
+                return found
+            self._not_after(until, f"not ACTIVE: {', '.join(waiting[:5])}")
+
+    def _not_after(self, until: float, what: str) -> None:
+        if time.monotonic() > until:
+            raise HostFailed(
+                f"after {self.within_s:g} s {what}", hint="a longer time: --set parameters.within=SECONDS"
+            )
+        self.sleep(_POLL_S)
+
+    def _fault(self, item: Mapping[str, Any]) -> str:
+        told = self._api.request("GET", "compute", f"/servers/{item['id']}").json()["server"]
+        return str((told.get("fault") or {}).get("message") or "nova does not say why")[:300]
+
+    def _make(self, kind: str, role: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        return self.cloud.create(self.record, KINDS[kind], self.name(role), wanted)
+
+    def _access(self) -> str:
+        """The security group."""
+        made = str(self._make("security-group", "access", {})["id"])
+        for rule in rules():
+            whose = {} if rule else {"remote_group_id": made}
+            body = {**rule, **whose, "security_group_id": made, "direction": "ingress", "ethertype": "IPv4"}
+            self._api.request("POST", "network", "/security-group-rules", body={"security_group_rule": body})
+        return made
+
+    def _networks(self) -> list[str]:
+        """Ids, by subnet."""
+        topology = self.topology
+        if topology.networks:
+            return [self._network(name) for name in topology.networks]
+        networks, subnets = [], []
+        for number in topology.subnets:
+            networks.append(str(self._make("network", f"net{number}", {})["id"]))
+            wanted = {
+                "network_id": networks[-1],
+                "ip_version": 4,
+                "cidr": topology.cidrs[number - 1],
+            }
+            subnets.append(str(self._make("subnet", f"subnet{number}", wanted)["id"]))
+        if topology.routed:
+            outside = {}
+            if topology.external:
+                outside = {"external_gateway_info": {"network_id": self._network(topology.external)}}
+            router = str(self._make("router", "router", outside)["id"])
+            for subnet in subnets:
+                path = f"/routers/{router}/add_router_interface"
+                self._api.request("PUT", "network", path, body={"subnet_id": subnet})
+        return networks
+
+    def _network(self, name: str) -> str:
+        known = self._api.request("GET", "network", "/networks?limit=500").json()["networks"]
+        return need_id([n for n in known if name in (n["name"], n["id"])], "network", name, _OF_NETWORK)
+
+    def _server(self, guest: Guest, wanted: Wanted, port: str) -> dict[str, Any]:
+        import base64
+
+        body: dict[str, Any] = {
+            "imageRef": wanted.image,
+            "flavorRef": wanted.flavor,
+            "key_name": self.name("key"),
+            "networks": [{"port": port}],
+        }
+        if guest.zone:
+            body["availability_zone"] = guest.zone
+        if self.topology.install:
+            body["user_data"] = base64.b64encode(USER_DATA.encode()).decode()
+        return body
+
+    @staticmethod
+    def _hints(guest: Guest, groups: Mapping[str, str], ids: Mapping[str, str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if guest.group:
+            found["group"] = groups[guest.group]
+        if guest.beside:
+            found["same_host"] = [ids[guest.beside]]
+        if guest.apart:
+            found["different_host"] = [ids[guest.apart]]
+        return found
+
+    def _make_server(self, role: str, body: Mapping[str, Any], hints: Mapping[str, Any]) -> str:
+        """Its id. Where a hint names another instance, that one has to be on its host already: nova looks where it is."""
+        if "same_host" in hints or "different_host" in hints:
+            self._await_hosts([*hints.get("same_host", ()), *hints.get("different_host", ())])
+        told = {**body, HINTS: dict(hints)} if hints else body
+        return str(self.cloud.create(self.record, SERVER, self.name(role), told)["id"])
+
+    def _await_hosts(self, ids: Sequence[str]) -> None:
+        until = time.monotonic() + self.within_s
+        for id_ in ids:
+            while True:
+                told = self._api.request("GET", "compute", f"/servers/{id_}").json()["server"]
+                if told["status"] == "ERROR":
+                    raise HostFailed(
+                        f"an instance is in ERROR: {self._fault(told)}", hint=_hint(self.topology)
+                    )
+                if told.get("hostId") and told["status"] == "ACTIVE":
+                    break
+                self._not_after(until, f"{told['name']} is {told['status']}")
+
+    def _floating(self, role: str, port: str) -> None:
+        outside = self._network(self.topology.external)
+        self._make("floating-ip", role, {"floating_network_id": outside, "port_id": port})
+
+
+def remove(cloud: Cloud, record: Record) -> dict[str, str]:
+    """Remove all that the run's ledger has of this cloud; names of what stays, and why. Idempotent."""
+    left: dict[str, str] = {}
+    rows = leftovers(record.path)
+    for kind in KINDS.values():
+        names = [str(row["name"]) for row in rows if row["kind"] == kind.ledger]
+        if names:
+            there, late = cloud.remove(kind, names)
+            left |= late
+            # What was asked for and never answered may still come: `contend.clouds.removal` waits for it.
+            open_ = {str(row["name"]) for row in rows if row["event"] == "intend"} - there
+            record.removed(kind, [name for name in names if name not in late and name not in open_])
+    return left
+
+
+def _hint(topology: Topology) -> str:
+    return {
+        "groups": "anti-affinity takes as many hosts with room as a pair has ends: two; or fewer places: --set hosts=same",
+        "hints": "the scheduler's filters SameHostFilter and DifferentHostFilter may lack hosts with room",
+        "hosts": "is the host up, with room, in that zone? openstack hypervisor list",
+    }[topology.means]

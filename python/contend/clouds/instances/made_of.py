@@ -1,0 +1,19 @@
+"""What instances are made of besides image and flavour: who may reach them, and what is installed in them when asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TOOLS = ("iperf3", "python3")
+"""Programs that a guest needs."""
+USER_DATA = "#cloud-config\npackage_update: true\npackages: [iperf3, python3]\n"
+"""For cloud-init, which most distributions' images have."""
+
+
+def rules() -> tuple[dict[str, Any], ...]:
+    """Of the security group: SSH and ping from anywhere, and, for the empty one, anything from another of the group."""
+    return (
+        {"protocol": "tcp", "port_range_min": 22, "port_range_max": 22},
+        {"protocol": "icmp"},
+        {},
+    )
