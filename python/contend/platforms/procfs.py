@@ -89,6 +89,37 @@ def cpu_times_ns(pid: int) -> tuple[int, int]:
     return (user + child_user) * tick_ns, (system + child_system) * tick_ns
 
 
+def until_asleep(pids: Iterable[int], within_s: float) -> bool:
+    """Wait until no thread of these runs or wants to; False where one still does after that time.
+
+    Of a thread that sleeps the kernel has added up all CPU time; of one that runs, up to its last tick.
+
+    >>> until_asleep((), 0)
+    True
+    """
+    watched, until = tuple(pids), time.monotonic() + within_s
+    while any(_wants_cpu(pid) for pid in watched):
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def _wants_cpu(pid: int) -> bool:
+    try:
+        threads = list((PROC / str(pid) / "task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    for thread in threads:
+        try:
+            text = (thread / "stat").read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parse_stat(text).state == "R":
+            return True
+    return False
+
+
 def all_pids() -> list[int]:
     return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
 

@@ -34,6 +34,7 @@ MEMORY_BYTES = 1 << 30  # where no size is asked for
 LEAST_MEMORY_BYTES = 192 << 20
 BESIDE_MIB = 192
 _MIB = 1 << 20
+_STILL_S = 0.2  # an emulator whose guest was stopped ends what it was about, when it gets a CPU
 
 
 class VmPlatform:
@@ -327,6 +328,7 @@ class VmHost:
         with guest.awake():
             told = self._channel.ask(b"C")
         if before is not None and outside is not None and guest.resting:
+            procfs.until_asleep(outside.pids(), _STILL_S)
             self._base = self._base.plus(outside.usage().since(before))
         return told
 

@@ -226,3 +226,16 @@ def test_marks_are_found_and_ancestors_spared(tmp_path: Path) -> None:
         assert procfs.descendants(os.getpid()) >= {process.pid}
     finally:
         process.stop("KILL", 0.0)
+
+
+def test_one_thread_that_computes_is_enough_not_to_be_asleep(tmp_path: Path) -> None:
+    script = "import threading, time\nthreading.Thread(target=lambda: [0 for _ in range(10**8)]).start()\ntime.sleep(60)"
+    busy = start(tmp_path, f"exec {sys.executable} -c '{script}'")
+    still = start(tmp_path, "exec sleep 60")
+    try:
+        assert until(lambda: not procfs.until_asleep((busy.pid, still.pid), 0.0))
+        assert until(lambda: procfs.until_asleep((still.pid,), 0.0))
+        assert procfs.until_asleep((busy.pid, still.pid), 60)
+    finally:
+        for process in (busy, still):
+            process.stop("KILL")
