@@ -28,6 +28,7 @@ struct bio {
 struct request {
     void *q;
     struct bio *bio;
+    __u64 start_time_ns;
 } __reloc;
 
 /* Requests in flight, by the kernel's address of each; devices by that of their queue. */
@@ -123,14 +124,23 @@ static __always_inline __u64 submitter(const struct request *request) {
     return group_of(task);
 }
 
-static __always_inline int arrived(const struct request *request) {
-    struct in_flight entry = {};
+/* The kernel uses a request's memory for the next one. An end that was not seen (BPF leaves events out while it is at
+ * another of the same kind, and in contexts of the kernel's choice) would make the two of them one long request. */
+static __always_inline int arrived(const struct request *request, bool begins) {
+    struct in_flight entry = {}, *known;
     __u64 key = (__u64)request, queue = (__u64)request->q;
     struct device *device;
     int mine = -1, free = -1, i;
 
-    if (bpf_map_lookup_elem(&requests, &key))
-        return 0; /* issued after it was inserted, or again */
+    known = bpf_map_lookup_elem(&requests, &key);
+    if (known) {
+        if (!begins && known->since_ns >= request->start_time_ns)
+            return 0; /* issued after it was inserted, or again */
+        device = bpf_map_lookup_elem(&devices, &known->queue);
+        if (device)
+            leave(device, known->group);
+        bpf_map_delete_elem(&requests, &key);
+    }
     device = device_of(queue);
     if (!device)
         return 0;
@@ -190,17 +200,17 @@ static __always_inline int left(const struct request *request, bool done) {
 /* Since Linux 6.5 a request's start is told in its submitter's context; before, its insertion or issue has to do. */
 SEC("tp_btf/block_io_start")
 int BPF_PROG(io_started, struct request *request) {
-    return arrived(request);
+    return arrived(request, true);
 }
 
 SEC("tp_btf/block_rq_insert")
 int BPF_PROG(io_inserted, struct request *request) {
-    return arrived(request);
+    return arrived(request, false);
 }
 
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(io_issued, struct request *request) {
-    return arrived(request);
+    return arrived(request, false);
 }
 
 SEC("tp_btf/block_rq_complete")
