@@ -68,6 +68,24 @@ def test_interrupted_amid_an_answer(home: Home, shared_run: tuple[Home, Path]) -
     assert answer.endswith(b"</html>\n") or answer.rstrip().endswith(b"</html>")
 
 
+def test_interrupted_while_connections_come(home: Home) -> None:
+    for _ in range(3):
+        with home.start("serve", "--listen", "127.0.0.1:0", "--json") as process:
+            port = int(json.loads(process.stdout.readline())["url"].rpartition(":")[2])
+            peers = []
+            try:
+                for number in range(200):  # more than are taken at once
+                    peers.append(socket.create_connection(("127.0.0.1", port), timeout=20))
+                    if number == 100:
+                        process.send_signal(signal.SIGINT)
+            except ConnectionError:
+                pass  # which is how it ends for who comes later
+            assert process.wait(timeout=20) == 0
+            for peer in peers:
+                peer.close()
+            assert process.stderr.read() == ""
+
+
 def test_a_new_token_is_printed_and_asked_for(home: Home) -> None:
     with home.start("serve", "--listen", "0.0.0.0:0", "--new-token", "--verbose") as process:
         link = re.search(r"http://\S+/login\?token=(\S+)", process.stdout.readline())

@@ -78,7 +78,7 @@ def command(
                 _say(server, where, token if new_token else None, token is not None, as_json)
                 if open_page:
                     click.launch(server.url)
-                server.serve_forever()
+                server.serve_until_interrupted()
         except KeyboardInterrupt:
             return 0  # which is how it ends
     return 0

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import socketserver
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -48,7 +49,9 @@ class Server(ThreadingHTTPServer):
         self.verbose = verbose
         self.pages = Pages(index)
         self._free = threading.BoundedSemaphore(AT_ONCE)
-        self._working, self._idle = 0, threading.Condition()
+        self._ending = False
+        self._connections: set[socket.socket] = set()
+        self._working, self._changed = 0, threading.Condition()
         try:
             super().__init__((listen.address, listen.port), Handler)
         except OSError as error:
@@ -61,38 +64,64 @@ class Server(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
+    def serve_until_interrupted(self) -> None:
+        """For the main thread, which does nothing but wait for its signals. An interrupt between a connection and the start of
+        its thread would leave open whose the two are: what is being answered would be cut, or the interrupt be lost."""
+        accepts = threading.Thread(target=self.serve_forever, name="accepts", daemon=True)
+        accepts.start()
+        try:
+            accepts.join()
+        except KeyboardInterrupt:
+            self._ending = True
+            self.shutdown()
+
     def process_request(self, request: Any, client_address: Any) -> None:
-        self._free.acquire()
+        while not self._free.acquire(timeout=0.2):
+            if self._ending:
+                self.shutdown_request(request)
+                return
+        with self._changed:
+            self._connections.add(request)
         try:
             super().process_request(request, client_address)
-        except BaseException:
-            self._free.release()
+        except RuntimeError:  # no thread can be started
+            self._forget(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self._forget(request)
+
+    def _forget(self, connection: socket.socket) -> None:
+        self._free.release()
+        with self._changed:
+            self._connections.discard(connection)
+            self._changed.notify_all()
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """While a request is answered, which `server_close` waits for."""
-        with self._idle:
+        with self._changed:
             self._working += 1
         try:
             yield
         finally:
-            with self._idle:
+            with self._changed:
                 self._working -= 1
-                self._idle.notify_all()
+                self._changed.notify_all()
 
     def server_close(self) -> None:
         """Listen no more, and let what is being answered come to its end: a thread that is still in DuckDB or in the
-        compiler of charts when the interpreter ends takes the process with it. Who is connected and asks nothing is left."""
+        compiler of charts when the interpreter ends takes the process with it. Who is connected and asks nothing is let go."""
         super().server_close()
-        with self._idle:
-            self._idle.wait_for(lambda: self._working == 0, GRACE_S)
+        with self._changed:
+            self._changed.wait_for(lambda: self._working == 0, GRACE_S)
+            for connection in self._connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            self._changed.wait_for(lambda: not self._connections, GRACE_S)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         error = sys.exception()
