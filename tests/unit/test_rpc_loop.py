@@ -57,6 +57,11 @@ def test_a_closed_loop_sends_when_the_last_call_has_ended() -> None:
     assert told["service_s"]["p50"] >= 0.002
 
 
+def test_a_closed_loop_calls_though_its_time_was_over_before_it_began() -> None:
+    told = loop.run(lambda _number: "", 3, Phase(1e-9))
+    assert told["ok"] == told["sent"] == 3
+
+
 def test_an_open_loop_counts_from_when_a_call_was_due() -> None:
     """One caller, and each call takes three times as long as there is between two."""
     told = loop.run(lambda _: time.sleep(0.03) or "", 1, Phase(0.3, rate=100, seed=1))
