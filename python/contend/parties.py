@@ -337,11 +337,13 @@ def _refusal(errors: Path) -> BadInput | None:
 
 
 def last_words(*paths: Path) -> str:
-    """The last line that a tool wrote, for a hint."""
+    """The last line that a tool wrote, for a hint; of a generator of contend's its error with what helps."""
     for path in paths:
         lines = [line for line in tail(path).splitlines() if line.strip()]
+        if len(lines) > 1 and lines[-1].startswith("  hint: ") and lines[-2].startswith("error: "):
+            return f"{lines[-2].removeprefix('error: ')} ({lines[-1].removeprefix('  hint: ')})"[:300]
         if lines:
-            return lines[-1].strip()[:300]
+            return lines[-1].strip().removeprefix("error: ")[:300]
     return "nothing"
 
 

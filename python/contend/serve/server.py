@@ -65,8 +65,8 @@ class Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def serve_until_interrupted(self) -> None:
-        """For the main thread, which does nothing but wait for its signals. An interrupt between a connection and the start of
-        its thread would leave open whose the two are: what is being answered would be cut, or the interrupt be lost."""
+        """For the main thread, which does nothing but wait for its signals. An interrupt between a connection and the start
+        of its thread would leave open whose the two are: what is being answered would be cut, or the interrupt be lost."""
         accepts = threading.Thread(target=self.serve_forever, name="accepts", daemon=True)
         accepts.start()
         try:
@@ -114,7 +114,7 @@ class Server(ThreadingHTTPServer):
 
     def server_close(self) -> None:
         """Listen no more, and let what is being answered come to its end: a thread that is still in DuckDB or in the
-        compiler of charts when the interpreter ends takes the process with it. Who is connected and asks nothing is let go."""
+        compiler of charts when the interpreter ends takes the process with it. Who asks nothing is let go."""
         super().server_close()
         with self._changed:
             self._changed.wait_for(lambda: self._working == 0, GRACE_S)

@@ -19,6 +19,7 @@ from typing import Any
 
 from contend.errors import BadInput, ContendError, TrialFailed
 from contend.workloads.generators.loaders import call, summary
+from contend.workloads.generators.telling import failed
 
 SCHEMA_VERSION = 1
 # A page that takes longer has failed; a thousand users of one CPU wait a minute for the last one.
@@ -134,8 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (options.out / "burst.json").write_text(text, encoding="utf-8")
         sys.stdout.write(text)
     except ContendError as error:
-        print(f"error: {error.message}; {error.hint}", file=sys.stderr)
-        return error.exit_code
+        return failed(error)
     return 0
 
 

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from contend.errors import ContendError, TrialFailed
 from contend.fetch.clients import CLIENTS, Command, Task, command_of
 from contend.units import parse_fraction
 from contend.workloads.generators.download_server import HTTPS_PORT
+from contend.workloads.generators.telling import failed
 
 SCHEMA_VERSION = 1
 _SAID_BYTES = 400
@@ -205,8 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not options.for_ever:
                 break
     except ContendError as error:
-        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
-        return error.exit_code
+        return failed(error)
     print(json.dumps(done))
     return 0
 

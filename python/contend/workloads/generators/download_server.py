@@ -13,13 +13,13 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from contend.errors import ContendError, HostFailed
 from contend.fetch.clients import IMAGE_ID, put_program
 from contend.units import format_value, parse_size_bytes
+from contend.workloads.generators.telling import failed
 
 HTTPS_PORT = "https-port"  # a file of the trial: which port nginx speaks TLS on
 _PIECE = 1 << 20
@@ -100,8 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _main(arguments)
     except ContendError as error:
-        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
-        return error.exit_code
+        return failed(error)
 
 
 def _main(arguments: Sequence[str] | None) -> int:

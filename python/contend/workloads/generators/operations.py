@@ -17,6 +17,7 @@ from typing import Any
 
 from contend.errors import ContendError, TrialFailed
 from contend.workloads.generators.loaders import call
+from contend.workloads.generators.telling import failed
 
 SCHEMA_VERSION = 1
 
@@ -136,8 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             (options.out / "operations.json").write_text(text, encoding="utf-8")
             sys.stdout.write(text)
     except ContendError as error:
-        print(f"error: {error.message}; {error.hint}", file=sys.stderr)
-        return error.exit_code
+        return failed(error)
     return 0
 
 

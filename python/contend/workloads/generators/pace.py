@@ -17,6 +17,7 @@ from typing import Any
 
 from contend.errors import BadInput, ContendError
 from contend.units import parse_duration_ns
+from contend.workloads.generators.telling import failed
 
 SCHEMA_VERSION = 1
 # Busier than this share of its one CPU, the generator reads answers late and its latencies are partly its own.
@@ -96,8 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             options.out.write_text(text, encoding="utf-8")
     except ContendError as error:
-        print(f"error: {error.message}\n  hint: {error.hint}", file=sys.stderr)
-        return error.exit_code
+        return failed(error)
     except OSError as error:
         print(f"error: cannot write the result: {error}\n  hint: does the directory exist?", file=sys.stderr)
         return 1

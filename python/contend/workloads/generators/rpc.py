@@ -21,6 +21,7 @@ from contend.testbed.rabbit import bed
 from contend.testbed.rpc import remote, serialising, trial
 from contend.testbed.rpc.options import SERIALISERS, URL, End
 from contend.units import parse_duration_ns
+from contend.workloads.generators.telling import failed
 
 # Of each broker: nodes, virtual host, whether its queues are quorum queues.
 BROKERS = {
@@ -47,8 +48,7 @@ def act(given: argparse.Namespace) -> int:
     try:
         given.act(given)
     except ContendError as error:
-        print(f"error: {error.message}\n  hint: {error.hint}", file=sys.stderr)
-        return error.exit_code
+        return failed(error)
     except KeyboardInterrupt:
         return 130
     return 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from contend.errors import ContendError
+from contend.workloads.generators.telling import failed
 
 
 def run(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
@@ -14,6 +14,5 @@ def run(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     try:
         given.run_verb(given)
     except ContendError as error:
-        print(f"error: {error.message}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
-        return error.exit_code
+        return failed(error)
     return 0
