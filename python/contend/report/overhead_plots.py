@@ -9,7 +9,7 @@ from contend.analysis import Analysis, CellResult
 from contend.platforms.sizes import sized
 from contend.report import words
 from contend.report.matrix import platform_name, subject
-from contend.report.plotkit import Plot, Spec, chart
+from contend.report.plotkit import Plot, Spec, bars_with_intervals, chart
 from contend.report.theme import series_colours, var
 
 HEIGHT = 220
@@ -66,20 +66,7 @@ def _bars(number: int, application: str, cells: list[CellResult], colours: dict[
         "axis": {"tickCount": 5},
     }
     layers: list[Spec] = [
-        {
-            "mark": {"type": "bar", "opacity": 0.75},
-            "encoding": {
-                "x": x,
-                "xOffset": offset,
-                "y": y,
-                "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
-                "tooltip": {"field": "say"},
-            },
-        },
-        {
-            "mark": {"type": "rule", "color": var("ink"), "strokeWidth": 1.5},
-            "encoding": {"x": x, "xOffset": offset, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-        },
+        *bars_with_intervals(x, offset, y),
         {
             "data": {"values": [{"value": 1}]},
             "mark": {"type": "rule", "color": var("soft"), "strokeDash": [4, 3]},

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from contend.placements import Aggregate, Measured, Placements
-from contend.report.plotkit import Plot, Spec, axis_format, chart
+from contend.report.plotkit import Plot, Spec, axis_format, bars_with_intervals, chart
 from contend.report.theme import series_colours, var
 from contend.units import format_value
 
@@ -74,29 +74,13 @@ def _bars(metric: str, of: list[Measured], colours: dict[str, str]) -> Plot:
         "scale": {"zero": True, "nice": True},
         "axis": {"tickCount": 5, "format": axis_format([v["high"] for v in values])},
     }
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "bar", "opacity": 0.75},
-            "encoding": {
-                "x": x,
-                "xOffset": offset,
-                "y": y,
-                "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
-                "tooltip": {"field": "say"},
-            },
-        },
-        {
-            "mark": {"type": "rule", "color": var("ink"), "strokeWidth": 1.5},
-            "encoding": {"x": x, "xOffset": offset, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-        },
-    ]
     return Plot(
         f"placement-{metric.replace('_', '-')}",
         "placement",
         title,
         "Bars are medians over trials, thin lines their intervals. Places are compared by the changes in the table, within"
         " blocks, not by these.",
-        chart(HEIGHT, layers, values),
+        chart(HEIGHT, bars_with_intervals(x, offset, y), values),
         {name: colours[name] for name in places},
         ("traffic", "ends on, in", title),
         tuple((_traffic(m), m.place.short, _told(m)) for m in of),

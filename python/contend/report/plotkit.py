@@ -63,6 +63,26 @@ def axis_format(values: Iterable[float]) -> str:
     return "~s" if max(abs(v) for v in values) >= 10_000 else ".6~g"
 
 
+def bars_with_intervals(x: Spec, offset: Spec, y: Spec) -> list[Spec]:
+    """Groups of bars side by side, each with its interval as a dark line. Of rows with `colour`, `say`, `low` and `high`."""
+    return [
+        {
+            "mark": {"type": "bar", "opacity": 0.75},
+            "encoding": {
+                "x": x,
+                "xOffset": offset,
+                "y": y,
+                "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
+                "tooltip": {"field": "say"},
+            },
+        },
+        {
+            "mark": {"type": "rule", "color": var("ink"), "strokeWidth": 1.5},
+            "encoding": {"x": x, "xOffset": offset, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+        },
+    ]
+
+
 def row_axis(field: str, rows: int) -> Spec:
     """Rows as numbers from the top; a row's marks stand in its lower part, below its label."""
     return {

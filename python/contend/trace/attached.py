@@ -15,7 +15,7 @@ from contend.trace.changes import Changes
 from contend.trace.imports import hooks
 from contend.trace.include import Include
 from contend.trace.inject.contend_inject import say, start_thread
-from contend.trace.recording import flush, start, status, stop
+from contend.trace.recording import flush, start_as, status, stop
 
 
 def record(place: str, control: int, known: bool) -> None:
@@ -63,17 +63,7 @@ class _Attachment:
     def begin(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Record, then patch; what is told of it."""
         hooks.changes = self._changes
-        path = start(
-            asked["directory"],
-            buffer_bytes=asked["buffer_bytes"],
-            overflow=asked["overflow"],
-            cpu_times=asked["cpu_times"],
-            run_delay=asked["run_delay"],
-            gil=asked["gil"],
-            gc=asked["gc"],
-            io=asked["io"],
-            blocked_after_ms=asked["blocked_after_ms"],
-        )
+        path = start_as(asked)
         patches.use_digests(asked)
         patches.apply(running=True)
         include = Include(asked["include"], asked["exclude"])

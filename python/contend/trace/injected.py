@@ -7,24 +7,14 @@ import os
 
 from contend.trace import patches
 from contend.trace.include import Include
-from contend.trace.recording import flush, start
+from contend.trace.recording import flush, start_as
 
 
 def begin(told: str) -> None:
     """Patch, then record, as the environment of `contend trace` tells. Children inherit it."""
     asked = json.loads(told)
     # First: what the imports of a recording bring in is made with plain locks, what the program brings in is not.
-    start(
-        asked["directory"],
-        buffer_bytes=asked["buffer_bytes"],
-        overflow=asked["overflow"],
-        cpu_times=asked["cpu_times"],
-        run_delay=asked["run_delay"],
-        gil=asked["gil"],
-        gc=asked["gc"],
-        io=asked["io"],
-        blocked_after_ms=asked["blocked_after_ms"],
-    )
+    start_as(asked)
     patches.use_digests(asked)
     patches.apply()
     Include(asked["include"], asked["exclude"]).install()

@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from contend._native import trace_flush, trace_start, trace_status, trace_stop
 from contend.errors import BadInput
@@ -33,6 +33,12 @@ class Status:
     """Why it ended before `stop`: the disk was full, the directory went away. The program went on."""
     gil: str
     """Waits for the GIL: "on" record, "off" (not asked for), or why they cannot be recorded."""
+
+
+def start_as(asked: dict[str, Any]) -> Path:
+    """Record as `contend trace` asks a process to, which it tells in JSON."""
+    names = ("buffer_bytes", "overflow", "cpu_times", "run_delay", "gil", "gc", "io", "blocked_after_ms")
+    return start(asked["directory"], **{name: asked[name] for name in names})
 
 
 def start(
