@@ -51,7 +51,7 @@ def test_a_storm_goes_on_with_another_token(bed: Bed, contend: Home) -> None:
 
 def test_a_growth_goes_on_with_another_token(bed: Bed, contend: Home) -> None:
     looking = Looking(variables(bed)["OS_CLOUD"], str(bed.clouds_yaml))
-    check_growth(contend, looking, kinds={"network": 60}, step=20, env={**variables(bed)}, timeout=500)
+    check_growth(contend, looking, kinds={"network": 600}, step=150, env={**variables(bed)}, timeout=500)
     run = contend.the_run()
     (told,) = (json.loads(file.read_text()) for file in run.glob("outputs/*/growth.json"))
     assert told["requests"]["token renewed"] >= 1
