@@ -170,10 +170,12 @@ def check_growth(
     rounds: int = 2,
     env: dict[str, str | None] | None = None,
     timeout: float = 500,
+    again: bool = False,
 ) -> dict[str, Any]:
     """`contend run control-plane-growth` to so many of each kind: what it made and timed, and that nothing is left.
 
-    kinds: how many there have to be, 0 where the cloud cannot have any. Its analysis.
+    kinds: how many there have to be, 0 where the cloud cannot have any. again: requests may have had to be sent a second
+    time, as after the end of a token. Its analysis.
     """
     known = set(contend.run_directories())
     asked = {
@@ -198,14 +200,15 @@ def check_growth(
             assert told[kind]["left_out"]
             continue
         assert sum(row["kind"] == f"openstack-{kind}" for row in announced) >= many
-        _check_pass(run, kind, many, step, rounds)
+        _check_pass(run, kind, many, step, rounds, again=again)
     return analysis
 
 
-def _check_pass(run: Path, kind: str, many: int, step: int, rounds: int) -> None:
+def _check_pass(run: Path, kind: str, many: int, step: int, rounds: int, *, again: bool) -> None:
     documents = [json.loads(file.read_text()) for file in sorted(run.glob("outputs/*/growth.json"))]
     (told,) = [document for document in documents if document["kind"] == kind]
-    assert told["problems"] == {}, told["problems"]
+    resent = sum(n for p, n in told["problems"].items() if again and p.endswith(": sent more than once"))
+    assert sum(told["problems"].values()) == resent, told["problems"]
     quiet = [visit for visit in told["visits"] if visit["mode"] == "quiet"]
     up = [visit["made"] for visit in quiet if visit["way"] == "up"]
     first = min(20, step)
@@ -213,7 +216,8 @@ def _check_pass(run: Path, kind: str, many: int, step: int, rounds: int) -> None
     assert [visit["made"] for visit in quiet if visit["way"] == "down"] == up[::-1]
     for visit in quiet:
         assert visit["calls"].keys() >= {"list", "show", "create", "delete"}
-        assert all(len(call["took_s"]) == rounds for call in visit["calls"].values())
+        # What was sent twice is not timed.
+        assert all(rounds - resent <= len(call["took_s"]) <= rounds for call in visit["calls"].values())
         assert visit["population"] >= visit["made"], "all of ours are listed"
         assert visit["control_s"] > 0
 
