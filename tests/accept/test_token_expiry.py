@@ -1,7 +1,7 @@
 """Tokens that end while a storm or a growth goes on: renewed, counted, and nothing made twice or left. Eight minutes.
 
 On a bed of the test's own whose keystone gives tokens for a minute. keystoneauth, and so every service, gives up a token two
-minutes before its end, and logs in anew for every request here: with the hashes of passwords that keystone makes as it comes,
+minutes before its end, and logs in anew for every request here: with hashes of passwords as keystone makes them by itself,
 a third of a second each, the bed would do nothing else.
 """
 
