@@ -1,6 +1,6 @@
 #!/bin/sh
 # Storms of this host's own machines, for docs/results/local-storms.md: containers of podman without and with its default
-# network, of runc, and micro-VMs of QEMU. Wants a quiet machine and root; about ten minutes. Runs stay in RUNS
+# network, of runc, and micro-VMs of QEMU. Wants a quiet machine and root; three to ten minutes. Runs stay in RUNS
 # (./runs), each with its page; `contend report RUNS/NAME` shows one again.
 #
 #   bench/local_storms.sh [RUNS]
