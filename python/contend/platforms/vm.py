@@ -283,18 +283,21 @@ class VmHost:
         started_ns = max(told.values["ns"] + offset_ns, asked_ns)
         qemu_pid = guest.process.pid if guest.process else 0
 
-        def after(ended: GuestProcess) -> None:
-            # What a command leaves running goes on, and so does its guest.
-            left = ended.task.exit is not None and not ended.task.exit["alone"]
+        def over() -> None:
+            task.gone.wait()
+            channel.forget(task)
+            guest.rest()
+
+        def after(_: GuestProcess) -> None:
             try:
                 shared.fetch({command.stdout, command.stderr})
-                if ended.task.exit and not left:
-                    channel.forget(ended.task)
                 if self.spec.ports and not any(process.alive() for process in self._running):
                     guest.watch_ports(())
             finally:
-                if not left:
-                    guest.rest()
+                if task.gone.is_set():
+                    over()
+                else:  # what a command leaves running goes on, and so does its guest
+                    threading.Thread(target=over, name="guest's rest", daemon=True).start()
 
         process = GuestProcess(channel, task, qemu_pid, asked_ns, started_ns, after)
         self._running.append(process)

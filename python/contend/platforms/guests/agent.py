@@ -4,7 +4,7 @@ It is given to the guest as it stands here, with `mirror` and `listening`: they 
 It talks through one file, a virtio-serial port, in frames of a kind, the number of what they are about, and some bytes:
 
     run R, signal K, processes C, changes L, data D, write W, remove M, clock P, time X, ports N     to the guest
-    hello H, began B, failed F, stdout o, stderr e, ended x, answer a, file f, data d, clock p, port l     from it
+    hello H, began B, failed F, stdout o, stderr e, ended x, gone g, answer a, file f, data d, clock p, port l   from it
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Agent:
         self.buffer = bytearray()
         self.running: dict[int, Told] = {}  # by pid
         self.outputs: dict[int, Told] = {}  # by descriptor, also of what has ended and left a child
+        self.left: list[Told] = []  # ended, but for what they have left running
         self.files = Mirror(self.send)
         self.awaited: set[int] = set()  # ports
         self.poll = select.poll()
@@ -74,7 +75,9 @@ class Agent:
         """Until the port is closed."""
         self.say(b"H", 0, ns=clock_ns(), **machine())
         while True:
-            for fd, _ in self.poll.poll(20 if self.awaited else None):
+            # The last of what a command has left is an orphan, so it is reaped here; a kernel may count it a while more.
+            within_ms = 20 if self.awaited else 1000 if self.left else None
+            for fd, _ in self.poll.poll(within_ms):
                 if fd == self.port:
                     data = os.read(self.port, CHUNK)
                     if not data:
@@ -87,6 +90,7 @@ class Agent:
                     self.forward(fd)
             if self.awaited:
                 self.look_at_ports()
+            self.look_at_left()
 
     def parse(self) -> None:
         while len(self.buffer) >= HEADER.size:
@@ -205,18 +209,21 @@ class Agent:
             try:
                 pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                break
             if not pid:
-                return
+                break
             told = self.running.pop(pid, None)
             if told is None:
                 continue  # an orphan of some command
             for fd in list(told.outputs):
                 self.forward(fd)
+            alone = self.drop_group(told.group)
+            if not alone:
+                self.left.append(told)
             self.say(
                 b"x",
                 told.number,
-                alone=self.drop_group(told.group),
+                alone=alone,
                 ns=ended_ns,
                 began_ns=told.began_ns,
                 status=status,
@@ -226,6 +233,12 @@ class Agent:
                 voluntary_switches=used.ru_nvcsw,
                 involuntary_switches=used.ru_nivcsw,
             )
+
+    def look_at_left(self) -> None:
+        for told in list(self.left):
+            if self.drop_group(told.group):
+                self.left.remove(told)
+                self.say(b"g", told.number)
 
     def forward(self, fd: int) -> None:
         """What has come on an output, until there is no more for now."""

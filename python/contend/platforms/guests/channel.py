@@ -39,12 +39,14 @@ class Told:
 
 @dataclass(slots=True)
 class Task:
-    """A command inside. `ended` is set when `exit` is what the agent told of its end, or None: the guest is gone."""
+    """A command inside. `ended` is set when `exit` is what the agent told of its end, or None: the guest is gone.
+    `gone` is set when what it has left running has ended, too."""
 
     number: int
     outputs: dict[bytes, int]
     lock: threading.Lock = field(default_factory=threading.Lock)
     ended: threading.Event = field(default_factory=threading.Event)
+    gone: threading.Event = field(default_factory=threading.Event)
     exit: dict[str, Any] | None = None
 
     def write(self, kind: bytes, data: bytes) -> None:
@@ -211,6 +213,7 @@ class Channel:
             for task in self._tasks.values():
                 task.close()
                 task.ended.set()
+                task.gone.set()
 
     def _take(self, kind: bytes, number: int, data: bytes, at_ns: int) -> None:
         if kind in (b"o", b"e"):
@@ -220,7 +223,13 @@ class Channel:
         elif kind == b"x":
             task = self._tasks[number]
             task.exit = json.loads(data)
+            if task.exit["alone"]:
+                task.gone.set()
             task.ended.set()
+        elif kind == b"g":
+            task = self._tasks.get(number)
+            if task is not None:
+                task.gone.set()
         elif kind == b"l":
             self._listening(number)
         else:
