@@ -19,7 +19,7 @@ import threading, time
 LOCK = threading.Lock()
 def job():
     with LOCK:
-        time.sleep(0.02)
+        time.sleep(0.1)
 def other():
     pass
 def main():
@@ -38,7 +38,7 @@ finish: sh -c 'kill $(cat "$1/daemon"); cp "$1/daemon" "$2"' finish {{work}} {{w
 trace: {{include: "service:job"}}
 metrics: {{wall: {{builtin: wall, unit: s, better: lower}}}}
 dominant: lock
-trial: 100ms
+trial: 300ms
 """
 SCENARIO = """\
 study: compare
