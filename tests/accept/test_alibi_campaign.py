@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import random
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,11 +26,10 @@ from contend.stats.quantiles import clopper_pearson
 from support.alibi_loads import KINDS, scratch
 from support.alibi_trials import DISTURBED_CPUS, Trial, undisturbed
 from support.kills import fresh_seed
+from support.results import RESULTS, commit
 
 pytestmark = pytest.mark.accept
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs/results"
 EACH = 8
 WANTED = 0.9
 LIMIT_S = 45 * 60.0
@@ -88,7 +86,7 @@ def tally(counted: list[Trial], disturbed: list[Trial], seed: int) -> dict[str, 
         "schema_version": 1,
         "what": "one resource put to its limit for real, and the verdict on that phase",
         "command": f"CONTEND_TEST_SEED={seed} make accept",
-        "commit": os.environ.get("CONTEND_TEST_COMMIT") or commit(),
+        "commit": commit(),
         "contend": __version__,
         "processor": cpu_model(),
         "cpus": os.cpu_count(),
@@ -103,11 +101,6 @@ def tally(counted: list[Trial], disturbed: list[Trial], seed: int) -> dict[str, 
         "counted": [t.to_json() for t in counted],
         "disturbed": [t.to_json() for t in disturbed],
     }
-
-
-def commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
 
 
 def write(d: dict[str, Any], results: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ import pytest
 from contend import __version__
 from contend.environment import cpu_model
 from support.command_line import Home
+from support.results import RESULTS, commit
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 BUDGET = os.environ.get("CONTEND_TEST_BUDGET", "10m")
 MEASURE = (
     "measure.target=null",
@@ -49,13 +48,11 @@ def test_whole_applications_beside_each_other(tmp_path: Path, name: str) -> None
     contend.nothing_left()
     (crowd,) = analysis["crowds"]
     assert crowd["application"] == PARTS[name][0].partition("=")[2] and crowd["points"]
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=RESULTS, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    version = commit()
     about = {
         "schema_version": 1,
         "contend": __version__,
-        "commit": commit,
+        "commit": version,
         "processor": cpu_model(),
         "cpus": os.cpu_count(),
         "kernel": platform.release(),

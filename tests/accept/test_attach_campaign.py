@@ -25,6 +25,7 @@ from contend.stats.quantiles import clopper_pearson
 from support.attach_lives import life
 from support.attach_targets import BUSY, STRESSED, WAITING, target
 from support.kills import fresh_seed
+from support.results import RESULTS, commit
 from support.sudden_ends import end_at
 
 pytestmark = [
@@ -32,7 +33,6 @@ pytestmark = [
     pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is made for x86-64"),
 ]
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 TARGETS = int(os.environ.get("CONTEND_ATTACH_TARGETS", "100"))
 ATTACHES = 10  # to each: the first loads contend there, and maps memory
 
@@ -101,12 +101,9 @@ def tell(**found: Any) -> None:
     """Add it to the results."""
     place = RESULTS / "attach.json"
     before: dict[str, Any] = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=RESULTS, capture_output=True, text=True, check=False
-    )
     about = {
         "schema_version": 1,
-        "commit": os.environ.get("CONTEND_TEST_COMMIT") or done.stdout.strip() or "unknown",
+        "commit": commit(),
         "contend": __version__,
         "python": platform.python_version(),
         "processor": cpu_model(),

@@ -29,10 +29,10 @@ from contend.workloads.generators import boot
 from support.clouds import bed_command, own_bed
 from support.command_line import CONTEND, Home
 from support.kills import fresh_seed
+from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 SMALL, LARGE, TRACED = (1, 2, 5), 20, 5
 STORM = ("run", "boot-storm", "--set", "measure.target=null", "--set", "measure.pilot=2")
 KEYS = ("median_ns", "p90_ns", "makespan_ns")

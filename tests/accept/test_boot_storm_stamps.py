@@ -22,10 +22,10 @@ from contend.testbed.openstack.bed import Bed
 from contend.testbed.openstack.cloud import variables
 from support.clouds import STORM, Looking, check_beside, own_bed
 from support.command_line import Home
+from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 SAVED = "nova.compute.manager:ComputeManager._update_scheduler_instance_info"
 SIZES, BLOCKS = (1, 5, 10), 3
 LIMIT_S = 0.05

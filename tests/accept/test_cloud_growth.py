@@ -20,10 +20,10 @@ from contend import __version__
 from contend.environment import cpu_model
 from support.clouds import Looking, check_growth, need_cloud
 from support.command_line import Home
+from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 USUAL = "network,subnet,port,router,security-group,volume,server,image,user"
 KINDS = os.environ.get("CONTEND_TEST_KINDS", USUAL).split(",")
 

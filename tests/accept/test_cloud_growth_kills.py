@@ -29,10 +29,10 @@ from contend.stats.quantiles import clopper_pearson
 from support.clouds import GROWTH, Looking, need_cloud
 from support.command_line import Home
 from support.kills import fresh_seed
+from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 SETTINGS = ("parameters.step=10", "parameters.upto=31", "parameters.rounds=1", "modes=[quiet,neighbour]")
 LAST_S = 12.0  # a moment up to then after the first request is within a pass
 

@@ -26,10 +26,10 @@ from contend.stats.quantiles import clopper_pearson
 from support.clouds import Looking, need_cloud
 from support.command_line import Home
 from support.kills import fresh_seed
+from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 STORM = ("run", "boot-storm", "--set", "n=[8]", "--set", "measure.blocks=1", "--set", "measure.target=null")
 LAST_S = 14.0  # a moment up to then is within the first storms, wherever they are on a busy machine
 

@@ -18,10 +18,10 @@ import pytest
 from support.command_line import check_files, rows, wait_for
 from support.fleet_lab import Lab, can, lab
 from support.prerequisites import need
+from support.results import RESULTS
 
 pytestmark = [pytest.mark.accept, pytest.mark.one_of("strays")]
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 HOSTS, BLOCKS = 8, 67  # three cells a block: 201 counted trials on each host
 OFFSET_S = 1000
 SCENARIO = f"""\

@@ -27,11 +27,11 @@ from contend.stats.quantiles import clopper_pearson
 from contend.testbed.lab import broker, storms
 from support.command_line import CONTEND
 from support.prerequisites import need
+from support.results import RESULTS, commit
 from support.storm_draws import RESOURCES, Draw, draw
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 LAB = [sys.executable, "-P", "-m", "contend.testbed.lab"]
 DRAWS, RIGHT = 60, 57
 
@@ -98,19 +98,14 @@ def row(drawn: Draw, lab: Path, services: storms.Services, place: Path) -> dict[
 
 def write(rows: list[dict[str, Any]]) -> None:
     machine = f"{len(os.sched_getaffinity(0))} CPUs {cpu_model()}, CPython {platform.python_version()}"
-    commit = (
-        os.environ.get("CONTEND_TEST_COMMIT")
-        or subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=RESULTS, capture_output=True, text=True
-        ).stdout.strip()
-    )
+    version = commit()
     counted = [told for told in rows if told["confirmed"]]
     right = sum(told["right"] for told in counted)
     low, high = clopper_pearson(right, len(counted))
     document = {
         "schema_version": 1,
         "contend": __version__,
-        "commit": commit,
+        "commit": version,
         "machine": machine,
         "draws": len(rows),
         "confirmed": len(counted),
@@ -125,7 +120,7 @@ def write(rows: list[dict[str, Any]]) -> None:
     lines = [
         "# Is the planted culprit the first finding?",
         "",
-        f"{machine}; commit {commit}. {len(rows)} boot storms of the [laboratory](../guides/storm-lab.md), sizes and",
+        f"{machine}; commit {version}. {len(rows)} boot storms of the [laboratory](../guides/storm-lab.md), sizes and",
         "culprit drawn at random, each recorded once by `contend trace` and read by `contend hunt`. The culprit is known",
         "by construction, and confirmed by measurement without the tracer: of all fixes that change anything, its own",
         f"shortens the storm most, in {len(counted)} of them; the others do not count. The host's CPUs were busy for",

@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -23,11 +22,10 @@ from contend.stats.quantiles import clopper_pearson
 from support.command_line import Home
 from support.kills import Life, duration, fresh_seed, kill_and_recover, moments
 from support.prerequisites import need
+from support.results import RESULTS, commit
 
 pytestmark = pytest.mark.accept
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs/results"
 KILLS = {"bare": 26, "network pair": 8, "container podman": 8, "container runc": 8}
 PHASES = ("start", "preparation", "pilot", "blocks", "tear-down", "analysis", "report")
 
@@ -56,7 +54,7 @@ def tally(lives: list[Life], seed: int) -> dict[str, Any]:
         "schema_version": 1,
         "what": "contend killed by SIGKILL, then `contend destroy --all`, then `contend run --resume`",
         "command": f"CONTEND_TEST_SEED={seed} make accept",
-        "commit": os.environ.get("CONTEND_TEST_COMMIT") or commit(),
+        "commit": commit(),
         "contend": __version__,
         "processor": cpu_model(),
         "cpus": os.cpu_count(),
@@ -73,11 +71,6 @@ def tally(lives: list[Life], seed: int) -> dict[str, Any]:
         "by_scenario": dict(Counter(life.scenario for life in lives)),
         "lives": [asdict(life) for life in lives],
     }
-
-
-def commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
 
 
 def write(d: dict[str, Any]) -> None:

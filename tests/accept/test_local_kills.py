@@ -33,10 +33,10 @@ from contend.testbed import virt
 from support.command_line import Home
 from support.kills import fresh_seed
 from support.prerequisites import need
+from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 STORM = ("run", "boot-storm", "--cloud", "local", "--set", "measure.blocks=1", "--set", "measure.target=null")
 # By kind: its settings, and how long after the first announcement a kill may come.
 KINDS = {

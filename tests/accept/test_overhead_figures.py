@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ import pytest
 from contend import __version__
 from contend.environment import cpu_model
 from support.command_line import Home
+from support.results import RESULTS, commit
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 BUDGET = os.environ.get("CONTEND_TEST_BUDGET", "10m")
 EXACTLY = ("measure.target=null", "measure.pilot=1", "measure.blocks=15", "measure.most=15")
 WITHIN = (
@@ -79,13 +78,6 @@ def test_what_platforms_cost_here(tmp_path: Path, name: str) -> None:
     text = shown.out.replace(str(tmp_path), "…")
     file.with_suffix(".md").write_text(page(name, document, text), encoding="utf-8")
     print(text)
-
-
-def commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=RESULTS, capture_output=True, text=True
-    )
-    return os.environ.get("CONTEND_TEST_COMMIT") or done.stdout.strip() or "unknown"
 
 
 def page(name: str, document: dict[str, Any], text: str) -> str:

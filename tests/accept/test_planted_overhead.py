@@ -15,10 +15,10 @@ from contend import __version__
 from contend.environment import cpu_model
 from support.command_line import Home
 from support.planted_quota import burner, planted, slowed
+from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 SLOWER = 1.08
 # The burner takes six or seven periods of the quota and begins anywhere in one, so it escapes up to one throttling.
 LEAST = 1 + 0.08 * 5 / 6

@@ -25,11 +25,11 @@ from contend.environment import cpu_model
 from contend.errors import NoVerdict
 from contend.stats.scaling import StormTimes, batch_law
 from contend.stats.sustained import closed, usl
+from support.results import RESULTS
 from support.toy_storm import WORSENED, Parameters, Truth, demands, drawn, realtime, storm
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 STORMS = {
     "default": Parameters(),
     "one lock lets into another": WORSENED,

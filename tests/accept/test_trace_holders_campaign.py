@@ -18,10 +18,10 @@ from contend.environment import cpu_model
 from contend.stats.quantiles import clopper_pearson
 from support.holders import Tally, campaign
 from support.prerequisites import need
+from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 RUNS, ROUNDS, SHARE = 12, {"threads": 2500, "greenlets": 700}, 0.999
 
 

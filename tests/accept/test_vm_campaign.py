@@ -33,10 +33,11 @@ from contend.stats.quantiles import clopper_pearson
 from support.command_line import Home
 from support.kills import fresh_seed
 from support.prerequisites import need
+from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results/guests.json"
+GUESTS = RESULTS / "guests.json"
 LATEST_S = 25.0  # after its start, by when a run of one block has its guests and is measuring
 
 
@@ -48,7 +49,7 @@ def can() -> None:
 
 
 def write(key: str, told: dict[str, Any]) -> None:
-    document = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    document = json.loads(GUESTS.read_text()) if GUESTS.exists() else {}
     document |= {
         "schema_version": 1,
         "what": "guests of QEMU: boots, and kills of a run that holds some",
@@ -57,7 +58,7 @@ def write(key: str, told: dict[str, Any]) -> None:
         "kernel": platform.release(),
         key: told,
     }
-    RESULTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    GUESTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def test_every_boot_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,6 @@ import json
 import os
 import platform
 import random
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +16,10 @@ from contend.stats.quantiles import clopper_pearson
 from support import planted
 from support.kills import fresh_seed
 from support.prerequisites import need
+from support.results import RESULTS, commit
 
 pytestmark = pytest.mark.accept
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs/results"
 DRAWS, WANTED = 60, 57
 
 
@@ -41,12 +38,11 @@ def test_the_planted_culprit_is_named_first() -> None:
 
 def tally(draws: list[planted.Draw], seed: int) -> dict[str, Any]:
     right = sum(draw.right for draw in draws)
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     return {
         "schema_version": 1,
         "what": "a culprit planted among 20 cgroups, named by contend watch",
         "command": f"CONTEND_TEST_SEED={seed} make accept",
-        "commit": os.environ.get("CONTEND_TEST_COMMIT") or done.stdout.strip() or "unknown",
+        "commit": commit(),
         "contend": __version__,
         "processor": cpu_model(),
         "cpus": os.cpu_count(),

@@ -24,11 +24,11 @@ from contend import __version__
 from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.environment import cpu_model
+from support.results import RESULTS
 from support.toy_storm import EDITS, WORSENED, WORSENING, Parameters, Truth, realtime, storm
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 STORMS = 24  # whose medians differ by 5 %: the mean of six was off by 5 % now and then, that of these is not
 WHAT = ("median", "makespan")
 BEFORE = "before"

@@ -28,11 +28,11 @@ from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.environment import cpu_model
 from contend.stats.quantiles import clopper_pearson
+from support.results import RESULTS
 from support.toy_storm import Parameters, Truth, drawn, realtime, storm
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 DRAWS = int(os.environ.get("CONTEND_DRAWS", "30"))
 TRACES = 3
 MORE = range(3, 12)  # seeds of the second look

@@ -26,10 +26,10 @@ from contend.environment import cpu_model
 from contend.testbed.lab import broker
 from support.command_line import CONTEND
 from support.prerequisites import need
+from support.results import RESULTS, commit
 
 pytestmark = pytest.mark.accept
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 LAB = [sys.executable, "-P", "-m", "contend.testbed.lab"]
 TRACES, MOST_ERROR = 5, 0.05
 FIGURES = ("median", "p90", "makespan")
@@ -161,19 +161,14 @@ def storm(lab: Path, trace: Path, words: list[str]) -> dict[str, float]:
 
 def write(rows: list[dict[str, Any]]) -> None:
     machine = f"{len(os.sched_getaffinity(0))} CPUs {cpu_model()}, CPython {platform.python_version()}"
-    commit = (
-        os.environ.get("CONTEND_TEST_COMMIT")
-        or subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=RESULTS, capture_output=True, text=True
-        ).stdout.strip()
-    )
-    document = {"schema_version": 1, "contend": __version__, "commit": commit, "machine": machine}
+    version = commit()
+    document = {"schema_version": 1, "contend": __version__, "commit": version, "machine": machine}
     document |= {"traces": TRACES, "rows": rows}
     (RESULTS / "whatif-lab.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     lines = [
         "# Does what-if say what a change brings?",
         "",
-        f"{machine}; commit {commit}. Boot storms of the [laboratory](../guides/storm-lab.md): {TRACES} as they are and",
+        f"{machine}; commit {version}. Boot storms of the [laboratory](../guides/storm-lab.md): {TRACES} as they are and",
         f"{TRACES} with the change made, in turns, all under `contend trace`. `contend whatif` predicts from the first what",
         "the others then were: median boot time and makespan, mean of the storms.",
         "",
