@@ -9,7 +9,10 @@ place=${XDG_CACHE_HOME:-$HOME/.cache}/contend/kernel
 for kernel in /boot/vmlinuz-* "$place"/vmlinuz-*; do
     version=${kernel##*/vmlinuz-}
     for modules in "/lib/modules/$version" "$place/$version"; do
-        [ ! -r "$kernel" ] || [ ! -r "$modules/modules.builtin" ] || exit 0
+        [ -r "$kernel" ] && [ -r "$modules/modules.builtin" ] || continue
+        # Of an earlier one of these scripts it may be there without the driver of disks.
+        ! grep -qs '/virtio_blk\.ko' "$modules/modules.builtin" || exit 0
+        ! ls "$modules"/kernel/drivers/block/virtio_blk.ko* >/dev/null 2>&1 || exit 0
     done
 done
 if [ "${NO_APT:-0}" = 1 ] || ! command -v apt-get >/dev/null 2>&1; then
@@ -32,9 +35,9 @@ if [ -z "$image" ] || ! apt-get -qq -o APT::Sandbox::User=root download "$image"
     echo "kernel: linux-image-cloud-amd64 cannot be fetched: micro-VMs are left out" >&2
     exit 0
 fi
-# Of the modules: virtio, the network, and what reads a config drive.
+# Of the modules: virtio, the network, disks, and what reads a config drive.
 dpkg-deb --fsys-tarfile "$image"_*.deb | tar -xf - --wildcards './boot/vmlinuz-*' '*/modules.builtin' \
-    '*/drivers/virtio/*' '*/drivers/net/*failover.ko*' '*/drivers/net/virtio_net.ko*' '*/net/core/failover.ko*' \
+    '*/drivers/virtio/*' '*/drivers/block/virtio_blk.ko*' '*/drivers/net/*failover.ko*' '*/drivers/net/virtio_net.ko*' '*/net/core/failover.ko*' \
     '*/drivers/ata/libata.ko*' '*/drivers/ata/ata_piix.ko*' '*/drivers/scsi/scsi_*.ko*' '*/drivers/scsi/sr_mod.ko*' \
     '*/drivers/cdrom/cdrom.ko*' '*/fs/isofs/*'
 mkdir -p "$place"

@@ -20,14 +20,17 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive's files, unpacked."""
+    return unpacked(tmp_path_factory.mktemp("guest"), guest_tools.NETWORK)
+
+
+def unpacked(place: Path, image: guest_tools.Image) -> Path:
+    """The archive's files."""
     need(os.geteuid() == 0, "root, to change the root directory")
-    need(not guest_tools.lacks(), guest_tools.lacks())
+    need(not guest_tools.lacks(image), guest_tools.lacks(image))
     program = busybox.of_this_host()
     need(program, "busybox-static")
     assert program is not None
-    place = tmp_path_factory.mktemp("guest")
-    for node in guest_tools.nodes(guest._APPLETS):
+    for node in guest_tools.nodes(image, guest._APPLETS):
         path = place / node.name
         path.parent.mkdir(parents=True, exist_ok=True)
         if stat.S_ISDIR(node.mode):
@@ -41,6 +44,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "bin/busybox").write_bytes(program.read_bytes())
     (place / "bin/busybox").chmod(0o755)
     return place
+
+
+@pytest.fixture(scope="module")
+def with_fio(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(tmp_path_factory.mktemp("guest-fio"), guest_tools.STORAGE)
 
 
 def command(root: Path, words: str) -> list[str]:
@@ -60,6 +68,15 @@ def said(root: Path, words: str, given: str = "") -> str:
 )
 def test_its_programs_run_with_what_came_along(root: Path, words: str) -> None:
     said(root, words)
+
+
+def test_its_fio_reads_and_writes_what_it_is_given(with_fio: Path) -> None:
+    """With threads and psync, and with Linux's asynchronous requests, which take a library of their own."""
+    (with_fio / "data").write_bytes(bytes(2**20))
+    for engine in ("psync", "libaio"):
+        words = f"fio --name=t --thread --filename=/data --rw=randrw --bs=4k --size=1M --ioengine={engine}"
+        told = json.loads(said(with_fio, f"{words} --output-format=json"))
+        assert told["jobs"][0]["error"] == 0 and told["jobs"][0]["read"]["total_ios"] > 0
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])

@@ -12,7 +12,7 @@ import pytest
 
 from contend.errors import BadInput
 from contend.testbed.openstack import __main__ as command
-from contend.testbed.openstack import cloud, configuration, install
+from contend.testbed.openstack import cloud, configuration, install, volumes
 from contend.testbed.openstack.bed import Bed
 from contend.testbed.openstack.shape import OPTIONAL, Shape, services
 
@@ -189,3 +189,55 @@ def _parsed(text: str) -> configparser.ConfigParser:
     parser = configparser.ConfigParser(interpolation=None, default_section="", allow_no_value=False)
     parser.read_string(text)
     return parser
+
+
+# ---- volumes that guests can write to
+
+
+def test_backends_are_beside_the_fake_one_and_their_driver_is_written(bed: Bed) -> None:
+    shape = Shape(backends=("fast", "slow=300"))
+    made = configuration.files(bed, shape, RABBIT)
+    told = _parsed(made["cinder.conf"])
+    assert told["DEFAULT"]["enabled_backends"] == "fake,fast,slow"
+    places = {told[name]["contend_place"] for name in ("fast", "slow")}
+    assert places == {str(bed.data / "volumes" / name) for name in ("fast", "slow")}
+    service = services(bed, shape)["cinder-volume"]
+    driver = bed.etc / volumes.FILE
+    assert service.environment["PYTHONPATH"] == str(driver.parent)
+    assert told["fast"]["volume_driver"] == f"{driver.stem}.Driver"
+    compile(made[volumes.FILE], volumes.FILE, "exec")
+    assert set(service.reads) <= set(made) and str(driver) not in service.command
+    assert Shape.told(json.loads(json.dumps(shape.as_dict()))) == shape
+    plain = services(bed, Shape())["cinder-volume"]
+    assert plain.digest(configuration.files(bed, Shape(), RABBIT)) != service.digest(made)
+
+
+@pytest.mark.parametrize("name", ["", "Fast", "fake", "slow=", "slow=-1", "slow=many", "a b"])
+def test_what_names_no_backend(name: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        Shape(backends=(name,))
+    assert "--backends" in refused.value.hint
+
+
+def test_backends_need_cinder_and_a_name_each() -> None:
+    with pytest.raises(BadInput, match="Cinder"):
+        Shape(backends=("fast",), without=("volume",))
+    with pytest.raises(BadInput, match="'fast=3' names no backend"):
+        Shape(backends=("fast", "fast=3"))
+
+
+def test_loop_devices_of_a_bed_are_known_by_the_file_behind_them(bed: Bed, tmp_path: Path) -> None:
+    files = {
+        "loop0": f"{bed.data}/volumes/fast/volume-1",
+        "loop1": "/srv/somebody/volume-1",
+        "loop2": f"{bed.data}/volumes/slow/volume-2 (deleted)",
+        "loop3": f"{bed.data}/volumes-of-others/volume-3",
+    }
+    for name, file in files.items():
+        (tmp_path / "block" / name / "loop").mkdir(parents=True)
+        (tmp_path / "block" / name / "loop/backing_file").write_text(file + "\n")
+    found = volumes.left(bed, tmp_path / "block")
+    assert {device: file.name for device, file in found.items()} == {
+        "/dev/loop0": "volume-1",
+        "/dev/loop2": "volume-2",
+    }

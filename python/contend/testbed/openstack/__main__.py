@@ -44,6 +44,8 @@ def _up(given: argparse.Namespace) -> int:
 
     bed = Bed.load_or_make(given.root, given.release)
     told = {name: getattr(given, name) for name in _KNOBS if getattr(given, name) is not None}
+    if "backends" in told:
+        told["backends"] = tuple(b for b in told["backends"].split(",") if b and b != "nothing")
     for name in ("without", "options", "patches"):
         if name in told:
             told[name] = tuple(sorted(set(told[name]) - {"nothing"}))
@@ -125,6 +127,8 @@ def _parser() -> argparse.ArgumentParser:
             )
         elif name == "patches":
             up.add_argument("--patch", action="append", dest=name, metavar="FILE", help=about)
+        elif name == "backends":
+            up.add_argument(option, metavar="NAMES", help=about)
         elif name == "threads":
             up.add_argument(option, choices=("native", "eventlet"), help=f"{about}: {Shape().threads}")
         else:
@@ -158,6 +162,8 @@ _KNOBS = {
     "web_workers": "processes of each API",
     "threads": "what nova's services run on",
     "notifications": "nova tells on the bus what happens to its servers",
+    "backends": "of volumes that guests can write to, like fast,slow=300 (IOPS a volume), each with a volume type; 'nothing':"
+    " none any more",
     "without": "leave it out; may be given more than once",
     "options": "an option of a service's configuration, like nova.conf:api.max_limit=100; 'nothing': none any more",
     "patches": "a unified diff of what services run, with paths like b/nova/compute/manager.py; 'nothing': none any more",

@@ -49,12 +49,14 @@ def furnish(
     subnet: list[str],
     memory_mib: dict[str, int],
     guests: list[dict[str, Any]],
+    backends: dict[str, int],
 ) -> None:
     """Flavours with so much memory, an image "blank" and those of real guests, a network "net" with a subnet (its addresses,
-    the gateway's), a volume type "fake".
+    the gateway's), a volume type "fake", and one of each backend.
 
     without: parts that the bed lacks; the catalogue knows them if it had them once. guests: of each its image's name, files
-    (kernel, initramfs), their digest, the command line, and whom it lets in by key.
+    (kernel, initramfs), their digest, the command line, and whom it lets in by key. backends: with the IOPS that a volume has
+    at most, 0 for no limit, which the hypervisor sees to.
     """
     cloud = _connect()
     for name, ram in memory_mib.items():
@@ -76,6 +78,26 @@ def furnish(
         )
     if "volume" not in without and not cloud.block_storage.find_type("fake"):
         cloud.block_storage.create_type(name="fake", extra_specs={"volume_backend_name": "fake"})
+    for name, iops in backends.items():
+        _volume_type(cloud, name, iops)
+
+
+def _volume_type(cloud: Any, name: str, iops: int) -> None:
+    """Of a backend. Its limit holds for volumes that are attached from now on."""
+    storage = cloud.block_storage
+    made = storage.find_type(name) or storage.create_type(
+        name=name, extra_specs={"volume_backend_name": name}
+    )
+    specs = {told["name"]: told for told in storage.get("/qos-specs").json()["qos_specs"]}
+    known, wanted = specs.get(name), {"total_iops_sec": str(iops)}
+    if known and (not iops or known["specs"] != wanted):
+        storage.delete(f"/qos-specs/{known['id']}?force=true")
+        known = None
+    if iops and not known:
+        body = {"qos_specs": {"name": name, "consumer": "front-end", **wanted}}
+        known = storage.post("/qos-specs", json=body).json()["qos_specs"]
+    if known:
+        storage.get(f"/qos-specs/{known['id']}/associate?vol_type_id={made.id}")
 
 
 def _guest(cloud: Any, name: str, files: list[str], digest: str, command_line: str, user: str) -> None:

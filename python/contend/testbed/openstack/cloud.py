@@ -31,6 +31,7 @@ from contend.testbed.openstack import (
     reports,
     schemas,
     servers,
+    volumes,
 )
 from contend.testbed.openstack.bed import CLOUD, GUESTS, REGION, Bed, answers
 from contend.testbed.openstack.shape import Service, Shape, services
@@ -85,6 +86,8 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
         hypervisor.need(bed)
         hypervisor.make(bed)
         network.make(bed)
+    if shape.backends:
+        volumes.need()
     servers.start_database(bed, environment)
     rabbit = _rabbit(bed)
     say("MariaDB and RabbitMQ are up")
@@ -122,15 +125,25 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     say("all services have reported")
     furnished = bed.data / "made/furnished"
     if start.started or not furnished.exists():
-        made = [guest.make(bed.libvirt / "guest")] if shape.libvirt else []
-        if shape.libvirt and not (why := guest_tools.lacks()):
-            made.append(guest.make(bed.libvirt / "guest", tools=True))
-        elif shape.libvirt:
-            say(f"no image {guest.TOOLS}: {why}")
+        made = _guests(bed, shape, say) if shape.libvirt else []
         _script(bed, "furnish", _furniture(bed, shape, made), clients)
         furnished.touch()
     _record(bed, shape, traced, time.monotonic() - began)
     say(f"ready: {len(shape.hosts)} computes, {len(start.started)} services started")
+
+
+def _guests(bed: Bed, shape: Shape, say: Callable[[str], None]) -> list[guest.Guest]:
+    """Images of real guests; what this host cannot make is said."""
+    place = bed.libvirt / "guest"
+    made = [guest.make(place)]
+    for image in (guest_tools.NETWORK, guest_tools.STORAGE):
+        if image is guest_tools.STORAGE and not shape.backends:
+            continue  # large, for what fio is linked with
+        if why := guest_tools.lacks(image):
+            say(f"no image {image.name}: {why}")
+        else:
+            made.append(guest.make(place, image))
+    return made
 
 
 def variables(bed: Bed) -> dict[str, str]:
@@ -156,6 +169,7 @@ def down(bed: Bed, *, wipe: bool = False) -> list[str]:
 def _down(bed: Bed, wipe: bool) -> list[str]:
     found = daemons.stop(bed)
     network.end(bed)
+    volumes.end(bed)
     if broker.stop(bed.root / "rabbitmq"):
         found.append("rabbitmq")
     if wipe:
@@ -268,10 +282,14 @@ def _catalogue(bed: Bed, shape: Shape, environment: Mapping[str, str]) -> None:
 
 
 def _furniture(bed: Bed, shape: Shape, made: Sequence[guest.Guest]) -> dict[str, object]:
+    memory_mib = {"tiny": guest.MEMORY_MIB, "small": guest_tools.NETWORK.memory_mib}
+    if shape.backends:
+        memory_mib["medium"] = guest_tools.STORAGE.memory_mib
     told: dict[str, object] = {
         "without": list(shape.without),
         "subnet": [bed.subnet, network.gateway(bed.subnet)],
-        "memory_mib": {"tiny": guest.MEMORY_MIB, "small": guest_tools.MEMORY_MIB},
+        "memory_mib": memory_mib,
+        "backends": volumes.read(shape.backends),
     }
     told["guests"] = [
         {

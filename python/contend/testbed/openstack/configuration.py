@@ -9,7 +9,7 @@ from importlib import resources
 
 from contend.errors import BadInput
 from contend.testbed import virt
-from contend.testbed.openstack import network
+from contend.testbed.openstack import network, volumes
 from contend.testbed.openstack.bed import CLOUD, REGION, Bed
 from contend.testbed.openstack.servers import DATABASES
 from contend.testbed.openstack.shape import WSGI, Option, Shape, arguments
@@ -40,6 +40,7 @@ _DIRECTORIES = (
 
 def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
     """Name below the bed's etc → text. `rabbit`: URL of the broker, whose port is another one after each start."""
+    backends = volumes.read(shape.backends)
     words = {
         "cloud": CLOUD,
         "region": REGION,
@@ -51,6 +52,7 @@ def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
         "etc": str(bed.etc),
         "libvirt": virt.uri(bed.libvirt),
         "inside": " ".join(network.inside(bed)),
+        "backends": ",".join(("fake", *backends)),
         "conductors": str(shape.conductors),
         "schedulers": str(shape.schedulers),
         "notifier": "messagingv2" if shape.notifications else "noop",
@@ -60,6 +62,9 @@ def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
     }
     words["auth"] = _fill("auth.conf", words)
     made = {name: _fill(name, words) for name in _FILES}
+    if backends:
+        made["cinder.conf"] += volumes.sections(bed, backends)
+        made[volumes.FILE] = _template("volumes.py.in")
     for host in shape.hosts:
         template = "virt.conf" if host in shape.virtual else "compute.conf"
         made[f"{host}.conf"] = _fill(template, {**words, "host": host})
@@ -101,7 +106,8 @@ def write(bed: Bed, shape: Shape, made: dict[str, str]) -> None:
     for name, text in made.items():
         bed.write(f"etc/{name}", text)
     bed.write("clouds.yaml", clouds_yaml(bed))
-    for directory in (*_DIRECTORIES, *(f"nova/{host}/instances" for host in shape.hosts)):
+    backends = (f"volumes/{name}" for name in volumes.read(shape.backends))
+    for directory in (*_DIRECTORIES, *backends, *(f"nova/{host}/instances" for host in shape.hosts)):
         (bed.data / directory).mkdir(parents=True, exist_ok=True)
     for host in shape.hosts:
         # nova-compute makes it only at its very first start, and refuses to start again without it.
@@ -113,5 +119,8 @@ def write(bed: Bed, shape: Shape, made: dict[str, str]) -> None:
 
 
 def _fill(name: str, words: dict[str, str]) -> str:
-    text = (resources.files("contend.testbed.openstack") / "files" / name).read_text(encoding="utf-8")
-    return string.Template(text).substitute(words)
+    return string.Template(_template(name)).substitute(words)
+
+
+def _template(name: str) -> str:
+    return (resources.files("contend.testbed.openstack") / "files" / name).read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ from contend.platforms.guests.cpio import Node, archive
 from contend.testbed.openstack import guest_tools
 
 SAYS = b"contend guest up"
-TOOLS = "guest-tools"
+TOOLS = guest_tools.NETWORK.name
 """The image of guests that are logged in to."""
 # What commands over SSH are made of.
 _APPLETS = ("sh", "cat", "cut", "head", "sleep", "timeout", "echo", "ls", "uname", "ps")
@@ -30,6 +30,7 @@ PORTS = 22, 80
 MEMORY_MIB = 128  # the kernel does not come up in 64
 # The network card, and a drive for CDs on the machine that libvirt makes where nothing else is asked for (i440FX).
 _DRIVERS = ("virtio_pci", "virtio_net", "ata_piix", "sr_mod", "isofs")
+_DISKS = ("virtio_blk",)
 # The first value of that name is a word's: no parser is needed for what json.dumps has written. The server's own name is
 # the last, behind those of its keys.
 _INIT = """\
@@ -76,20 +77,20 @@ def need() -> None:
     _kernel()
 
 
-def make(place: Path, *, tools: bool = False) -> Guest:
-    """The guest's files, in that directory; tools: the one that is logged in to. Raises CannotHonour."""
-    kernel, modules = _kernel()
-    packed = archive(_nodes(_busybox(), modules, tools=tools))
+def make(place: Path, image: guest_tools.Image | None = None) -> Guest:
+    """The guest's files, in that directory; image: of one that is logged in to. Raises CannotHonour."""
+    kernel, modules = _kernel(_DISKS if image is guest_tools.STORAGE else ())
+    packed = archive(_nodes(_busybox(), modules, image))
     place.mkdir(parents=True, exist_ok=True)
-    initramfs = place / ("initramfs-tools" if tools else "initramfs")
+    initramfs = place / ("initramfs" + (image.name.removeprefix("guest") if image else ""))
     initramfs.write_bytes(packed)
     told = hashlib.sha256(packed + str(kernel).encode() + COMMAND_LINE.encode()).hexdigest()
-    if tools:
-        return Guest(kernel, initramfs, told[:16], name=TOOLS, user=guest_tools.USER)
+    if image:
+        return Guest(kernel, initramfs, told[:16], name=image.name, user=guest_tools.USER)
     return Guest(kernel, initramfs, told[:16])
 
 
-def _nodes(busybox: bytes, modules: dict[str, bytes], *, tools: bool) -> Iterator[Node]:
+def _nodes(busybox: bytes, modules: dict[str, bytes], image: guest_tools.Image | None) -> Iterator[Node]:
     for name in ("dev", "proc", "sys", "bin", "modules", "config", "www"):
         yield Node(name, 0o040755)
     yield Node("dev/console", 0o020600, rdev=(5, 1))  # the kernel opens it as init's standard streams
@@ -97,10 +98,10 @@ def _nodes(busybox: bytes, modules: dict[str, bytes], *, tools: bool) -> Iterato
     for name, data in modules.items():
         yield Node(f"modules/{name}", 0o100644, data)
     yield Node("www/index.html", 0o100644, SAYS + b"\n")
-    ports = " ".join(map(str, PORTS[1:] if tools else PORTS))
-    if tools:
-        yield from guest_tools.nodes(_APPLETS)
-    start = guest_tools.START if tools else ""
+    ports = " ".join(map(str, PORTS[1:] if image else PORTS))
+    if image:
+        yield from guest_tools.nodes(image, _APPLETS)
+    start = guest_tools.START if image else ""
     init = _INIT.format(modules=" ".join(modules), ports=ports, says=SAYS.decode(), start=start)
     yield Node("init", 0o100755, init.encode())
 
@@ -112,11 +113,11 @@ def _busybox() -> bytes:
     return found.read_bytes()
 
 
-def _kernel() -> tuple[Path, dict[str, bytes]]:
+def _kernel(more: tuple[str, ...] = ()) -> tuple[Path, dict[str, bytes]]:
     """The first one whose drivers are there too."""
     for kernel in kernels():
         try:
-            return kernel, drivers.load(modules_of(kernel), _DRIVERS)
+            return kernel, drivers.load(modules_of(kernel), (*_DRIVERS, *more))
         except CannotHonour:
             continue
     raise CannotHonour(

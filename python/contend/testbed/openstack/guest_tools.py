@@ -1,4 +1,4 @@
-"""What a guest that is logged in to has besides: an SSH server, iperf3 and a Python, all of this host's.
+"""What guests that are logged in to have besides: an SSH server, and iperf3 and a Python, or fio, all of this host's.
 
 Programs come with the libraries that the loader names, and Python with the modules that it has loaded once what the guest's
 side of a pair imports is there: a few megabytes, where a distribution's image would be hundreds.
@@ -11,20 +11,20 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from contend.errors import CannotHonour
 from contend.platforms.guests.cpio import Node
 from contend.testbed.placement import respond
 
 USER = "root"
-MEMORY_MIB = 256
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The system's own: that of a virtual environment, which may run this, has its modules elsewhere.
 _PYTHON = "/usr/bin/python3"
-_PROGRAMS = {"dropbear": "dropbear-bin", "iperf3": "iperf3"}
-_PLACES = {"dropbear": Path("/usr/sbin"), "iperf3": Path("/usr/bin")}
+_PLACES = {"dropbear": Path("/usr/sbin")}
+_ELSEWHERE = Path("/usr/bin")
 _IMPORTS = re.compile(r"^(?:import|from) ([a-z_]+)", re.MULTILINE)
 # Modules go without their sources: a compiled one beside its source has to be of the same time, and the archive has none.
 _LOADED = """
@@ -54,17 +54,33 @@ $b grep -o 'ssh-[a-z0-9]* [A-Za-z0-9+/=]*' /config/openstack/latest/meta_data.js
 """Of the guest's init: keys are those that the config drive has, host keys are made when they are first asked for."""
 
 
-def lacks() -> str:
+class Image(NamedTuple):
+    """One that is logged in to. programs: with the package of each; python: whether it has that too."""
+
+    name: str
+    memory_mib: int
+    programs: Mapping[str, str]
+    python: bool
+
+
+NETWORK = Image("guest-tools", 256, {"dropbear": "dropbear-bin", "iperf3": "iperf3"}, python=True)
+# fio is linked with what it could reach other storage by: a hundred megabytes, twice while a guest unpacks them.
+STORAGE = Image("guest-fio", 512, {"dropbear": "dropbear-bin", "fio": "fio"}, python=False)
+
+
+def lacks(image: Image = NETWORK) -> str:
     """Why this host cannot make such a guest; "" where it can."""
-    for program, package in _PROGRAMS.items():
+    for program, package in image.programs.items():
         if _found(program) is None:
             return f"{program} was not found (apt-get install {package})"
-    return "" if Path(_PYTHON).exists() else f"{_PYTHON} was not found (apt-get install python3-minimal)"
+    if image.python and not Path(_PYTHON).exists():
+        return f"{_PYTHON} was not found (apt-get install python3-minimal)"
+    return ""
 
 
-def nodes(links: tuple[str, ...]) -> Iterator[Node]:
+def nodes(image: Image, links: tuple[str, ...]) -> Iterator[Node]:
     """Of the archive. links: names of busybox's applets. Raises CannotHonour."""
-    if why := lacks():
+    if why := lacks(image):
         raise CannotHonour(
             f"a guest to log in to cannot be made: {why}", hint=why.partition("(")[2].rstrip(")")
         )
@@ -75,7 +91,7 @@ def nodes(links: tuple[str, ...]) -> Iterator[Node]:
         made[name] = Node(name, 0o040755)
     made["etc/passwd"] = Node("etc/passwd", 0o100644, f"{USER}:x:0:0::/root:/bin/sh\n".encode())
     made["etc/group"] = Node("etc/group", 0o100644, f"{USER}:x:0:\n".encode())
-    for path, where in _files():
+    for path, where in _files(image):
         for parent in reversed(where.parents):
             if parent.parts[1:]:
                 made.setdefault(str(parent).lstrip("/"), Node(str(parent).lstrip("/"), 0o040755))
@@ -86,17 +102,18 @@ def nodes(links: tuple[str, ...]) -> Iterator[Node]:
     yield from made.values()
 
 
-def _files() -> Iterator[tuple[Path | bytes, Path]]:
+def _files(image: Image) -> Iterator[tuple[Path | bytes, Path]]:
     """(file or its content, where it is in the guest)."""
-    python = Path(_PYTHON).resolve()
-    found = {name: _found(name) for name in _PROGRAMS}
-    programs = [(python, Path(_PYTHON))]
-    programs += [(file, _PLACES[name] / name) for name, file in found.items() if file is not None]
+    found = {name: _found(name) for name in image.programs}
+    programs = [(Path(_PYTHON).resolve(), Path(_PYTHON))] if image.python else []
+    programs += [
+        (file, _PLACES.get(name, _ELSEWHERE) / name) for name, file in found.items() if file is not None
+    ]
     libraries: set[Path] = set()
     for program, where in programs:
         libraries |= _libraries(program)
         yield program, where
-    for module, compiled in _modules().items():
+    for module, compiled in (_modules() if image.python else {}).items():
         if compiled:
             yield compiled, module.with_suffix(".pyc")
         else:

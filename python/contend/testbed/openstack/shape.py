@@ -11,7 +11,7 @@ from typing import Any
 
 from contend.errors import BadInput
 from contend.testbed import virt
-from contend.testbed.openstack import network
+from contend.testbed.openstack import network, volumes
 from contend.testbed.openstack.bed import Bed
 
 OPTIONAL = {
@@ -102,6 +102,8 @@ class Shape:
     """What nova's services run on: "native" threads, or "eventlet"."""
     notifications: bool = False
     """Whether nova sends its versioned notifications, with changes of state among them."""
+    backends: tuple[str, ...] = ()
+    """Of volumes that guests can write to: NAME, or NAME=IOPS for the most of each volume."""
     without: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     """FILE:SECTION.NAME=VALUE each: put behind what the file has, so that it is what counts."""
@@ -119,12 +121,15 @@ class Shape:
             raise BadInput(f"libvirt: {self.libvirt} is neither 0 nor 1", hint="--libvirt 1")
         for option in self.options:
             Option.read(option)
+        volumes.read(self.backends)
+        if self.backends and "volume" in self.without:
+            raise BadInput("backends are of Cinder, which is left out", hint="--without nothing")
 
     @classmethod
     def told(cls, told: Mapping[str, Any]) -> Shape:
         """From JSON, of this version of contend or another: what it does not know is left out."""
         known = {f.name: told[f.name] for f in fields(cls) if f.name in told}
-        lists = {name: tuple(known.get(name, ())) for name in ("without", "options", "patches")}
+        lists = {name: tuple(known.get(name, ())) for name in ("backends", "without", "options", "patches")}
         return cls(**{**known, **lists})
 
     def as_dict(self) -> dict[str, Any]:
@@ -179,7 +184,9 @@ def services(bed: Bed, shape: Shape) -> dict[str, Service]:
     environment = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true" if shape.threads == "native" else "false"}
     for name, files in _AGENTS.items():
         if shape.has(name):
-            told = environment if name.startswith("nova-") else {}
+            told = dict(environment) if name.startswith("nova-") else {}
+            if name == "cinder-volume" and shape.backends:
+                files, told = (*files, volumes.FILE), volumes.environment(bed)
             found.append(_agent(bed, name, name, files, told))
     for host in shape.hosts:
         reads = (_NOVA[0], f"{host}.conf")
@@ -213,5 +220,6 @@ def _agent(
     environment: Mapping[str, str],
     before: Sequence[str] = (),
 ) -> Service:
-    options = [word for file in files for word in ("--config-file", str(bed.etc / file))]
+    known = (file for file in files if file.endswith(".conf"))
+    options = [word for file in known for word in ("--config-file", str(bed.etc / file))]
     return Service(name, (*before, str(bed.python.parent / program), *options), files, environment)
