@@ -33,6 +33,7 @@ class Burning:
     during: float = 0.0
     mark: float = 0.0
     mark_ns: int = 0
+    counter: Path | None = None  # the file that tells what it has used, where that is not on this host
     ended: bool = False  # it had gone when the victim was done: it burnt for a part of the window at most
 
     @property
@@ -41,7 +42,7 @@ class Burning:
 
     @property
     def least(self) -> float:
-        if self.resource == "network" and self.seat.network is None:
+        if self.resource == "network" and self.seat.network is None and self.counter is None:
             return LOOPBACK_BURN_RATE * self.seat.party.instance.share
         instance = self.seat.party.instance
         wanted = instance.workload.neighbour.burning
@@ -49,6 +50,8 @@ class Burning:
 
     def used(self) -> float:
         """Cumulative use of its resource: CPU seconds, or bytes read and written."""
+        if self.counter is not None:
+            return _number(self.counter)
         if self.resource == "network" and self.seat.network is not None:
             return float(self.seat.network.bytes())
         usage = self.seat.host.usage()
@@ -76,7 +79,8 @@ def ignite(seat: Seat, out: Path, number: int, seed: int) -> Burning:
     folder.mkdir(exist_ok=True)
     commands = seat.commands(folder, seed)
     errors = folder / "stderr"
-    burning = Burning(seat, [], errors)
+    counter = seat.party.instance.workload.neighbour.counter
+    burning = Burning(seat, [], errors, counter=folder / counter if counter else None)
     try:
         if commands.serve is not None:
             burning.processes.append(serve(seat, commands.serve, folder))
@@ -124,6 +128,14 @@ def serve(seat: Seat, argv: tuple[str, ...], out: Path, env: Mapping[str, str] |
         process.stop("KILL", 2.0)
         raise
     return process
+
+
+def _number(file: Path) -> float:
+    """What a neighbour's own file says; 0 before it says anything."""
+    try:
+        return float(file.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0.0
 
 
 def disk_bytes(pid: int) -> int:

@@ -363,6 +363,10 @@ class _Execution:
 
         for told in preconditioned(self._run.work):
             ledger.event("preconditioned", **told)
+        if isinstance(self._scenario, Storage) and self._scenario.cloud:
+            from contend.sweep.cloud_pools import stood
+
+            ledger.event("instances", **stood(self._run.work, self._scenario))
 
     def _close(self, recorder: Recorder, ledger: Ledger) -> None:
         """The end of the recording; a run that comes this far has its trials, whatever became of the timelines."""

@@ -6,6 +6,7 @@ Real SSH by asyncssh: keys, encryption, sessions. What is asked for is run by a 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 
@@ -24,16 +25,26 @@ async def serve_one(process: asyncssh.SSHServerProcess[bytes]) -> None:
         cwd="/",
     )
     assert child.stdin is not None and child.stdout is not None and child.stderr is not None
-    child.stdin.write(await process.stdin.read())
-    child.stdin.close()
-    # As it comes: a server there says that it listens long before it ends.
+    # As it comes, both ways: a server says that it listens long before it ends, and some look whether anybody is there.
+    given = asyncio.create_task(_feed(process, child.stdin))
     await asyncio.gather(_copy(child.stdout, process.stdout), _copy(child.stderr, process.stderr))
-    process.exit(await child.wait())
+    code = await child.wait()
+    given.cancel()
+    with contextlib.suppress(OSError, asyncssh.Error):
+        process.exit(code)
+
+
+async def _feed(process: asyncssh.SSHServerProcess[bytes], to: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError, asyncssh.Error):
+        while data := await process.stdin.read(65536):
+            to.write(data)
+    to.close()
 
 
 async def _copy(given: asyncio.StreamReader, to: asyncssh.SSHWriter[bytes]) -> None:
     while data := await given.read(65536):
-        to.write(data)
+        with contextlib.suppress(OSError, asyncssh.Error):  # nobody is there any more
+            to.write(data)
 
 
 async def main(address: str, key: str, authorized: str) -> None:

@@ -6,13 +6,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import asyncssh
 import pytest
 
 from contend.clouds.instances import reach, trial
@@ -20,48 +17,12 @@ from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.reach import Way
 from contend.errors import HostFailed, TrialFailed
 from contend.testbed.placement.trial import Asked
+from support.instances import Instances
 from support.prerequisites import need
 
 pytestmark = pytest.mark.system
 
 CLIENT, SERVER = "127.0.71.2", "127.0.71.3"
-
-
-class Instances:
-    """SSH servers at these addresses, each with a host key of its own."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.way = Way("root", place / "key")
-        self.public = reach.make_key(self.way.key)
-        (place / "authorized").write_text(self.public + "\n")
-        self.servers: dict[str, subprocess.Popen[str]] = {}
-
-    def start(self, address: str, path: str = os.environ["PATH"]) -> Placed:
-        key = self.place / f"host-{address}"
-        asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(key))
-        tests = str(Path(__file__).parents[1])
-        words = [
-            sys.executable,
-            "-m",
-            "support.ssh_server",
-            address,
-            str(key),
-            str(self.place / "authorized"),
-        ]
-        env = {**os.environ, "PYTHONPATH": f"{tests}:{os.environ.get('PYTHONPATH', '')}", "PATH": path}
-        server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
-        self.servers[address] = server
-        assert server.stdout is not None
-        assert server.stdout.readline() == "listening\n"
-        return Placed("i", address, address, "h", "", "n")
-
-    def end(self) -> None:
-        for server in self.servers.values():
-            server.kill()
-            server.wait()
-            if server.stdout is not None:
-                server.stdout.close()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from contend.sweep.verdicts import levels, loss
 from contend.units import format_value
 
 CEILING = 0.1  # with both it does less than a tenth more
+_UNSEEN = "why cannot be seen from instances: what the backend's devices and the hosts did is not recorded."
 LEAST_PART = 0.2  # of a trial: with less of it under both, what they add is lost in the rest
 
 
@@ -33,13 +34,10 @@ def findings(sweep: Sweep, controls: Sequence[Control], repeat: str) -> tuple[Fi
 
 def _finding(id_: str, sweep: Sweep, of: Measured, repeat: str, *, alarm: bool) -> Finding:
     pool = sweep.pool(of.pool)
-    causes = explain(of.iops)
-    explained = min(1.0, sum(c.share for c in causes))
-    sentence = f"{of.pool} loses {loss(of)} of its IOPS to a neighbour at {of.point.label} ({levels(of)}): "
-    sentence += "; ".join(c.told for c in causes) if causes else "no direct evidence says why"
-    sentence += f"; unexplained {percent(1 - explained)}."
-    ceiling = _at_ceiling(pool, of, sweep.trial_s)
-    sentence += ceiling[0]
+    causes, words, evidence = ((), _UNSEEN, ()) if sweep.cloud else _why(pool, of, sweep.trial_s)
+    sentence = (
+        f"{of.pool} loses {loss(of)} of its IOPS to a neighbour at {of.point.label} ({levels(of)}): {words}"
+    )
     if alarm:
         sentence += " The A/A control of this cell raised an alarm: read with care."
     kind = causes[0].resource if causes else "unexplained"
@@ -49,12 +47,24 @@ def _finding(id_: str, sweep: Sweep, of: Measured, repeat: str, *, alarm: bool) 
         subject=f"{of.pool} {of.point.label}",
         resource=kind,
         sentence=sentence,
-        share=explained if causes else None,
+        share=min(1.0, sum(c.share for c in causes)) if causes else None,
         estimate=of.iops.estimate,
-        evidence=tuple(e for c in causes for e in c.evidence) + ceiling[1] + _pressure(of),
+        evidence=evidence,
         advice=_advice(sweep, of, causes),
         verify=f"{repeat} --set {shlex.quote('neighbour={fio: {depth: 1}}')}" if of.point.depth > 1 else "",
     )
+
+
+def _why(
+    pool: PoolSweep, of: Measured, trial_s: float
+) -> tuple[tuple[Cause, ...], str, tuple[Evidence, ...]]:
+    """What this host's counters explain of it, in words, and those counters."""
+    causes = tuple(explain(of.iops))
+    explained = min(1.0, sum(c.share for c in causes))
+    words = "; ".join(c.told for c in causes) if causes else "no direct evidence says why"
+    ceiling, counted = _at_ceiling(pool, of, trial_s)
+    evidence = tuple(e for c in causes for e in c.evidence) + counted + _pressure(of)
+    return causes, f"{words}; unexplained {percent(1 - explained)}.{ceiling}", evidence
 
 
 def _at_ceiling(pool: PoolSweep, of: Measured, trial_s: float) -> tuple[str, tuple[Evidence, ...]]:
@@ -114,9 +124,18 @@ def _advice(sweep: Sweep, of: Measured, causes: Sequence[Cause]) -> str:
         if (b.second == of.pool and b.suffers.verdict == "higher")
         or (b.first == of.pool and b.suffers.verdict == "lower")
     ]
-    said = "give what must not be disturbed a pool of its own"
+    own = "volumes of another backend" if sweep.cloud else "a pool of its own"
+    said = f"give what must not be disturbed {own}"
     if calmer:
         said += f" (of these {max(set(calmer), key=calmer.count)} suffers less)"
+    if sweep.cloud:
+        told = f"limit IOPS by a QoS of the volume type (total_iops_sec), or {said}"
+        if len(set(sweep.stood.get("hosts", {}).values())) == 1:
+            told += (
+                "; both instances are on one host, whose CPUs and network they share too:"
+                " --set parameters.neighbour_host=different tells that apart"
+            )
+        return told
     disk = any(c.resource == "disk queue" for c in causes)
     limit = "limit the neighbour's IOPS (io.max of cgroup v2, blkio.throttle of v1, a volume type's QoS)"
     return f"{limit}, or {said}" if disk or not causes else said

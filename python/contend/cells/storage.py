@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 
+from contend.cells import fio_words, storage_cloud
 from contend.cells.base import ALONE, CONTROL, Cell, Party, party
+from contend.cells.fio_words import LOAD
 from contend.studies import Pool, Storage
 from contend.sweep.points import Point, full, neighbours_point, table
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
-from contend.workloads.spec import Neighbour, Parameter, Scalar, Workload
+from contend.workloads.spec import Neighbour, Scalar, Workload
 
 SAME = "the same"
 BURNING = 20e3  # bytes a second: a disk of spinning platters under small requests does ten times that
@@ -39,7 +41,8 @@ def trio(scenario: Storage, pool: Pool, point: Point) -> tuple[Cell, Cell, Cell]
     beside = SAME if scenario.neighbour is None else neighbour.label
 
     def cell(by: str, parties: tuple[Party, ...] = (), *, control: bool = False) -> Cell:
-        factors = {"victim": name, "neighbour": by, "pool": pool.name, **point.factors}
+        cloud = {"cloud": scenario.cloud} if scenario.cloud else {}
+        factors = {"victim": name, "neighbour": by, "pool": pool.name, **point.factors, **cloud}
         baseline = "" if by == ALONE else f"{name}|{ALONE}"
         return Cell(f"{name}|{by}", victim, parties, factors, baseline, control)
 
@@ -100,6 +103,7 @@ def _parameters(scenario: Storage, pool: Pool, point: Point, *, first: bool) -> 
         "region": str(region),
         "step": str(region if apart else 0),
         "offset": str(scenario.size if pool.device and not first else 0),
+        **(storage_cloud.parameters(scenario, pool, first=first) if scenario.cloud else {}),
     }
 
 
@@ -108,6 +112,8 @@ def _async(scenario: Storage) -> str:
 
 
 def _made(scenario: Storage, pool: Pool) -> Workload:
+    if scenario.cloud:
+        return storage_cloud.workload(pool, scenario.size, scenario.passes, BURNING)
     return _workload(pool, pool.read_only, scenario.size, scenario.passes)
 
 
@@ -115,43 +121,22 @@ def _made(scenario: Storage, pool: Pool) -> Workload:
 def _workload(pool: Pool, read_only: bool, size: int, passes: int) -> Workload:
     """The catalogue's fio, on a pool's file or device, which is linked as {work}/data."""
     fio = load_workload("fio")
-    direct = 0 if pool.direct is False else 1
-    layout = "" if read_only else (
-        f"fio --name=prepare --filename={{work}}/data --offset={{offset}} --size={size} --rw=write --bs=1M"
-        f" --ioengine=psync --direct={direct} --end_fsync=1 --loops={passes} --output-format=json"
-        " --output={work}/prepare.json"
-    )  # fmt: skip
-    # --readonly, and a kind that only reads: fio then opens the device for reading.
-    load = (
-        "--thread --filename={work}/data --offset={offset} --offset_increment={step} --size={region} --numjobs={jobs}"
-        " --group_reporting --rw={kind} --rwmixread={read} --bs={block} --iodepth={depth} --ioengine={engine}"
-        f" --direct={direct} --norandommap --randseed={{seed}} --time_based --allow_file_create=0"
-        + (" --readonly" if read_only else "")
-    )
+    direct = pool.direct is not False
+    file = "{work}/data"
+    layout = f"{fio_words.layout(file, size, passes, direct)} --output={{work}}/prepare.json"
+    trial = fio_words.trial(file, direct, read_only=read_only)
+    neighbour = fio_words.neighbour(file, direct, read_only=read_only)
     reaches = pool.direct is not False and not pool.memory
     return Workload(
         name="fio",
         title=f"{fio.title}, on {pool.name}",
         about=fio.about,
         install=fio.install,
-        parameters={
-            "kind": Parameter(default="randrw", about="fio's rw"),
-            "read": Parameter(default=100, min=0, max=100, unit="%"),
-            "block": Parameter(default="4096", unit="B"),
-            "depth": Parameter(default=1, min=1, max=1024, about="requests outstanding, of each thread"),
-            "jobs": Parameter(default=1, min=1, max=1024, about="threads"),
-            "engine": Parameter(default="psync"),
-            "region": Parameter(default="0", unit="B", about="of the file, that one thread works on"),
-            "step": Parameter(default="0", unit="B", about="from one thread's region to the next one's"),
-            "offset": Parameter(default="0", unit="B"),
-        },
-        prepare=(layout,) if layout else (),
-        run=(
-            f"fio --name=trial {load} --runtime={{step_ms}}ms --unified_rw_reporting=1 --output-format=json"
-            " --output={out}/fio.json",
-        ),
+        parameters=dict(LOAD),
+        prepare=() if read_only else (layout,),
+        run=(f"{trial} --output={{out}}/fio.json",),
         neighbour=Neighbour(
-            run=f"fio --name=neighbour {load} --runtime=30d --output={{out}}/neighbour.txt",
+            run=f"{neighbour} --output={{out}}/neighbour.txt",
             burning=BURNING if reaches else 0.05,
         ),
         metrics=fio.metrics,

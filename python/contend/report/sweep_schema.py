@@ -81,6 +81,14 @@ def sweep() -> Schema:
         serves={**ref("estimate"), "description": "IOPS of the second over those of the first, alone"},
         suffers={**ref("estimate"), "description": "the second's slowdown over the first's"},
     )
+    cloud = closed(
+        "The cloud, and where its instances and volumes were.",
+        ("hosts", "emulated", "backends"),
+        name=TEXT,
+        hosts={"type": "object", "additionalProperties": TEXT, "description": "of the two instances"},
+        emulated={"type": "boolean", "description": "whether the CPU of an instance is"},
+        backends={"type": "object", "additionalProperties": TEXT, "description": "by pool, where it is told"},
+    )
     return closed(
         "What a storage sweep says.",
         mix=TEXT,
@@ -93,5 +101,10 @@ def sweep() -> Schema:
             closed("One file, before anything was measured.", file=TEXT, written_bytes=COUNT, seconds=NUMBER)
         ),
         washout_s={**NUMBER, "description": "median pause after a neighbour"},
-        shared_devices={"type": "object", "additionalProperties": TEXTS},
+        shared_devices={
+            "type": "object",
+            "additionalProperties": TEXTS,
+            "description": "pools by the device, or the cloud's backend, that they share",
+        },
+        cloud=maybe(cloud, "whose volumes the pools are; null: pools of the host"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from contend.stats.surface import METHOD
+from contend.sweep import cloud_pools
 from contend.sweep.plan import TABLE
 from contend.sweep.points import size_text
 from contend.sweep.reading import IOPS, LATENCY, Measured, PoolSweep, Spot, Sweep
@@ -45,10 +46,12 @@ def said(sweep: Sweep) -> list[str]:
     found = verdicts(sweep)
     if len(sweep.pools) == 1:
         found.append(
-            "One pool: which is better for what takes another to compare it with (--set pools=[/fast,/slow])."
+            "One pool: which is better for what takes another to compare it with (--set pools="
+            + ("[ONE,OTHER])." if sweep.cloud else "[/fast,/slow]).")
         )
     found += [
-        f"{' and '.join(names)} are on one device ({device}): what differs between them is not the device's."
+        f"{' and '.join(names)} are on one {'backend' if sweep.cloud else 'device'} ({device}): what differs between them is"
+        f" not the {'backend' if sweep.cloud else 'device'}'s."
         for device, names in sweep.shared
     ]
     return found
@@ -136,6 +139,8 @@ def pools(sweep: Sweep) -> list[str]:
         told.append(
             f"{pool.name}: {of.get('path', '?')}, {of.get('kind', '?')} on {of.get('device', '?')}, {how}{only}"
         )
+    if sweep.cloud:
+        told += cloud_pools.told(sweep.stood)
     written = sum(int(t["written_bytes"]) for t in sweep.preconditioned)
     if written:
         seconds = sum(float(t["seconds"]) for t in sweep.preconditioned)

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from contend.settings import one_or_many
 from contend.studies.base import Base, PlatformSpec, Size, WorkloadRef
-from contend.workloads.spec import Strict
+from contend.workloads.spec import Scalar, Strict
 
 LEAST_SIZE = 16 * 2**20
 OWN = "here"  # the name of the pool where the run's own directory is
@@ -23,7 +23,8 @@ class Pool(Strict):
     """Where data lies: a directory, or a block device. path: "" for the run's own directory.
 
     destroy: a block device may be written to, and is, from its beginning; without it, it is only read. direct: past the
-    page cache; null: where the file system can. memory: the file system is in memory; found out, not asked.
+    page cache; null: where the file system can. memory: the file system is in memory; found out, not asked. volume_type: on
+    a cloud, whose volumes these are, in the place of a path; "" for every type that is for everybody.
     """
 
     name: str = Field("", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$|^$", max_length=40)
@@ -31,6 +32,7 @@ class Pool(Strict):
     destroy: bool = False
     direct: bool | None = None
     memory: bool = False
+    volume_type: str = Field("", max_length=255)
 
     @model_validator(mode="before")
     @classmethod
@@ -80,10 +82,13 @@ class Storage(Base):
     which a pool holds two; of a block device, twice that from its beginning. passes: how often a file is written whole
     before it is measured. neighbour: null is the same fio in a file of its own on the same pool; `{fio: {block: 64k}}` one
     that differs in that; another workload runs in the run's directory. points: of the screening, each run alone and beside
-    on every pool; null: by the budget. focus: cells of each pool that the screening adds to the table's.
+    on every pool; null: by the budget. focus: cells of each pool that the screening adds to the table's. cloud: a name in
+    clouds.yaml, whose volume types are the pools: fio runs in two instances there, which have a volume of each; parameters:
+    of these instances.
     """
 
     study: Literal["storage"]
+    cloud: str = ""
     pools: Annotated[
         tuple[Pool, ...],
         Field(min_length=1, max_length=8),
@@ -121,7 +126,19 @@ class Storage(Base):
     points: int | None = Field(None, ge=2, le=5000)
     focus: int = Field(4, ge=0, le=100)
     table: TalkTable = TalkTable()
+    parameters: dict[str, Scalar] = {}
     platform: PlatformSpec = PlatformSpec()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_cloud(cls, given: Any) -> Any:
+        """What is named is a volume type there."""
+        if not isinstance(given, dict) or not given.get("cloud") or "pools" not in given:
+            return given
+        pools = _many(given["pools"])
+        if not isinstance(pools, list | tuple):
+            return given
+        return {**given, "pools": [{"volume_type": p} if isinstance(p, str) else p for p in pools]}
 
     @model_validator(mode="after")
     def _whole(self) -> Storage:
@@ -138,17 +155,36 @@ class Storage(Base):
             values = getattr(self, key)
             if len(set(values)) != len(values):
                 raise ValueError(f"`{key}` names a level twice")
+        self._somewhere()
         names = [pool.name for pool in self.named]
         if len(set(names)) != len(names):
             raise ValueError(f"two pools are called '{max(names, key=names.count)}': give them a `name`")
         return self
+
+    def _somewhere(self) -> None:
+        """Pools are all of this host, or all of a cloud."""
+        if not self.cloud:
+            if any(pool.volume_type for pool in self.pools):
+                raise ValueError("`volume_type` is a cloud's: name that with `cloud` (--cloud NAME)")
+            if self.parameters:
+                raise ValueError("`parameters` are of instances, which a `cloud` has (--cloud NAME)")
+            return
+        if any(pool.path or pool.destroy for pool in self.pools):
+            raise ValueError("on a cloud a pool is a volume type, not a path: pools=[ssd,hdd]")
+        if any(not pool.volume_type for pool in self.pools) and len(self.pools) > 1:
+            raise ValueError("a pool of several on a cloud needs its `volume_type`")
+        if taken := {"cloud", "disks", "role", "pool"} & set(self.parameters):
+            raise ValueError(f"`{min(taken)}` is for the study to fill in, not one of `parameters`")
+        if self.neighbour is not None and self.neighbour.workload != "fio":
+            raise ValueError("on a cloud the neighbour is fio, in an instance of its own")
 
     @property
     def named(self) -> tuple[Pool, ...]:
         """The pools, each with a name: its own, or the last part of its path."""
         found: list[Pool] = []
         for pool in self.pools:
-            name = pool.name or (_safe(Path(pool.path).name) if pool.path else OWN)
+            told = pool.volume_type or Path(pool.path).name
+            name = pool.name or (_safe(told) if told or pool.path else OWN)
             found.append(pool.model_copy(update={"name": name}))
         return tuple(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from contend.cells.storage_cloud import forecast_lines
 from contend.plan import Plan
 from contend.studies import Storage
 from contend.sweep import pools
@@ -24,7 +25,7 @@ def lines(scenario: Storage, plan: Plan, runs: Path) -> list[str]:
     measure = scenario.measure
     each_s = pools.pair_s(scenario)
     screening_s = len(screening) / 2 * each_s
-    block_s = focus * (each_s + each_s / 2.5)
+    block_s = focus * 1.4 * each_s
     written = sum(2 * scenario.size * scenario.passes for pool in scenario.named if not pool.read_only)
     levels = (
         f"{len(scenario.block_sizes)} block sizes × {len(scenario.depths)} depths × {len(scenario.engines)} engines ×"
@@ -45,6 +46,8 @@ def lines(scenario: Storage, plan: Plan, runs: Path) -> list[str]:
         f" alone, alone again and beside: about {format_duration(block_s * 1e9)} a block,"
         f" {measure.planned_blocks} blocks at most"
     )
+    if scenario.cloud:
+        told += forecast_lines(scenario)
     of_layout = 0.0 if not written else written / LAYOUT_BYTES_PER_S
     told.append(
         f"laid out first: {pools.size_words(scenario)}"

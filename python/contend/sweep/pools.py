@@ -17,12 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend.cells.storage_cloud import AROUND_S
+from contend.cells.storage_cloud import check as check_cloud
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
 from contend.platforms.base import Role
 from contend.platforms.procfs import unescaped
 from contend.probes.snapshot import device_of
 from contend.studies import Pool, Storage
+from contend.sweep import cloud_pools
 from contend.sweep.points import (
     DEFAULT_POINTS,
     MOST_POINTS,
@@ -50,6 +53,10 @@ def fitted(scenario: Storage, runs: Path) -> tuple[Storage, tuple[str, ...]]:
 
     runs: where the run's own directory will be. Raises CannotHonour for a pool that is not there. Makes nothing.
     """
+    if scenario.cloud:
+        scenario = cloud_pools.fitted(scenario)
+        points = scenario.points or _points(scenario)
+        return scenario.model_copy(update={"points": points}), ()
     notes: list[str] = []
     pools = []
     for pool in scenario.named:
@@ -171,11 +178,15 @@ def _points(scenario: Storage) -> int:
 
 def pair_s(scenario: Storage) -> float:
     """Expected seconds of one point on one pool, alone and beside."""
-    return 2.5 * asked_s(scenario) + 0.8 + scenario.measure.washout / 1e9
+    around_s = 3 * AROUND_S if scenario.cloud else 0.8  # two trials and a neighbour
+    return 2.5 * asked_s(scenario) + around_s + scenario.measure.washout / 1e9
 
 
 def check(scenario: Storage, runs: Path | None = None) -> None:
     """Whether the pools take what is asked of them. Raises CannotHonour; makes nothing. runs: where an own pool would be."""
+    if scenario.cloud:
+        check_cloud(scenario)
+        return
     needed: dict[int, int] = {}
     for pool in scenario.named:
         if pool.device:
@@ -245,6 +256,8 @@ def lay_out(
 ) -> Laid:
     """Make the directories of a run's files, each in the ledger before it is there. later: registers what removes them."""
     check(scenario, run)
+    if scenario.cloud:  # made there, and nothing of them is a device of this host
+        return Laid({}, {pool.name: None for pool in scenario.named})
     data: dict[tuple[Role, str], Path] = {}
     devices: dict[str, str | None] = {}
     for pool in scenario.named:
@@ -311,6 +324,8 @@ def preconditioned(work: Path) -> Iterator[dict[str, Any]]:
 
 def facts(scenario: Storage, runs: Path) -> dict[str, Any]:
     """Each pool for the run's record: file system, device, what the kernel says of that."""
+    if scenario.cloud:
+        return cloud_pools.facts(scenario)
     found: dict[str, Any] = {}
     for pool in scenario.named:
         where = Path(pool.path) if pool.path else _existing(runs)
@@ -351,7 +366,7 @@ def shared(found: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, tuple[
     """Devices under more than one pool: what is compared there is no two devices."""
     under: dict[str, list[str]] = {}
     for name, of in found.items():
-        if of["device"] != "none":
+        if of["device"] != "none" and "cloud" not in of:
             under.setdefault(str(of["device"]), []).append(name)
     return [(device, tuple(names)) for device, names in under.items() if len(names) > 1]
 
@@ -359,8 +374,9 @@ def shared(found: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, tuple[
 def size_words(scenario: Storage) -> str:
     """What a run writes before it measures anything."""
     written = sum(2 * scenario.size for pool in scenario.named if not pool.read_only)
+    what = "volumes" if scenario.cloud else "files"
     return (
-        f"{size_text(written)} in {2 * sum(not p.read_only for p in scenario.named)} files"
+        f"{size_text(written)} in {2 * sum(not p.read_only for p in scenario.named)} {what}"
         if written
         else "nothing"
     )

@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -176,7 +176,8 @@ def _spot(spot: Spot) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A storage sweep. rounds: of the screening, done and planned; trial_s: for how long each trial sends requests."""
+    """A storage sweep. rounds: of the screening, done and planned; trial_s: for how long each trial sends requests; cloud:
+    whose volumes the pools are, "" for pools of this host; stood: where its instances were."""
 
     pools: tuple[PoolSweep, ...]
     measured: tuple[Measured, ...]
@@ -188,6 +189,8 @@ class Sweep:
     washout_s: float
     shared: tuple[tuple[str, tuple[str, ...]], ...]  # devices under several pools
     trial_s: float
+    cloud: str = ""
+    stood: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def table(self) -> list[Measured]:
@@ -207,6 +210,7 @@ class Sweep:
             "preconditioned": [dict(told) for told in self.preconditioned],
             "washout_s": self.washout_s,
             "shared_devices": {device: list(names) for device, names in self.shared},
+            "cloud": {"name": self.cloud, **self.stood} if self.cloud else None,
         }
 
 
@@ -220,8 +224,10 @@ def read(
 ) -> Sweep:
     """What the rows of a run say. results: of its cells in blocks, IOPS and p99."""
     from contend.cells.storage import by_label
+    from contend.sweep import cloud_pools
     from contend.sweep.pools import shared
 
+    stood = cloud_pools.read_stood(events)
     level, trial_s = scenario.measure.level, asked_s(scenario)
     known = by_label(scenario)
     facts = dict(environment.get("pools", {}))
@@ -261,12 +267,23 @@ def read(
         tuple(_between(scenario, rows, int(plan["seed"]))),
         table(scenario, scenario.named[0])[0].mix,
         (len({row["block"] for row in screening}), int(plan["screening"]["rounds"])),
-        "the same fio in a file of its own on the same pool" if scenario.neighbour is None else scenario.neighbour.workload,
+        _neighbour_words(scenario),
         tuple({k: e[k] for k in ("file", "written_bytes", "seconds")} for e in events if e["event"] == "preconditioned"),
         statistics.median(washed) if washed else 0.0,
-        tuple(shared(facts)) if facts else (),
+        (*(shared(facts) if facts else ()), *cloud_pools.shared(stood)),
         trial_s,
+        scenario.cloud,
+        stood,
     )  # fmt: skip
+
+
+def _neighbour_words(scenario: Storage) -> str:
+    if scenario.neighbour is not None and scenario.neighbour.workload != "fio":
+        return scenario.neighbour.workload
+    what = "the same fio" if scenario.neighbour is None else "another fio"
+    if scenario.cloud:
+        return f"{what} in another instance, on a volume of its own of the same type"
+    return f"{what} in a file of its own on the same pool" if scenario.neighbour is None else "fio"
 
 
 def sent_share(trial_s: float, wall_s: float) -> float:

@@ -217,12 +217,14 @@ class Neighbour(Strict):
     Without `run`, the workload's own commands (and server) are repeated. `burning` is the least rate at which
     it must use its resource before the victim starts: CPUs' worth of CPU time for cpu, memory and lock, bytes
     a second for disk and network. intensity: the parameter that says for what part of the time, in %, it works; for the
-    rest contend stops it, fifty times a second.
+    rest contend stops it, fifty times a second. counter: a file of {out} that holds how much of its resource it has used so
+    far (bytes, or CPU seconds), where that is not on this host.
     """
 
     run: str | None = None
     burning: float | None = None
     intensity: str = ""
+    counter: str = ""
 
 
 class File(Strict):

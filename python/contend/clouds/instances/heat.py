@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from contend.clouds.instances.made_of import USER_DATA, rules
-from contend.clouds.instances.topology import Guest, Topology
+from contend.clouds.instances.made_of import rules, user_data
+from contend.clouds.instances.topology import Guest, Topology, Volume
 from contend.clouds.openstack import MARK
 
 VERSION = "2018-08-31"
@@ -41,6 +41,8 @@ def template(topology: Topology, prefix: str, run: str) -> dict[str, Any]:
         add(role, "Nova::ServerGroup", {"name": f"{prefix}-{role}", "policies": [policy]})
     for guest in topology.guests():
         _guest(topology, guest, prefix, run, add)
+    for volume in topology.volumes():
+        _volume(volume, prefix, run, add)
     return {
         "heat_template_version": VERSION,
         "description": f"{MARK}={run}",
@@ -111,7 +113,7 @@ def _guest(topology: Topology, guest: Guest, prefix: str, run: str, add: Any) ->
             **({"scheduler_hints": hints} if hints else {}),
             # Else heat puts scripts of its own into each, and wants its CloudFormation service.
             "user_data_format": "RAW",
-            **({"user_data": USER_DATA} if topology.install else {}),
+            **({"user_data": user_data(topology.tools)} if topology.install else {}),
         },
     )
     if topology.external:
@@ -122,6 +124,24 @@ def _guest(topology: Topology, guest: Guest, prefix: str, run: str, add: Any) ->
             properties,
             (f"way{guest.subnet}",) if topology.routed else (),
         )
+
+
+def _volume(volume: Volume, prefix: str, run: str, add: Any) -> None:
+    add(
+        volume.role,
+        "Cinder::Volume",
+        {
+            "name": f"{prefix}-{volume.role}",
+            "size": volume.disk.gib,
+            "volume_type": volume.disk.type,
+            "metadata": {MARK: run},
+        },
+    )
+    add(
+        f"{volume.role}-attached",
+        "Cinder::VolumeAttachment",
+        {"instance_uuid": _of(volume.guest), "volume_id": _of(volume.role)},
+    )
 
 
 def _rules() -> list[dict[str, Any]]:

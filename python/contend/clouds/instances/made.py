@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from contend.clouds.http import Api
-from contend.clouds.instances import heat
-from contend.clouds.instances.made_of import USER_DATA, rules
+from contend.clouds.instances import heat, volumes
+from contend.clouds.instances.made_of import rules, user_data
 from contend.clouds.instances.topology import Guest, Topology
+from contend.clouds.instances.volumes import Held
 from contend.clouds.openstack import HINTS, KINDS, Cloud, Record, need_id
 from contend.errors import HostFailed
 from contend.ledger import leftovers
@@ -48,7 +50,12 @@ class Maker:
         return f"{self.prefix}-{role}"
 
     def by_requests(self, wanted: Wanted) -> dict[str, dict[str, Any]]:
-        """Make all of it: servers as nova lists them, by role, all ACTIVE. Raises RequestFailed, HostFailed."""
+        """Make all of it: servers as nova lists them, by role, all ACTIVE, with their volumes. Raises RequestFailed,
+        HostFailed."""
+        until = time.monotonic() + self.within_s
+        if self.topology.disks:  # what no backend has room for fails before servers are made
+            volumes.make(self.cloud, self.record, self.name, self.topology)
+            self._volumes("available", until)
         self._make("keypair", "key", {"public_key": wanted.public_key})
         access = self._access()
         networks = self._networks()
@@ -66,7 +73,23 @@ class Maker:
             ids[guest.role] = self._make_server(guest.role, body, hints)
             if self.topology.external:
                 self._floating(guest.role, str(port["id"]))
-        return self.await_active()
+        found = self.await_active()
+        if self.topology.disks:
+            servers = {role: str(item["id"]) for role, item in found.items()}
+            volumes.attach(self.cloud, self.name, self.topology, servers)
+            self._volumes("in-use", until, servers)
+        return found
+
+    def volumes(self) -> dict[str, Held]:
+        """Those of the instances, by role, once all are attached. Raises HostFailed."""
+        return self._volumes("in-use", time.monotonic() + self.within_s)
+
+    def _volumes(
+        self, state: str, until: float, servers: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, Held]:
+        return volumes.await_all(
+            self.cloud, self.name, self.topology, state, until, servers, sleep=self.sleep
+        )
 
     def by_heat(self, wanted: Wanted) -> dict[str, dict[str, Any]]:
         """As `by_requests`, by one stack. Raises HostFailed with the reason that heat gives."""
@@ -175,7 +198,7 @@ class Maker:
         if guest.zone:
             body["availability_zone"] = guest.zone
         if self.topology.install:
-            body["user_data"] = base64.b64encode(USER_DATA.encode()).decode()
+            body["user_data"] = base64.b64encode(user_data(self.topology.tools).encode()).decode()
         return body
 
     @staticmethod

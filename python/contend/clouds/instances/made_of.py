@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 TOOLS = ("iperf3", "python3")
-"""Programs that a guest needs."""
-USER_DATA = "#cloud-config\npackage_update: true\npackages: [iperf3, python3]\n"
-"""For cloud-init, which most distributions' images have."""
+"""Programs that an end of a pair needs; packages are called as they are."""
+
+
+def user_data(tools: Sequence[str]) -> str:
+    """For cloud-init, which most distributions' images have.
+
+    >>> user_data(["fio"])
+    '#cloud-config\\npackage_update: true\\npackages: [fio]\\n'
+    """
+    return f"#cloud-config\npackage_update: true\npackages: [{', '.join(tools)}]\n"
 
 
 def rules() -> tuple[dict[str, Any], ...]:

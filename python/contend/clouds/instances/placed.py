@@ -76,7 +76,7 @@ def check_pair(topology: Topology, placed: Mapping[str, Placed], pair: int, spot
                 hint="its placement cannot be verified, so nothing is measured",
             )
     together = client.host_id == server.host_id
-    if together != (spot.host == "same"):
+    if spot.host != "any" and together != (spot.host == "same"):
         where = f"both on {client.where}" if together else f"on {client.where} and {server.where}"
         raise HostFailed(
             f"{roles.client} and {roles.server} are to be on {_HOSTS[spot.host]}, and the cloud has them {where}",

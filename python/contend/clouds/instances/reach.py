@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,9 @@ async def asked(role: str, connection: SSHClientConnection, words: str, limit_s:
     return str(done.stdout or "")
 
 
-async def ready(role: str, to: Placed, way: Way, *, install: bool, within_s: float) -> Placed:
+async def ready(
+    role: str, to: Placed, way: Way, *, install: bool, within_s: float, tools: Sequence[str] = TOOLS
+) -> Placed:
     """The instance once SSH lets us in and it has the tools, with its host key. Raises HostFailed.
 
     install: cloud-init is installing what is missing; else what is missing is an error.
@@ -119,7 +122,7 @@ async def ready(role: str, to: Placed, way: Way, *, install: bool, within_s: flo
         else:
             break
     async with connection:
-        while missing := await _missing(role, connection):
+        while missing := await _missing(role, connection, tools):
             if not install or time.monotonic() > until:
                 raise HostFailed(
                     f"instance {role} has no {' and no '.join(missing)}",
@@ -155,6 +158,6 @@ def is_emulated(said: str) -> bool:
     return maker in _NOVA and "x86_64" in rest and not own & set(rest.split())
 
 
-async def _missing(role: str, connection: SSHClientConnection) -> list[str]:
-    words = "; ".join(f"command -v {tool} >/dev/null || echo {tool}" for tool in TOOLS)
+async def _missing(role: str, connection: SSHClientConnection, tools: Sequence[str]) -> list[str]:
+    words = "; ".join(f"command -v {tool} >/dev/null || echo {tool}" for tool in tools)
     return (await asked(role, connection, words)).split()

@@ -16,18 +16,20 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Literal, NamedTuple
 
+from contend.clouds.instances.made_of import TOOLS
 from contend.errors import BadInput
 
 Where = Literal["same", "different"]
 Means = Literal["groups", "hints", "hosts"]
 MEANS: tuple[Means, ...] = ("groups", "hints", "hosts")
-POLICIES: dict[Where, str] = {"same": "affinity", "different": "anti-affinity"}
+Host = Literal["same", "different", "any"]
+POLICIES: dict[Host, str] = {"same": "affinity", "different": "anti-affinity"}
 
 
 class Spot(NamedTuple):
-    """Where the server of a pair stands, seen from its client."""
+    """Where the server of a pair stands, seen from its client. host: any is wherever the cloud puts it."""
 
-    host: Where
+    host: Host
     subnet: Where
 
     @property
@@ -63,6 +65,22 @@ class Guest(NamedTuple):
     zone: str = ""
 
 
+class Disk(NamedTuple):
+    """A volume that every instance has. pool: its name, but for the run's and the instance's; type: of the cloud's."""
+
+    pool: str
+    type: str
+    gib: int
+
+
+class Volume(NamedTuple):
+    """One of them. role: its name, but for the run's; guest: whose it is."""
+
+    role: str
+    guest: str
+    disk: Disk
+
+
 class Ends(NamedTuple):
     """Roles of a pair's client and server."""
 
@@ -74,7 +92,8 @@ class Ends(NamedTuple):
 class Topology:
     """What a run wants. means: what places instances; zone: of all; hosts: two `ZONE:HOST`, with means `hosts`; networks:
     those of the cloud to use, by subnet, none where the run makes its own with these addresses (`cidrs`); external: the
-    network that floating addresses are of, "" for none; install: what guests lack comes from their distribution."""
+    network that floating addresses are of, "" for none; install: what guests lack comes from their distribution; tools:
+    programs that they need; disks: volumes that each of them has."""
 
     spots: tuple[Spot, ...]
     pairs: int
@@ -85,9 +104,16 @@ class Topology:
     cidrs: tuple[str, ...] = ("10.201.0.0/24", "10.202.0.0/24")
     external: str = ""
     install: bool = False
+    tools: tuple[str, ...] = TOOLS
+    disks: tuple[Disk, ...] = ()
 
     def __post_init__(self) -> None:
         apart = any(spot.host == "different" for spot in self.spots)
+        if self.means == "hosts" and any(spot.host == "any" for spot in self.spots):
+            raise BadInput(
+                "an instance that may be on any host is placed by none",
+                hint="--set parameters.neighbour_host=same, or different",
+            )
         if self.means == "hosts" and len(self.hosts) != 1 + apart:
             wanted = "two hosts" if apart else "one host"
             raise BadInput(
@@ -139,7 +165,7 @@ class Topology:
         """(role, policy) of the server groups: one a place and pair."""
         if self.means == "groups":
             for pair in range(1, self.pairs + 1):
-                for spot in self.spots:
+                for spot in (s for s in self.spots if s.host != "any"):
                     yield f"g{pair}-{spot.short}", POLICIES[spot.host]
 
     def guests(self) -> tuple[Guest, ...]:
@@ -148,7 +174,8 @@ class Topology:
         for pair in range(1, self.pairs + 1):
             for spot in self.spots:
                 client, server = self.ends(pair, spot)
-                group = f"g{pair}-{spot.short}" if self.means == "groups" else ""
+                grouped = self.means == "groups" and spot.host != "any"
+                group = f"g{pair}-{spot.short}" if grouped else ""
                 found.setdefault(client, Guest(client, 1, group, zone=self._zone("same")))
                 hinted = client if self.means == "hints" else ""
                 found[server] = Guest(
@@ -161,7 +188,15 @@ class Topology:
                 )
         return tuple(sorted(found.values(), key=lambda guest: guest.role[0]))  # clients first
 
-    def _zone(self, host: Where) -> str:
+    def volumes(self) -> tuple[Volume, ...]:
+        """Of all instances."""
+        return tuple(
+            Volume(f"{guest.role}-{disk.pool}", guest.role, disk)
+            for guest in self.guests()
+            for disk in self.disks
+        )
+
+    def _zone(self, host: Host) -> str:
         if self.means != "hosts":
             return self.zone
         return self.hosts[0] if host == "same" else self.hosts[1]
@@ -186,19 +221,24 @@ def read(
     """
     if means not in MEANS:
         raise BadInput(f"means: '{means}' is not one of: {', '.join(MEANS)}", hint="groups is the default")
-    more = {"cidrs": _listed(cidrs)} if cidrs else {}
+    more = {"cidrs": listed(cidrs)} if cidrs else {}
     return Topology(
-        tuple(Spot.read(short) for short in _listed(places)),
+        tuple(Spot.read(short) for short in listed(places)),
         pairs,
         means,
         zone,
-        _listed(hosts),
-        _listed(networks),
+        listed(hosts),
+        listed(networks),
         external=external,
         install=install,
         **more,
     )
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def listed(text: str) -> tuple[str, ...]:
+    """What commas part.
+
+    >>> listed("one, other,"), listed("")
+    (('one', 'other'), ())
+    """
     return tuple(part.strip() for part in text.split(",") if part.strip())

@@ -162,8 +162,8 @@ _KNOBS = {
     "web_workers": "processes of each API",
     "threads": "what nova's services run on",
     "notifications": "nova tells on the bus what happens to its servers",
-    "backends": "of volumes that guests can write to, like fast,slow=300 (IOPS a volume), each with a volume type; 'nothing':"
-    " none any more",
+    "backends": "of volumes that guests can write to, like fast,slow=300 (IOPS a volume), each with a volume type;"
+    " 'nothing': none any more",
     "without": "leave it out; may be given more than once",
     "options": "an option of a service's configuration, like nova.conf:api.max_limit=100; 'nothing': none any more",
     "patches": "a unified diff of what services run, with paths like b/nova/compute/manager.py; 'nothing': none any more",

@@ -55,8 +55,8 @@ def furnish(
     the gateway's), a volume type "fake", and one of each backend.
 
     without: parts that the bed lacks; the catalogue knows them if it had them once. guests: of each its image's name, files
-    (kernel, initramfs), their digest, the command line, and whom it lets in by key. backends: with the IOPS that a volume has
-    at most, 0 for no limit, which the hypervisor sees to.
+    (kernel, initramfs), their digest, the command line, and whom it lets in by key. backends: with the IOPS that a volume
+    has at most, 0 for no limit, which the hypervisor sees to.
     """
     cloud = _connect()
     for name, ram in memory_mib.items():

@@ -1,4 +1,5 @@
-"""Volumes that guests can write to: backends of Cinder's whose volumes are files of the bed, behind loop devices of this host.
+"""Volumes that guests can write to: backends of Cinder's whose volumes are files of the bed, behind loop devices of the
+host.
 
 A device is there while its volume is attached. The driver makes and frees it; what a kill leaves is found by the file behind
 it, which lies below the bed.

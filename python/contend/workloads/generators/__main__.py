@@ -19,6 +19,7 @@ GENERATORS = {
     "control-plane-growth": "contend.workloads.generators.growth",
     "network-placement": "contend.workloads.generators.placement",
     "network-placement-cloud": "contend.workloads.generators.placement_cloud",
+    "storage-cloud": "contend.workloads.generators.storage_cloud",
     "rpc": "contend.workloads.generators.rpc",
     "rpc-failures": "contend.workloads.generators.rpc_failures",
     "storm-lab": "contend.testbed.lab.__main__",

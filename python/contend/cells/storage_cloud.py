@@ -1,0 +1,167 @@
+"""A sweep's fio on volumes of a cloud: in two instances, by SSH; what they are, and what a run makes there."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from contend.cells import fio_words
+from contend.cells.fio_words import LOAD
+from contend.clouds.instances.fio import DEVICE
+from contend.clouds.instances.tenants import HOSTS, MEASURED, NEIGHBOUR, Tenants, disks_text, read
+from contend.clouds.instances.topology import Disk
+from contend.errors import CannotHonour
+from contend.studies import Pool, Storage
+from contend.workloads.instance import resolve
+from contend.workloads.load import load as load_workload
+from contend.workloads.spec import Metric, Neighbour, Parameter, Scalar, Workload
+
+AROUND_S = 3.0
+"""What a trial takes beside its time, expected: a look at the cloud, SSH, fio's start."""
+# As placed pairs have them.
+_AS_PAIRS = (
+    "by", "means", "zone", "hosts", "image", "flavor", "user", "networks", "cidrs", "external", "ssh_config", "install",
+    "within",
+)  # fmt: skip
+_ABOUT = {
+    "flavor": "name or id; empty: the smallest",
+    "networks": "one of the cloud's; empty: the run makes its own",
+    "install": "cloud-init installs fio in the instances",
+}
+_RUN = "--run {work}/../.. --access {work}/../cloud-access.json --cloud '{cloud}'"
+
+
+def parameters(scenario: Storage, pool: Pool, *, first: bool) -> dict[str, Scalar]:
+    """What a party has besides its fio: which instance's it is, and what every party has to know of all."""
+    return {
+        **scenario.parameters,
+        "cloud": scenario.cloud,
+        "disks": disks_text(disks(scenario)),
+        "role": MEASURED if first else NEIGHBOUR,
+        "pool": pool.name,
+    }
+
+
+def disks(scenario: Storage) -> list[Disk]:
+    """The volumes of each instance. Whole GiB, which Cinder counts in."""
+    gib = math.ceil(scenario.size / 2**30)
+    return [Disk(pool.name, pool.volume_type, gib) for pool in scenario.named]
+
+
+@functools.lru_cache(maxsize=32)
+def workload(pool: Pool, size: int, passes: int, burning: float) -> Workload:
+    """The catalogue's fio, in an instance. burning: bytes a second that a neighbour there has to move."""
+    fio, pairs = load_workload("fio"), load_workload("network-placement-cloud")
+    direct = pool.direct is not False
+    asked = "--ssh-config '{ssh_config}' --role {role} --pool '{pool}'"
+    native = "{native} storage-cloud"
+    of_run = {name: pairs.parameters[name] for name in _AS_PAIRS}
+    of_run |= {name: of_run[name].model_copy(update={"about": about}) for name, about in _ABOUT.items()}
+    return Workload(
+        name="fio",
+        title=f"{fio.title}, on volumes of type {pool.volume_type}",
+        about=fio.about,
+        install=pairs.install,
+        parameters={
+            **LOAD,
+            "cloud": pairs.parameters["cloud"],
+            **of_run,
+            "neighbour_host": Parameter(
+                default="any",
+                choices=list(HOSTS),
+                about="of the neighbour's instance: the measured one's, another, or wherever the cloud puts it",
+            ),
+            "disks": Parameter(default="[]", about="volumes of each instance. A study fills it in"),
+            "role": Parameter(default=MEASURED, choices=[MEASURED, NEIGHBOUR]),
+            "pool": Parameter(default=""),
+        },
+        prepare=(
+            f"{native} prepare {_RUN} --disks '{{disks}}' --neighbour-host {{neighbour_host}} --by {{by}}"
+            " --means {means} --zone '{zone}' --hosts '{hosts}' --image '{image}' --flavor '{flavor}' --user '{user}'"
+            " --networks '{networks}' --cidrs '{cidrs}' --external '{external}' --ssh-config '{ssh_config}'"
+            " --install {install} --within {within}",
+            f"{native} layout {_RUN} {asked} --out {{work}}/prepare.json"
+            f" --fio '{fio_words.layout(DEVICE, size, passes, direct)}'",
+        ),
+        run=(
+            f"{native} run {_RUN} {asked} --seconds {{seconds}} --out {{out}}/fio.json"
+            f" --fio '{fio_words.trial(DEVICE, direct)}'",
+        ),
+        finish=(f"{native} finish {_RUN}",),
+        neighbour=Neighbour(
+            run=f"{native} neighbour {_RUN} {asked} --out {{out}}/moved --fio '{fio_words.neighbour(DEVICE, direct)}'",
+            burning=burning,
+            counter="moved",
+        ),
+        metrics={
+            **fio.metrics,
+            "emulated": Metric.model_validate(
+                {
+                    "from": "instances.json",
+                    "path": "$.emulated",
+                    "unit": "ratio",
+                    "better": "lower",
+                    "about": "of the two instances, those whose CPU is emulated: theirs are no figures of a cloud's",
+                }
+            ),
+        },
+        dominant="disk",
+        trial=fio.trial,
+        around=round(AROUND_S * 1e9),
+        elsewhere=True,
+        origin=fio.origin,
+    )  # fmt: skip
+
+
+def topology_of(scenario: Storage) -> tuple[Tenants, Mapping[str, Any]]:
+    """The instances and volumes that a run makes, and the workload's parameters. Raises BadInput."""
+    of = _settings(scenario)
+    names = ("neighbour_host", "means", "zone", "hosts", "networks", "cidrs", "external")
+    texts = {name: str(of[name]) for name in names}
+    return read(disks=disks(scenario), install=bool(of["install"]), **texts), of
+
+
+def _settings(scenario: Storage) -> Mapping[str, Any]:
+    pool = scenario.named[0]
+    made = workload(pool, scenario.size, scenario.passes, 1.0)
+    return resolve(made, parameters(scenario, pool, first=True)).parameters
+
+
+def check(scenario: Storage) -> None:
+    """Whether the cloud is described and what is asked holds together. Asks nobody. Raises BadInput."""
+    from contend.clouds.access import find
+
+    find(scenario.cloud)
+    _, of = topology_of(scenario)
+    config = str(of["ssh_config"])
+    if config and not Path(config).is_file():
+        raise CannotHonour(
+            f"there is no OpenSSH configuration {config}",
+            hint="--set parameters.ssh_config=FILE, a whole path",
+        )
+
+
+def forecast_lines(scenario: Storage) -> Iterator[str]:
+    """What a run makes on the cloud, and the template where Heat makes it. Raises BadInput."""
+    topology, of = topology_of(scenario)
+    volumes = topology.volumes()
+    by_type = ", ".join(
+        f"{sum(v.disk.pool == disk.pool for v in volumes)} volumes of type {disk.type}, {disk.gib} GiB each"
+        for disk in topology.disks
+    )
+    where = {"same": "on one host", "different": "on different hosts", "any": "wherever the cloud puts them"}
+    made = [f"2 instances ({MEASURED}, {NEIGHBOUR}; {where[topology.spots[0].host]})", by_type]
+    made += ["a server group"] if list(topology.groups()) else []
+    made += [] if topology.networks else ["a network"]
+    made += ["a router"] if topology.routed else []
+    made += [f"2 floating addresses of {topology.external}"] if topology.external else []
+    by = "one stack of Heat" if of["by"] == "heat" else "requests"
+    yield f"on cloud {scenario.cloud}, by {by}: {', '.join(made)}, a security group, a key pair"
+    if of["by"] == "heat":
+        from contend.clouds.instances import heat
+
+        yield "template (kept in the run's directory as stack.yaml; RUN is the run's name):"
+        yield heat.text(heat.template(topology, "contend-RUN", "RUN")).rstrip()

@@ -1,0 +1,126 @@
+"""Pools that are volume types of a cloud: which there are, what is known of them before a run, where they stood in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from contend.clouds.access import login
+from contend.clouds.http import Api
+from contend.clouds.instances import volumes
+from contend.clouds.instances.tenants import MEASURED
+from contend.errors import BadInput
+from contend.studies import Pool, Storage
+
+MOST = 8
+_DEFAULT = "__DEFAULT__"  # Cinder's own, of volumes for which nobody names a type
+
+
+def fitted(scenario: Storage) -> Storage:
+    """The scenario with a pool for each volume type, as the cloud lists them where none is named, and fio's engine.
+
+    Raises BadInput, HostFailed.
+    """
+    pools = scenario.pools
+    if not any(pool.volume_type for pool in pools):
+        pools = tuple(Pool(volume_type=name) for name in _types(scenario.cloud))
+    changes: dict[str, Any] = {
+        "pools": tuple(pool.model_copy(update={"direct": pool.direct is not False}) for pool in pools)
+    }
+    if scenario.async_engine == "auto":
+        changes["async_engine"] = "libaio"  # of the instances' Linux
+    scenario = scenario.model_copy(update=changes)
+    return scenario.model_copy(update={"pools": scenario.named})
+
+
+def _types(cloud: str) -> Sequence[str]:
+    api = Api(login(cloud, services=("block-storage",)))
+    try:
+        found = [name for name in volumes.types(api) if name != _DEFAULT]
+    finally:
+        api.close()
+    if not found:
+        raise BadInput(
+            f"cloud '{cloud}' has no volume type that is for everybody", hint="--set pools=[TYPE,OTHER]"
+        )
+    if len(found) > MOST:
+        raise BadInput(
+            f"cloud '{cloud}' has {len(found)} volume types, and {MOST} are the most that are compared",
+            hint=f"--set pools=[{','.join(found[:2])}]; it has {', '.join(found)}",
+        )
+    return found
+
+
+def facts(scenario: Storage) -> dict[str, Any]:
+    """Each pool for the run's record."""
+    from contend.cells.storage_cloud import disks
+
+    return {
+        disk.pool: {
+            "path": f"volume type {disk.type}",
+            "kind": f"volumes of {disk.gib} GiB",
+            "device": f"cloud {scenario.cloud}",
+            "cloud": scenario.cloud,
+            "direct": bool(pool.direct),
+            "memory": False,
+            "written": True,
+        }
+        for disk, pool in zip(disks(scenario), scenario.named, strict=True)
+    }
+
+
+def stood(work: Path, scenario: Storage) -> dict[str, Any]:
+    """Where a run's instances and volumes were, for its record: hosts by role, whether emulated, the backend of each pool
+    where the cloud tells it (it does to administrators)."""
+    from contend.workloads.generators.on_cloud import STATE, State
+
+    state = State.read(work / "instances" / STATE)
+    held = {pool.name: state.volumes[f"{MEASURED}-{pool.name}"] for pool in scenario.named}
+    return {
+        "hosts": {role: of.where for role, of in state.guests.items()},
+        "emulated": any(of.emulated for of in state.guests.values()),
+        "backends": {name: of.backend for name, of in held.items() if of.backend},
+    }
+
+
+def shared(stood: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Backends under more than one pool.
+
+    >>> list(shared({"backends": {"ssd": "cinder@lvm#lvm", "hdd": "cinder@lvm#lvm", "ceph": "cinder@rbd#rbd"}}))
+    [('cinder@lvm#lvm', ('ssd', 'hdd'))]
+    """
+    under: dict[str, list[str]] = {}
+    for name, backend in stood.get("backends", {}).items():
+        under.setdefault(backend, []).append(name)
+    yield from ((backend, tuple(names)) for backend, names in under.items() if len(names) > 1)
+
+
+def told(stood: Mapping[str, Any]) -> list[str]:
+    """Where it all stood, and what was not seen, in words.
+
+    >>> told({"hosts": {"measured": "a", "neighbour": "a"}, "emulated": False, "backends": {"ssd": "c@lvm#lvm"}})[0]
+    'both instances on one host (a); backends: ssd on c@lvm#lvm'
+    """
+    hosts = list(dict.fromkeys(stood.get("hosts", {}).values()))
+    where = (
+        f"both instances on one host ({hosts[0]})"
+        if len(hosts) == 1
+        else f"instances on {' and '.join(hosts)}"
+    )
+    backends = ", ".join(f"{name} on {backend}" for name, backend in stood.get("backends", {}).items())
+    found = [
+        f"{where}; {f'backends: {backends}' if backends else 'the cloud does not tell this user of backends'}"
+    ]
+    if stood.get("emulated"):
+        found.append("CPUs of instances are emulated: these are no figures of a cloud's")
+    found.append(
+        "what the backends' devices did, and their networks, was not seen: who else loads them is in the figures"
+    )
+    return found
+
+
+def read_stood(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What `stood` gave, from the run's ledger; the last one of a run that was resumed."""
+    event = next((e for e in reversed(events) if e["event"] == "instances"), None)
+    return {} if event is None else {key: event[key] for key in ("hosts", "emulated", "backends")}

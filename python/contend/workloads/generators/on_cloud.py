@@ -1,0 +1,236 @@
+"""What generators share whose work is in instances of a cloud: the run's things, made once, kept in a file, removed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contend.clouds.access import kept, login
+from contend.clouds.http import Api
+from contend.clouds.instances import heat, made, placed, reach
+from contend.clouds.instances.placed import Placed
+from contend.clouds.instances.topology import MEANS, Topology
+from contend.clouds.instances.volumes import Held
+from contend.clouds.openstack import Cloud, Record, unique_name
+from contend.errors import BadInput, ContendError, HostFailed
+from contend.workloads.generators import verbs
+from contend.workloads.generators.boot import server_of
+
+LEDGER, STATE, TEMPLATE, KEY = "ledger.ndjson", "instances.json", "stack.yaml", "key"
+USER_PROPERTY = "os_admin_user"
+"""The property in which an image names its user (glance's common image properties)."""
+
+
+def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
+    """The exit code: that of the error where there is one."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return verbs.run(parser, arguments)
+    except KeyboardInterrupt:
+        return 130
+
+
+def home(given: argparse.Namespace) -> Path:
+    """Of what the run knows of its instances; parties share it."""
+    run: Path = given.run.resolve()
+    return run / "work" / "instances"
+
+
+@contextmanager
+def cloud_of(given: argparse.Namespace) -> Iterator[tuple[Cloud, Record]]:
+    """The run's cloud, logged in to once, and its ledger."""
+    run: Path = given.run.resolve()
+    services: tuple[str, ...] = given.services
+
+    def renew() -> Any:
+        fresh = login(given.cloud, services=services)
+        fresh.save(given.access)
+        return fresh
+
+    access = kept(given.access, given.cloud, services)
+    api = Api(access, renew)
+    try:
+        with Record(run / LEDGER, run=run.name, cloud=access.cloud, config=access.config) as record:
+            yield Cloud(api, run.name), record
+    finally:
+        api.close()
+
+
+@dataclass(frozen=True)
+class State:
+    """What is kept of a run's instances. prefix: of their names; user: of the instances."""
+
+    prefix: str
+    user: str
+    guests: Mapping[str, Placed]
+    volumes: Mapping[str, Held]
+
+    def way(self, given: argparse.Namespace) -> reach.Way:
+        """How they are reached."""
+        return reach.Way(self.user, home(given) / KEY, given.ssh_config)
+
+    def write(self, path: Path) -> None:
+        """Whole, or not at all."""
+        told = {
+            "schema_version": 1,
+            "prefix": self.prefix,
+            "user": self.user,
+            "instances": {role: of._asdict() for role, of in self.guests.items()},
+            **(
+                {"volumes": {role: of._asdict() for role, of in self.volumes.items()}} if self.volumes else {}
+            ),
+        }
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> State:
+        """Raises HostFailed where nothing was made."""
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise HostFailed("the run's instances are not there", hint="`prepare` makes them") from None
+        return cls(
+            told["prefix"],
+            told["user"],
+            {role: Placed(**of) for role, of in told["instances"].items()},
+            {role: Held(**of) for role, of in told.get("volumes", {}).items()},
+        )
+
+
+Guests = Mapping[str, Placed]
+Volumes = Mapping[str, Held]
+Reached = Callable[[Guests, Volumes, reach.Way, float], tuple[Guests, Volumes]]
+"""(instances, volumes, how they are reached, seconds that are left) → both, with what is found in the instances. Raises
+HostFailed."""
+
+
+def prepare(
+    given: argparse.Namespace,
+    topology: Topology,
+    reached: Reached,
+    before: Callable[[Api], None] = lambda api: None,
+) -> None:
+    """Make the run's instances, unless another cell of it has. before: checks what the cloud has to have, first.
+
+    Raises BadInput, RequestFailed, HostFailed, with nothing left of it.
+    """
+    place = home(given)
+    if (place / STATE).exists():
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    with cloud_of(given) as (cloud, record):
+        before(cloud.api)
+        user = given.user or image_user(cloud.api, given.image)
+        server = server_of(cloud.api, given.image, given.flavor, "none")
+        wanted = made.Wanted(server["imageRef"], server["flavorRef"], reach.make_key(place / KEY))
+        prefix = unique_name(record.run, secrets.token_hex(2))
+        maker = made.Maker(cloud, record, prefix, topology, given.within)
+        try:
+            if given.by == "heat":
+                text = heat.text(heat.template(topology, prefix, record.run))
+                (given.run.resolve() / TEMPLATE).write_text(text, encoding="utf-8")
+                found = maker.by_heat(wanted)
+            else:
+                found = maker.by_requests(wanted)
+            guests: Guests = {role: placed.read(item) for role, item in found.items()}
+            placed.check(topology, guests)
+            held: Volumes = maker.volumes() if topology.disks else {}
+            way = reach.Way(user, place / KEY, given.ssh_config)
+            left_s = max(1.0, given.within - (time.monotonic() - began))
+            guests, held = reached(guests, held, way, left_s)
+        except BaseException:
+            # A run that cannot begin leaves nothing, also where `finish` is not asked for. What stays, stays in the ledger.
+            with suppress(ContendError):
+                made.remove(cloud, record)
+            (place / KEY).unlink(missing_ok=True)
+            raise
+    State(prefix, user, guests, held).write(place / STATE)
+
+
+def image_user(api: Api, image: str) -> str:
+    """Whom an image lets in by key, as it says. Raises BadInput where it does not."""
+    images = api.request("GET", "image", "/images?status=active&limit=500").json()["images"]
+    found = [i for i in images if image in (i["name"], i["id"])] if image or len(images) != 1 else images
+    user = str(found[0].get(USER_PROPERTY) or "") if len(found) == 1 else ""
+    if not user and len(found) == 1:
+        raise BadInput(
+            f"image '{found[0]['name']}' does not say as whom to log in (its property {USER_PROPERTY})",
+            hint="--set parameters.user=debian, ubuntu, cloud-user, …",
+        )
+    return user
+
+
+def still_there(given: argparse.Namespace, state: State, roles: Sequence[str]) -> Mapping[str, Placed]:
+    """These instances as the cloud has them now, on the hosts where they were when the run began. Raises HostFailed."""
+    names = {f"{state.prefix}-{role}": role for role in roles}
+    with cloud_of(given) as (cloud, _):
+        found = {names[str(i["name"])]: placed.read(i) for i in cloud.find(made.SERVER, names)}
+    if gone := sorted(set(names.values()) - set(found)):
+        raise HostFailed(f"the cloud has no instance {gone[0]} any more", hint="who removed it?")
+    return found
+
+
+def not_moved(state: State, found: Mapping[str, Placed]) -> None:
+    """Raises HostFailed for an instance that is elsewhere than when the run began: clouds move them."""
+    moved = [role for role, of in found.items() if of.host_id != state.guests[role].host_id]
+    if moved:
+        raise HostFailed(
+            f"instance {moved[0]} was moved to {found[moved[0]].where} since the run began",
+            hint="trials before and after that are not of one place: run it again",
+        )
+
+
+def finish(given: argparse.Namespace) -> None:
+    """Remove all that the run has on the cloud. Idempotent. Raises HostFailed for what stays."""
+    place = home(given)
+    if not place.exists():
+        return
+    with cloud_of(given) as (cloud, record):
+        left = made.remove(cloud, record)
+    for name in (STATE, KEY):
+        (place / name).unlink(missing_ok=True)
+    if left:
+        name, why = next(iter(left.items()))
+        raise HostFailed(
+            f"{len(left)} of what was made cannot be removed: {name}: {why}", hint="contend destroy"
+        )
+
+
+def add_run(verb: argparse.ArgumentParser, services: tuple[str, ...] = made.SERVICES) -> None:
+    """Options by which a verb finds the run and its cloud, of which it needs those services."""
+    verb.set_defaults(services=services)
+    verb.add_argument("--run", type=Path, required=True, help="the run's directory, with its ledger")
+    verb.add_argument("--access", type=Path, required=True, help="file of the token, shared by the run")
+    verb.add_argument("--cloud", default="")
+
+
+def add_means(verb: argparse.ArgumentParser) -> None:
+    """Options of a topology."""
+    verb.add_argument("--means", choices=MEANS, default=MEANS[0], help="what places instances")
+    for option in ("--zone", "--hosts", "--networks", "--cidrs", "--external"):
+        verb.add_argument(option, default="")
+    verb.add_argument("--install", choices=("true", "false"), default="false")
+
+
+def add_ssh(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--ssh-config", default="", help="an OpenSSH client configuration")
+
+
+def add_making(verb: argparse.ArgumentParser) -> None:
+    """Options of what makes the instances."""
+    verb.add_argument("--by", choices=("requests", "heat"), default="requests")
+    verb.add_argument("--image", default="")
+    verb.add_argument("--flavor", default="")
+    verb.add_argument("--user", default="", help="of the instances")
+    verb.add_argument("--within", type=float, default=540.0, help="seconds")
