@@ -1,4 +1,4 @@
-"""An HTTP server that keeps servers by name as nova's API does, and misbehaves where it is told to.
+"""An HTTP server that keeps servers as nova's API does and volumes as cinder's, and misbehaves where it is told to.
 
 It stands for what goes wrong on the way: rate limits, errors, answers that never arrive, tokens that have expired.
 How a cloud behaves otherwise is for the tests on a real one.
@@ -37,10 +37,17 @@ class BadApi:
     seen: list[str] = field(default_factory=list)
     page: int = 500
     undeletable: int = 0  # so many deletions are accepted, and end in ERROR
+    volumes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    types: dict[str, str] = field(
+        default_factory=lambda: {"ssd": "available"}
+    )  # state of volumes that are made of it
+    messages: list[str] = field(default_factory=list)  # what cinder tells users of a volume that failed
+    holds: int = 0  # so many looks after its server has gone a volume is still in use
+    unattached: str = ""  # what nova says of attachments, which it does not make
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def access(self, token: str = "good") -> Access:
-        return Access("bad", "", token, 2e9, "p", {"compute": self.url})
+        return Access("bad", "", token, 2e9, "p", {"compute": self.url, "block-storage": self.url})
 
     def add(self, name: str, **more: Any) -> str:
         with self.lock:
@@ -87,6 +94,12 @@ def bad_api() -> Iterator[BadApi]:
 
         def work(self, body: Any) -> tuple[int, Any]:
             parts = urlsplit(self.path)
+            if "/volumes" in parts.path or parts.path in ("/types", "/messages"):
+                return of_volumes(api, self.command, parts.path, body)
+            if parts.path.endswith("os-volume_attachments"):
+                return attach(api, parts.path.split("/")[2], body["volumeAttachment"]["volumeId"])
+            if api.unattached and "/os-instance-actions" in parts.path:
+                return actions(api.unattached, parts.path)
             if self.command == "POST":
                 id_ = api.add(body["server"]["name"], metadata=body["server"].get("metadata", {}))
                 return 202, {"server": {"id": id_}}
@@ -133,3 +146,43 @@ def bad_api() -> Iterator[BadApi]:
     with serving(_Server(("127.0.0.1", 0), Handler)) as url:
         api = BadApi(url)
         yield api
+
+
+def of_volumes(api: BadApi, method: str, path: str, body: Any) -> tuple[int, Any]:
+    """What cinder answers."""
+    with api.lock:
+        if path == "/types":
+            return 200, {"volume_types": [{"id": f"id-of-{name}", "name": name} for name in api.types]}
+        if path == "/messages":
+            return 200, {"messages": [{"user_message": text} for text in api.messages]}
+        if method == "POST":
+            id_ = f"volume-{len(api.seen)}"
+            state = api.types[body["volume"]["volume_type"]]
+            api.volumes[id_] = {**body["volume"], "id": id_, "status": state, "of": ""}
+            return 202, {"volume": {"id": id_}}
+        if method == "DELETE":
+            volume = api.volumes.get(path.rpartition("/")[2])
+            if volume is not None and volume["status"] == "in-use":
+                return 400, {"badRequest": {"message": "Volume status must be available or error"}}
+            return (202, None) if api.volumes.pop(path.rpartition("/")[2], None) else (404, {})
+        for volume in api.volumes.values():
+            if volume["status"] == "in-use" and volume["of"] not in api.servers:
+                volume["status"] = "in-use" if api.holds > 0 else "available"
+                api.holds -= 1
+        return 200, {"volumes": list(api.volumes.values())}
+
+
+def attach(api: BadApi, server: str, volume: str) -> tuple[int, Any]:
+    """What nova answers: always at once."""
+    with api.lock:
+        if not api.unattached:
+            api.volumes[volume] |= {"status": "in-use", "of": server}
+    return 200, {"volumeAttachment": {"id": volume, "device": "/dev/vdb"}}
+
+
+def actions(why: str, path: str) -> tuple[int, Any]:
+    """What nova keeps of an attachment that failed."""
+    one = {"action": "attach_volume", "request_id": "req-1", "message": "Error"}
+    if path.endswith("req-1"):
+        return 200, {"instanceAction": {**one, "events": [{"details": why}]}}
+    return 200, {"instanceActions": [one]}

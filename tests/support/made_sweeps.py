@@ -13,11 +13,13 @@ from contend.analyse import analyse
 from contend.cells import ALONE, CONTROL
 from contend.cells.storage import by_label
 from contend.errors import ScenarioError
+from contend.ledger import Ledger
 from contend.plan import Plan, Trial, make_plan
 from contend.report.model import ReportInput
 from contend.scenario import parse, to_yaml
 from contend.store import RunDirectory
 from contend.studies import Storage
+from contend.sweep import cloud_pools
 from contend.sweep.plan import choose
 from contend.sweep.points import Coding, Point
 from contend.yamlfile import read_yaml
@@ -148,19 +150,30 @@ FACTS = {
 }
 
 
-def made_report(place: Path, blocks: int = 10, points: int = 30, text: str = TEXT) -> ReportInput:
-    """A whole run directory, analysed."""
+def made_report(
+    place: Path,
+    blocks: int = 10,
+    points: int = 30,
+    text: str = TEXT,
+    event: Mapping[str, Any] | None = None,
+) -> ReportInput:
+    """A whole run directory, analysed. event: where instances of a cloud stood, as its ledger has it."""
     scenario = sweep(blocks, points, text)
     plan, rows = experiment(scenario, truth(scenario), seed=3)
     run = RunDirectory.create(place, "storage-sweep", "20260101-000000")
     with run:
         run.write_text("scenario.yaml", to_yaml(scenario))
         run.write_json("plan.json", plan.to_json() | {"command": "contend run storage-sweep"})
+        if event is not None:
+            with Ledger(run.ledger_path) as ledger:
+                ledger.event("instances", **event)
         environment = {
             "cpu": "made up",
             "os": "Debian 12",
             "cpus": 2,
-            "pools": {
+            "pools": cloud_pools.facts(scenario)
+            if scenario.cloud
+            else {
                 p.name: {**FACTS, "device": f"vd{n}"} for n, p in zip("bcdefgh", scenario.named, strict=False)
             },
         }
