@@ -40,8 +40,8 @@ MOST_SHOWN = 40  # cells of a block, in a dry run
 @click.option(
     "--cloud",
     metavar="NAME",
-    help="The cloud of a storm, a growing population, placed pairs or downloads: a name in clouds.yaml (default: OS_CLOUD),"
-    " or local.",
+    help="The cloud of a storm, a growing population, placed pairs, swept volumes or downloads: a name in clouds.yaml"
+    " (default: OS_CLOUD), or local.",
 )
 @click.option(
     "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
@@ -95,6 +95,7 @@ def command(
       contend run control-plane-growth --cloud mycloud --budget 10m
       contend run network-placement --cloud mycloud --set pairs=1
       contend run storage-sweep --set pools=[/srv/fast,/srv/slow] --dry-run
+      contend run storage-sweep --cloud mycloud --set pools=[ssd,hdd]
       contend run --resume runs/noisy-neighbour-20261120-184210-7f3a
     """
     from contend import checks

@@ -62,7 +62,7 @@ def facts(scenario: Storage) -> dict[str, Any]:
             "kind": f"volumes of {disk.gib} GiB",
             "device": f"cloud {scenario.cloud}",
             "cloud": scenario.cloud,
-            "direct": bool(pool.direct),
+            "direct": pool.direct is not False,
             "memory": False,
             "written": True,
         }
