@@ -1,5 +1,5 @@
-"""A storage sweep on volumes of a real OpenStack: two types, one of them limited, written to by fio in two real guests, emulated.
-All of it goes, also after a kill, and after what the cloud cannot do.
+"""A storage sweep on volumes of a real OpenStack: two types, one of them limited, written to by fio in two real guests,
+emulated. All of it goes, also after a kill, and after what the cloud cannot do.
 
 On a bed of the test's own. A quarter of an hour on two processors that have nothing else to do.
 """

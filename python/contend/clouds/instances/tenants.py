@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from contend.clouds.instances.topology import MEANS, Disk, Ends, Host, Spot, Topology, listed
+from contend.clouds.instances.topology import CIDRS, MEANS, Disk, Ends, Host, Spot, Topology, listed
 from contend.errors import BadInput
 
 MEASURED, NEIGHBOUR = "measured", "neighbour"
@@ -52,7 +52,6 @@ def read(
     host = next((known for known in HOSTS if known == neighbour_host), None)
     if host is None:
         raise BadInput(f"neighbour_host: '{neighbour_host}' is not one of: {', '.join(HOSTS)}", hint="any")
-    more = {"cidrs": listed(cidrs)} if cidrs else {}
     return Tenants(
         (Spot(host, "same"),),
         1,
@@ -60,11 +59,11 @@ def read(
         zone,
         listed(hosts),
         listed(networks),
-        external=external,
-        install=install,
-        tools=TOOLS,
-        disks=tuple(disks),
-        **more,
+        listed(cidrs) if cidrs else CIDRS,
+        external,
+        install,
+        TOOLS,
+        tuple(disks),
     )
 
 

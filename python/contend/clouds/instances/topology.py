@@ -23,6 +23,7 @@ Where = Literal["same", "different"]
 Means = Literal["groups", "hints", "hosts"]
 MEANS: tuple[Means, ...] = ("groups", "hints", "hosts")
 Host = Literal["same", "different", "any"]
+CIDRS = ("10.201.0.0/24", "10.202.0.0/24")
 POLICIES: dict[Host, str] = {"same": "affinity", "different": "anti-affinity"}
 
 
@@ -101,7 +102,7 @@ class Topology:
     zone: str = ""
     hosts: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
-    cidrs: tuple[str, ...] = ("10.201.0.0/24", "10.202.0.0/24")
+    cidrs: tuple[str, ...] = CIDRS
     external: str = ""
     install: bool = False
     tools: tuple[str, ...] = TOOLS
@@ -221,7 +222,6 @@ def read(
     """
     if means not in MEANS:
         raise BadInput(f"means: '{means}' is not one of: {', '.join(MEANS)}", hint="groups is the default")
-    more = {"cidrs": listed(cidrs)} if cidrs else {}
     return Topology(
         tuple(Spot.read(short) for short in listed(places)),
         pairs,
@@ -229,9 +229,9 @@ def read(
         zone,
         listed(hosts),
         listed(networks),
-        external=external,
-        install=install,
-        **more,
+        listed(cidrs) if cidrs else CIDRS,
+        external,
+        install,
     )
 
 

@@ -71,8 +71,10 @@ async def _reached(
             role, guests[role], way, install=topology.install, within_s=within_s, tools=topology.tools
         )
         own = {v.role: held[v.role] for v in topology.volumes() if v.guest == role}
-        async with await reach.connect(role, to, way) as connection:
-            return to, await disks.find(role, connection, own)
+        connection = await reach.connect(role, to, way)
+        async with connection:
+            found = await disks.find(role, connection, own)
+        return to, found
 
     seen = await asyncio.gather(*(one(role) for role in guests))
     found: dict[str, volumes.Held] = {}
