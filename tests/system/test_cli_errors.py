@@ -169,6 +169,24 @@ def test_a_neighbour_that_is_none(contend: Home, name: str, command: str, said: 
     assert any(row["status"] == "ok" for row in rows(contend.the_run())), "the trials alone are kept"
 
 
+@pytest.mark.parametrize("step", [100_000, 0])
+def test_a_neighbour_elsewhere_burns_as_it_counts(contend: Home, step: int) -> None:
+    count = f"n=0; while :; do n=$((n+{step})); echo $n >{{out}}/new; mv {{out}}/new {{out}}/moved; sleep 0.05; done"
+    neighbour = f"{{run: \"sh -c '{count}'\", burning: 20000, counter: moved}}"
+    metrics = METRICS.replace("dominant: cpu", "dominant: disk")
+    contend.workload("far", f"name: far\nrun: 'true'\nneighbour: {neighbour}\n{metrics}")
+    contend.workload("slow", "name: slow\nrun: sleep 0.5\n" + METRICS)
+    said = contend("run", contend.scenario(victim="slow", neighbour="far", blocks=1))
+    beside = [row for row in rows(contend.the_run()) if row["neighbours"]]
+    if step:
+        said.fine()
+        (neighbours,) = [row["neighbours"] for row in beside]
+        assert 2e5 < neighbours[0]["during"] < 2e6 + step and neighbours[0]["unit"] == "B/s"
+    else:
+        said.error(1, "far does not burn")
+        assert beside == []
+
+
 def test_commands_of_ab_that_fail_or_never_end(contend: Home) -> None:
     few = ("--blocks", "2", "--target", "none")
     contend("ab", *few, "--", "false", "--vs", "true").error(1, "exit status 1: false")
