@@ -15,11 +15,16 @@ from pathlib import Path
 
 import pytest
 
+from contend.cells import fio_words
 from contend.clouds.instances import fio, reach
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.volumes import Held
 from contend.errors import HostFailed, TrialFailed
 from contend.platforms import procfs
+from contend.scenario import load
+from contend.studies import Storage
+from contend.sweep import cloud_pools, pools
+from contend.workloads.generators import on_cloud, storage_cloud
 from support.instances import Instances
 from support.prerequisites import need
 
@@ -130,6 +135,33 @@ def test_after_a_kill_here_nothing_runs_there(
         assert left(0) != []
         asking.send_signal(signal.SIGKILL)
     assert left() == []
+
+
+def test_the_generator_lays_a_volume_out_and_tells_where_it_all_stood(
+    instance: tuple[Placed, reach.Way], volume: Held, tmp_path: Path
+) -> None:
+    to, way = instance
+    run, out = tmp_path / "run", tmp_path / "run/work/victim-ssd"
+    for place in (run / "work/instances", out):
+        place.mkdir(parents=True)
+    shutil.copy(way.key, run / "work/instances" / on_cloud.KEY)
+    backed = volume._replace(backend="cinder@ssd#ssd")
+    guests = {"measured": to, "neighbour": to._replace(emulated=True)}
+    state = on_cloud.State("contend-run-ab12", "root", guests, {"measured-ssd": backed})
+    state.write(run / "work/instances" / on_cloud.STATE)
+    words = fio_words.layout(fio.DEVICE, 16 * 2**20, 2, direct=True).replace("{offset}", "0")
+    asked = ("--run", str(run), "--access", str(run / "access"), "--role", "measured", "--pool", "ssd")
+    told = ("--out", str(out / "prepare.json"), "--fio", words)
+    assert storage_cloud.main(["layout", *asked, *told]) == 0
+    assert counters(volume.device) >= 2 * 16 * 2**20
+    assert [of["written_bytes"] for of in pools.preconditioned(run / "work")] == [2 * 16 * 2**20]
+    scenario = load("storage-sweep", ("cloud=c", "pools=[ssd]"))
+    assert isinstance(scenario, Storage)
+    assert cloud_pools.stood(run / "work", scenario) == {
+        "hosts": {"measured": "host h", "neighbour": "host h"},
+        "emulated": True,
+        "backends": {"ssd": "cinder@ssd#ssd"},
+    }
 
 
 def left(within_s: float = 5.0) -> list[int]:
