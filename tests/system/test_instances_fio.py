@@ -161,6 +161,7 @@ def test_the_generator_lays_a_volume_out_and_tells_where_it_all_stood(
         "hosts": {"measured": "host h", "neighbour": "host h"},
         "emulated": True,
         "backends": {"ssd": "cinder@ssd#ssd"},
+        "apart": {},
     }
 
 

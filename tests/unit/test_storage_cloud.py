@@ -234,6 +234,7 @@ STOOD = {
     "hosts": {"measured": "compute-1", "neighbour": "compute-1"},
     "emulated": True,
     "backends": {"fast": "cinder@lvm#lvm", "slow": "cinder@lvm#lvm"},
+    "apart": {"slow": "cinder@lvm2#lvm"},
 }
 CLOUD = TEXT.replace("{name: fast, direct: true}", "{name: fast, volume_type: ssd}").replace(
     "{name: slow, direct: true}", "{name: slow, volume_type: hdd}"
@@ -252,6 +253,7 @@ def test_nothing_of_this_host_is_blamed_for_what_instances_lose(tmp_path: Path) 
     text = " ".join(render(made, width=100).split())
     assert "both instances on one host (compute-1)" in text and "emulated" in text
     assert "fast and slow are on one backend (cinder@lvm#lvm)" in text
+    assert "slow: the neighbour's volume is on another backend (cinder@lvm2#lvm)" in text
     assert "ceiling" not in text and "in another instance, on a volume of its own" in text
     assert json.loads(json.dumps(found.to_json()))["sweep"]["cloud"]["emulated"] is True
 

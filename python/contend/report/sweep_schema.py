@@ -83,11 +83,16 @@ def sweep() -> Schema:
     )
     cloud = closed(
         "The cloud, and where its instances and volumes were.",
-        ("hosts", "emulated", "backends"),
+        ("hosts", "emulated", "backends", "apart"),
         name=TEXT,
         hosts={"type": "object", "additionalProperties": TEXT, "description": "of the two instances"},
         emulated={"type": "boolean", "description": "whether the CPU of an instance is"},
         backends={"type": "object", "additionalProperties": TEXT, "description": "by pool, where it is told"},
+        apart={
+            "type": "object",
+            "additionalProperties": TEXT,
+            "description": "by pool, the backend of the neighbour's volume where that is another",
+        },
     )
     return closed(
         "What a storage sweep says.",

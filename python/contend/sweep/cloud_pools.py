@@ -9,7 +9,7 @@ from typing import Any
 from contend.clouds.access import login
 from contend.clouds.http import Api
 from contend.clouds.instances import volumes
-from contend.clouds.instances.tenants import MEASURED
+from contend.clouds.instances.tenants import MEASURED, NEIGHBOUR
 from contend.errors import BadInput
 from contend.studies import Pool, Storage
 
@@ -72,15 +72,25 @@ def facts(scenario: Storage) -> dict[str, Any]:
 
 def stood(work: Path, scenario: Storage) -> dict[str, Any]:
     """Where a run's instances and volumes were, for its record: hosts by role, whether emulated, the backend of each pool
-    where the cloud tells it (it does to administrators)."""
+    where the cloud tells it (it does to administrators), and that of the neighbour's volume where that is another."""
     from contend.workloads.generators.on_cloud import STATE, State
 
     state = State.read(work / "instances" / STATE)
-    held = {pool.name: state.volumes[f"{MEASURED}-{pool.name}"] for pool in scenario.named}
+    backends: dict[str, dict[str, str]] = {MEASURED: {}, NEIGHBOUR: {}}
+    for role, found in backends.items():
+        for pool in scenario.named:
+            held = state.volumes.get(f"{role}-{pool.name}")
+            if held is not None and held.backend:
+                found[pool.name] = held.backend
     return {
         "hosts": {role: of.where for role, of in state.guests.items()},
         "emulated": any(of.emulated for of in state.guests.values()),
-        "backends": {name: of.backend for name, of in held.items() if of.backend},
+        "backends": backends[MEASURED],
+        "apart": {
+            name: backend
+            for name, backend in backends[NEIGHBOUR].items()
+            if backend != backends[MEASURED].get(name)
+        },
     }
 
 
@@ -112,6 +122,10 @@ def told(stood: Mapping[str, Any]) -> list[str]:
     found = [
         f"{where}; {f'backends: {backends}' if backends else 'the cloud does not tell this user of backends'}"
     ]
+    found += [
+        f"{name}: the neighbour's volume is on another backend ({backend}): what it costs there is not of one backend"
+        for name, backend in stood.get("apart", {}).items()
+    ]
     if stood.get("emulated"):
         found.append("CPUs of instances are emulated: these are no figures of a cloud's")
     found.append(
@@ -123,4 +137,4 @@ def told(stood: Mapping[str, Any]) -> list[str]:
 def read_stood(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What `stood` gave, from the run's ledger; the last one of a run that was resumed."""
     event = next((e for e in reversed(events) if e["event"] == "instances"), None)
-    return {} if event is None else {key: event[key] for key in ("hosts", "emulated", "backends")}
+    return {} if event is None else {key: event[key] for key in ("hosts", "emulated", "backends", "apart")}

@@ -22,6 +22,7 @@ STOOD = {
     "hosts": {"measured": "compute-1", "neighbour": "compute-2"},
     "emulated": False,
     "backends": {"fast": "cinder@rbd#rbd", "slow": "cinder@lvm#lvm"},
+    "apart": {},
 }
 
 
