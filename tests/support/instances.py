@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import asyncssh
@@ -24,11 +25,13 @@ class Instances:
         (place / "authorized").write_text(self.public + "\n")
         self.servers: dict[str, subprocess.Popen[str]] = {}
 
-    def start(self, address: str, path: str = os.environ["PATH"]) -> Placed:
+    def start(self, address: str, path: str = os.environ["PATH"], inside: Sequence[str] = ()) -> Placed:
+        """inside: the command before the server's, which runs it in a place of its own."""
         key = self.place / f"host-{address}"
         asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(key))
         tests = str(Path(__file__).parents[1])
         words = [
+            *inside,
             sys.executable,
             "-m",
             "support.ssh_server",
@@ -43,9 +46,13 @@ class Instances:
         assert server.stdout.readline() == "listening\n"
         return Placed("i", address, address, "h", "", "n")
 
+    def stop(self, address: str) -> None:
+        server = self.servers.pop(address)
+        server.kill()
+        server.wait()
+        if server.stdout is not None:
+            server.stdout.close()
+
     def end(self) -> None:
-        for server in self.servers.values():
-            server.kill()
-            server.wait()
-            if server.stdout is not None:
-                server.stdout.close()
+        for address in list(self.servers):
+            self.stop(address)

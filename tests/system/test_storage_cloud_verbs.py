@@ -1,0 +1,129 @@
+"""What a sweep on a cloud runs, from the study's own command lines to figures, on a small cloud of this host: instances are
+SSH servers, volumes loop devices. On a real one: tests/accept/test_storage_cloud.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contend.cells import Cell
+from contend.ledger import leftovers
+from contend.plan import make_plan
+from contend.scenario import load
+from contend.studies import Storage
+from contend.sweep import pools
+from contend.workloads.generators import storage_cloud
+from contend.workloads.instance import Commands
+from contend.workloads.metrics import read_metrics
+from support.prerequisites import need
+from support.small_cloud import SmallCloud, small_cloud
+
+pytestmark = pytest.mark.system
+
+RUN = "storage-sweep-20260102-101500-7f3a"
+NATIVE = ("python", "-m", "generators", "storage-cloud")
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[SmallCloud]:
+    need(os.geteuid() == 0, "root, for devices and to listen on port 22")
+    need(shutil.which("fio") and shutil.which("losetup"), "fio and losetup")
+    need(Path("/dev/loop-control").exists(), "loop devices")
+    with small_cloud(tmp_path) as found:
+        yield found
+
+
+class Sweep:
+    """The directory of a run, and its commands as the study has them, by this process."""
+
+    def __init__(self, cloud: SmallCloud, place: Path, *settings: str) -> None:
+        self.run = place / RUN
+        self.out = self.run / "work/trial"
+        self.out.mkdir(parents=True)
+        cloud.access(self.run / "work/cloud-access.json")
+        asked = ("cloud=small", "pools=[ssd,hdd]", "size=16M", "points=30", "measure.seed=1")
+        scenario = load("storage-sweep", (*asked, "block_sizes=4k", "depths=8", "reads=70", *settings))
+        assert isinstance(scenario, Storage)
+        self.scenario = pools.fitted(scenario, place)[0]
+        plan = make_plan(self.scenario, 1)
+        self.beside = next(cell for cell in plan.cells if cell.neighbours)
+
+    def commands(self, cell: Cell, *, neighbour: bool = False) -> Commands:
+        party = cell.neighbours[0] if neighbour else cell.victim
+        work = self.run / "work" / ("neighbour" if neighbour else "victim")
+        work.mkdir(exist_ok=True)
+        values = {"work": work, "out": self.out, "seed": 1, "seconds": "0.3", "cpus": 2}
+        return party.instance.commands({**values, "native": "\0".join(NATIVE[:3])})
+
+    def do(self, argv: tuple[str, ...]) -> int:
+        assert argv[: len(NATIVE)] == NATIVE
+        return storage_cloud.main(list(argv[len(NATIVE) :]))
+
+
+def test_all_verbs_in_turn(cloud: SmallCloud, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = Sweep(cloud, tmp_path)
+    victim = sweep.commands(sweep.beside)
+    beside = sweep.commands(sweep.beside, neighbour=True)
+    make, lay = victim.prepare
+    assert [sweep.do(argv) for argv in (make, lay, *beside.prepare)] == [0] * 4, capsys.readouterr().err
+    assert len(cloud.things["/servers"]) == 2 and len(cloud.devices) == 4, "made once"
+    assert {volume["status"] for volume in cloud.things["/volumes"].values()} == {"in-use"}
+    laid = [told["written_bytes"] for told in pools.preconditioned(sweep.run / "work")]
+    assert laid == [16 * 2**20] * 2
+
+    words = [sys.executable, "-m", "contend.workloads.generators", *beside.neighbour[len(NATIVE) - 1 :]]
+    with subprocess.Popen(words) as neighbour:
+        moved = counted(sweep.out / "moved", 0)
+        assert sweep.do(victim.run[0]) == 0
+        assert counted(sweep.out / "moved", moved) > moved, "it worked meanwhile, by its disk's own count"
+        neighbour.send_signal(signal.SIGKILL)
+    assert sweep.do(victim.run[0]) == 0, "alone: what the kill left there has ended before"
+    assert not (sweep.run / "work/instances/neighbour").exists()
+    workload = sweep.beside.victim.instance.workload
+    figures = {m.name: m.value for m in read_metrics(workload, sweep.out, [], [], {})}
+    assert figures["iops"] > 10 and figures["latency_p99"] > 0
+    assert {"emulated", "bandwidth"} <= set(figures)
+    told = json.loads((sweep.out / "instances.json").read_text())
+    assert told["volume"]["backend"] == f"c@{sweep.beside.factors['pool']}#p"
+    assert sweep.do(victim.finish[0]) == 0
+    assert cloud.left() == [] and leftovers(sweep.run / "ledger.ndjson") == []
+    assert not list(sweep.run.rglob("key"))
+
+
+def counted(file: Path, more_than: int) -> int:
+    until = time.monotonic() + 15
+    found = 0
+    while found <= more_than and time.monotonic() < until:
+        time.sleep(0.05)
+        found = int(file.read_text()) if file.exists() else 0
+    return found
+
+
+def test_instances_that_stand_elsewhere_than_asked_leave_nothing(
+    cloud: SmallCloud, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud.hosts = ["a", "b"]
+    sweep = Sweep(cloud, tmp_path, "parameters.neighbour_host=same")
+    assert sweep.do(sweep.commands(sweep.beside).prepare[0]) == 1
+    assert "to be on one host" in capsys.readouterr().err
+    assert cloud.left() == [] and leftovers(sweep.run / "ledger.ndjson") == []
+
+
+def test_a_type_that_is_not_there_is_refused_before_anything_is_made(
+    cloud: SmallCloud, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud.types = ["ssd"]
+    sweep = Sweep(cloud, tmp_path)
+    assert sweep.do(sweep.commands(sweep.beside).prepare[0]) == 2
+    said = capsys.readouterr().err
+    assert "volume type" in said and "hdd" in said and "ssd" in said
+    assert cloud.left() == [] and not (sweep.run / "ledger.ndjson").read_text()
