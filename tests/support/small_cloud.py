@@ -6,8 +6,10 @@ It stands for the ways between what contend asks and what runs in instances. How
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
+import re
 import subprocess
 import threading
 import time
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from contend.clouds.access import Access
+from contend.clouds.access import VERSIONS, Access
 from contend.clouds.openstack import KINDS, Kind
 from support.instances import Instances
 from support.serving import serving
@@ -34,6 +36,7 @@ printf %s $3 >serial
 ln -s /sys/devices/virtual/block/$1/stat stat
 """
 SERIAL = 20
+_VERSION = re.compile(r"^/v\d")
 
 
 class SmallCloud:
@@ -56,6 +59,33 @@ class SmallCloud:
         """As a run keeps it, so that nobody logs in."""
         Access("small", "", "t", time.time() + 3600, "p", dict.fromkeys(SERVICES, self.url)).save(path)
 
+    def describe(self, file: Path) -> None:
+        """As clouds.yaml has it."""
+        domains = {"user_domain_id": "default", "project_domain_id": "default"}
+        auth = {
+            "auth_url": f"{self.url}/v3",
+            "username": "u",
+            "password": "p",
+            "project_name": "p",
+            **domains,
+        }
+        file.write_text(json.dumps({"clouds": {"small": {"auth": auth}}}))
+
+    def token(self) -> dict[str, Any]:
+        """What keystone answers."""
+        catalogue = [
+            {
+                "type": service,
+                "name": service,
+                "endpoints": [
+                    {"interface": "public", "region_id": "one", "url": f"{self.url}/v{VERSIONS[service][0]}"}
+                ],
+            }
+            for service in SERVICES
+        ]
+        until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+        return {"token": {"expires_at": until.isoformat(), "project": {"id": "p"}, "catalog": catalogue}}
+
     def left(self) -> list[str]:
         """Whatever has contend's name, and devices that are still there."""
         named = [str(i["name"]) for of in self.things.values() for i in of.values()]
@@ -63,6 +93,8 @@ class SmallCloud:
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         with self._lock:
+            if path == "/auth/tokens":
+                return 201, self.token()
             if path == "/types":
                 return 200, {"volume_types": [{"id": f"id-{name}", "name": name} for name in self.types]}
             if path == "/flavors/detail":
@@ -152,10 +184,11 @@ def small_cloud(place: Path) -> Iterator[SmallCloud]:
 
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            path = urlsplit(self.path).path
+            path = _VERSION.sub("", urlsplit(self.path).path)
             status, told = cloud.answer(self.command, path, json.loads(body) if body else None)
             content = b"" if told is None else json.dumps(told).encode()
             self.send_response(status)
+            self.send_header("X-Subject-Token", "t")  # of a login
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)

@@ -24,6 +24,7 @@ from contend.sweep import pools
 from contend.workloads.generators import storage_cloud
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import read_metrics
+from support.command_line import Home, rows
 from support.prerequisites import need
 from support.small_cloud import SmallCloud, small_cloud
 
@@ -127,3 +128,34 @@ def test_a_type_that_is_not_there_is_refused_before_anything_is_made(
     said = capsys.readouterr().err
     assert "volume type" in said and "hdd" in said and "ssd" in said
     assert cloud.left() == [] and not (sweep.run / "ledger.ndjson").read_text()
+
+
+def test_a_run_from_start_to_end(cloud: SmallCloud, contend: Home) -> None:
+    """Two points on two pools, and a block: every trial's row, and what the report says of where it was."""
+    cloud.describe(contend.path / "clouds.yaml")
+    asked = (
+        "size=16M", "block_sizes=[4k,16k]", "depths=8", "engines=async", "reads=70", "patterns=random", "points=2",
+        "focus=0", "table.depth=8", "table.block_sizes=4k", "measure.target=null", "measure.blocks=1", "measure.pilot=0",
+        "measure.budget=null", "measure.trial=300ms",
+    )  # fmt: skip
+    words = [word for setting in asked for word in ("--set", setting)]
+    env = {"OS_CLIENT_CONFIG_FILE": str(contend.path / "clouds.yaml")}
+    said = contend("run", "storage-sweep", "--cloud", "small", *words, "--json", timeout=300, env=env)
+    found = rows(contend.the_run())
+    assert {row["status"] for row in found} == {"ok"}, [row["error"] for row in found]
+    assert len(found) == 2 * 2 * 2 + 2 * 3
+    for row in found:
+        names = {m["name"] for m in row["metrics"]}
+        assert {"iops", "bandwidth", "latency_p99", "emulated"} <= names
+        assert row["factors"]["cloud"] == "small" and row["factors"]["pool"] in cloud.types
+        assert not [e["name"] for e in row["evidence"] if e["name"].startswith("disk_")], (
+            "no disk of this host's"
+        )
+        for neighbour in row["neighbours"]:
+            assert neighbour["burning"] and neighbour["unit"] == "B/s" and neighbour["during"] > 20e3
+    swept = said.json()["sweep"]
+    assert (
+        swept["cloud"]["backends"] == {"ssd": "c@ssd#p", "hdd": "c@hdd#p"} and swept["cloud"]["apart"] == {}
+    )
+    assert len(swept["preconditioned"]) == 4
+    assert cloud.left() == [] and leftovers(contend.the_run() / "ledger.ndjson") == []
