@@ -64,6 +64,11 @@ def test_real_guests_are_of_a_libvirt_of_the_beds_own(bed: Bed) -> None:
     told = _parsed(made["virt-1.conf"])
     assert told["DEFAULT"]["compute_driver"] == "libvirt.LibvirtDriver"
     assert told["libvirt"]["connection_uri"] == f"qemu+unix:///system?socket={bed.libvirt}/run/libvirt-sock"
+    # What asks this host for ways to volumes cannot write to its configuration.
+    helper = told["privsep_osbrick"]["helper_command"].split()
+    assert helper[:5] == ["unshare", "--mount", "--propagation", "private", "sh"]
+    assert Path(helper[5]).relative_to(bed.etc).as_posix() in made
+    assert "remount,bind,ro /etc" in made["bin/brick"]
     assert "libvirtd" not in services(bed, Shape())
     with pytest.raises(BadInput, match="computes: 0"):
         Shape(computes=0)

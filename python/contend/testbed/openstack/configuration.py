@@ -68,6 +68,8 @@ def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
     for host in shape.hosts:
         template = "virt.conf" if host in shape.virtual else "compute.conf"
         made[f"{host}.conf"] = _fill(template, {**words, "host": host})
+    if shape.libvirt:
+        made["bin/brick"] = _template("brick.in")
     for option in map(Option.read, shape.options):
         if option.file not in made:
             raise BadInput(
