@@ -135,6 +135,8 @@ def test_after_a_kill_here_nothing_runs_there(
         assert left(0) != []
         asking.send_signal(signal.SIGKILL)
     assert left() == []
+    asyncio.run(fio.quiet("neighbour", to, way))
+    assert not list(Path("/tmp").glob("contend-fio-*"))
 
 
 def test_the_generator_lays_a_volume_out_and_tells_where_it_all_stood(

@@ -130,6 +130,7 @@ def test_a_type_that_is_not_there_is_refused_before_anything_is_made(
     assert cloud.left() == [] and not (sweep.run / "ledger.ndjson").read_text()
 
 
+@pytest.mark.alone
 def test_a_run_from_start_to_end(cloud: SmallCloud, contend: Home) -> None:
     """Two points on two pools, and a block: every trial's row, and what the report says of where it was."""
     cloud.describe(contend.path / "clouds.yaml")

@@ -24,20 +24,20 @@ DEVICE = "DEVICE"
 """What stands for the volume's device in the words of fio."""
 LATE_S = 60.0
 _NOT_IT = 77
-_NOTE = "/tmp/contend-fio-{role}"  # in the instance: fio's process there
+_NOTE = "/tmp/contend-fio-{role}"  # in the instance: the shell there that waits for fio
 # `cat` ends when the connection does: whoever asked has ended then, in whatever way.
 _SCRIPT = """\
 {test} || exit {not_it}
 exec 3<&0
+echo $$ >{note}
 timeout {limit:.0f} {fio} <&- &
 p=$!
-echo $p >{note}
 {{ cat <&3; kill $p; }} >/dev/null 2>&1 &
 w=$!
 {meanwhile}wait $p
 c=$?
 kill $w 2>/dev/null
-: >{note}
+rm -f {note}
 exit $c"""
 # What the kernel there has counted of the disk: Documentation/block/stat.rst, sectors read and written.
 _COUNT = """\

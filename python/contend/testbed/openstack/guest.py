@@ -25,7 +25,7 @@ SAYS = b"contend guest up"
 TOOLS = guest_tools.NETWORK.name
 """The image of guests that are logged in to."""
 # What commands over SSH are made of.
-_APPLETS = ("sh", "cat", "cut", "head", "sleep", "timeout", "echo", "ls", "uname", "ps")
+_APPLETS = ("sh", "cat", "cut", "head", "sleep", "timeout", "echo", "ls", "uname", "ps", "rm")
 PORTS = 22, 80
 MEMORY_MIB = 128  # the kernel does not come up in 64
 # The network card, and a drive for CDs on the machine that libvirt makes where nothing else is asked for (i440FX).
