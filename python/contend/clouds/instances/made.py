@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from contend.clouds.http import Api
 from contend.clouds.instances import heat, volumes
 from contend.clouds.instances.made_of import rules, user_data
+from contend.clouds.instances.placed import has_floating
 from contend.clouds.instances.topology import Guest, Topology
 from contend.clouds.instances.volumes import Held
 from contend.clouds.openstack import HINTS, KINDS, Cloud, Record, need_id
@@ -120,7 +121,8 @@ class Maker:
             self._not_after(until, f"the stack is {state}")
 
     def await_active(self) -> dict[str, dict[str, Any]]:
-        """All servers, once each is ACTIVE. Raises HostFailed for one that fails."""
+        """All servers, once each is ACTIVE, and nova knows its floating address if it is to have one. Raises HostFailed for
+        one that fails."""
         roles = {self.name(guest.role): guest.role for guest in self.topology.guests()}
         until = time.monotonic() + self.within_s
         while True:
@@ -130,10 +132,14 @@ class Maker:
                     raise HostFailed(
                         f"instance {role} is in ERROR: {self._fault(item)}", hint=_hint(self.topology)
                     )
+            what = "not ACTIVE"
             waiting = [role for role in roles.values() if found.get(role, {}).get("status") != "ACTIVE"]
+            if not waiting and self.topology.external:
+                what = "without a floating address"
+                waiting = [role for role, item in found.items() if not has_floating(item)]
             if not waiting:
                 return found
-            self._not_after(until, f"not ACTIVE: {', '.join(waiting[:5])}")
+            self._not_after(until, f"{what}: {', '.join(waiting[:5])}")
 
     def _not_after(self, until: float, what: str) -> None:
         if time.monotonic() > until:

@@ -34,15 +34,7 @@ class Placed(NamedTuple):
 
 def read(item: Mapping[str, Any]) -> Placed:
     """Of a server as nova lists it. Raises HostFailed for one without an IPv4 address."""
-    fixed = floating = network = ""
-    for name, addresses in (item.get("addresses") or {}).items():
-        for address in addresses:
-            if address.get("version", 4) != 4:
-                continue
-            if address.get("OS-EXT-IPS:type") == "floating":
-                floating = floating or str(address["addr"])
-            elif not fixed:
-                fixed, network = str(address["addr"]), str(name)
+    fixed, floating, network = _addresses(item)
     if not fixed:
         raise HostFailed(
             f"instance {item['name']} has no IPv4 address",
@@ -56,6 +48,29 @@ def read(item: Mapping[str, Any]) -> Placed:
         str(item.get("OS-EXT-SRV-ATTR:host") or ""),
         network,
     )
+
+
+def has_floating(item: Mapping[str, Any]) -> bool:
+    """Whether nova knows a floating address of that server: neutron tells it a while after the address is the server's.
+
+    >>> has_floating({"addresses": {"net": [{"addr": "10.0.0.3", "OS-EXT-IPS:type": "fixed"}]}})
+    False
+    """
+    return bool(_addresses(item)[1])
+
+
+def _addresses(item: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The first fixed and the first floating IPv4 address, and the network of the fixed one; "" for none."""
+    fixed = floating = network = ""
+    for name, addresses in (item.get("addresses") or {}).items():
+        for address in addresses:
+            if address.get("version", 4) != 4:
+                continue
+            if address.get("OS-EXT-IPS:type") == "floating":
+                floating = floating or str(address["addr"])
+            elif not fixed:
+                fixed, network = str(address["addr"]), str(name)
+    return fixed, floating, network
 
 
 def check(topology: Topology, placed: Mapping[str, Placed]) -> None:
