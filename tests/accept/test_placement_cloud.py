@@ -261,7 +261,7 @@ def test_an_image_that_does_not_say_its_user_is_refused_before_anything_is_made(
 ) -> None:
     words = settings(way, "parameters.image=guest")
     began = time.monotonic()
-    contend(*STUDY, *words, timeout=300, env={**variables(bed)}).error(1, "os_admin_user", "parameters.user")
+    contend(*STUDY, *words, timeout=300, env={**variables(bed)}).error(2, "os_admin_user", "parameters.user")
     assert time.monotonic() - began < 120
     assert ours(api) == []
     kinds: list[Any] = [row.get("kind") for row in read_rows(contend.the_run() / "ledger.ndjson")]
