@@ -139,6 +139,19 @@ def test_after_a_kill_here_nothing_runs_there(
     assert not list(Path("/tmp").glob("contend-fio-*"))
 
 
+def test_an_ended_shell_that_nobody_there_waits_for_is_no_work(instance: tuple[Placed, reach.Way]) -> None:
+    """As in an instance whose first process leaves its orphans as they are."""
+    to, way = instance
+    note = Path(fio.NOTE.format(role="neighbour"))
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        note.write_text(f"{ended.pid}\n")
+        try:
+            asyncio.run(fio.quiet("neighbour", to, way))
+        finally:
+            note.unlink()
+
+
 def test_the_generator_lays_a_volume_out_and_tells_where_it_all_stood(
     instance: tuple[Placed, reach.Way], volume: Held, tmp_path: Path
 ) -> None:

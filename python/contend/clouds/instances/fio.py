@@ -24,14 +24,14 @@ DEVICE = "DEVICE"
 """What stands for the volume's device in the words of fio."""
 LATE_S = 60.0
 _NOT_IT = 77
-_NOTE = "/tmp/contend-fio-{role}"  # in the instance: the shell there that waits for fio
+NOTE = "/tmp/contend-fio-{role}"  # in the instance: the shell there that waits for fio, and fio
 # `cat` ends when the connection does: whoever asked has ended then, in whatever way.
 _SCRIPT = """\
 {test} || exit {not_it}
 exec 3<&0
-echo $$ >{note}
 timeout {limit:.0f} {fio} <&- &
 p=$!
+echo $$ $p >{note}
 {{ cat <&3; kill $p; }} >/dev/null 2>&1 &
 w=$!
 {meanwhile}wait $p
@@ -47,9 +47,12 @@ echo $(( (r + s) * 512 ))
 sleep 0.25
 done
 """
+# Of both, since the shell may go first, when it tells something to nobody. One that has ended may stay there as a zombie for
+# ever: not every instance's first process waits for orphans.
 _QUIET = (
-    f"p=$(cat {_NOTE} 2>/dev/null); n=0;"
-    ' while [ -n "$p" ] && [ -d "/proc/$p" ]; do n=$((n+1)); [ $n -lt 100 ] || exit 1; sleep 0.1; done'
+    f"n=0; for p in $(cat {NOTE} 2>/dev/null); do"
+    """ while grep -qs '^State:.[^ZX]' "/proc/$p/status"; do"""
+    " n=$((n+1)); [ $n -lt 100 ] || exit 1; sleep 0.1; done; done"
 )
 
 
@@ -63,7 +66,7 @@ def script(role: str, fio: str, volume: Held, limit_s: float, *, count: bool = F
         not_it=_NOT_IT,
         fio=words + (" >/dev/null" if count else ""),
         limit=limit_s,
-        note=_NOTE.format(role=role),
+        note=NOTE.format(role=role),
         meanwhile=_COUNT.format(name=name) if count else "",
     )
 

@@ -53,7 +53,8 @@ address=$(word ip_address network_data.json)
 {start}for port in {ports}; do $b httpd -p $port -h /www; done
 read -r up rest </proc/uptime
 echo "{says} $name $up"
-exec $b sleep 1000000
+# Not one program: orphans are this one's to wait for, which a shell does that waits.
+while :; do $b sleep 1000000; done
 """
 
 
