@@ -1,6 +1,7 @@
 """Processor time of downloading an image, a client beside the others: user + system of the client, per 10^9 bytes.
 
     python bench/image_fetch.py [--size 2G] [--rounds 10] [--place /dev/shm] [--write docs/results/image-fetch]
+    python bench/image_fetch.py --clients fetch,curl,glanceclient        a third of the time; the floors are always there
 
 A random image from a local nginx on loopback, which answers about it as Glance does, by HTTP and by HTTPS, to /dev/null;
 start-up of every client included. All clients run once a round, in an order of its own. In the same rounds the floors: a
@@ -181,16 +182,19 @@ def gcm_floor_of_openssl(size: int) -> float:
     return size / float(found[1]) if found else float("inf")
 
 
-def cells_of(bases: dict[str, str], authority: str, sha512: str, place: Path) -> dict[str, Command]:
+def cells_of(
+    bases: dict[str, str], authority: str, sha512: str, place: Path, clients: Sequence[str]
+) -> dict[str, Command]:
     """The command of each cell; those of clients that are not here are left out, and said. What is built is in `place`."""
-    for name, client in CLIENTS.items():
+    asked = {name: CLIENTS[name] for name in clients}
+    for name, client in asked.items():
         if not client.missing():
             put_program(name, place, place / "cache")
     cells: dict[str, Command] = {}
     absent = set()
     for scheme, base in bases.items():
         task = Task(base, authority=authority if scheme == "https" else "", programs=str(place))
-        for name, client in CLIENTS.items():
+        for name, client in asked.items():
             if client.missing():
                 absent.add(f"{name} ({', '.join(client.missing())})")
                 continue
@@ -271,13 +275,18 @@ def main() -> None:
     parser.add_argument(
         "--place", type=Path, help="where the image is made (default: the temporary directory)"
     )
+    parser.add_argument("--clients", default=",".join(CLIENTS), metavar="NAME,…", help="only these")
     parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
+    clients = given.clients.split(",")
+    if unknown := sorted(set(clients) - set(CLIENTS)):
+        parser.error(f"no client '{unknown[0]}'; there are {', '.join(CLIENTS)}")
     with tempfile.TemporaryDirectory(dir=given.place) as name:
         place = Path(name)
         sha512 = server.make(place, given.size)
         with nginx(place) as (http, https):
-            cells = cells_of({"http": http, "https": https}, str(place / "certificate.pem"), sha512, place)
+            bases = {"http": http, "https": https}
+            cells = cells_of(bases, str(place / "certificate.pem"), sha512, place, clients)
             found = measured(
                 cells, Task(http).url, given.size, given.rounds, server_pids(place / "nginx.pid")
             )
