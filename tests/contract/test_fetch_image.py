@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,15 @@ def test_wrong_credentials(cloud: Cloud, fetch: Fetch) -> None:
     said = fetch("debian 13", "--cloud", "mine")
     said.error(1, "does not let us in")
     assert "wrong" not in said.err
+
+
+def test_a_cloud_that_is_not_there(cloud: Cloud, fetch: Fetch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        cloud.url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    cloud.describe()
+    said = fetch("debian 13", "--cloud", "mine")
+    said.error(1, "does not let us in")
+    assert said.err.startswith("error: "), "what the library warns of does not stand above it"
 
 
 def test_an_image_of_another_size_is_refused(cloud: Cloud, fetch: Fetch) -> None:

@@ -7,6 +7,7 @@ then go out without it (see `contend.clouds.http`): its object layer costs sever
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -155,6 +156,8 @@ def _login(cloud: str, config: str, services: tuple[str, ...]) -> Access:
 
     from contend.clouds.plain import all_urls
 
+    # What it warns of before it fails would stand above the error; a handler of the program's own still gets it.
+    logging.getLogger("keystoneauth").addHandler(logging.NullHandler())
     try:
         session = region.get_session()
         access = session.auth.get_access(session)
