@@ -4,7 +4,8 @@
     python bench/fleet_scale.py --hosts 100 --seconds 30 --skip-overhead
 
 Overhead: the same scenario by `contend run` and by `contend run --hosts` over loopback, in turns; per trial the time between
-one trial's window and the next one's, and the CPU time of the worker over the run's length. Scale: real scheduler, TLS,
+one trial's window and the next one's, and the CPU time of the worker over the run's length: of a short run mostly what it
+does once, checking the scenario and handing over files. Scale: real scheduler, TLS,
 coordinator and run directory; workers are real too, many in a process, and hand over rows of a real run at a stated rate
 instead of running trials. Figures are of this machine, which also carries the workers.
 """
@@ -39,8 +40,8 @@ trial: 100ms
 SCENARIO = """\
 study: compare
 workload: tiny
-variants: [{name: a}, {name: b}]
-measure: {target: null, blocks: 20, pilot: 1, design: pairs}
+variants: [{{name: a}}, {{name: b}}]
+measure: {{target: null, blocks: {blocks}, pilot: 1, design: pairs}}
 """
 
 
@@ -76,13 +77,13 @@ def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float
     return mean, mean - reach, mean + reach
 
 
-def overhead(rounds: int) -> dict[str, Any]:
+def overhead(rounds: int, blocks: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="contend-bench-") as place:
         home = Path(place)
         workloads = home / "config/contend/workloads"
         workloads.mkdir(parents=True)
         (workloads / "tiny.yaml").write_text(WORKLOAD)
-        (home / "s.yaml").write_text(SCENARIO)
+        (home / "s.yaml").write_text(SCENARIO.format(blocks=blocks))
         env = {**os.environ, "XDG_STATE_HOME": f"{home}/state", "XDG_CONFIG_HOME": f"{home}/config"}
 
         def contend(*words: str) -> str:
@@ -97,7 +98,7 @@ def overhead(rounds: int) -> dict[str, Any]:
         try:
             (join,) = home.glob("state/contend/fleets/*/join/here.json")
             worker = json.loads(contend("fleet", "join", str(join), "--background"))
-            differences, shares, idle = [], [], []
+            differences, shares, idle, lengths = [], [], [], []
             turns = ["alone", "fleet"]
             for number in range(rounds):
                 random.shuffle(turns)
@@ -113,7 +114,10 @@ def overhead(rounds: int) -> dict[str, Any]:
                         *(["--hosts", "here"] if turn == "fleet" else []),
                     )
                     (run,) = runs.iterdir()
-                    share = (cpu_s(worker["pid"]) - used) / (time.monotonic() - began)
+                    length = time.monotonic() - began
+                    share = (cpu_s(worker["pid"]) - used) / length
+                    if turn == "fleet":
+                        lengths.append(length)
                     (shares if turn == "fleet" else idle).append(share)
                     found[turn] = statistics.mean(gaps_ms(run))
                 differences.append(found["fleet"] - found["alone"])
@@ -126,6 +130,8 @@ def overhead(rounds: int) -> dict[str, Any]:
     mean, low, high = interval(differences)
     return {
         "rounds": rounds,
+        "blocks": blocks,
+        "run_s": statistics.mean(lengths),
         "per_trial_ms": {"mean": mean, "low": low, "high": high},
         "worker_cpu_share": statistics.mean(shares),
         "worker_cpu_share_idle": statistics.mean(idle),
@@ -337,6 +343,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.5, help="rows a second and host")
     parser.add_argument("--each", type=int, default=125, help="workers in a process")
     parser.add_argument("--rounds", type=int, default=6, help="of the overhead's comparison")
+    parser.add_argument("--blocks", type=int, default=100, help="of three trials, in each of its runs")
     parser.add_argument("--skip-overhead", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures there too")
     for name in ("--serve", "--names", "--address", "--count"):
@@ -350,11 +357,12 @@ def main() -> None:
     found: dict[str, Any] = {"schema_version": 1, "cpus": os.cpu_count()}
     if not asked.skip_overhead:
         print("on a host: the same scenario with and without the fleet", flush=True)
-        found["overhead"] = told = overhead(asked.rounds)
+        found["overhead"] = told = overhead(asked.rounds, asked.blocks)
         ms = told["per_trial_ms"]
         print(f"  per trial {ms['mean']:+.1f} ms [{ms['low']:.1f}, {ms['high']:.1f}]; to be at most 50 ms")
         print(
-            f"  worker {told['worker_cpu_share']:.2%} of a CPU, idle {told['worker_cpu_share_idle']:.2%}; to be at most 1 %"
+            f"  worker {told['worker_cpu_share']:.2%} of a CPU in runs of {told['run_s']:.0f} s,"
+            f" idle {told['worker_cpu_share_idle']:.2%}; to be at most 1 %"
         )
     found["scale"] = []
     for hosts in (int(word) for word in asked.hosts.split(",") if word):

@@ -55,7 +55,7 @@ def main() -> int:
         shown = subprocess.run(
             [CONTEND, "report", run, "--verbose"],
             env=os.environ | {"COLUMNS": "110", "NO_COLOR": "1"}, capture_output=True, text=True, check=True,
-        ).stdout.replace(place, "…")  # fmt: skip
+        ).stdout.replace(place, "…").replace(f"{sys.prefix}/bin/", "")  # fmt: skip
     about = {
         "schema_version": 1,
         "what": f"contend run {' '.join(asked)}",
@@ -69,7 +69,7 @@ def main() -> int:
     given.to.mkdir(parents=True, exist_ok=True)
     file = given.to / given.name
     file.with_suffix(".json").write_text(
-        json.dumps(about | {"analysis": kept}, indent=1) + "\n", encoding="utf-8"
+        json.dumps(about | {"analysis": kept}, separators=(",", ":")) + "\n", encoding="utf-8"
     )
     file.with_suffix(".md").write_text(page(given.title, about, shown), encoding="utf-8")
     print(shown)

@@ -110,6 +110,15 @@ class Parties:
         own = {str(group) for host in hosts if (group := host.cgroup()) is not None}
         return own | {f"/{names.run_group(self._run.id)}"}
 
+    def left_running(self) -> list[Host]:
+        """Where what a preparation has started goes on between trials, and may serve other parties too."""
+        seats = [seat for seat in self._seats.values() if seat.party.instance.workload.finish]
+        return [
+            self._again.get(name, seat.host)
+            for seat in seats
+            if (name := seat.host.spec.name) not in self._down
+        ]
+
     def stand_down(self) -> None:
         """Close what stands on the host's CPUs, which are about to change; each is made anew when its seat is asked for.
 

@@ -152,9 +152,11 @@ class TrialRunner:
         try:
             seats = [n.seat for n in burning]
             others = [s.host for s in seats] + [s.load for s in (seat, *seats) if s.load is not None]
+            # A broker, say, that another party has brought up for all of them: no stranger.
+            others += self._parties.left_running()
             window = Window(
                 seat.host,
-                others,
+                [host for number, host in enumerate(others) if host not in (seat.host, *others[:number])],
                 seat.cpu_list,
                 device=self._devices.get(seat.party.group, self._device),
                 tool_cpus=self._tool_cpus,

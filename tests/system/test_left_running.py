@@ -1,0 +1,52 @@
+"""What one party's preparation has started, and serves them all, is nobody's foreign load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command_line import Home, rows
+
+# A server that never rests, started once for both variants by whichever is prepared first; gone by itself after a minute.
+WORKLOAD = """\
+name: lodger
+parameters: {words: {default: one}}
+prepare: >-
+  sh -c '[ -e ../server ] || { timeout 60 sh -c "while :; do :; done" > ../said 2>&1 & echo $! > ../server; }; : {words}'
+run: sh -c 'i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; echo {words}'
+finish: "sh -c 'kill $(cat ../server) || true'"
+metrics: {wall: {builtin: wall, unit: s, better: lower}}
+dominant: cpu
+trial: 1s
+"""
+SCENARIO = """\
+study: compare
+workload: lodger
+variants: [{name: first, parameters: {words: one}}, {name: second, parameters: {words: two}}]
+measure: {target: null, blocks: 3, pilot: 1, seed: 5}
+"""
+
+
+def evidence(row: dict[str, Any], name: str) -> float:
+    return next(float(item["value"]) for item in row["evidence"] if item["name"] == name)
+
+
+@pytest.mark.system
+@pytest.mark.alone
+def test_a_server_that_all_variants_share_is_foreign_to_none(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.workload("lodger", WORKLOAD)
+    (tmp_path / "s.yaml").write_text(SCENARIO, encoding="utf-8")
+    home("run", "s.yaml", "--runs", str(home.runs)).fine()
+    counted = [row for row in rows(home.the_run()) if row["phase"] == "counted" and row["status"] == "ok"]
+    for variant in ("first", "second"):
+        mine = [row for row in counted if row["factors"]["variant"] == variant]
+        assert len(mine) >= 3
+        # Beside the server, which has a CPU all the time, there is at most what else this machine does for a moment.
+        least = min(evidence(row, "foreign_cpu") / evidence(row, "wall") for row in mine)
+        assert least < 0.3, f"{variant}: {least:.2f} CPUs of nobody's"
+    with_server = min(evidence(row, "cpu") / evidence(row, "wall") for row in counted)
+    most = max(evidence(row, "cpu") / evidence(row, "wall") for row in counted)
+    assert most > with_server + 0.3, "the server ran, and was one party's"
