@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -70,6 +70,43 @@ class Ledger:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
+
+
+class Record:
+    """Rows of a program of a run, which writes them while the run holds the lock. Several names cost one fsync."""
+
+    def __init__(self, path: Path, run: str, clock: Clock | None = None) -> None:
+        self.path, self.run = path, run
+        self._clock = clock or SystemClock()
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def intend(self, kind: str, wanted: Iterable[str], **detail: str) -> None:
+        """On the disk when this returns: only then may they be made."""
+        self._write("intend", kind, wanted, detail)
+
+    def created(self, kind: str, name: str, **detail: str) -> None:
+        self._write("created", kind, (name,), detail)
+
+    def removed(self, kind: str, gone: Iterable[str]) -> None:
+        self._write("removed", kind, gone, {})
+
+    def _write(self, event: str, kind: str, wanted: Iterable[str], detail: Mapping[str, str]) -> None:
+        row = {
+            "schema_version": SCHEMA_VERSION,
+            "at_ns": self._clock.monotonic_ns(),
+            "utc": self._clock.utc(),
+            "event": event,
+            "kind": kind,
+            "run": self.run,
+            **detail,
+        }
+        append_lines(self._fd, ({**row, "name": name} for name in wanted), self.path)
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        os.close(self._fd)
 
 
 def append_line(fd: int, row: dict[str, Any], path: Path) -> None:

@@ -17,8 +17,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend.clouds.local.record import Record
-from contend.ledger import leftovers
+from contend.ledger import Record, leftovers
 from contend.platforms import network
 from contend.report.schema import analysis_schema
 from contend.testbed.placement import ovs, respond, trial

@@ -23,7 +23,7 @@ from contend.platforms import cgroups, engines, groups, hotplug, names, network,
 from contend.platforms.guests import image
 
 Row = Mapping[str, Any]
-# How the kinds of things begin that programs of a run make: contend.clouds.openstack, contend.clouds.local.record.
+# How the kinds of things begin that programs of a run make: contend.clouds.openstack, contend.clouds.local.removal.
 ON_CLOUDS, OF_STORMS = "openstack-", "local-"
 
 
@@ -94,7 +94,7 @@ def _remove_remote(rows: list[dict[str, Any]]) -> list[Removed]:
 
 def _let_calls_end(rows: list[dict[str, Any]]) -> None:
     if rows:
-        from contend.clouds.local.record import let_calls_end
+        from contend.clouds.local.removal import let_calls_end
 
         let_calls_end(rows)
 
@@ -102,7 +102,7 @@ def _let_calls_end(rows: list[dict[str, Any]]) -> None:
 def _remove_local(rows: list[dict[str, Any]]) -> list[Removed]:
     if not rows:
         return []
-    from contend.clouds.local.record import remove
+    from contend.clouds.local.removal import remove
 
     return [Removed(*gone) for gone in remove(rows)]
 

@@ -15,11 +15,11 @@ import pytest
 
 from contend.clouds.local import cpu, domains, qemu, settle
 from contend.clouds.local.guest import Node, archive, find_kernel
-from contend.clouds.local.record import CONTAINER, DOMAIN, FILES, TAP, VM, Record, new_files, remove
+from contend.clouds.local.removal import CONTAINER, DOMAIN, FILES, TAP, VM, new_files, remove
 from contend.clouds.local.settle import accelerator, check
 from contend.doctor import local_machines
 from contend.errors import BadInput, CannotHonour, ScenarioError
-from contend.ledger import leftovers
+from contend.ledger import Record, leftovers
 from contend.plan import make_plan
 from contend.platforms import procfs
 from contend.platforms.calls import call

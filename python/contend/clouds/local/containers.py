@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.clouds.local import cpu
-from contend.clouds.local.record import CONTAINER, Record
+from contend.clouds.local.removal import CONTAINER
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import CannotHonour, ContendError
+from contend.ledger import Record
 from contend.platforms import bundles, engines, names, procfs
 from contend.platforms.calls import Ended, call
 

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from contend.clouds.local import cpu
 from contend.clouds.local.containers import REST
 from contend.clouds.local.guest import Console, command_line, make_initramfs
-from contend.clouds.local.record import DOMAIN, Record
+from contend.clouds.local.removal import DOMAIN
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import CannotHonour, HostFailed
+from contend.ledger import Record
 from contend.platforms import procfs
 from contend.platforms.calls import Ended
 from contend.platforms.guests import virsh

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from contend.clouds.local.qemu import Guest, Machine
-from contend.clouds.local.record import TAP, VM, Record
+from contend.clouds.local.removal import TAP, VM
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import HostFailed
+from contend.ledger import Record
 from contend.platforms import names, procfs
 from contend.platforms.calls import call
 from contend.platforms.network import remove_link

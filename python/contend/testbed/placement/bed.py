@@ -35,7 +35,7 @@ KIND = "netns"
 
 
 class Record(Protocol):
-    """Where things are announced: `contend.clouds.local.record.Record` of the run's ledger."""
+    """Where things are announced: `contend.clouds.local.removal.Record` of the run's ledger."""
 
     def intend(self, kind: str, wanted: Iterable[str]) -> None: ...
     def removed(self, kind: str, gone: Iterable[str]) -> None: ...

@@ -13,12 +13,13 @@ from pathlib import Path
 from contend.clouds.base import Machines
 from contend.clouds.local import domains, guest, qemu
 from contend.clouds.local.containers import Containers, Made
-from contend.clouds.local.record import FILES, IMAGE, Record, new_files, remove
+from contend.clouds.local.removal import FILES, IMAGE, new_files, remove
 from contend.clouds.local.settle import VM_ENGINES, accelerator
 from contend.clouds.local.vms import MicroVms
 from contend.clouds.openstack import unique_name
 from contend.clouds.storm.document import write
 from contend.clouds.storm.storm import Asked, storm
+from contend.ledger import Record
 from contend.platforms import bundles, engines, names
 from contend.platforms.guests import virsh
 from contend.workloads.generators import verbs

@@ -11,8 +11,8 @@ import signal
 import zlib
 from pathlib import Path
 
-from contend.clouds.local.record import Record
 from contend.errors import BadInput
+from contend.ledger import Record
 from contend.testbed.placement.bed import Bed, beds
 from contend.testbed.placement.layout import ENCAPSULATIONS, MOST_PAIRS, Layout
 from contend.testbed.placement.respond import LEAST

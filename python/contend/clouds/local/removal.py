@@ -1,25 +1,21 @@
-"""Rows about machines of this host in a run's ledger, and how what they tell of is removed again.
+"""How machines of this host that a run's ledger tells of are removed again.
 
-A storm's process writes them while the run holds the lock. `contend destroy` removes them after the run's processes:
-an engine's client that still goes on would make what was not there yet a moment ago.
+`contend destroy` removes them after the run's processes: an engine's client that still goes on would make what was not
+there yet a moment ago.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from contend.clock import Clock, SystemClock
 from contend.errors import ContendError, HostFailed
-from contend.ledger import SCHEMA_VERSION, append_lines
 from contend.platforms import calls, engines, names, network, procfs
 from contend.platforms.guests import virsh
 
@@ -28,40 +24,6 @@ CONTAINER, VM, TAP, IMAGE = "local-container", "local-vm", "local-tap", "local-i
 DOMAIN, FILES = virsh.KIND, "local-files"
 # Of what others than this user must read, such as libvirt's QEMU.
 SHARED = Path("/var/tmp")
-
-
-class Record:
-    """Several names cost one fsync."""
-
-    def __init__(self, path: Path, run: str, clock: Clock | None = None) -> None:
-        self.path, self.run = path, run
-        self._clock = clock or SystemClock()
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-
-    def intend(self, kind: str, wanted: Iterable[str], **detail: str) -> None:
-        """On the disk when this returns: only then may they be made."""
-        self._write("intend", kind, wanted, detail)
-
-    def removed(self, kind: str, gone: Iterable[str]) -> None:
-        self._write("removed", kind, gone, {})
-
-    def _write(self, event: str, kind: str, wanted: Iterable[str], detail: Mapping[str, str]) -> None:
-        row = {
-            "schema_version": SCHEMA_VERSION,
-            "at_ns": self._clock.monotonic_ns(),
-            "utc": self._clock.utc(),
-            "event": event,
-            "kind": kind,
-            "run": self.run,
-            **detail,
-        }
-        append_lines(self._fd, ({**row, "name": name} for name in wanted), self.path)
-
-    def __enter__(self) -> Record:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        os.close(self._fd)
 
 
 def let_calls_end(rows: Sequence[Mapping[str, Any]], within_s: float = 20.0) -> None:
