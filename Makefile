@@ -38,7 +38,7 @@ test:
 
 ## accept: the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results
 accept:
-	@scripts/packages.sh test
+	@scripts/packages.sh accept
 	@scripts/kernel.sh
 	@scripts/setup.sh
 	$(VENV)/pytest -q -m accept --override-ini addopts='--strict-markers -ra' tests/accept

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs the Debian packages of programs that are missing: `packages.sh setup` what building all of contend needs,
-# `demo` what building it without BPF and the demo need, `test` what all tests run, `bench` the peers too. Says what it
-# installs; silent when nothing is missing. NO_APT=1 installs nothing and says what is left out. No service is started
-# meanwhile. Exit status 0 also when something is left out, so that the demo runs with the rest; with `test` and
-# CI=true something missing is a failure.
+# `demo` what building it without BPF and the demo need, `test` what all tests run, `accept` the campaigns besides, `bench`
+# the peers too. Says what it installs; silent when nothing is missing. NO_APT=1 installs nothing and says what is left
+# out. No service is started meanwhile. Exit status 0 also when something is left out, so that the demo runs with the
+# rest; with `test` and CI=true something missing is a failure.
 set -eu
 
 # package:program[:what is left out without it]
@@ -59,6 +59,15 @@ libvirt-daemon:libvirtd:virtual machines of this host by libvirt
 libvirt-daemon-driver-qemu:/usr/share/doc/libvirt-daemon-driver-qemu:virtual machines of this host by libvirt
 python3-libvirt:/usr/lib/python3/dist-packages/libvirt.py:tests of traced libvirt calls
 '
+ACCEPT="$TEST"'
+openjdk-17-jre-headless:java:workloads terasort, terasort-cluster and cassandra
+maven:mvn:workloads terasort, terasort-cluster and cassandra
+linux-source:/usr/share/doc/linux-source:workload kernel-build
+flex:flex:workload kernel-build
+bison:bison:workload kernel-build
+bc:bc:workload kernel-build
+xz-utils:xz:workload kernel-build
+'
 # atop brings a service that records from the next boot on: not for those who only run tests.
 BENCH="$TEST"'
 hyperfine:hyperfine:benchmarks against hyperfine
@@ -74,9 +83,10 @@ case "${1:-}" in
 setup) wanted=$SETUP ;;
 demo) wanted=$DEMO ;;
 test) wanted=$TEST ;;
+accept) wanted=$ACCEPT ;;
 bench) wanted=$BENCH ;;
 *)
-    echo "usage: packages.sh setup|demo|test|bench" >&2
+    echo "usage: packages.sh setup|demo|test|accept|bench" >&2
     exit 2
     ;;
 esac

@@ -15,6 +15,7 @@ from contend.platforms.base import Command, Process
 # A neighbour must have shown over this long, before the victim starts, that it uses its resource.
 BURN_WINDOW_S = 0.1
 BURN_TIMEOUT_S = 15.0
+KILL_S = 2.0
 # Rates that count as burning when the workload does not say: CPUs' worth of CPU time, bytes a second.
 LOOPBACK_BURN_RATE = 0.005  # of a server on loopback, where nobody counts its bytes: CPUs
 BURN_RATE = {"cpu": 0.3, "memory": 0.3, "lock": 0.1, "disk": 1e6, "network": 1e6}
@@ -61,6 +62,12 @@ class Burning:
             return float(usage.read_bytes + usage.write_bytes)
         return float(sum(disk_bytes(pid) for pid in self.seat.host.pids()))
 
+    def stop(self) -> None:
+        """At once; one whose work is elsewhere has its time to end that."""
+        grace_s = self.seat.party.instance.workload.neighbour.grace / 1e9
+        for process in reversed(self.processes):
+            process.stop("TERM" if grace_s else "KILL", grace_s or KILL_S)
+
     def to_json(self) -> dict[str, Any]:
         bytes_ = self.resource in ("disk", "network") and self.least > 1e3
         return {
@@ -87,8 +94,7 @@ def ignite(seat: Seat, out: Path, number: int, seed: int) -> Burning:
         host = seat.load if seat.load is not None else seat.host
         burning.processes.append(host.run(Command(commands.neighbour, folder, folder / "stdout", errors)))
     except BaseException:
-        for process in burning.processes:
-            process.stop("KILL", 2.0)
+        burning.stop()
         raise
     return burning
 
@@ -125,7 +131,7 @@ def serve(seat: Seat, argv: tuple[str, ...], out: Path, env: Mapping[str, str] |
     try:
         wait_ready(seat, process, out, out / "serve.err")
     except BaseException:
-        process.stop("KILL", 2.0)
+        process.stop("KILL", KILL_S)
         raise
     return process
 

@@ -41,8 +41,7 @@ def ramp(parties: Parties, cells: Iterable[Cell], guard: Guard, directory: Path,
                 run_for(share, guard.step / 1e9, pids)
         finally:
             for one in reversed(burning):
-                for process in reversed(one.processes):
-                    process.stop("KILL", 2.0)
+                one.stop()
         clear(out)
 
 

@@ -130,8 +130,7 @@ class TrialRunner:
         finally:
             # Reverse order; each stop is idempotent, and a failing one must not keep the others alive.
             for neighbour in reversed(burning):
-                for process in reversed(neighbour.processes):
-                    process.stop("KILL", 2.0)
+                neighbour.stop()
         row["neighbours"] = [n.to_json() for n in burning]
         stopped = [n for n in burning if not n.to_json()["burning"]]
         if stopped:

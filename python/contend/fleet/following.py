@@ -42,7 +42,7 @@ from contend.store import Row, RunDirectory
 from contend.studies import Scenario
 
 WAIT_S = 10.0  # for rows, within one question
-LEAST_S = 0.5  # between two answers of a host; longer with many of them
+LEAST_S = 1.0  # between two answers of a host; longer with many of them
 ANSWERS_PER_S = 50.0  # of all hosts together: what one scheduler is asked to pass on
 AGAIN_S = 5.0  # between two attempts to bring a host back by SSH
 FINAL = (ENDED, "given up", "failed")

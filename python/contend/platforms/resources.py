@@ -23,8 +23,9 @@ from contend.platforms import cgroups, engines, groups, hotplug, names, network,
 from contend.platforms.guests import image
 
 Row = Mapping[str, Any]
-# How the kinds of things begin that programs of a run make: contend.clouds.openstack, contend.clouds.local.removal.
-ON_CLOUDS, OF_STORMS = "openstack-", "local-"
+# How the kinds of things begin that programs of a run make: contend.clouds.openstack, contend.clouds.local.removal,
+# contend.elsewhere.removal.
+ON_CLOUDS, OF_STORMS, ELSEWHERE = "openstack-", "local-", "elsewhere-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def remove_leftovers(
     with _appender(ledger_path, ledger) as removed:
         for row in leftovers(ledger_path):
             kind, name = str(row["kind"]), str(row["name"])
-            if kind.startswith((ON_CLOUDS, OF_STORMS)):
+            if kind.startswith((ON_CLOUDS, OF_STORMS, ELSEWHERE)):
                 continue
             result = remove_one(kind, name, row, ledger_path.parent)
             done.append(result)
@@ -77,7 +78,8 @@ def remove_leftovers(
         left = leftovers(ledger_path)
         remote = [row for row in left if str(row["kind"]).startswith(ON_CLOUDS)]
         local = [row for row in left if str(row["kind"]).startswith(OF_STORMS)]
-        for result in (*_remove_local(local), *_remove_remote(remote)):
+        users = [row for row in left if str(row["kind"]).startswith(ELSEWHERE)]
+        for result in (*_remove_local(local), *_remove_remote(remote), *_remove_elsewhere(users)):
             done.append(result)
             if not result.why:
                 removed(result.kind, result.name)
@@ -103,6 +105,14 @@ def _remove_local(rows: list[dict[str, Any]]) -> list[Removed]:
     if not rows:
         return []
     from contend.clouds.local.removal import remove
+
+    return [Removed(*gone) for gone in remove(rows)]
+
+
+def _remove_elsewhere(rows: list[dict[str, Any]]) -> list[Removed]:
+    if not rows:
+        return []
+    from contend.elsewhere.removal import remove
 
     return [Removed(*gone) for gone in remove(rows)]
 

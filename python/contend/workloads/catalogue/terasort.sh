@@ -11,7 +11,7 @@ give() { # FILE... DIRECTORY: links, where the file system is the same
 
 case $verb in
 fetch)
-    lib=$1/hadoop-$2
+    lib=$1/hadoop-client-$2
     if [ ! -d "$lib" ]; then
         command -v mvn >/dev/null || { echo "no mvn to download Hadoop with: apt-get install maven" >&2; exit 1; }
         rm -rf "$lib.part"

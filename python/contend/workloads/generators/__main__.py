@@ -20,6 +20,8 @@ GENERATORS = {
     "network-placement": "contend.workloads.generators.placement",
     "network-placement-cloud": "contend.workloads.generators.placement_cloud",
     "storage-cloud": "contend.workloads.generators.storage_cloud",
+    "terasort-cluster": "contend.workloads.generators.terasort_cluster",
+    "jenkins-build": "contend.workloads.generators.jenkins_build",
     "rpc": "contend.workloads.generators.rpc",
     "rpc-failures": "contend.workloads.generators.rpc_failures",
     "storm-lab": "contend.testbed.lab.__main__",

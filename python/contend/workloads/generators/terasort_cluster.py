@@ -1,0 +1,159 @@
+"""`{native} terasort-cluster prepare | run | neighbour | finish`: Hadoop's sort on a cluster of the user's.
+
+`prepare` makes a directory of the run's on the cluster's file system, `run` makes, sorts and checks rows below it and
+removes them, `neighbour` does that again and again, `finish` removes the directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from contend.elsewhere import hadoop
+from contend.elsewhere.following import GoesOn, unheard
+from contend.elsewhere.hadoop import EXAMPLES, KIND, SHELL, Cluster
+from contend.errors import ContendError, HostFailed
+from contend.ledger import Record
+from contend.workloads.generators import verbs
+from contend.workloads.generators.working import Working
+
+NAME = "terasort-cluster"
+LEDGER, DIRECTORY = "ledger.ndjson", "cluster-directory"
+ROW_BYTES = 100
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code: that of the error where there is one."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return verbs.run(_parser(), arguments)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _cluster(given: argparse.Namespace, place: Path) -> Cluster:
+    return Cluster(Path(given.conf).expanduser(), given.work / "lib", place, given.heap)
+
+
+def _record(given: argparse.Namespace) -> Record:
+    run: Path = given.run.resolve()
+    return Record(run / LEDGER, run.name)
+
+
+def _prepare(given: argparse.Namespace) -> None:
+    cluster = _cluster(given, given.work)
+    directory = hadoop.new_directory(given.directory, given.run.resolve().name)
+    with _record(given) as record:
+        # What stays when the run's own files are gone: by it a crash is cleaned up after.
+        record.intend(KIND, (directory,), conf=str(cluster.conf), lib=str(given.kept.resolve()))
+        (given.work / DIRECTORY).write_text(directory, encoding="utf-8")
+        cluster.make(directory)
+        if cluster.yarn:  # which is to be there before anything is measured
+            cluster.end_jobs(Path(directory).name)
+
+
+def _run(given: argparse.Namespace) -> None:
+    given.out.mkdir(parents=True, exist_ok=True)
+    told = _once(given, _cluster(given, given.out), f"trial-{given.out.name}")
+    (given.out / "terasort.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def _neighbour(given: argparse.Namespace) -> None:
+    given.out.mkdir(parents=True, exist_ok=True)
+    cluster = _cluster(given, given.out)
+    with Working(given.out / "working") as working:
+        while True:
+            _once(given, cluster, f"neighbour-{secrets.token_hex(4)}", working.tell)
+
+
+def _once(
+    given: argparse.Namespace, cluster: Cluster, name: str, goes_on: GoesOn = unheard
+) -> dict[str, Any]:
+    """The three programs. Raises HostFailed where one fails, or the rows are not in order, or not as many."""
+    whole = (given.work / DIRECTORY).read_text(encoding="utf-8")
+    tag, place = Path(whole).name, f"{whole}/{name}"
+    made, ordered, report = f"{place}/made", f"{place}/sorted", f"{place}/report"
+    programs = {
+        "teragen": (f"-Dmapreduce.job.maps={given.maps}", str(given.rows), made),
+        "terasort": (f"-Dmapreduce.job.reduces={given.reduces}", made, ordered),
+        "teravalidate": (ordered, report),
+    }
+    told: dict[str, Any] = {"schema_version": 1, "rows": given.rows, "file_system": cluster.file_system}
+    cpu_s: list[float | None] = []
+    remove = (SHELL, "-rm", "-r", "-f", "-skipTrash", place)
+    try:
+        for program, arguments in programs.items():
+            done = cluster.run(
+                EXAMPLES, *arguments, program=program, tag=tag, timeout_s=given.within, log=f"{program}.log", goes_on=goes_on
+            )  # fmt: skip
+            told[f"{program}_s"] = done.seconds
+            cpu_s.append(done.cpu_s)
+        _check(cluster, ordered, report, given.rows)
+    except BaseException:
+        with suppress(ContendError):  # what went wrong first is what is to be told
+            cluster.end_jobs(tag)
+            cluster.run(*remove)
+        raise
+    cluster.run(*remove)
+    told["wall_s"] = sum(told[f"{program}_s"] for program in programs)
+    if None not in cpu_s:
+        told["tasks_cpu_s"] = sum(value for value in cpu_s if value is not None)
+    return told
+
+
+def _check(cluster: Cluster, ordered: str, report: str, rows: int) -> None:
+    """A report of rows in order is a checksum alone: each that is out of order has an entry of its own."""
+    said = cluster.run(SHELL, "-cat", f"{report}/part-r-*").out
+    if wrong := next((line for line in said.splitlines() if line.startswith("error")), ""):
+        raise HostFailed(f"rows are out of order: {wrong}", hint="the cluster's sort is wrong")
+    if not said.startswith("checksum"):
+        raise HostFailed("no checksum of the sorted rows", hint=f"teravalidate said: {said[:80]!r}")
+    sizes = cluster.run(SHELL, "-du", f"{ordered}/part-*").out.splitlines()
+    size = sum(int(line.split()[0]) for line in sizes)
+    if size != rows * ROW_BYTES:
+        raise HostFailed(
+            f"{size} bytes were sorted, not {rows * ROW_BYTES}", hint="see terasort.log of the trial"
+        )
+
+
+def _finish(given: argparse.Namespace) -> None:
+    note = given.work / DIRECTORY
+    if not note.exists():
+        return
+    directory = note.read_text(encoding="utf-8")
+    with _record(given) as record:
+        _cluster(given, given.work).remove(directory)
+        record.removed(KIND, (directory,))
+    note.unlink()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=NAME, description="Hadoop's sort on a cluster.")
+    subparsers = parser.add_subparsers(required=True, metavar="prepare | run | neighbour | finish")
+    for name, act, about in (
+        ("prepare", _prepare, "make a directory on the cluster"),
+        ("run", _run, "make, sort and check rows"),
+        ("neighbour", _neighbour, "again and again"),
+        ("finish", _finish, "remove the directory"),
+    ):
+        verb = subparsers.add_parser(name, help=about)
+        verb.set_defaults(run_verb=act)
+        verb.add_argument("--run", type=Path, required=True, help="the run's directory, with its ledger")
+        verb.add_argument("--work", type=Path, required=True, help="the party's directory in its run")
+        verb.add_argument("--conf", required=True, help="the cluster's configuration directory")
+        verb.add_argument("--heap", type=int, default=512, help="MiB, of the client's Java")
+        if act is _prepare:
+            verb.add_argument("--directory", default="", help="on the cluster; empty: the user's own")
+            verb.add_argument("--kept", type=Path, required=True, help="Hadoop's client, where it stays")
+        if act in (_run, _neighbour):
+            verb.add_argument("--out", type=Path, required=True)
+            verb.add_argument("--rows", type=int, required=True)
+            verb.add_argument("--maps", type=int, required=True)
+            verb.add_argument("--reduces", type=int, required=True)
+            verb.add_argument("--within", type=float, default=3600.0, help="seconds, of each program")
+    return parser
