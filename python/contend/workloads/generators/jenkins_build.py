@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import signal
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -26,11 +25,7 @@ NAME, LEDGER = "jenkins-build", "ledger.ndjson"
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return verbs.run(_parser(), arguments)
-    except KeyboardInterrupt:
-        return 130
+    return verbs.interruptible(_parser(), arguments)
 
 
 def _parameters(text: str) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,21 +20,11 @@ from contend.clouds.instances.topology import MEANS, Topology
 from contend.clouds.instances.volumes import Held
 from contend.clouds.openstack import Cloud, Record, unique_name
 from contend.errors import BadInput, ContendError, HostFailed
-from contend.workloads.generators import verbs
 from contend.workloads.generators.boot import server_of
 
 LEDGER, STATE, TEMPLATE, KEY = "ledger.ndjson", "instances.json", "stack.yaml", "key"
 USER_PROPERTY = "os_admin_user"
 """The property in which an image names its user (glance's common image properties)."""
-
-
-def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return verbs.run(parser, arguments)
-    except KeyboardInterrupt:
-        return 130
 
 
 def home(given: argparse.Namespace) -> Path:

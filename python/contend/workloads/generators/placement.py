@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import zlib
 from pathlib import Path
 
@@ -25,12 +24,7 @@ LEDGER, MOST_DATAGRAM = "ledger.ndjson", 65507
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    # A trial that is ended: what it has started is ended on the way out.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return verbs.run(_parser(), arguments)
-    except KeyboardInterrupt:
-        return 130
+    return verbs.interruptible(_parser(), arguments)
 
 
 def check(protocol: str, message: int, encapsulation: str, host: str) -> None:

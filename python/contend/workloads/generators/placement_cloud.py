@@ -16,14 +16,14 @@ from contend.clouds.instances import placed, reach
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.topology import Spot, Topology, read
 from contend.units import parse_duration_ns, parse_size_bytes
-from contend.workloads.generators import on_cloud
+from contend.workloads.generators import on_cloud, verbs
 from contend.workloads.generators.on_cloud import STATE, Guests, State, Volumes, home
 from contend.workloads.generators.placement import check
 
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    return on_cloud.main(_parser(), arguments)
+    return verbs.interruptible(_parser(), arguments)
 
 
 def _topology(given: argparse.Namespace) -> Topology:

@@ -17,7 +17,7 @@ from typing import Any
 from contend.clouds.instances import disks, fio, made, placed, reach, tenants, volumes
 from contend.clouds.instances.tenants import MEASURED, NEIGHBOUR, Tenants
 from contend.platforms import procfs
-from contend.workloads.generators import on_cloud
+from contend.workloads.generators import on_cloud, verbs
 from contend.workloads.generators.on_cloud import STATE, Guests, State, Volumes, home
 
 NAME = "storage-cloud"
@@ -30,7 +30,7 @@ LAYOUT_LIMIT_S = 550.0  # a preparation may take ten minutes
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    return on_cloud.main(_parser(), arguments)
+    return verbs.interruptible(_parser(), arguments)
 
 
 def _topology(given: argparse.Namespace) -> Tenants:

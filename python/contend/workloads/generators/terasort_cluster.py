@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
-import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,11 +28,7 @@ ROW_BYTES = 100
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return verbs.run(_parser(), arguments)
-    except KeyboardInterrupt:
-        return 130
+    return verbs.interruptible(_parser(), arguments)
 
 
 def _cluster(given: argparse.Namespace, place: Path) -> Cluster:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 
 from contend.errors import ContendError
 from contend.workloads.generators.telling import failed
@@ -16,3 +17,12 @@ def run(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     except ContendError as error:
         return failed(error)
     return 0
+
+
+def interruptible(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
+    """As `run`. SIGTERM, by which a trial is ended, is an interrupt: what was started is ended on the way out."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return run(parser, arguments)
+    except KeyboardInterrupt:
+        return 130
