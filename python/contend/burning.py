@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import TrialFailed
-from contend.parties import Seat, last_words, wait_ready
+from contend.parties import Seat, wait_ready
 from contend.platforms.base import Command, Process
+from contend.said import last_words
 
 # A neighbour must have shown over this long, before the victim starts, that it uses its resource.
 BURN_WINDOW_S = 0.1

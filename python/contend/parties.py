@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import socket
 import sys
@@ -17,15 +16,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import TracebackType
 
 from contend.cells import Cell, Party
-from contend.errors import BadInput, TrialFailed
+from contend.errors import BadInput, ContendError, TrialFailed
 from contend.ledger import Ledger
 from contend.places import Place
 from contend.platforms import names
 from contend.platforms.base import Command, Exit, Host, HostSpec, Limit, Platform, Process, Role
 from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
+from contend.said import last_words, refusal
 from contend.store import RunDirectory, safe_name
 from contend.studies import GUESTS
 from contend.workloads.instance import Argv, Commands
@@ -174,6 +175,20 @@ class Parties:
         self._networks.close()
         if errors:
             raise errors[0]
+
+    def __enter__(self) -> Parties:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close. What went wrong first is what is told first: what could not be prepared often cannot be finished either."""
+        try:
+            self.close()
+        except ContendError as later:
+            if not isinstance(error, ContendError):
+                raise
+            error.add_note(f"nor {later.message}")
 
     def _make(self, party: Party, role: Role) -> Seat:
         if kin := self._groups.get((role, party.group)):
@@ -324,7 +339,7 @@ class Parties:
                 argv, seat.work, seat.work / f"{what}-{number}.out", seat.work / f"{what}-{number}.err"
             )
             exit_ = host.run(command).wait(timeout_s)
-            if exit_.code == BadInput.exit_code and (said := _refusal(command.stderr)):
+            if exit_.code == BadInput.exit_code and (said := refusal(command.stderr)):
                 raise said
             if exit_.code != 0:
                 doing = {"fetch": "getting what is needed for", "prepare": "preparing"}.get(what, "finishing")
@@ -337,33 +352,6 @@ class Parties:
 def downloads() -> Path:
     """Where what workloads download is kept between runs: `$XDG_CACHE_HOME/contend/workloads`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "contend" / "workloads"
-
-
-def _refusal(errors: Path) -> BadInput | None:
-    """What a generator of contend's tells of what it was given; None if it is no such."""
-    told = re.search(r"^error: (.+)\n  hint: (.+)$", tail(errors), re.MULTILINE)
-    return BadInput(told[1], hint=told[2]) if told else None
-
-
-def last_words(*paths: Path) -> str:
-    """The last line that a tool wrote, for a hint; of a generator of contend's its error with what helps."""
-    for path in paths:
-        lines = [line for line in tail(path).splitlines() if line.strip()]
-        if len(lines) > 1 and lines[-1].startswith("  hint: ") and lines[-2].startswith("error: "):
-            return f"{lines[-2].removeprefix('error: ')} ({lines[-1].removeprefix('  hint: ')})"[:300]
-        if lines:
-            return lines[-1].strip().removeprefix("error: ")[:300]
-    return "nothing"
-
-
-def tail(path: Path, size: int = 4096) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - size))
-            return file.read().decode("utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def free_port(address: str = "127.0.0.1") -> int:

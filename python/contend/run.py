@@ -293,7 +293,7 @@ class _Execution:
             offline = any(c.factors.get("host_by") == "offline" for c in self._plan.cells)
             sized = HostSizes(hosts, parties, self._run.id, ledger, self._run.path, offline=offline)
             stack.callback(sized.close)
-            stack.callback(parties.close)
+            stack.enter_context(parties)
             stack.callback(sized.to, None)
             if offline:
                 self._progress.note(

@@ -20,7 +20,7 @@ from contend.burning import Burning, ignite, prove, serve
 from contend.cells import Cell
 from contend.clock import Clock
 from contend.errors import TrialFailed
-from contend.parties import Parties, Seat, add_exits, clear, last_words
+from contend.parties import Parties, Seat, add_exits, clear
 from contend.plan import Trial
 from contend.platforms.base import Command, Exit, Host
 from contend.probes.contamination import flags
@@ -28,6 +28,7 @@ from contend.probes.peak import PeakMemory
 from contend.probes.rundelay import RunDelay
 from contend.probes.snapshot import device_of
 from contend.ramp import ramp
+from contend.said import last_words
 from contend.store import Row
 from contend.studies import Guard
 from contend.traces import TrialTraces

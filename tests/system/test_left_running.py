@@ -1,4 +1,4 @@
-"""What one party's preparation has started, and serves them all, is nobody's foreign load."""
+"""What a preparation has started goes on between trials: whose load it is, and what is told where it cannot be ended."""
 
 from __future__ import annotations
 
@@ -50,3 +50,16 @@ def test_a_server_that_all_variants_share_is_foreign_to_none(tmp_path: Path) -> 
     with_server = min(evidence(row, "cpu") / evidence(row, "wall") for row in counted)
     most = max(evidence(row, "cpu") / evidence(row, "wall") for row in counted)
     assert most > with_server + 0.3, "the server ran, and was one party's"
+
+
+@pytest.mark.system
+def test_what_went_wrong_first_is_told_first(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    broken = WORKLOAD.replace("; : {words}'", "; echo the disk is mouldy >&2; exit 3'")
+    home.workload("lodger", broken.replace("|| true'", "; echo nothing to end >&2; exit 4'"))
+    (tmp_path / "s.yaml").write_text(SCENARIO, encoding="utf-8")
+    said = home("run", "s.yaml", "--runs", str(home.runs)).error(
+        1, "preparing first failed", "the disk is mouldy"
+    )
+    assert "nor finishing first failed with exit status 4" in said.err
+    home.nothing_left()

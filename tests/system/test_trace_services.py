@@ -277,7 +277,11 @@ FLASK = """
         import logging; logging.getLogger("werkzeug").setLevel(logging.ERROR)
         from werkzeug.serving import make_server
         server = make_server("127.0.0.1", 0, app, threaded=True)
-        port, run, stop = server.server_port, server.serve_forever, server.shutdown
+        def stop():  # when they have done, which is after their clients have
+            server.shutdown()
+            for other in threading.enumerate():
+                if "process_request" in other.name: other.join(10)
+        port, run = server.server_port, server.serve_forever
     else:
         import waitress
         server = waitress.create_server(app, host="127.0.0.1", port=0, threads=2)

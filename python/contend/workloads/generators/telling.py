@@ -1,4 +1,4 @@
-"""How a generator tells what it cannot do, so that the run that started it can read it (contend.parties)."""
+"""How a generator tells what it cannot do, so that the run that started it can read it (contend.said)."""
 
 from __future__ import annotations
 

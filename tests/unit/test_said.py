@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contend.errors import BadInput, HostFailed
-from contend.parties import last_words
+from contend.said import last_words
 from contend.workloads.generators.telling import failed
 
 

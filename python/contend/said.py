@@ -1,0 +1,35 @@
+"""What a program said last, where it failed: for a hint, or as the error itself where it is one of contend's own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from contend.errors import BadInput
+
+
+def refusal(errors: Path) -> BadInput | None:
+    """What a generator of contend's tells of what it was given; None if it is no such."""
+    told = re.search(r"^error: (.+)\n  hint: (.+)$", tail(errors), re.MULTILINE)
+    return BadInput(told[1], hint=told[2]) if told else None
+
+
+def last_words(*paths: Path) -> str:
+    """The last line that a tool wrote, for a hint; of a generator of contend's its error with what helps."""
+    for path in paths:
+        lines = [line for line in tail(path).splitlines() if line.strip()]
+        if len(lines) > 1 and lines[-1].startswith("  hint: ") and lines[-2].startswith("error: "):
+            return f"{lines[-2].removeprefix('error: ')} ({lines[-1].removeprefix('  hint: ')})"[:300]
+        if lines:
+            return lines[-1].strip().removeprefix("error: ")[:300]
+    return "nothing"
+
+
+def tail(path: Path, size: int = 4096) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - size))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
