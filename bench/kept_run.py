@@ -21,7 +21,17 @@ from contend.environment import fingerprint
 
 ROOT = Path(__file__).parent.parent
 CONTEND = Path(sys.prefix) / "bin/contend"
-KEPT = ("answer", "findings", "controls", "cells", "comparisons", "overhead", "placement", "sensitivity", "sweep")
+KEPT = (
+    "answer",
+    "findings",
+    "controls",
+    "cells",
+    "comparisons",
+    "overhead",
+    "placement",
+    "sensitivity",
+    "sweep",
+)
 
 
 def main() -> int:

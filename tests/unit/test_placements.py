@@ -130,6 +130,7 @@ def test_too_few_blocks_find_nothing_and_say_so(tmp_path: Path) -> None:
     assert analysis.answer == "No answer yet: too few complete blocks for an interval."
     assert analysis.placement is not None
     assert {claim.verdict for claim in analysis.placement.claims} == {"cannot tell"}
+    assert ("too few blocks for an interval",) in {claim.said for claim in analysis.placement.claims}
     jsonschema.validate(json.loads(json.dumps(analysis.to_json())), analysis_schema())
 
 

@@ -101,7 +101,8 @@ def _sublinear(name: str, claim: str, aggregates: Sequence[Aggregate]) -> Practi
             else "cannot tell"
         )
         said.append(f"{of.place.label}: {most} pairs {change(ratio)}, in proportion {change_of(times)}")
-    return Practice(name, claim, together(verdicts), tuple(said) or ("one number of pairs was measured",))
+    none = "too few blocks for an interval" if aggregates else "one number of pairs was measured"
+    return Practice(name, claim, together(verdicts), tuple(said) or (none,))
 
 
 def change_of(times: float) -> str:

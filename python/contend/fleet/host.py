@@ -249,9 +249,11 @@ async def pull(
     while True:
         ended = part.ended  # before the rows: of a part that has ended all are there
         waited = time.monotonic() - began
-        rows, total = part.rows(after)
-        if ended is not None or part.ready != known or waited > wait_s or (rows and waited >= least_s):
-            break
+        news = ended is not None or part.ready != known
+        if news or waited >= min(least_s, wait_s):  # before that, files are not even looked at
+            rows, total = part.rows(after)
+            if news or rows or waited > wait_s:
+                break
         await asyncio.sleep(min(LOOK_S, max(wait_s - waited, 0.01)))
     notes, part.notes = part.notes, []
     late_ns, part.late_ns = part.late_ns, []
