@@ -1,0 +1,110 @@
+"""Read and write files that somebody else may have put there.
+
+contend runs as root beside strangers, and reads run directories that they made. So a file inside a run directory is opened
+without following a link (`O_NOFOLLOW`), only where it is a regular file (a FIFO or a device would be read for ever), and
+only up to a size; and a new file is written under a random name that did not exist (`O_EXCL`), then renamed, so that no
+link laid in its way is written through. A file that a user names on the command line is the user's choice and not for here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from contend.errors import BadInput
+
+MOST_BYTES = 1 << 28
+"""The largest file that is read as a whole: far above what contend writes, far below a host's memory."""
+PRIVATE, SHARED = 0o600, 0o644
+"""Modes of new files: where they may hold secrets (traces, outputs, environments, scenarios), and of all others."""
+HALF = ".part"
+"""How the name of a file ends that is being written. It begins with a dot."""
+
+
+class UnsafeFile(BadInput):
+    """A file that is a link, a device, a FIFO, a directory or larger than it may be. It was not read."""
+
+
+def open_inside(path: Path, *, most: int | None = None) -> BinaryIO:
+    """Open a regular file of a run directory for reading; its directory may be anybody's.
+
+    Raises FileNotFoundError where there is none, UnsafeFile where it is not a regular file or holds more than `most` bytes.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "link").symlink_to("/dev/zero")
+    >>> open_inside(folder / "link")
+    Traceback (most recent call last):
+    contend.files.UnsafeFile: .../link is a symbolic link
+    """
+    try:
+        # O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. It means nothing for regular files.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError as error:
+        if path.is_symlink():  # ELOOP
+            raise UnsafeFile(
+                f"{path} is a symbolic link", hint="contend reads only what lies in a run"
+            ) from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafeFile(f"{path} is {_kind(status.st_mode)}, not a file", hint="who put it there?")
+        if most is not None and status.st_size > most:
+            raise UnsafeFile(
+                f"{path} holds {status.st_size:,} bytes; at most {most:,} are read", hint="is it contend's?"
+            )
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def read_inside(path: Path, *, most: int = MOST_BYTES) -> bytes:
+    """The whole of a regular file of a run directory. Raises as `open_inside` does; a file that grows meanwhile is cut."""
+    with open_inside(path, most=most) as file:
+        return file.read(most)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, mode: int = SHARED) -> Iterator[IO[bytes]]:
+    """A file that takes the place of `path` when the block ends well, and is gone when it does not.
+
+    Whoever reads `path` sees the old content or the new, never a half; a link there is replaced, not
+    followed. Raises OSError.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with replacing(folder / "a.json") as file:
+    ...     _ = file.write(b"{}")
+    >>> [entry.name for entry in folder.iterdir()]
+    ['a.json']
+    """
+    half = path.with_name(f".{path.name}.{secrets.token_hex(6)}{HALF}")
+    descriptor = os.open(half, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            half.unlink()
+        raise
+
+
+def write(path: Path, data: bytes, *, mode: int = SHARED) -> None:
+    """Replace a whole file, or leave the old one. See `replacing`."""
+    with replacing(path, mode=mode) as file:
+        file.write(data)
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a directory"}
+    return kinds.get(stat.S_IFMT(mode), "a device")

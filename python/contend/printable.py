@@ -1,0 +1,37 @@
+"""Text of strangers, made safe to print: names of files and processes, rows of foreign runs, outputs of tools.
+
+A terminal obeys what it is sent: a name that holds `ESC ]0;` sets its title, others move the cursor, hide lines or answer
+as if typed. So every such text goes through `printable` where it is printed.
+"""
+
+from __future__ import annotations
+
+import re
+
+# C0 but the tab, DEL, C1; characters that turn the direction of text or cannot be seen; lone surrogates (bytes that are no
+# UTF-8, as Python decodes file names).
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""`text` with control characters and undecodable bytes written as escapes. With `lines`, line ends stay.
+
+    >>> printable("a\x1b]0;owned\x07b")
+    'a\\x1b]0;owned\\x07b'
+    >>> printable("one\ntwo"), printable("one\ntwo", lines=True)
+    ('one\\ntwo', 'one\ntwo')
+    >>> printable(b"caf\xe9".decode("utf-8", "surrogateescape"))
+    'caf\\xe9'
+    """
+    return _UNSAFE.sub(lambda found: found[0] if lines and found[0] == "\n" else _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # PEP 383
+        return f"\\x{code - 0xDC00:02x}"
+    return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(
+        character, f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    )
