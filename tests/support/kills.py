@@ -32,6 +32,9 @@ MEASURE = (
 )
 
 
+ENDED = "finished before the kill"
+
+
 @dataclass
 class Life:
     """What happened to one run. `lost`, `repeated`, `torn` and `left` name what should not have been."""
@@ -120,7 +123,7 @@ def whole_lines(path: Path) -> list[bytes]:
 def phase(run: Path | None, *, killed: bool) -> str:
     """Where in its life a run was, from what it had written."""
     if not killed:
-        return "finished before the kill"
+        return ENDED
     if run is None or not (run / "plan.json").exists():
         return "start"
     if (run / "findings.json").exists():

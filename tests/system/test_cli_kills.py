@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
 
 
 def test_killed_at_random_moments_it_loses_nothing(tmp_path: Path) -> None:
-    """Four moments here; fifty in tests/accept."""
+    """Four moments here; a hundred in tests/accept."""
     seed = fresh_seed()
     whole_s = duration(Home(tmp_path / "undisturbed"), "bare")
     for number, moment in enumerate(moments(seed, 4, whole_s)):
