@@ -8,9 +8,11 @@ as already gone. A torn last line is cut off on opening; no earlier line is ever
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -28,8 +30,7 @@ class Ledger:
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self.path = path
         self._clock = clock or SystemClock()
-        truncate_torn_line(path)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = _open(path)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -37,6 +38,7 @@ class Ledger:
             raise HostFailed(
                 f"{path.parent} is in use by another contend", hint="wait for it, or stop it"
             ) from error
+        truncate_torn_line(path)  # of a crash: whoever writes holds the lock
 
     def event(self, event: str, **detail: Any) -> None:
         """Append one row and wait until it is on the disk. Raises HostFailed when the disk is full."""
@@ -78,7 +80,7 @@ class Record:
     def __init__(self, path: Path, run: str, clock: Clock | None = None) -> None:
         self.path, self.run = path, run
         self._clock = clock or SystemClock()
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = _open(path)
 
     def intend(self, kind: str, wanted: Iterable[str], **detail: str) -> None:
         """On the disk when this returns: only then may they be made."""
@@ -107,6 +109,29 @@ class Record:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         os.close(self._fd)
+
+
+def path_of(directory: Path) -> Path:
+    """Where the ledger of a run directory is: in it, or in this user's state directory where others could change it."""
+    from contend.platforms.state import ledger_of
+
+    return ledger_of(directory)
+
+
+def _open(path: Path) -> int:
+    """For appending. Raises HostFailed for a link or a device that lies in its way; OSError."""
+    try:
+        fd = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
+        )
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise HostFailed(f"{path} is a symbolic link", hint="contend writes only into its own run") from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise HostFailed(f"{path} is not a regular file", hint="contend writes only into its own run")
+    return fd
 
 
 def append_line(fd: int, row: dict[str, Any], path: Path) -> None:
@@ -154,28 +179,73 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
+def parse(data: bytes) -> tuple[list[dict[str, Any]], list[int]]:
+    """Rows of a ledger's bytes, and the numbers of the lines that are none. A torn last line is neither.
+
+    >>> parse(b'{"event": "run-start"}\\n[1]\\n{"event"')
+    ([{'event': 'run-start'}], [2])
+    """
+    rows: list[dict[str, Any]] = []
+    damaged: list[int] = []
+    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict) and isinstance(row.get("event"), str):
+            rows.append(row)
+        else:
+            damaged.append(number)
+    return rows, damaged
+
+
 def leftovers(path: Path) -> list[dict[str, Any]]:
     """Rows of the things announced and never recorded as removed, newest first: the order to remove them in."""
-    standing: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in read_rows(path):
+    return standing(read_rows(path))
+
+
+def standing(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As `leftovers`, of rows that have been read."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
         key = (str(row.get("kind")), str(row.get("name")))
         if row["event"] in ("intend", "created"):
-            standing[key] = {**standing.get(key, {}), **row}
+            found[key] = {**found.get(key, {}), **row}
         elif row["event"] == "removed":
-            standing.pop(key, None)
-    return sorted(standing.values(), key=lambda row: -int(row["at_ns"]))
+            found.pop(key, None)
+    return sorted(found.values(), key=_newest_first)
+
+
+def _newest_first(row: Mapping[str, Any]) -> int:
+    at_ns = row.get("at_ns")
+    return -at_ns if isinstance(at_ns, int) else 0
 
 
 def is_locked(path: Path) -> bool:
-    """True while the run that owns this ledger is alive."""
+    """True while the run that owns this ledger is alive. A lock that a stranger holds on it says nothing of that."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:  # there is none, or it is a link, or not to be opened: no run of this user's holds it
         return False
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return False
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return True
+        return not _strangers(fd)
     finally:
         os.close(fd)
+    return False
+
+
+def _strangers(fd: int) -> bool:
+    """Is the lock held by a process of neither root, nor this user, nor the file's owner? Whoever may read may lock."""
+    status = os.fstat(fd)
+    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines():
+            fields = line.split()  # proc(5): `1: FLOCK  ADVISORY  WRITE 712 08:02:1835 0 EOF`
+            if len(fields) > 5 and fields[1] == "FLOCK" and fields[5] == file:
+                uid = Path(f"/proc/{fields[4]}").stat().st_uid
+                return uid not in (0, os.geteuid(), status.st_uid)
     return False

@@ -33,7 +33,7 @@ from contend.platforms import state
 from contend.platforms.base import Limit, Platform
 from contend.platforms.network import Networks
 from contend.platforms.registry import platform
-from contend.platforms.resources import remove_leftovers
+from contend.platforms.resources import own, remove_leftovers
 from contend.platforms.topology import confined
 from contend.probes.recorder import Recorder, start_recorder
 from contend.probes.series import SeriesWriter
@@ -147,6 +147,7 @@ def resume(
             hint="start a new run; the old one can still be reported and compared",
         )
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
+    own(run.id, run.path)
     with Interrupts() as interrupts:
         _load_engine(interrupts)
         return _Execution(run, scenario, plan, progress, clock or SystemClock(), interrupts).go()
@@ -234,7 +235,7 @@ class _Execution:
     def _recover(self, ledger: Ledger) -> None:
         """Remove what an earlier, killed contend left of this run, and take up the rows it finished."""
         self._run.remove_half_files()
-        left = [item for item in remove_leftovers(self._run.ledger_path, ledger=ledger) if item.why]
+        left = [item for item in remove_leftovers(self._run.path, ledger=ledger) if item.why]
         if left:
             raise HostFailed(
                 f"cannot remove {left[0].kind} {left[0].name} of the run before: {left[0].why}",
@@ -248,12 +249,12 @@ class _Execution:
     def _leave(self, ledger: Ledger) -> None:
         """After the tear-down: what an interrupt left half made goes too, then the run is no longer pointed at."""
         self._run.remove_half_files()
-        left = remove_leftovers(self._run.ledger_path, ledger=ledger)
+        left = remove_leftovers(self._run.path, ledger=ledger)
+        with suppress(HostFailed):  # a full disk; what is written next says so
+            ledger.event("run-end", stopped=self._state.stopped, finished=len(self._state.done))
         # Only when nothing is left behind does `destroy --all` no longer need to know of this run.
         if not any(item.why for item in left):
             state.unregister(self._run.id)
-        with suppress(HostFailed):  # a full disk; what is written next says so
-            ledger.event("run-end", stopped=self._state.stopped, finished=len(self._state.done))
 
     def _in_places(self, ledger: Ledger) -> None:
         scenario, places = self._scenario, place(self._scenario)

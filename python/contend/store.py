@@ -30,7 +30,7 @@ from types import TracebackType
 from typing import Any
 
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.ledger import append_lines, is_locked, read_rows, truncate_torn_line
+from contend.ledger import append_lines, is_locked, path_of, read_rows, truncate_torn_line
 
 SCHEMA_VERSION = 1
 PLAN_FILE, SAMPLE_FILE, WATCH_FILE = "plan.json", "sample.json", "recording.json"
@@ -51,7 +51,7 @@ class RunDirectory:
         for suffix in ("", *(f"-{n}" for n in range(2, 100))):
             path = parent / f"{safe_name(name)}-{stamp}{suffix}"
             try:
-                path.mkdir(parents=True)
+                path.mkdir(mode=0o755, parents=True)
             except FileExistsError:
                 continue
             except OSError as error:
@@ -119,7 +119,7 @@ class RunDirectory:
 
     @property
     def ledger_path(self) -> Path:
-        return self.path / "ledger.ndjson"
+        return path_of(self.path)
 
     @property
     def series(self) -> Path:

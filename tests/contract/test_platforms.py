@@ -405,17 +405,16 @@ def hold(case: str, run_id: str, directory: Path) -> subprocess.Popen[str]:
     if not said.startswith("ready"):
         held.kill()
         held.communicate()
-        resources.remove_leftovers(directory / "ledger.ndjson")  # nothing busy beside the tests that follow
+        resources.remove_leftovers(directory)  # nothing busy beside the tests that follow
         pytest.fail(f"the host is not up: {said!r}")
     return held
 
 
 def test_nothing_is_left_after_kill_9_and_removal(case: str, run_id: str, tmp_path: Path) -> None:
     held = hold(case, run_id, tmp_path)
-    ledger = tmp_path / "ledger.ndjson"
     try:
         with pytest.raises(HostFailed, match="alive"):
-            resources.remove_leftovers(ledger)
+            resources.remove_leftovers(tmp_path)
         assert run_id in strays.live_runs()
         assert [s for s in strays.find_strays(run_id) if s.run_id == run_id] == []
     finally:
@@ -423,11 +422,11 @@ def test_nothing_is_left_after_kill_9_and_removal(case: str, run_id: str, tmp_pa
         held.communicate()
     if not cases.is_guest(case):  # of a guest nothing outlives QEMU, which the kernel ends with the tool
         assert procfs.marked(run_id)  # the grandchildren outlive the tool: that is what removal is for
-    removed = resources.remove_leftovers(ledger)
+    removed = resources.remove_leftovers(tmp_path)
     assert removed
     assert [item for item in removed if item.why] == []
     assert nothing_left(run_id)
-    assert resources.remove_leftovers(ledger) == []
+    assert resources.remove_leftovers(tmp_path) == []
 
 
 def test_a_run_whose_directory_was_deleted_is_found_by_its_name(

@@ -54,17 +54,31 @@ def test_cpu_time_of_tasks_is_the_sum_over_jobs() -> None:
     assert hadoop._tasks_cpu_s("Job job_1 completed") is None, "not told is not nothing"
 
 
-def test_a_ledger_cannot_have_a_strangers_directory_removed() -> None:
+def test_a_ledger_cannot_have_a_strangers_directory_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = hadoop.new_directory("/tmp/", "run-1")
     assert own.startswith("/tmp/contend-")
-    for name in ("/user/hive", "/", "/tmp/contend-other-1234", f"{own}/../../user"):
+    for name in (
+        "/user/hive",
+        "/",
+        "/tmp/contend-other-1234",
+        f"{own}/../../user",
+        f"/x/../{Path(own).name}",
+    ):
         row = {"kind": hadoop.KIND, "name": name, "run": "run-1", "conf": "/nowhere", "lib": "/nowhere"}
         with pytest.raises(HostFailed, match="not one of contend's directories"):
             hadoop.remove(row)
-    ((_, _, there, why),) = removal.remove(
-        [{"kind": hadoop.KIND, "name": own, "run": "run-1", "conf": "/no", "lib": "/"}]
-    )
+    row = {"kind": hadoop.KIND, "name": own, "run": "run-1", "conf": "/no", "lib": "/"}
+    ((_, _, there, why),) = removal.remove([row])
     assert there
+    assert "HADOOP_CONF_DIR is not set" in why, "a configuration names programs: it is the environment's"
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/no")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    ((*_, why),) = removal.remove([row])
+    assert "is not where contend keeps" in why, "jars are code"
+    (tmp_path / "contend/workloads/hadoop-client-3.4").mkdir(parents=True)
+    ((*_, why),) = removal.remove([row | {"lib": str(tmp_path / "contend/workloads/hadoop-client-3.4")}])
     assert "no core-site.xml" in why, "its own is tried"
 
 

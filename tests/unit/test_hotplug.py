@@ -12,10 +12,11 @@ import pytest
 
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger, leftovers, read_rows
-from contend.platforms import hotplug, masks, procfs, resources
+from contend.platforms import hotplug, masks, procfs, resources, state
 from contend.platforms.hotplug import Hotplug, staying
 from contend.platforms.topology import Cpu, Topology
 from support.command_line import wait_for
+from support.own_runs import own_state
 
 SMT = Topology(tuple(Cpu(n, n % 4, node=n % 4 // 2, cache=n % 4 // 2) for n in range(8)))
 # Numbers that this host has no CPU of, so that no thread or group here is touched.
@@ -56,7 +57,7 @@ def test_it_is_in_the_ledger_before_a_cpu_goes_and_back_afterwards(tmp_path: Pat
         assert states(cpus) == ["0", "0"] and host.gone == (FIRST, SECOND)
         (row,) = leftovers(ledger.path)
         assert (row["kind"], row["name"]) == (hotplug.KIND, f"{FIRST}-{SECOND}")
-        assert json.loads(Path(row["saved"]).read_text())["boot_id"] == procfs.boot_id()
+        assert json.loads((tmp_path / hotplug.FILE).read_text())["boot_id"] == procfs.boot_id()
         with pytest.raises(CannotHonour, match="another run"):
             Hotplug("other", ledger, tmp_path, cpus)
         host.close()
@@ -80,7 +81,12 @@ def test_a_cpu_that_does_not_go_takes_none_with_it(tmp_path: Path, cpus: Path) -
 
 
 @root
-def test_after_a_crash_the_ledger_brings_it_back(tmp_path: Path, cpus: Path) -> None:
+def test_after_a_crash_the_ledger_brings_it_back(
+    tmp_path: Path, cpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_state(tmp_path, monkeypatch)
+    state.register("run", tmp_path)
+    monkeypatch.setattr(hotplug, "CPUS", cpus)
     ledger = Ledger(tmp_path / "ledger.ndjson")
     host = Hotplug("run", ledger, tmp_path, cpus)
     host.take([FIRST])
@@ -89,15 +95,19 @@ def test_after_a_crash_the_ledger_brings_it_back(tmp_path: Path, cpus: Path) -> 
     assert host._guard is not None
     host._guard.kill()  # it has died of the same
     host._guard.communicate()
-    (removed,) = resources.remove_leftovers(tmp_path / "ledger.ndjson")
+    (removed,) = resources.remove_leftovers(tmp_path)
     assert (removed.kind, removed.was_there, removed.why) == (hotplug.KIND, True, "")
     assert states(cpus) == ["1", "1"] and not (tmp_path / hotplug.FILE).exists()
-    assert resources.remove_leftovers(tmp_path / "ledger.ndjson") == []
+    assert resources.remove_leftovers(tmp_path) == []
 
 
 @root
-def test_a_run_that_dies_leaves_no_cpu_offline(tmp_path: Path, cpus: Path) -> None:
+def test_a_run_that_dies_leaves_no_cpu_offline(
+    tmp_path: Path, cpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without `contend destroy`: the kernel tells who waits for that."""
+    own_state(tmp_path, monkeypatch)
+    state.register("run", tmp_path)
     here = repr(str(tmp_path))
     died = f"""
 import os
@@ -112,20 +122,34 @@ os.kill(os.getpid(), 9)
     wait_for(
         lambda: states(cpus) == ["1", "1"] and not (tmp_path / hotplug.FILE).exists(), "CPU that is back"
     )
-    (removed,) = resources.remove_leftovers(tmp_path / "ledger.ndjson")
+    (removed,) = resources.remove_leftovers(tmp_path)
     assert (removed.was_there, removed.why) == (False, "")
 
 
 def test_what_the_ledger_may_not_name(tmp_path: Path, cpus: Path) -> None:
     (cpus / f"cpu{FIRST}" / "online").write_text("0")
-    row = {"saved": "/etc/offline-cpus.json", "at": str(cpus), "boot_id": procfs.boot_id()}
-    with pytest.raises(HostFailed, match="not one of contend's files"):
-        hotplug.remove(str(FIRST), row, tmp_path)
-    row["saved"] = str(tmp_path / hotplug.FILE)
-    assert hotplug.remove(str(FIRST), row | {"boot_id": "another"}, tmp_path) is False
+    # An older contend's row says where its files are: nobody looks there.
+    decoy = tmp_path / "etc" / hotplug.FILE
+    decoy.parent.mkdir()
+    decoy.write_text("{}")
+    row = {"saved": str(decoy), "at": "/nowhere", "boot_id": procfs.boot_id()}
+    assert hotplug.remove(str(FIRST), row | {"boot_id": "another"}, tmp_path, cpus) is False
     assert states(cpus)[0] == "0", "a boot has brought it back by itself: this is somebody else's"
-    assert hotplug.remove(str(FIRST), row, tmp_path) is True and states(cpus)[0] == "1"
-    assert hotplug.remove(str(FIRST), row, tmp_path) is False
+    assert hotplug.remove(str(FIRST), row, tmp_path, cpus) is True and states(cpus)[0] == "1"
+    assert hotplug.remove(str(FIRST), row, tmp_path, cpus) is False
+    assert decoy.exists()
+    (tmp_path / hotplug.FILE).symlink_to(decoy)
+    (cpus / f"cpu{FIRST}" / "online").write_text("0")
+    with pytest.raises(OSError, match="symbolic links"):
+        hotplug.remove(str(FIRST), row, tmp_path, cpus)
+
+
+def test_nothing_outside_of_the_cpusets_is_written(tmp_path: Path) -> None:
+    tree, outside = group(tmp_path / "cpuset", "0"), group(tmp_path / "cpuset2", "0")
+    groups = {str(outside): "7", f"{tree}/../cpuset2": "7"}
+    saved = {"cpus": [7], "cpuset_root": str(tmp_path), "groups": groups, "threads": []}
+    masks.put_back(saved | {"irqs": {"../../etc": "7"}}, irqs=tmp_path / "irq", root=tree)
+    assert (outside / "cpuset.cpus").read_text() == "0"
 
 
 def test_why_a_cpu_cannot_go(cpus: Path) -> None:
@@ -159,11 +183,11 @@ def test_groups_get_back_what_they_lost_and_new_ones_what_their_parents_have(tmp
     for each, left in ((wide, "0"), (inner, "")):
         (each / "cpuset.cpus").write_text(left)
     new, chosen = group(wide / "new", "0"), group(tree / "c", "0")
-    masks.put_back(saved)
+    masks.put_back(saved, root=tree)
     found = {g.name: (g / "cpuset.cpus").read_text() for g in (wide, inner, new, narrow, chosen)}
     assert found == {"a": f"0,{FIRST}", "in": str(FIRST), "new": f"0,{FIRST}", "b": "0", "c": "0"}
     (wide / "in" / "cpuset.cpus").unlink()
-    masks.put_back(saved)  # gone meanwhile: nothing to widen, and no error
+    masks.put_back(saved, root=tree)  # gone meanwhile: nothing to widen, and no error
 
 
 def test_a_group_whose_tasks_would_be_moved_is_a_reason(tmp_path: Path, cpus: Path) -> None:
@@ -181,7 +205,7 @@ def test_a_group_that_does_not_take_it_back_is_told(tmp_path: Path) -> None:
     (lost / "cpuset.cpus").symlink_to("/proc/sys/kernel/pid_max")  # reads as a number, and takes no list
     saved = {"cpus": [FIRST], "cpuset_root": str(tree), "groups": {str(lost): f"0,{FIRST}"}}
     with pytest.raises(HostFailed, match="does not take CPU"):
-        masks.put_back(saved | {"threads": [], "irqs": {}})
+        masks.put_back(saved | {"threads": [], "irqs": {}}, root=tree)
 
 
 def test_interrupts_get_back_what_they_had(tmp_path: Path) -> None:
@@ -233,7 +257,7 @@ def test_announced_first(tmp_path: Path, cpus: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(KeyboardInterrupt):
         host.take([FIRST])
     assert [row["event"] for row in read_rows(ledger.path)] == ["intend"] and states(cpus) == ["1", "1"]
-    assert Path(next(read_rows(ledger.path))["saved"]).exists()
+    assert (tmp_path / hotplug.FILE).exists()
     monkeypatch.undo()
     host.close()
     ledger.close()

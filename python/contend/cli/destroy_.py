@@ -34,9 +34,11 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
     behind.
 
     A run that ended by itself, or by Ctrl-C, has left nothing; this is for crashes and kill -9. What runs left that another
-    state directory (XDG_STATE_HOME, or another user's) still knows, --all leaves alone and says how to remove it.
+    state directory (XDG_STATE_HOME, or another user's) still knows, --all leaves alone and says how to remove it. What a run
+    names that was moved, copied or made by somebody else is listed and left: exit 1.
     """
     from contend.platforms.destroy import destroy_all, destroy_run
+    from contend.printable import printable
     from contend.store import RunDirectory
 
     if bool(run) == every:
@@ -52,21 +54,42 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
         json.dump(report.to_json(), sys.stdout, indent=1)
         print()
     else:
-        for line in removed_lines(report.removed):
-            print(line)
-        for path in report.live:
-            print(f"still running, left alone: {shown(path)}")
-        for anothers in report.others:
-            print(_left_alone(anothers))
-        if not report.removed and not report.live and not report.others:
+        lines = [
+            *removed_lines(report.removed),
+            *(f"still running, left alone: {shown(path)}" for path in report.live),
+            *(_left_alone(anothers) for anothers in report.others),
+            *(f"left alone: {item.kind} {item.name}: {item.why}" for item in report.left),
+        ]
+        for line in lines:
+            print(printable(line))
+        if not lines and not report.problems and not report.failed:
             print("nothing was left behind")
-    if report.failed:
-        first, *others = (f"{item.kind} {item.name}: {item.why}" for item in report.failed)
-        error = ContendError(f"could not remove {first}", hint="are you the user who made it?")
+    errors = [ContendError(one.message, hint=one.hint) for one in report.problems]
+    errors += [
+        ContendError(
+            f"could not remove {one.kind} {one.name}: {one.why}", hint="are you the user who made it?"
+        )
+        for one in report.failed
+    ]
+    if errors:
+        first, *others = errors
         for other in others:
-            error.add_note(f"nor {other}")
-        raise error
+            first.add_note(
+                other.message
+                + (f"\nhint: {other.hint}" if isinstance(other.hint, str) and other.hint else "")
+            )
+        raise _printable(first)
     return 0
+
+
+def _printable(error: ContendError) -> ContendError:
+    """What names and reasons of strangers are shown as."""
+    from contend.printable import printable
+
+    shown_ = ContendError(printable(error.message), hint=printable(error.hint))
+    for note in getattr(error, "__notes__", ()):
+        shown_.add_note(printable(note, lines=True))
+    return shown_
 
 
 def removed_lines(items: Iterable[Removed]) -> Iterator[str]:
@@ -91,6 +114,8 @@ def _left_alone(anothers: Anothers) -> str:
 
     By the run's directory where there still is one: that works from any state directory.
     """
+    from contend.platforms.ownership import owner
+
     claim = anothers.claim
     counted = Counter(kind for kind, _ in anothers.things)
     things = ", ".join(f"{kind} ({count})" for kind, count in counted.items())
@@ -99,4 +124,5 @@ def _left_alone(anothers: Anothers) -> str:
         if claim.has_ledger()
         else f"XDG_STATE_HOME={shlex.quote(str(claim.state))} contend destroy --all"
     )
-    return f"left alone, known to {claim.state}: {things} of run {claim.run_id}; to remove: {way}"
+    whose = "" if claim.ours else f" ({owner(claim.uid)})"
+    return f"left alone, known to {claim.state}{whose}: {things} of run {claim.run_id}; to remove: {way}"

@@ -10,10 +10,11 @@ import datetime
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from contend.clouds.openstack import KINDS, LEDGER_PREFIX, Cloud, Kind
-from contend.errors import ContendError
+from contend.errors import ContendError, HostFailed
 
 Row = Mapping[str, Any]
 SETTLE_S = 30.0
@@ -76,7 +77,14 @@ def _kinds(rows: Sequence[Row]) -> set[str]:
 def _connect(cloud: str, config: str, services: tuple[str, ...]) -> Any:
     from contend.clouds.access import login
     from contend.clouds.http import Api
+    from contend.platforms.ownership import why_file_changeable
 
+    # It says where passwords go.
+    if config and (why := why_file_changeable(Path(config))):
+        raise HostFailed(
+            f"{config} is not read: {why}",
+            hint="describe the cloud in a clouds.yaml that only you can write; or remove these by hand",
+        )
     return Api(login(cloud, config, services), lambda: login(cloud, config, services))
 
 

@@ -219,4 +219,11 @@ def remove(row: Mapping[str, Any]) -> bool:
     """Stop a build that a ledger tells of. False where it was not there any more. Raises HostFailed, BadInput."""
     if "queue" not in row:  # the run died before Jenkins had answered: which one it is nobody knows
         return False
-    return Job(str(row["job"]), str(row["url"])).stop(int(row["queue"]))
+    told, own = str(row.get("url", "")).rstrip("/"), os.environ.get(URL, "").rstrip("/")
+    # The token goes only where the environment says that it belongs.
+    if told != own:
+        raise HostFailed(
+            f"the build is at {told}, and {URL} is {own or 'not set'}; if that Jenkins is yours, set it",
+            hint=f"export {URL}={told}",
+        )
+    return Job(str(row["job"])).stop(int(row["queue"]))

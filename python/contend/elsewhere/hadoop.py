@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 
 from contend.elsewhere.following import GoesOn, unheard
 from contend.errors import BadInput, HostFailed
-from contend.platforms import names
+from contend.platforms import names, ownership, state
 
 KIND = "elsewhere-hadoop"
+CONF, USUAL_CONF = "HADOOP_CONF_DIR", "/etc/hadoop/conf"
 SHELL = "org.apache.hadoop.fs.FsShell"
 APPLICATIONS = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 EXAMPLES = "org.apache.hadoop.examples.ExampleDriver"
@@ -175,12 +176,40 @@ def new_directory(parent: str, run: str) -> str:
 def remove(row: Mapping[str, Any]) -> bool:
     """Remove a directory that a ledger tells of, and end what works in it. Raises HostFailed, BadInput."""
     directory = str(row["name"])
-    if not Path(directory).name.startswith(f"{names.PREFIX}-{names.short_hash(str(row['run']))}-"):
+    if ".." in Path(directory).parts or not Path(directory).name.startswith(
+        f"{names.PREFIX}-{names.short_hash(str(row['run']))}-"
+    ):
         raise HostFailed(
             f"{directory} is not one of contend's directories", hint="the ledger names a stranger"
         )
     with tempfile.TemporaryDirectory(prefix=f"{names.PREFIX}-hadoop-") as place:
-        return Cluster(Path(str(row["conf"])), Path(str(row["lib"])), Path(place)).remove(directory)
+        return Cluster(_own_conf(str(row["conf"])), _own_jars(str(row["lib"])), Path(place)).remove(directory)
+
+
+def _own_conf(told: str) -> Path:
+    """The configuration that this user's environment names, if it is the one that the row tells of: such a directory names
+    programs. Raises HostFailed."""
+    own = Path(os.environ.get(CONF) or USUAL_CONF).resolve()
+    if Path(told).resolve() != own:
+        raise HostFailed(
+            f"the directory is on the cluster of {told}, and {CONF} is {os.environ.get(CONF) or 'not set'}; "
+            "if that configuration is yours, set it",
+            hint=f"export {CONF}={told}",
+        )
+    return own
+
+
+def _own_jars(told: str) -> Path:
+    """Jars that contend itself has fetched for this user: their code is run. Raises HostFailed."""
+    lib = Path(told).resolve()
+    kept = state.cache() / "workloads"
+    if lib.parent != kept.resolve() or not lib.name.startswith("hadoop-client-"):
+        raise HostFailed(
+            f"{told} is not where contend keeps Hadoop's jars ({kept})", hint="set XDG_CACHE_HOME"
+        )
+    if why := ownership.why_changeable(lib):
+        raise HostFailed(f"Hadoop's jars are not yours alone: {why}", hint=f"chmod go-w {lib}")
+    return lib
 
 
 def _last_words(log: Path) -> str:

@@ -19,7 +19,7 @@ def remove(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, bool, str]
         there, why = True, "" if remover else f"contend does not know how to remove a {kind}"
         try:
             there = remover(row) if remover else True
-        except (ContendError, OSError) as error:
+        except (ContendError, OSError, ValueError, KeyError) as error:
             why = error.message if isinstance(error, ContendError) else str(error)
         done.append((kind, name, there, why))
     return done

@@ -30,6 +30,7 @@ from contend.fleet.up import Fleet
 from contend.ledger import Ledger
 from contend.plan import make_plan
 from contend.platforms import state
+from contend.platforms.resources import own
 from contend.report.progress import Progress
 from contend.run import Outcome
 from contend.scenario import load as load_scenario
@@ -144,6 +145,7 @@ def resume(run: RunDirectory, *, progress: Progress) -> Outcome:
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
     told = recorded["fleet"]
     way, address = Way(**told["way"]), str(told["address"])
+    own(run.id, run.path)
     with Stop().installed() as stop:
         return _Coordination(run, scenario, progress, stop, way, address).go(up.with_hosts(told["hosts"]))
 
@@ -205,7 +207,6 @@ class _Coordination:
         from contend.analyse import analyse
 
         with Ledger(self._run.ledger_path) as ledger:
-            state.register(self._run.id, self._run.path)
             ledger.event("run-start", run=self._run.id, hosts=list(self._asked.names))
             stopped = "planned blocks done"
             fleet, following = standing, None
@@ -222,9 +223,11 @@ class _Coordination:
                 raise
             finally:
                 self._progress.finished()
-                self._take_down(ledger, fleet, standing)
+                clean = self._take_down(ledger, fleet, standing)
                 with suppress(HostFailed):
                     ledger.event("run-end", stopped=stopped)
+                if clean:
+                    state.unregister(self._run.id)
         states = () if following is None else tuple(following.states.values())
         if states and not self._run.rows() and stopped != "interrupted":
             first = next((s for s in states if s.why), states[0])
@@ -278,21 +281,20 @@ class _Coordination:
         up.complain(failed, len(hosts))
         return fleet
 
-    def _take_down(self, ledger: Ledger, fleet: Fleet | None, standing: Fleet | None) -> None:
-        """End what runs on the hosts. What cannot be reached stays in the ledger, for `contend destroy`."""
+    def _take_down(self, ledger: Ledger, fleet: Fleet | None, standing: Fleet | None) -> bool:
+        """End what runs on the hosts; True for all. What cannot be reached stays in the ledger, for `contend destroy`."""
         if standing is not None and fleet is not None:
             ledger.removed(PARTS, self._run.id)
-            state.unregister(self._run.id)
-            return
+            return True
         own = up.find(self._run.id)
         failed = up.stop(own) if own is not None else {}
         for host, why in failed.items():
             self._progress.note(f"{host} is not cleaned up: {why}")
         if failed:
             self._progress.note(f"once they are back: contend destroy {self._run.path}")
-            return
+            return False
         ledger.removed(FLEET, self._run.id)
-        state.unregister(self._run.id)
+        return True
 
 
 __all__ = ["execute", "resume", "shipped"]

@@ -24,7 +24,7 @@ from distributed import WorkerPlugin
 from contend.errors import BadInput, ContendError
 from contend.fleet import folders
 from contend.fleet.part import directory_of
-from contend.ledger import is_locked
+from contend.ledger import is_locked, path_of
 from contend.platforms.names import check_name
 
 if TYPE_CHECKING:
@@ -123,10 +123,13 @@ def remove_left(folder: Path) -> list[str]:
     from contend.platforms.destroy import destroy_run
 
     failed = []
-    for ledger in folder.glob("run/*/ledger.ndjson"):
+    for directory in folder.glob("run/*"):
+        ledger = path_of(directory)
+        if not ledger.exists():
+            continue
         settle(ledger)
         try:
-            report = destroy_run(ledger.parent, force=is_locked(ledger))
+            report = destroy_run(directory, force=is_locked(ledger))
         except ContendError as error:
             failed.append(error.message)
         else:
@@ -212,7 +215,7 @@ def _wait_for_last(part: Part) -> None:
     """An earlier worker's orchestrator ends with it, which takes its tear-down."""
     directory = directory_of(part.folder)
     if directory is not None:
-        settle(directory / "ledger.ndjson")
+        settle(path_of(directory))
 
 
 async def _listen(part: Part) -> None:

@@ -1,7 +1,7 @@
 """The host itself, without a treatment: no quota and no cpuset, unless a limit is asked for.
 
 Each party gets a control group that only accounts and finds its processes again; where this user may have
-none, its processes are found by session, by family and by the mark in their environment. CPUs are given by
+none, its processes are this process's descendants (`contend.platforms.kin`). CPUs are given by
 affinity (sched_setaffinity), which a process may change; what it got is read back.
 """
 
@@ -16,6 +16,7 @@ from contend.ledger import Ledger
 from contend.platforms import cgroups, names, network, procfs
 from contend.platforms.base import Command, Exit, HostSpec, Usage
 from contend.platforms.groups import Groups, PartyGroup
+from contend.platforms.kin import Kin
 from contend.platforms.network import namespace_path
 from contend.platforms.processes import LocalProcess, Place, launch
 from contend.platforms.topology import format_cpu_list, permitted
@@ -42,6 +43,7 @@ class BarePlatform:
         self._default_cpus = tuple(sorted(os.sched_getaffinity(0)))
         self._groups = Groups(run_id, ledger, cgroups)
         self._hosts: dict[str, BareHost] = {}
+        self._kin: Kin | None = None
 
     def prepare(self, spec: HostSpec) -> BareHost:
         names.check_name("party", spec.name)
@@ -54,7 +56,9 @@ class BarePlatform:
             raise CannotHonour(f"there is no network namespace '{spec.netns}'", hint="ip netns list")
         self._groups.check(spec.limit, spec.directory)
         group = self._groups.make(spec.name, spec.limit, spec.directory)
-        host = BareHost(self._run_id, self._ledger, spec, cpus, self._groups, group)
+        if group is None and self._kin is None:
+            self._kin = Kin(self._run_id)
+        host = BareHost(self._run_id, self._ledger, spec, cpus, self._groups, group or self._kin)
         self._hosts[spec.name] = host
         return host
 
@@ -71,6 +75,9 @@ class BarePlatform:
         """Close every host, then the run's groups. All are tried; the first error is raised."""
         with contextlib.ExitStack() as stack:
             stack.callback(self._groups.close)
+            if self._kin is not None:
+                stack.callback(self._kin.close)
+                self._kin = None
             for host in self._hosts.values():
                 stack.callback(host.close)
             self._hosts = {}
@@ -109,11 +116,14 @@ class BareHost:
         spec: HostSpec,
         cpus: tuple[int, ...],
         groups: Groups,
-        group: PartyGroup | None,
+        found_by: PartyGroup | Kin | None,
     ) -> None:
+        """found_by: how its processes are found again."""
         self.spec = spec
         self._run_id, self._ledger = run_id, ledger
-        self._cpus, self._groups, self._group = cpus, groups, group
+        self._cpus, self._groups = cpus, groups
+        self._group = found_by if isinstance(found_by, PartyGroup) else None
+        self._kin = found_by if isinstance(found_by, Kin) else None
         self._running: list[tuple[LocalProcess, str]] = []  # with the name in the ledger, "" for none
         self._ended: list[Exit] = []
         self._got_cpus: tuple[int, ...] | None = None
@@ -153,11 +163,13 @@ class BareHost:
 
     def adopt(self, pid: int) -> None:
         """Take in a process of this party that another program has started, with all its threads: into the party's
-        groups and onto its CPUs, read back. Where there are no groups, the party's mark in its environment tells whose
-        it is. Raises HostFailed when the kernel refuses."""
+        groups and onto its CPUs, read back. Where there are no groups, the party's mark in its environment tells which
+        party's it is. Raises HostFailed when the kernel refuses."""
         try:
             for file in self._group.procs() if self._group else ():
                 file.write_text(str(pid), encoding="ascii")
+            if self._kin is not None:
+                self._kin.add(pid)
             threads = [int(entry.name) for entry in (procfs.PROC / str(pid) / "task").iterdir()]
             for thread in threads:
                 os.sched_setaffinity(thread, self._cpus)
@@ -175,6 +187,8 @@ class BareHost:
         self._got_cpus = self._cpus
 
     def _record(self, process: LocalProcess, name: str) -> None:
+        if self._kin is not None:
+            self._kin.waits_for(process.pid)
         found = procfs.stat(process.pid)
         self._ledger.created(
             "process",
@@ -209,7 +223,7 @@ class BareHost:
         if self._group is not None:
             self._group.kill()
         else:
-            procfs.kill_until_gone(lambda: procfs.marked(self._run_id, party=self.spec.name))
+            procfs.kill_until_gone(self._marked)
 
     def usage(self) -> Usage:
         """Counters since `prepare`. Without a group: rusage of what ended plus /proc of what runs."""
@@ -229,10 +243,16 @@ class BareHost:
     def pids(self) -> tuple[int, ...]:
         if self._group is not None:
             return tuple(sorted(self._group.pids()))
-        found = procfs.marked(self._run_id, party=self.spec.name)
+        found = self._marked()
         sessions = {process.pid for process, _ in self._running}
         found |= {p.pid for p in procfs.processes() if p.session in sessions}
         return tuple(sorted(found))
+
+    def _marked(self) -> set[int]:
+        """Without a group: descendants of this process that say that they are this party's."""
+        mark = (self._run_id, self.spec.name)
+        among = procfs.descendants(os.getpid()) if self._kin is None else self._kin.alive()
+        return {pid for pid in among if procfs.marks(pid) == mark}
 
     def processes(self) -> int:
         return len(self.pids())

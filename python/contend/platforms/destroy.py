@@ -1,4 +1,7 @@
-"""`contend destroy`: what runs left behind goes, by their ledgers, then by their names; and what is another's is told."""
+"""`contend destroy`: what runs left behind goes, by their ledgers, then by their names; what is another's is listed.
+
+Nothing that is damaged, or laid in the way by somebody else, stops the cleaning of the rest.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,33 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from contend.ledger import SCHEMA_VERSION, is_locked, leftovers, read_rows
-from contend.platforms import claims, state
+from contend.errors import ContendError
+from contend.ledger import SCHEMA_VERSION, is_locked
+from contend.platforms import claims, obedience, state
 from contend.platforms.claims import Claim
-from contend.platforms.resources import Removed, remove_leftovers
-from contend.platforms.strays import Anothers, find_strays, remove_stray, survey
+from contend.platforms.resources import Removed, remove_obeyed
+from contend.platforms.strays import Anothers, LeftAlone, remove_stray, survey
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What must be looked at by hand. The rest was cleaned all the same."""
+
+    message: str
+    hint: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """What was done. `live` are the directories of runs that were left alone, `others` what is another state
-    directory's."""
+    directory's, `left` what was listed and left, each with the reason."""
 
     removed: tuple[Removed, ...] = ()
     failed: tuple[Removed, ...] = ()
     live: tuple[Path, ...] = ()
     others: tuple[Anothers, ...] = ()
+    left: tuple[LeftAlone, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -30,23 +44,26 @@ class Report:
             "failed": [item.to_json() for item in self.failed],
             "live": [str(path) for path in self.live],
             "others": [item.to_json() for item in self.others],
+            "left": [item.to_json() for item in self.left],
+            "problems": [{"message": one.message, "hint": one.hint} for one in self.problems],
         }
 
 
 def destroy_run(directory: Path, *, force: bool = False) -> Report:
-    """Remove what the run in `directory` left: by its ledger, then by its name, wherever else it is found.
+    """Remove what the run in `directory` left: by its ledger, then by its name, wherever else it is found. Of a run that is
+    only read (`obedience`), what its ledger names is listed and left.
 
     Raises HostFailed for a run that is alive, unless forced.
     """
-    ledger = directory / "ledger.ndjson"
-    done = remove_leftovers(ledger, force=force)
-    runs = {str(row["run"]) for row in read_rows(ledger) if row.get("run")}
-    for run_id in sorted(runs):
-        done += [remove_stray(stray) for stray in find_strays(run_id)]
-    report = _report(done)
-    if not report.failed and not is_locked(ledger):
-        for run_id in runs:
-            state.unregister(run_id)
+    standing = obedience.judge(directory)
+    if isinstance(standing, obedience.ReadOnly):
+        return _read_only(standing)
+    done = remove_obeyed(standing, force=force)
+    strays, left, problems = survey_of(standing.run_id)
+    done += strays
+    report = _report(done, left=left, problems=problems)
+    if not report.failed and not report.problems and not is_locked(standing.ledger):
+        state.unregister(standing.run_id)
     return report
 
 
@@ -55,30 +72,70 @@ def destroy_all(*, force: bool = False) -> Report:
     belongs to no run. What another state directory knows is left alone and told."""
     done: list[Removed] = []
     live: list[Path] = []
-    for pointer in state.pointers():
+    left: list[LeftAlone] = []
+    pointers, damaged = state.survey()
+    problems = [
+        Problem(f"{one.path} is damaged: {one.why}", f"it may hide a run: look at it, then rm {one.path}")
+        for one in damaged
+    ]
+    known, skipped = claims.survey()
+    left += [LeftAlone("claim", str(one.path), f"of {one.owner}: {one.why}") for one in skipped]
+    for pointer in pointers:
         if is_locked(pointer.ledger) and not force:
             live.append(pointer.directory)
         elif pointer.ledger.exists():
-            report = destroy_run(pointer.directory, force=force)
+            report = _tried(pointer.directory, force)
             done += [*report.removed, *report.failed]
-    for claim in _orphans():
+            left += report.left
+            problems += report.problems
+    for claim in _orphans(known):
         if is_locked(claim.ledger):
             live.append(claim.directory)
         elif claim.has_ledger():
-            report = destroy_run(claim.directory)
+            report = _tried(claim.directory, False)
             whose = f"of {claim.directory}, which no state directory knows"
             done += [replace(item, whose=whose) for item in (*report.removed, *report.failed)]
-    strays, others = survey()
-    done += [remove_stray(stray) for stray in strays]
-    report = _report(done, tuple(live), tuple(others))
-    if not report.failed:
+            left += report.left
+            problems += report.problems
+    found = survey()
+    problems += [Problem(message, hint) for message, hint in found.problems]
+    done += [remove_stray(stray) for stray in found.strays]
+    left += found.left
+    report = _report(done, tuple(live), found.others, tuple(left), tuple(problems))
+    if not report.failed and not report.problems:
         _forget()
     return report
 
 
-def _orphans() -> list[Claim]:
+def survey_of(run_id: str) -> tuple[list[Removed], tuple[LeftAlone, ...], tuple[Problem, ...]]:
+    """What carries the name of one run and was not in its ledger: removed; and what only says that it is the run's."""
+    found = survey(run_id)
+    done = [remove_stray(stray) for stray in found.strays]
+    return done, found.left, tuple(Problem(message, hint) for message, hint in found.problems)
+
+
+def _tried(directory: Path, force: bool) -> Report:
+    try:
+        return destroy_run(directory, force=force)
+    except (ContendError, OSError) as error:
+        hint = error.hint if isinstance(error, ContendError) else ""
+        return Report(problems=(Problem(f"{directory} was not cleaned: {error}", hint),))
+
+
+def _read_only(standing: obedience.ReadOnly) -> Report:
+    left = tuple(
+        LeftAlone(str(row.get("kind")), str(row.get("name")), f"named by the ledger of {standing.directory}")
+        for row in standing.left()
+    )
+    if not left:
+        return Report()
+    problem = Problem(f"{standing.directory} is only read, not obeyed: {standing.reason}", standing.hint)
+    return Report(left=left, problems=(problem,))
+
+
+def _orphans(known: list[Claim]) -> list[Claim]:
     """Runs whose state directory is gone. Of this user: a ledger says what to remove, and is not to be another's word."""
-    return [claim for claim in claims.every() if claim.ours and not claim.stands()]
+    return [claim for claim in known if claim.ours and not claim.stands()]
 
 
 def _forget() -> None:
@@ -86,16 +143,24 @@ def _forget() -> None:
     for pointer in state.pointers():
         if not pointer.ledger.exists():
             state.unregister(pointer.run_id)
-    for claim in _orphans():
-        if not is_locked(claim.ledger) and not leftovers(claim.ledger):
+    for claim in _orphans(claims.every()):
+        if not is_locked(claim.ledger) and not obedience.judge(claim.directory).left():
             with suppress(OSError):
                 claim.path.unlink()
 
 
-def _report(done: list[Removed], live: tuple[Path, ...] = (), others: tuple[Anothers, ...] = ()) -> Report:
+def _report(
+    done: list[Removed],
+    live: tuple[Path, ...] = (),
+    others: tuple[Anothers, ...] = (),
+    left: tuple[LeftAlone, ...] = (),
+    problems: tuple[Problem, ...] = (),
+) -> Report:
     return Report(
         removed=tuple(item for item in done if item.was_there and not item.why),
         failed=tuple(item for item in done if item.why),
         live=live,
         others=others,
+        left=left,
+        problems=problems,
     )

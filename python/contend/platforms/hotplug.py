@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from contend import files
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
-from contend.platforms import masks, procfs
+from contend.platforms import masks, ownership, procfs
 from contend.platforms.sizes import cpus_label
 from contend.platforms.topology import Cpu, Topology, format_cpu_list, parse_cpu_list
 
@@ -112,9 +113,9 @@ class Hotplug:
     """
 
     def __init__(self, run_id: str, ledger: Ledger, directory: Path, cpus: Path = CPUS) -> None:
-        """directory: where what is narrowed is kept."""
-        self._run_id, self._ledger, self._cpus = run_id, ledger, cpus
-        self._saved = directory / FILE
+        """directory: of the run. What is narrowed is kept where the ledger is."""
+        self._run_id, self._ledger, self._cpus, self._directory = run_id, ledger, cpus, directory
+        self._saved = ledger.path.parent / FILE
         self._gone: tuple[int, ...] = ()
         self._guard: subprocess.Popen[bytes] | None = None
         self._lock = os.open(cpus, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -142,14 +143,13 @@ class Hotplug:
                 f"CPU {format_cpu_list(wanted)} cannot be taken offline: {why}",
                 hint="--set hosts_by=confined",
             )
-        _write_json(self._saved, masks.save(wanted, root) | {"boot_id": procfs.boot_id()})
+        kept = masks.save(wanted, root) | {"boot_id": procfs.boot_id()}
+        files.write(self._saved, json.dumps(kept).encode())  # on the disk: a crash a moment later needs it
         name = format_cpu_list(wanted)
-        self._ledger.intend(
-            KIND, name, run=self._run_id, saved=str(self._saved), boot_id=procfs.boot_id(), at=str(self._cpus)
-        )
+        self._ledger.intend(KIND, name, run=self._run_id, boot_id=procfs.boot_id())
         self._gone = wanted
         if self._guard is None:
-            self._guard = hotplug_guard.start(self._saved.parent)
+            self._guard = hotplug_guard.start(self._directory, self._cpus)
         try:
             for cpu in wanted:
                 _switch(cpu, "0", self._cpus)
@@ -199,25 +199,31 @@ def restore(gone: Iterable[int], saved: Path, cpus: Path = CPUS) -> bool:
 
 
 def _kept(saved: Path) -> Mapping[str, Any] | None:
+    """What this user has kept; nothing where others could have written it."""
     try:
-        found: Mapping[str, Any] = json.loads(saved.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        with (
+            ownership.own_directory(saved.parent.resolve()) as folder,
+            os.fdopen(ownership.open_own(saved.name, folder, saved.parent), "rb") as file,
+        ):
+            found = json.loads(file.read(files.MOST_BYTES))
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
-    return found
+    except ownership.Changeable as error:
+        raise HostFailed(f"what was narrowed is not put back: {error}", hint=f"look at {saved}") from error
+    return found if isinstance(found, dict) else None
 
 
-def remove(name: str, row: Mapping[str, Any], run_directory: Path) -> bool:
+def remove(name: str, row: Mapping[str, Any], kept: Path, cpus: Path | None = None) -> bool:
     """What the ledger announced, after a crash. True where a CPU was offline. Raises HostFailed.
 
+    kept: where the ledger is. Paths that a row of an older contend has are not looked at. cpus: default, the kernel's.
     After another boot all CPUs are back, and nothing that was kept is of this one.
     """
-    saved = Path(str(row.get("saved", "")))
-    if saved.name != FILE or saved.parent.resolve() != run_directory.resolve():
-        raise HostFailed(f"{saved} is not one of contend's files", hint="the ledger names a stranger")
+    saved = kept / FILE
     if row.get("boot_id") != procfs.boot_id():
         saved.unlink(missing_ok=True)
         return False
-    return restore(parse_cpu_list(name), saved, Path(str(row.get("at") or CPUS)))
+    return restore(parse_cpu_list(name), saved, cpus or CPUS)
 
 
 def _switch(cpu: int, to: str, cpus: Path) -> None:
@@ -233,14 +239,6 @@ def _switch(cpu: int, to: str, cpus: Path) -> None:
 
 def _file(cpu: int, cpus: Path) -> Path:
     return cpus / f"cpu{cpu}" / "online"
-
-
-def _write_json(path: Path, value: object) -> None:
-    """On the disk before this returns: a crash a moment later needs it."""
-    with path.open("w", encoding="utf-8") as file:
-        json.dump(value, file)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _read(path: Path) -> str:

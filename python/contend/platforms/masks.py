@@ -59,19 +59,22 @@ def emptied(saved: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def put_back(saved: Mapping[str, Any], proc: Path = PROC, irqs: Path = IRQS) -> None:
+def put_back(
+    saved: Mapping[str, Any], proc: Path = PROC, irqs: Path = IRQS, *, root: Path | None = None
+) -> None:
     """Widen again what was narrowed, where it is still there; idempotent. The CPUs are online again.
 
-    Groups made meanwhile got what their parents had left: they get what those have now. Raises HostFailed for a group
-    that does not take its CPUs back.
+    Groups made meanwhile got what their parents had left: they get what those have now. root: of the cpuset controller,
+    below which groups are written and nowhere else; None: the host's. Raises HostFailed for a group that does not take its
+    CPUs back.
     """
     failed = []
-    if saved["cpuset_root"] is not None:
-        root = Path(saved["cpuset_root"])
-        for group, cpus in sorted(
-            saved["groups"].items()
-        ):  # parents first: a child has no more than its parent
-            failed += _widen(Path(group), cpus)
+    root = root or cpuset_root()
+    if saved["cpuset_root"] is not None and root is not None:
+        # Parents first: a child has no more than its parent.
+        for group, cpus in sorted(saved["groups"].items()):
+            if Path(group).is_relative_to(root) and ".." not in Path(group).parts:
+                failed += _widen(Path(group), cpus)
         going = set(saved["cpus"])
         for name, cpus in list(_groups(root)):
             parent = saved["groups"].get(str(Path(name).parent))
@@ -80,6 +83,8 @@ def put_back(saved: Mapping[str, Any], proc: Path = PROC, irqs: Path = IRQS) -> 
     for thread in saved["threads"]:
         _repin(thread, proc)
     for irq, text in saved["irqs"].items():
+        if not irq.isdigit():
+            continue
         with suppress(OSError):  # the driver has let go of it, or the kernel does not let it be moved
             (irqs / irq / "smp_affinity_list").write_text(text, encoding="ascii")
     if failed:

@@ -16,12 +16,17 @@ def check_name(what: str, name: str) -> str:
     >>> check_name("run id", "noisy-neighbour-20261120-1842")
     'noisy-neighbour-20261120-1842'
     """
-    if not _SAFE.fullmatch(name) or len(name) > 128:
+    if not is_name(name):
         raise BadInput(
             f"{what} '{name}' cannot name a cgroup or a container",
             hint="use letters, digits, '-', '_' and '.', at most 128 of them",
         )
     return name
+
+
+def is_name(name: str) -> bool:
+    """Whether `check_name` takes it."""
+    return _SAFE.fullmatch(name) is not None and len(name) <= 128
 
 
 def short_hash(run_id: str) -> str:

@@ -1,15 +1,13 @@
 """Everything contend makes on a host, by kind, and how each is removed again: after a run and after a crash.
 
-Removal is idempotent, goes newest first, tries everything, and touches only what carries contend's name or
-mark. A run whose ledger is locked is alive and is left alone unless that is forced.
+Removal is idempotent, goes newest first, tries everything, and touches only what the run itself can have made: the ledger
+must be one to obey (`contend.platforms.obedience`), and each name one that a thing of its kind and run can have
+(`contend.platforms.confinement`). A run whose ledger is locked is alive and is left alone unless that is forced.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +15,24 @@ from pathlib import Path
 from typing import Any
 
 from contend.clock import SystemClock
-from contend.errors import HostFailed
-from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked, leftovers
-from contend.platforms import cgroups, engines, groups, hotplug, names, network, procfs, scope
+from contend.errors import ContendError, HostFailed
+from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked
+from contend.platforms import (
+    bundles,
+    cgroups,
+    confinement,
+    engines,
+    groups,
+    hotplug,
+    kin,
+    names,
+    network,
+    obedience,
+    procfs,
+    scope,
+    state,
+)
+from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
 
 Row = Mapping[str, Any]
@@ -48,34 +61,59 @@ class Removed:
         }
 
 
-def remove_leftovers(
-    ledger_path: Path, *, force: bool = False, ledger: Ledger | None = None
-) -> list[Removed]:
-    """Remove what the ledger announced and never recorded as removed, and record it.
+def remove_leftovers(directory: Path, *, force: bool = False, ledger: Ledger | None = None) -> list[Removed]:
+    """Remove what the ledger of a run directory announced and never recorded as removed, and record it.
 
     `ledger`: the open ledger, for a run that cleans up after its own earlier crash. Raises HostFailed for a
-    run that is alive, unless forced. What cannot be removed is returned with the reason (`why`); the rest is gone.
+    run that is alive, unless forced, and for one that is only read (`obedience`) and names something. What cannot be removed
+    is returned with the reason (`why`); the rest is gone.
     """
-    if not ledger_path.exists():
+    standing = obedience.judge(directory)
+    if isinstance(standing, obedience.ReadOnly):
+        if not standing.left():
+            return []
+        raise _not_obeyed(standing)
+    return remove_obeyed(standing, force=force, ledger=ledger)
+
+
+def own(run_id: str, directory: Path) -> None:
+    """Take up a run again: this user's state directory points at it from now on. Raises HostFailed for one whose ledger is
+    only read and names something, which would be obeyed from then on."""
+    standing = obedience.judge(directory)
+    if isinstance(standing, obedience.ReadOnly):
+        if standing.left():
+            raise _not_obeyed(standing)
+        state.register(run_id, directory)
+
+
+def remove_obeyed(
+    standing: obedience.Obeyed, *, force: bool = False, ledger: Ledger | None = None
+) -> list[Removed]:
+    """As `remove_leftovers`, of a run that was judged."""
+    if not standing.ledger.exists():
         return []
-    if ledger is None and is_locked(ledger_path) and not force:
+    if ledger is None and is_locked(standing.ledger) and not force:
         raise HostFailed(
-            f"the run in {ledger_path.parent} is alive",
+            f"the run in {standing.directory} is alive",
             hint="stop it with Ctrl-C; or --force to end it from outside",
         )
+    of = OfRun(standing.run_id, standing.directory, standing.ledger.parent)
     done: list[Removed] = []
-    _let_calls_end([row for row in leftovers(ledger_path) if str(row["kind"]).startswith(OF_STORMS)])
-    with _appender(ledger_path, ledger) as removed:
-        for row in leftovers(ledger_path):
+    left, wrong = _of_this_run(standing)
+    done += wrong
+    _let_calls_end([row for row in left if str(row["kind"]).startswith(OF_STORMS)])
+    with _appender(standing.ledger, ledger) as removed:
+        for row in left:
             kind, name = str(row["kind"]), str(row["name"])
             if kind.startswith((ON_CLOUDS, OF_STORMS, ELSEWHERE)):
                 continue
-            result = remove_one(kind, name, row, ledger_path.parent)
+            result = remove_one(kind, name, row, of)
             done.append(result)
             if not result.why:
                 removed(kind, name)
+        done += _end_recorded(standing.run_id)
         # After the processes that make them, and from the ledger as those have left it.
-        left = leftovers(ledger_path)
+        left, _ = _of_this_run(obedience.again(standing))
         remote = [row for row in left if str(row["kind"]).startswith(ON_CLOUDS)]
         local = [row for row in left if str(row["kind"]).startswith(OF_STORMS)]
         users = [row for row in left if str(row["kind"]).startswith(ELSEWHERE)]
@@ -83,7 +121,43 @@ def remove_leftovers(
             done.append(result)
             if not result.why:
                 removed(result.kind, result.name)
+    if standing.damaged:
+        lines = ", ".join(map(str, standing.damaged[:5]))
+        why = f"line {lines} cannot be read, and may name more; once nothing of the run is left, remove those lines"
+        done.append(Removed("ledger", str(standing.ledger), was_there=True, why=why))
     return done
+
+
+def _not_obeyed(standing: obedience.ReadOnly) -> HostFailed:
+    return HostFailed(
+        f"the ledger of {standing.directory} names things that may still be there, and is not obeyed: {standing.reason}",
+        hint=f"{standing.hint}; to go on without them, move {standing.directory}/{state.LEDGER} away",
+    )
+
+
+def _of_this_run(standing: obedience.Obeyed) -> tuple[list[dict[str, Any]], list[Removed]]:
+    """Rows to act on, each with its run; and those that name another run, or nothing."""
+    rows: list[dict[str, Any]] = []
+    wrong: list[Removed] = []
+    for row in standing.left():
+        kind, name, run = row.get("kind"), row.get("name"), row.get("run", standing.run_id)
+        if not isinstance(kind, str) or not isinstance(name, str) or not name or "\0" in name:
+            wrong.append(Removed(str(kind), str(name), was_there=True, why="the ledger's row is damaged"))
+        elif run != standing.run_id:
+            why = f"the ledger's row is of another run, '{run}'"
+            wrong.append(Removed(kind, name, was_there=True, why=why))
+        else:
+            rows.append({**row, "run": standing.run_id})
+    return rows, wrong
+
+
+def _end_recorded(run_id: str) -> list[Removed]:
+    """End whatever else is the run's for certain: it may be making what is removed next."""
+    recorded = kin.Recorded(run_id)
+    found = sorted(recorded.find())
+    stuck = procfs.kill_until_gone(recorded.find)
+    why = "it does not die of SIGKILL"
+    return [Removed("process", str(pid), True, why if pid in stuck else "") for pid in found]
 
 
 def _remove_remote(rows: list[dict[str, Any]]) -> list[Removed]:
@@ -117,14 +191,17 @@ def _remove_elsewhere(rows: list[dict[str, Any]]) -> list[Removed]:
     return [Removed(*gone) for gone in remove(rows)]
 
 
-def remove_one(kind: str, name: str, row: Row, run_directory: Path) -> Removed:
-    """Remove one thing that a row of a ledger, or one like it, tells of."""
+def remove_one(kind: str, name: str, row: Row, of: OfRun) -> Removed:
+    """Remove one thing that a row of a ledger, or one like it, tells of. It stays, with the reason, where the name is
+    none that a thing of that kind and run can have."""
     remover = _REMOVERS.get(kind)
     if remover is None:
         return Removed(kind, name, was_there=True, why=f"contend does not know how to remove a {kind}")
     try:
-        return Removed(kind, name, was_there=remover(name, row, run_directory))
-    except (HostFailed, OSError) as error:
+        return Removed(kind, name, was_there=remover(name, row, of))
+    except ContendError as error:
+        return Removed(kind, name, was_there=True, why=error.message)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:  # of a damaged row
         return Removed(kind, name, was_there=True, why=str(error))
 
 
@@ -150,114 +227,98 @@ def _appender(path: Path, ledger: Ledger | None) -> Iterator[Callable[[str, str]
             os.close(fd)
 
 
-def _cgroup(name: str, row: Row, run_directory: Path) -> bool:
-    return cgroups.remove(Path(name))
+def _cgroup(name: str, row: Row, of: OfRun) -> bool:
+    return cgroups.remove(confinement.group(name, of))
 
 
-def _controller(name: str, row: Row, run_directory: Path) -> bool:
-    parent, _, controller = name.rpartition(":")
-    return groups.disable_controller(Path(parent), controller)
+def _controller(name: str, row: Row, of: OfRun) -> bool:
+    return groups.disable_controller(*confinement.controller(name))
 
 
-def _process(name: str, row: Row, run_directory: Path) -> bool:
-    """By the mark in the environment; by the session where a program overwrote that (see `_session_of`)."""
-    run_id, party = str(row.get("run", "")), str(row.get("party", ""))
-
-    def find() -> set[int]:
-        return (procfs.marked(run_id, party=party) if run_id else set()) | _session_of(row)
-
-    there = bool(find())
-    if left := procfs.kill_until_gone(find):
+def _process(name: str, row: Row, of: OfRun) -> bool:
+    """What is recorded of the run (`kin`); and what an older contend's row tells of that also carries the run's mark."""
+    recorded = kin.Recorded(of.run_id, _of_older(row, of.run_id))
+    there = bool(recorded.find())
+    if left := procfs.kill_until_gone(recorded.find):
         raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
     return there
 
 
-def _session_of(row: Row) -> set[int]:
-    """Members of the recorded session that are certainly ours.
-
-    The kernel does not give a pid out again while a session has its number. So in the same boot, with the
-    leader alive and started when the ledger says, or gone and the member running the recorded program, the
-    session is the recorded one.
-    """
+def _of_older(row: Row, run_id: str) -> list[kin.Identity]:
+    """The leader that the row names and what is in its session, where they carry the mark as well: the row alone has what
+    everybody can read in /proc, and the mark what everybody can write."""
     pid, start = row.get("pid"), row.get("start_ticks")
-    if pid is None or start is None or row.get("boot_id") != procfs.boot_id():
-        return set()
-    leader = procfs.stat(int(pid))
-    if leader is not None and leader.start_ticks != int(start):
-        return set()
-    found = procfs.in_session(int(pid))
-    if leader is None:
-        found = {p for p in found if procfs.executable(p) == row.get("exe")}
-    return found - procfs.ancestors(os.getpid())
+    if not isinstance(pid, int) or not isinstance(start, int) or row.get("boot_id") != procfs.boot_id():
+        return []
+    leader = procfs.stat(pid)
+    if leader is not None and leader.start_ticks != start:
+        return []
+    found = []
+    for process in procfs.processes(procfs.in_session(pid)):
+        mark = procfs.marks(process.pid)
+        if mark is not None and mark[0] == run_id:
+            found.append((process.pid, process.start_ticks, process.session))
+    return found
 
 
-def _netns(name: str, row: Row, run_directory: Path) -> bool:
+def _netns(name: str, row: Row, of: OfRun) -> bool:
+    if not of.hashed(name, f"{names.PREFIX}-"):
+        raise confinement.stranger(name, "network namespaces")
     return network.remove_namespace(name)
 
 
-def _link(name: str, row: Row, run_directory: Path) -> bool:
+def _link(name: str, row: Row, of: OfRun) -> bool:
+    if not of.hashed(name, "ctd"):
+        raise confinement.stranger(name, "links")
     return network.remove_link(name)
 
 
-def _container(name: str, row: Row, run_directory: Path) -> bool:
-    return engines.remove_container(str(row.get("engine", "")), name, str(row.get("run", "")))
+def _container(name: str, row: Row, of: OfRun) -> bool:
+    return engines.remove_container(str(row.get("engine", "")), name, of.run_id)
 
 
-def _directory(name: str, row: Row, run_directory: Path) -> bool:
-    """A directory inside the run's own, or one that carries contend's name; nothing mounted below it."""
-    path = Path(name)
-    inside = (
-        path.resolve().is_relative_to(run_directory.resolve()) and path.resolve() != run_directory.resolve()
-    )
-    if not inside and not path.name.startswith(f"{names.PREFIX}-"):
-        raise HostFailed(f"{path} is not one of contend's directories", hint="the ledger names a stranger")
-    if not path.is_dir() or path.is_symlink():
-        return False
-    if mounted := [m for m in _mounts() if m.is_relative_to(path.resolve())]:
-        raise HostFailed(f"{mounted[0]} is still mounted", hint=f"umount {mounted[0]}")
-    _remove_tree(path)
-    return True
+def _image(name: str, row: Row, of: OfRun) -> bool:
+    if not of.named(name):
+        raise confinement.stranger(name, "images")
+    return engines.remove_image(str(row.get("engine", "")), name)
 
 
-def _remove_tree(path: Path) -> None:
-    """rmtree beside a run that was forced to end and may be making and removing files below at this moment."""
-    for attempt in range(20):
-        try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            pass  # somebody else was quicker: look again
-        except OSError as error:
-            if error.errno != errno.ENOTEMPTY or attempt == 19:
-                raise
-        if not path.exists():
-            return
-        time.sleep(0.02)
+def _guest_image(name: str, row: Row, of: OfRun) -> bool:
+    if Path(name).parent != image.home():
+        raise confinement.stranger(name, "half-built images")
+    return image.remove_half(Path(name), of.run_id)
 
 
-def _file(name: str, row: Row, run_directory: Path) -> bool:
-    path = Path(name)
-    if not path.parent.resolve().is_relative_to(run_directory.resolve()) and not path.name.startswith(
-        names.PREFIX
-    ):
-        raise HostFailed(f"{path} is not one of contend's files", hint="the ledger names a stranger")
-    there = path.is_symlink() or path.exists()
-    path.unlink(missing_ok=True)
-    return there
+def _directory(name: str, row: Row, of: OfRun) -> bool:
+    return confinement.remove_directory(name, of)
 
 
-def _scope(name: str, row: Row, run_directory: Path) -> bool:
+def _bundle(name: str, row: Row, of: OfRun) -> bool:
+    return confinement.remove_directory(name, of, (bundles.home(),))
+
+
+def _file(name: str, row: Row, of: OfRun) -> bool:
+    return confinement.remove_file(name, of)
+
+
+def _scope(name: str, row: Row, of: OfRun) -> bool:
+    if not of.named(name.removesuffix(".scope")):
+        raise confinement.stranger(name, "scopes")
     return scope.remove(name)
 
 
-def _mounts() -> list[Path]:
-    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    return [Path(procfs.unescaped(line.split()[4])) for line in text.splitlines()]
+def _cpus(name: str, row: Row, of: OfRun) -> bool:
+    if of.kept is None:
+        raise confinement.stranger(name, "CPUs")
+    return hotplug.remove(name, row, of.kept)
 
 
-def _fleet(name: str, row: Row, run_directory: Path) -> bool:
+def _fleet(name: str, row: Row, of: OfRun) -> bool:
     """A fleet that was brought up for one run, with all that its hosts hold of it."""
     from contend.fleet import up
 
+    if name != of.run_id:
+        raise confinement.stranger(name, "fleets")
     fleet = up.find(name)
     if fleet is None:
         return False
@@ -267,15 +328,17 @@ def _fleet(name: str, row: Row, run_directory: Path) -> bool:
     return True
 
 
-def _fleet_run(name: str, row: Row, run_directory: Path) -> bool:
+def _fleet_run(name: str, row: Row, of: OfRun) -> bool:
     """What the hosts of a fleet that stays do for a run whose coordinator is gone."""
     from contend.fleet import up
 
-    fleet = up.find(str(row.get("fleet", "")))
+    if name != of.run_id:
+        raise confinement.stranger(name, "parts of fleets")
+    fleet = up.find(names.check_name("fleet", str(row.get("fleet", ""))))
     return fleet is not None and up.end_run(fleet, name)
 
 
-_REMOVERS: dict[str, Callable[[str, Row, Path], bool]] = {
+_REMOVERS: dict[str, Callable[[str, Row, OfRun], bool]] = {
     "cgroup": _cgroup,
     "cgroup-controller": _controller,
     "process": _process,
@@ -283,14 +346,14 @@ _REMOVERS: dict[str, Callable[[str, Row, Path], bool]] = {
     "veth": _link,
     "link": _link,
     "container": _container,
-    "image": lambda name, row, _: engines.remove_image(str(row.get("engine", "")), name),
-    "bundle": _directory,
-    image.KIND: lambda name, row, _: image.remove_half(Path(name), str(row.get("run", ""))),
+    "image": _image,
+    "bundle": _bundle,
+    image.KIND: _guest_image,
     "directory": _directory,
     "file": _file,
     "scope": _scope,
     "fleet": _fleet,
     "fleet-run": _fleet_run,
-    hotplug.KIND: hotplug.remove,
+    hotplug.KIND: _cpus,
 }
 KINDS = tuple(_REMOVERS)

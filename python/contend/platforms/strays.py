@@ -13,12 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from contend.ledger import is_locked, read_rows
-from contend.platforms import bundles, cgroups, claims, engines, names, network, procfs, state
+from contend.errors import BadInput, ContendError
+from contend.files import open_inside
+from contend.ledger import is_locked, parse
+from contend.platforms import bundles, cgroups, claims, engines, kin, names, network, procfs, state
 from contend.platforms.claims import Claim
+from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
 from contend.platforms.resources import Removed, remove_one
 
+_MOST_BYTES = 1 << 20  # of a ledger that is looked at for the run's name only
 StrayKind = Literal["cgroup", "netns", "container", "process", "bundle", "guest-image"]
 _PROOF = re.compile(rf"{names.PREFIX}-probe-([0-9]+)")  # the containers of `engines.detect`, by its process
 
@@ -78,21 +82,47 @@ class _Owners:
         return f"of {claim.directory}, {'which no state directory knows' if claim.has_ledger() else 'which is gone'}"
 
 
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """Something that was listed and left, and why."""
+
+    kind: str
+    name: str
+    why: str
+
+    def to_json(self) -> dict[str, object]:
+        return {"kind": self.kind, "name": self.name, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """`strays` are to be removed, `others` are another state directory's, `left` only say that they are a run's; `problems`
+    (message, hint) are what could not be listed."""
+
+    strays: tuple[Stray, ...] = ()
+    others: tuple[Anothers, ...] = ()
+    left: tuple[LeftAlone, ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
+
+
 def find_strays(run_id: str | None = None) -> list[Stray]:
     """What earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger and another owner.
 
     Left out are runs that still have a pointer and a ledger (`remove_leftovers` is for them), those that another state
     directory knows, and every run that a live contend holds open.
     """
-    return survey(run_id)[0]
+    return list(survey(run_id).strays)
 
 
-def survey(run_id: str | None = None) -> tuple[list[Stray], list[Anothers]]:
+def survey(run_id: str | None = None) -> Survey:
     """The strays, as `find_strays` tells them, and what other state directories' dead runs have left."""
-    seen = list(_seen(run_id))
+    problems: list[tuple[str, str]] = []
+    seen = list(_seen(run_id, problems))
     owners = _owners() if run_id is None else _Owners(frozenset(live_runs()))
     strays: list[Stray] = []
+    left: list[LeftAlone] = []
     others: dict[str, list[tuple[StrayKind, str]]] = {}
+    recorded: dict[str, set[int]] = {}
     for stray in seen:
         run = owners.run_of(stray)
         if run in owners.spared:
@@ -100,23 +130,38 @@ def survey(run_id: str | None = None) -> tuple[list[Stray], list[Anothers]]:
         if run in owners.others:
             others.setdefault(run, []).append((stray.kind, stray.name))
         elif run_id is None or run == run_id:
-            strays.append(replace(stray, whose=owners.whose(run)))
-    return strays, [Anothers(owners.others[run], tuple(things)) for run, things in others.items()]
+            if stray.kind == "process" and int(stray.name) not in _recorded(run, recorded):
+                why = f"it carries the mark of run {run}, as anybody's can; if it is yours: kill {stray.name}"
+                left.append(LeftAlone(stray.kind, stray.name, why))
+            else:
+                strays.append(replace(stray, whose=owners.whose(run)))
+    told = tuple(Anothers(owners.others[run], tuple(things)) for run, things in others.items())
+    return Survey(tuple(strays), told, tuple(left), tuple(problems))
+
+
+def _recorded(run: str, known: dict[str, set[int]]) -> set[int]:
+    """Processes that are certainly a dead run's (`kin`)."""
+    if run not in known:
+        known[run] = kin.Recorded(run).find() if names.is_name(run) else set()
+    return known[run]
 
 
 def remove_stray(stray: Stray) -> Removed:
-    """Remove one stray. A pid is looked at again: it must still carry the mark."""
+    """Remove one stray: what is of its kind and carries its run's name."""
     row: dict[str, str] = {"run": stray.run_id, **stray.detail}
-    return replace(remove_one(stray.kind, stray.name, row, Path("/nonexistent")), whose=stray.whose)
+    return replace(remove_one(stray.kind, stray.name, row, OfRun(stray.run_id)), whose=stray.whose)
 
 
 def live_runs() -> set[str]:
     """Runs whose ledger some process holds locked, whoever's and wherever it lies (root sees everybody's)."""
     found: set[str] = set()
     for path in _open_ledgers():
-        if path.exists() and is_locked(path):
+        if is_locked(path):
             # A run is called like its directory; before its first row nothing else says so.
-            found |= {path.parent.name, *(str(row["run"]) for row in read_rows(path) if row.get("run"))}
+            found.add(path.parent.name)
+            with suppress(OSError, BadInput), open_inside(path) as file:
+                rows, _ = parse(file.read(_MOST_BYTES))
+                found |= {str(row["run"]) for row in rows if row.get("run")}
     return found
 
 
@@ -136,7 +181,9 @@ def _open_ledgers() -> set[Path]:
 
 
 def _owners() -> _Owners:
-    with_ledger = {pointer.run_id for pointer in state.pointers() if pointer.ledger.exists()}
+    pointers, damaged = state.survey()
+    # A damaged pointer may be of a run that has a ledger.
+    with_ledger = {one.run_id for one in pointers if one.ledger.exists()} | {one.path.name for one in damaged}
     own = state.folder().resolve()
     others: dict[str, Claim] = {}
     gone: dict[str, Claim] = {}
@@ -146,24 +193,50 @@ def _owners() -> _Owners:
     return _Owners(frozenset(live_runs() | with_ledger), others, gone)
 
 
-def _seen(run_id: str | None) -> Iterator[Stray]:
-    """Everything on this host that carries contend's name, of whatever run; of network namespaces those of `run_id`."""
-    for name, engine, run in engines.containers():
-        if not _is_being_proven(name):
-            yield Stray("container", name, run, {"engine": engine})
-    for path, run in bundles.left():
-        yield Stray("bundle", str(path), run, {})
-    for path, run in image.left():
-        yield Stray("guest-image", str(path), run, {})
+def _seen(run_id: str | None, problems: list[tuple[str, str]]) -> Iterator[Stray]:
+    """Everything on this host that carries contend's name, of whatever run; of network namespaces those of `run_id`. What
+    cannot be listed is among the problems, and the rest is."""
+    for what, listed in (
+        ("containers", _containers),
+        ("bundles", lambda: [Stray("bundle", str(path), run, {}) for path, run in bundles.left()]),
+        (
+            "images of guests",
+            lambda: [Stray("guest-image", str(path), run, {}) for path, run in image.left()],
+        ),
+        ("control groups", _groups),
+        ("namespaces", lambda: [Stray("netns", n, run_id or "", {}) for n in network.namespaces(run_id)]),
+        ("processes", lambda: _processes(run_id)),
+    ):
+        try:
+            yield from listed()
+        except (ContendError, OSError, ValueError, KeyError, TypeError) as error:
+            hint = error.hint if isinstance(error, ContendError) else "contend doctor"
+            problems.append((f"contend's {what} cannot be listed: {error}", hint))
+
+
+def _containers() -> list[Stray]:
+    return [
+        Stray("container", name, run, {"engine": engine})
+        for name, engine, run in engines.containers()
+        if not _is_being_proven(name)
+    ]
+
+
+def _groups() -> list[Stray]:
+    found = []
     for path in cgroups.find(cgroups.read_layout()):
         run = re.sub(r"\.(limits|containers)$", "", path.name.removeprefix(f"{names.PREFIX}."))
-        yield Stray("cgroup", str(path), run, {})
-    for namespace in network.namespaces(run_id):
-        yield Stray("netns", namespace, run_id or "", {})
+        found.append(Stray("cgroup", str(path), run, {}))
+    return found
+
+
+def _processes(run_id: str | None) -> list[Stray]:
+    found = []
     for pid in sorted(procfs.marked(run_id)):
         mark = procfs.marks(pid)
         if mark is not None:
-            yield Stray("process", str(pid), mark[0], {"party": mark[1]})
+            found.append(Stray("process", str(pid), mark[0], {"party": mark[1]}))
+    return found
 
 
 def _is_being_proven(name: str) -> bool:

@@ -21,13 +21,14 @@ from contend.doctor import local_machines
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.ledger import Record, leftovers
 from contend.plan import make_plan
-from contend.platforms import procfs
+from contend.platforms import names, procfs
 from contend.platforms.calls import call
 from contend.platforms.guests import virsh
 from contend.platforms.resources import remove_leftovers
 from contend.scenario import parse
 from contend.studies import Storm
 from contend.yamlfile import read_yaml
+from support.own_runs import own, own_state, record_process
 
 RUN = "boot-storm-20260102-101500-7f3a"
 
@@ -195,8 +196,8 @@ def test_a_command_line_says_emulated_or_not() -> None:
     }
     assert words["kvm"][words["kvm"].index("-accel") + 1] == "kvm"
     assert words["tcg"][words["tcg"].index("-accel") + 1].startswith("tcg")
-    tap = qemu.machine("tcg", Path("k"), Path("i"), 128).command(0, "auto", "ctd01234567.0")
-    assert "tap,ifname=ctd01234567.0,script=no,downscript=no,id=net" in tap
+    tap = qemu.machine("tcg", Path("k"), Path("i"), 128).command(0, "auto", "{TAPPED}")
+    assert "tap,ifname={TAPPED},script=no,downscript=no,id=net" in tap
 
 
 def test_a_call_tells_its_time_its_words_and_its_cpu() -> None:
@@ -230,8 +231,12 @@ def test_a_runtime_that_ended_is_in_its_monitors_children() -> None:
 
 
 @pytest.mark.one_of("strays")  # `contend destroy --all` of a test beside it would take it for one
-def test_a_machine_that_outlives_its_storm_is_found_by_its_name(tmp_path: Path) -> None:
+def test_a_machine_that_outlives_its_storm_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a kill leaves: a row, and a process with the run's mark and the machine's name."""
+    own_state(tmp_path, monkeypatch)
+    tap = f"ctd{names.short_hash(RUN)}.0"
     name, other = f"contend-{RUN}-1-aa-0", f"contend-{RUN}-1-aa-1"
     environment = {**os.environ, procfs.MARKER: RUN}
     started = [
@@ -243,15 +248,17 @@ def test_a_machine_that_outlives_its_storm_is_found_by_its_name(tmp_path: Path) 
         with Record(ledger, RUN) as record:
             record.intend(VM, (name,))
             record.intend(CONTAINER, (f"contend-{RUN}-1-aa-9",), engine="podman")
-            record.intend(TAP, ("ctd01234567.0",))
+            record.intend(TAP, (tap,))
         assert {row["kind"] for row in leftovers(ledger)} == {VM, CONTAINER, TAP}
         while procfs.marked(RUN, party=name) != {started[0].pid}:  # until it has become sleep
             time.sleep(0.001)
-        removed = {item.name: (item.was_there, item.why) for item in remove_leftovers(ledger)}
+        record_process(RUN, started[0].pid)  # as being of the run: its mark says which of its machines it is
+        removed = {item.name: (item.was_there, item.why) for item in remove_leftovers(own(tmp_path))}
         assert removed == {
-            name: (True, ""),
+            str(started[0].pid): (True, ""),
+            name: (False, ""),  # with its process
             f"contend-{RUN}-1-aa-9": (False, ""),
-            "ctd01234567.0": (False, ""),
+            tap: (False, ""),
         }
         assert started[0].wait(10) == -9
         assert started[1].poll() is None, "another machine's process was not in the ledger"
@@ -262,13 +269,14 @@ def test_a_machine_that_outlives_its_storm_is_found_by_its_name(tmp_path: Path) 
             process.wait()
 
 
-def test_a_stranger_in_the_ledger_is_left_alone(tmp_path: Path) -> None:
+def test_a_stranger_in_the_ledger_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_state(tmp_path, monkeypatch)
     ledger = tmp_path / "ledger.ndjson"
     with Record(ledger, RUN) as record:
         record.intend(VM, ("sshd",))
         record.intend(TAP, ("eth0",))
         record.intend("local-strange", ("x",))
-    why = {item.name: item.why for item in remove_leftovers(ledger)}
+    why = {item.name: item.why for item in remove_leftovers(own(tmp_path))}
     assert "not one of contend's" in why["sshd"]
     assert "not one of contend's" in why["eth0"]
     assert "does not know" in why["x"]

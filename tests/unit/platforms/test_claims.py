@@ -23,6 +23,7 @@ from contend.platforms import (
     strays,
 )
 from contend.platforms.guests import image
+from support.own_runs import record_process
 
 RUN = f"unit-claims-{os.getpid()}"
 
@@ -138,11 +139,20 @@ def test_what_another_state_directory_knows_is_left_alone_and_told(
 def test_what_a_vanished_state_directory_left_goes_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: subprocess.Popen[bytes], claimed: Path
 ) -> None:
+    """What only says that it is the run's is listed, and left: anybody can say so."""
+    namespace = f"contend-{names.short_hash(RUN)}-0s"
+    there = [namespace]
+    monkeypatch.setattr(network, "namespaces", lambda run_id=None: list(there))
+    monkeypatch.setattr(network, "remove_namespace", lambda name: not there.remove(name))
     state.register(RUN, tmp_path / "run").unlink()
     in_state(monkeypatch, tmp_path / "another")
-    (removed,) = destroy.destroy_all().removed
-    assert removed.whose == f"of {tmp_path / 'run'}, which is gone"
-    assert left.wait(5) == -9
+    report = destroy.destroy_all()
+    (removed,) = report.removed
+    assert (removed.name, removed.whose) == (namespace, f"of {tmp_path / 'run'}, which is gone")
+    (alone,) = report.left
+    assert (alone.kind, alone.name) == ("process", str(left.pid))
+    assert f"kill {left.pid}" in alone.why
+    assert left.poll() is None
     assert list(claimed.iterdir()) == []
 
 
@@ -165,7 +175,16 @@ def test_a_run_nobody_knows_any_more_is_removed_by_its_own_ledger(
 
 
 @pytest.mark.usefixtures("only_processes")
-def test_a_run_of_nobody_is_told_as_such(left: subprocess.Popen[bytes]) -> None:
+def test_a_process_that_carries_the_mark_of_a_run_of_nobody_is_left(left: subprocess.Popen[bytes]) -> None:
+    report = destroy.destroy_all()
+    assert (report.removed, report.failed, report.problems) == ((), (), ())
+    assert [item.name for item in report.left] == [str(left.pid)]
+    assert left.poll() is None
+
+
+@pytest.mark.usefixtures("only_processes")
+def test_a_process_that_was_written_down_goes(left: subprocess.Popen[bytes]) -> None:
+    record_process(RUN, left.pid)
     (removed,) = destroy.destroy_all().removed
     assert removed.whose == f"of run {RUN}, which no state directory knows"
     assert left.wait(5) == -9
@@ -186,7 +205,7 @@ def test_a_run_that_begins_while_strays_are_listed_is_no_stray(
 
         monkeypatch.setattr(network, "namespaces", begins)
         try:
-            assert strays.survey() == ([], [])
+            assert strays.survey() == strays.Survey()
         finally:
             begun[0].kill()
             begun[0].wait()
@@ -202,8 +221,9 @@ def test_things_that_bear_only_part_of_a_name_are_known_too(
     monkeypatch.setattr(network, "namespaces", lambda run_id=None: [namespace])
     monkeypatch.setattr(bundles, "left", lambda: [(bundle, "")])
     in_state(monkeypatch, tmp_path / "another")
-    found, (others,) = strays.survey()
-    assert found == []
+    found = strays.survey()
+    assert found.strays == ()
+    (others,) = found.others
     assert others.things == (("bundle", str(bundle)), ("netns", namespace))
 
 

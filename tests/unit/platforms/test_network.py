@@ -15,6 +15,7 @@ from contend.platforms import network, resources
 from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Command, HostSpec
 from contend.platforms.network import Networks
+from support.own_runs import own, own_state
 
 pytestmark = pytest.mark.system
 PYTHON_SERVER = """
@@ -83,15 +84,18 @@ def _python(script: str, address: str, directory: Path, name: str) -> Command:
     return Command((sys.executable, "-c", text), directory, directory / name, directory / f"{name}.err")
 
 
-def test_namespaces_are_removed_after_a_crash(run_id: str, ledger: Ledger, tmp_path: Path) -> None:
+def test_namespaces_are_removed_after_a_crash(
+    run_id: str, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_state(tmp_path, monkeypatch)
     pair = Networks(run_id, ledger).pair("nginx")
-    host = BarePlatform(run_id, ledger, cgroups="none").prepare(
-        HostSpec("server", "victim", netns=pair.server_ns, directory=tmp_path)
-    )
+    platform = BarePlatform(run_id, ledger, cgroups="none")
+    host = platform.prepare(HostSpec("server", "victim", netns=pair.server_ns, directory=tmp_path))
     process = host.run(Command(("sleep", "60"), tmp_path, tmp_path / "o", tmp_path / "e"))
-    removed = resources.remove_leftovers(ledger.path, ledger=ledger)
+    removed = resources.remove_leftovers(own(ledger.path.parent), ledger=ledger)
     assert [item.why for item in removed] == [""] * 3
     assert process.wait(5).code == -9
+    platform.close()
     assert network.namespaces(run_id) == []
 
 

@@ -11,6 +11,7 @@ from contend.clouds import removal
 from contend.clouds.openstack import KINDS, Record
 from contend.ledger import Ledger, leftovers
 from contend.platforms import resources
+from support.own_runs import own, own_state
 
 SERVER = KINDS["server"]
 
@@ -38,7 +39,8 @@ def test_what_a_dying_process_still_announced_is_removed_too(
 
     monkeypatch.setitem(resources._REMOVERS, "process", end)
     monkeypatch.setattr(removal, "remove", remove)
-    found = resources.remove_leftovers(path)
+    own_state(tmp_path, monkeypatch)
+    found = resources.remove_leftovers(own(tmp_path))
     assert order == ["r/victim/1", "contend-r-0", "contend-r-1"]
     assert {item.name: item.why for item in found}["contend-r-1"] == "the cloud is down"
     assert [row["name"] for row in leftovers(path)] == ["contend-r-1"]

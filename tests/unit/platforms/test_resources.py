@@ -12,19 +12,20 @@ import pytest
 
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.ledger import Ledger, leftovers
-from contend.platforms import claims, destroy, names, procfs, resources, state, strays
+from contend.platforms import destroy, kin, names, procfs, resources, state, strays
 from contend.platforms.registry import platform
+from support.own_runs import own_state, record_process
 
 
 @pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(claims, "home", lambda: tmp_path / "claims")
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_state(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     (tmp_path / "run").mkdir()
+    state.register("unit-run", tmp_path / "run")
     with Ledger(tmp_path / "run/ledger.ndjson") as opened:
         yield opened
 
@@ -50,7 +51,8 @@ def record(ledger: Ledger, pid: int, /, **changed: object) -> None:
     assert found is not None
     row: dict[str, object] = {"pid": pid, "start_ticks": found.start_ticks, "boot_id": procfs.boot_id()}
     row |= {"exe": procfs.executable(pid), "run": "unit-run", "party": "victim"}
-    ledger.created("process", "unit-run/victim/1", **(row | changed))
+    ledger.created("process", "unit-run/victim/1", **row)
+    record_process("unit-run", pid, **changed)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def record(ledger: Ledger, pid: int, /, **changed: object) -> None:
 )
 def test_a_strangers_thing_is_never_touched(ledger: Ledger, kind: str, name: str) -> None:
     ledger.created(kind, name, engine="podman")
-    (result,) = resources.remove_leftovers(ledger.path, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
     assert result.why
     assert len(leftovers(ledger.path)) == 1, "it stays in the ledger"
 
@@ -82,7 +84,7 @@ def test_directories_of_the_run_go_and_the_run_stays(ledger: Ledger, tmp_path: P
     ledger.intend("directory", str(work))
     ledger.intend("file", str(file))
     ledger.intend("directory", str(tmp_path / "run/never-made"))
-    removed = resources.remove_leftovers(ledger.path, ledger=ledger)
+    removed = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
     assert [(r.kind, r.was_there, r.why) for r in removed] == [
         ("directory", False, ""),
         ("file", True, ""),
@@ -91,37 +93,60 @@ def test_directories_of_the_run_go_and_the_run_stays(ledger: Ledger, tmp_path: P
     assert not work.exists()
     assert not file.exists()
     assert Path("/etc/passwd").exists()
-    assert resources.remove_leftovers(ledger.path, ledger=ledger) == []
+    assert resources.remove_leftovers(ledger.path.parent, ledger=ledger) == []
 
 
 def test_the_run_directory_itself_is_not_a_leftover(ledger: Ledger, tmp_path: Path) -> None:
     ledger.intend("directory", str(tmp_path / "run"))
-    (result,) = resources.remove_leftovers(ledger.path, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
     assert "not one of contend's" in result.why
     assert ledger.path.exists()
+
+
+def test_a_process_that_only_the_ledger_names_is_spared(
+    ledger: Ledger, stranger: subprocess.Popen[bytes]
+) -> None:
+    """Its pid and start time are for everybody to read in /proc."""
+    record(ledger, stranger.pid)
+    kin._file("unit-run").unlink()
+    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
+    assert not result.was_there
+    assert stranger.poll() is None
+
+
+def test_a_process_of_an_older_contends_ledger_is_ended(ledger: Ledger) -> None:
+    """It carries the run's mark, and the ledger, which nobody else can have written, has its pid and start time."""
+    environment = {"PATH": os.environ["PATH"], procfs.MARKER: "unit-run"}
+    with subprocess.Popen(["sleep", "60"], start_new_session=True, env=environment) as process:
+        assert until(lambda: procfs.marks(process.pid) is not None)
+        record(ledger, process.pid)
+        kin._file("unit-run").unlink()
+        (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
+        assert result.was_there
+        assert process.wait(5) == -9
 
 
 def test_a_recorded_process_without_its_mark_is_ended(
     ledger: Ledger, stranger: subprocess.Popen[bytes]
 ) -> None:
     record(ledger, stranger.pid)
-    (result,) = resources.remove_leftovers(ledger.path, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
     assert result.was_there
     assert stranger.wait(5) == -9
 
 
-@pytest.mark.parametrize("changed", [{"start_ticks": 1}, {"boot_id": "another boot"}, {"pid": None}])
+@pytest.mark.parametrize("changed", [{"start_ticks": 1}, {"boot_id": "another boot"}])
 def test_a_pid_that_was_given_out_again_is_spared(
     ledger: Ledger, stranger: subprocess.Popen[bytes], changed: dict[str, object]
 ) -> None:
     record(ledger, stranger.pid, **changed)
-    (result,) = resources.remove_leftovers(ledger.path, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
     assert not result.was_there
     assert stranger.poll() is None
 
 
 def test_a_session_is_ended_after_its_leader(ledger: Ledger, tmp_path: Path) -> None:
-    """Like a server that overwrote its environment and whose master died."""
+    """Like a server that overwrote its environment and whose master died: a worker of it was written down."""
     leader = subprocess.Popen(
         ["sh", "-c", "(while :; do sleep 0.05; done) & echo $!; wait"],
         start_new_session=True,
@@ -131,12 +156,12 @@ def test_a_session_is_ended_after_its_leader(ledger: Ledger, tmp_path: Path) -> 
     )
     assert leader.stdout is not None
     worker = int(leader.stdout.readline())
-    record(ledger, leader.pid)
+    record(ledger, worker)
     leader.kill()
     leader.wait()
     leader.stdout.close()
     assert procfs.stat(worker) is not None
-    (result,) = resources.remove_leftovers(ledger.path, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
     assert result.was_there
     assert until(lambda: worker not in {p.pid for p in procfs.processes()})
 
@@ -145,8 +170,7 @@ def test_a_live_run_is_left_alone_unless_forced(
     tmp_path: Path, stranger: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Strays of whatever else is tested on this machine at the moment are not for this test to remove.
-    monkeypatch.setattr(destroy, "find_strays", lambda run_id=None: [])
-    monkeypatch.setattr(destroy, "survey", lambda run_id=None: ([], []))
+    monkeypatch.setattr(destroy, "survey", lambda run_id=None: strays.Survey())
     directory = tmp_path / "run"
     directory.mkdir()
     state.register("unit-run", directory)
@@ -154,11 +178,11 @@ def test_a_live_run_is_left_alone_unless_forced(
         ledger.event("run-start", run="unit-run")
         record(ledger, stranger.pid)
         with pytest.raises(HostFailed, match="alive"):
-            resources.remove_leftovers(ledger.path)
+            resources.remove_leftovers(directory)
         assert destroy.destroy_all().live == (directory,)
         assert stranger.poll() is None
         assert "unit-run" in strays.live_runs()
-        (result,) = resources.remove_leftovers(ledger.path, force=True)
+        (result,) = resources.remove_leftovers(directory, force=True)
         assert result.was_there
         assert leftovers(ledger.path) == []
     assert "unit-run" not in strays.live_runs()
@@ -179,10 +203,16 @@ def test_pointers_are_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.Mo
     assert state.pointers() == []
 
 
-def test_a_damaged_pointer_is_an_error(tmp_path: Path) -> None:
-    state.register("r-1", tmp_path).write_text("{}")
-    with pytest.raises(HostFailed, match="is damaged"):
-        state.pointers()
+@pytest.mark.parametrize(
+    "data",
+    [b"{}", b"\xff", b"[" * 100_000, b'{"run": "r-1", "directory": "/a\\u0000b"}', b'{"run": "other"}'],
+)
+def test_a_damaged_pointer_is_told_and_hides_no_other(tmp_path: Path, data: bytes) -> None:
+    state.register("r-1", tmp_path).write_bytes(data)
+    state.register("r-2", tmp_path)
+    pointers, (damaged,) = state.survey()
+    assert [pointer.run_id for pointer in pointers] == ["r-2"]
+    assert (damaged.path.name, bool(damaged.why)) == ("r-1", True)
 
 
 def test_a_relative_state_home_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import secrets
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from contend.errors import ContendError, HostFailed
-from contend.platforms import calls, engines, names, network, procfs
+from contend.platforms import calls, engines, kin, names, network, procfs
+from contend.platforms.confinement import OfRun, remove_directory, stranger
 from contend.platforms.guests import virsh
 
 PREFIX = "local-"  # how their kinds begin
@@ -35,15 +35,16 @@ def let_calls_end(rows: Sequence[Mapping[str, Any]], within_s: float = 20.0) -> 
     runs = {str(row.get("run", "")) for row in rows if row["kind"] in (CONTAINER, DOMAIN)}
     for run in runs - {""}:
         procfs.kill_until_gone(functools.partial(_storms, run))
+        # Calls are waited for, not ended; a stranger that carries their mark costs this time.
         until = time.monotonic() + within_s
         while procfs.marked(run, party=calls.PARTY) and time.monotonic() < until:
             time.sleep(0.05)
 
 
 def _storms(run: str) -> set[int]:
-    """Processes that make machines of a run: this module's callers, by their command line."""
+    """Processes of a run that make machines: this module's callers, by their command line."""
     found = set()
-    for pid in procfs.marked(run) - procfs.marked(run, party=calls.PARTY):
+    for pid in kin.of_run(run) - procfs.marked(run, party=calls.PARTY):
         with contextlib.suppress(OSError):  # it has ended
             if b"boot-storm-local" in (procfs.PROC / str(pid) / "cmdline").read_bytes():
                 found.add(pid)
@@ -72,11 +73,7 @@ def new_files(run: str) -> Path:
 
 
 def _remove_files(folder: Path, run: str) -> bool:
-    if folder.parent != SHARED or not folder.name.startswith(f"{names.PREFIX}-{names.short_hash(run)}-"):
-        raise HostFailed(f"{folder} is not one of contend's directories", hint="the ledger names a stranger")
-    there = folder.exists()
-    shutil.rmtree(folder, ignore_errors=not there)
-    return there
+    return remove_directory(str(folder), OfRun(run), (SHARED,))
 
 
 def _remove(
@@ -85,8 +82,12 @@ def _remove(
     if kind == CONTAINER:
         return engines.remove_container(str(row.get("engine", "")), name, run, standing)
     if kind == IMAGE:
+        if not OfRun(run).named(name):
+            raise stranger(name, "images")
         return engines.remove_image(str(row.get("engine", "")), name)
     if kind == TAP:
+        if not OfRun(run).hashed(name, "ctd"):
+            raise stranger(name, "links")
         return network.remove_link(name)
     if kind == DOMAIN:
         return virsh.remove(str(row.get("uri", "")), name, run)
@@ -95,8 +96,12 @@ def _remove(
     if kind == VM:
         if not name.startswith(f"{names.PREFIX}-{run}-"):
             raise HostFailed(f"'{name}' is not one of contend's machines", hint="the ledger names a stranger")
-        there = bool(procfs.marked(run, party=name))
-        if left := procfs.kill_until_gone(lambda: procfs.marked(run, party=name)):
+
+        def find() -> set[int]:
+            return {pid for pid in kin.of_run(run) if procfs.marks(pid) == (run, name)}
+
+        there = bool(find())
+        if left := procfs.kill_until_gone(find):
             raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
         return there
     raise HostFailed(f"contend does not know how to remove a {kind}", hint="a newer contend made it")

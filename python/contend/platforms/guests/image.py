@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -31,6 +32,7 @@ PACKAGES = ("python3", "busybox-static", "kmod", "crun")
 KERNEL = "linux-image-cloud-amd64"
 _SIZE = "16G"  # of the file system; the file is sparse
 _TIMEOUT_S = 900.0
+_ENDING_S = 2.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")  # of a Debian package: Policy 5.6.1
 _NEEDED = {
     "mmdebstrap": "mmdebstrap",
@@ -249,7 +251,10 @@ def remove_half(path: Path, run_id: str) -> bool:
     ours = path.parent.parts[-2:] == (names.PREFIX, "guests") and path.name.startswith(f"{names.PREFIX}-")
     if not ours:
         raise HostFailed(f"{path} is no half-built image of contend's", hint="the ledger names a stranger")
-    procfs.kill_until_gone(lambda: procfs.marked(run_id, party=PARTY))
+    # The build ends with contend (--kill-child): here it is waited for, not ended, since anybody can carry its mark.
+    until = time.monotonic() + _ENDING_S
+    while procfs.marked(run_id, party=PARTY) and time.monotonic() < until:
+        time.sleep(0.02)
     if not path.is_dir() or path.is_symlink():
         return False
     shutil.rmtree(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import xml.etree.ElementTree as ElementTree
 
@@ -15,6 +16,8 @@ PROGRAM = "virsh"
 URIS = "qemu:///system", "qemu:///session"
 KIND = "local-domain"  # of a domain in a run's ledger
 _WITHIN_S = 120.0
+DEFAULT = "LIBVIRT_DEFAULT_URI", "VIRSH_DEFAULT_CONNECT_URI"  # libvirt's own variables
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _GONE = re.compile(r"failed to get domain|[Dd]omain not found|domain is not running")
 ENGLISH = {"LC_ALL": "C.UTF-8"}  # what it says is looked at
 
@@ -29,6 +32,11 @@ def need_program() -> None:
     """Raises CannotHonour without libvirt's client."""
     if shutil.which(PROGRAM) is None:
         raise CannotHonour("libvirt's client virsh was not found", hint="apt-get install libvirt-clients")
+
+
+def known() -> tuple[str, ...]:
+    """Where a domain that a ledger tells of may be: libvirt's own two places, and the one that the environment names."""
+    return (*URIS, *(os.environ[name] for name in DEFAULT if os.environ.get(name)))
 
 
 def usual() -> tuple[str, ...]:
@@ -58,8 +66,14 @@ def detect(asked: str = "", setting: str = "parameters.uri") -> str:
 
 def remove(uri: str, name: str, run: str) -> bool:
     """End a domain of a run; whether it was there. Raises HostFailed."""
-    if not name.startswith(f"{names.PREFIX}-{run}-"):
+    if not _NAME.fullmatch(name) or not name.startswith(f"{names.PREFIX}-{run}-"):
         raise HostFailed(f"'{name}' is not one of contend's domains", hint="the ledger names a stranger")
+    if uri not in known():
+        raise HostFailed(
+            f"domain {name} is at a libvirt that your environment does not name; if {uri} is yours: "
+            f"{DEFAULT[0]}={shlex.quote(uri)} contend destroy RUN",
+            hint="libvirt's addresses can name programs: none is taken from a ledger",
+        )
     try:
         done = ask(uri, "destroy", name)
     except OSError as error:

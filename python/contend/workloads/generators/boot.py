@@ -17,6 +17,7 @@ from contend.clouds.storm.servers import Servers
 from contend.clouds.storm.storm import Asked, storm
 from contend.clouds.storm.watchers import Beside
 from contend.errors import BadInput
+from contend.ledger import path_of
 from contend.platforms.names import short_hash
 from contend.workloads.generators import verbs
 
@@ -127,7 +128,7 @@ def _storm(given: argparse.Namespace) -> None:
     prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{os.urandom(2).hex()}")
     api = Api(access, renew, connections=min(given.n, 64) + 1)
     beside = _beside(given)
-    with Record(run / "ledger.ndjson", run=run.name, cloud=access.cloud, config=access.config) as record:
+    with Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
         try:
             servers = Servers(
                 api,

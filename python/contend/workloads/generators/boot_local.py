@@ -19,7 +19,7 @@ from contend.clouds.local.vms import MicroVms
 from contend.clouds.openstack import unique_name
 from contend.clouds.storm.document import write
 from contend.clouds.storm.storm import Asked, storm
-from contend.ledger import Record
+from contend.ledger import Record, path_of
 from contend.platforms import bundles, engines, names
 from contend.platforms.guests import virsh
 from contend.workloads.generators import verbs
@@ -52,7 +52,7 @@ def _prepare(given: argparse.Namespace) -> None:
 def _domain(given: argparse.Namespace, accel: str, kernel: Path) -> domains.Domain:
     uri = virsh.detect(given.uri)
     folder = new_files(given.run.name)
-    with Record(given.run / "ledger.ndjson", given.run.name) as record:
+    with Record(path_of(given.run), given.run.name) as record:
         record.intend(FILES, (str(folder),))
     copied, initramfs = domains.put_files(folder, kernel, given.work)
     return domains.Domain(uri, str(copied), str(initramfs), accel, given.memory_mib)
@@ -73,7 +73,7 @@ def _import(given: argparse.Namespace, engine: engines.Engine, rootfs: Path) -> 
     image = f"{names.PREFIX}-{names.short_hash(run.name)}"
     if engine.call("images", "--quiet", image).strip():  # another cell of the run has
         return image
-    with Record(run / "ledger.ndjson", run.name) as record:
+    with Record(path_of(run), run.name) as record:
         record.intend(IMAGE, (image,), engine=engine.name)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
@@ -87,7 +87,7 @@ def _storm(given: argparse.Namespace) -> None:
     made = json.loads((given.work / _FILE).read_text(encoding="utf-8"))
     # Of no other storm, nor of this trial's when it was tried before.
     prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
-    with Record(run / "ledger.ndjson", run.name) as record:
+    with Record(path_of(run), run.name) as record:
         machines: Machines
         if given.engine == "libvirt":
             machines = domains.Domains(domains.Domain(**made), record, prefix, given.network)
@@ -109,12 +109,12 @@ def _finish(given: argparse.Namespace) -> None:
     made = json.loads((given.work / _FILE).read_text(encoding="utf-8"))
     if given.engine == "libvirt":
         folder = str(Path(made["kernel"]).parent)
-        with Record(run / "ledger.ndjson", run.name) as record:
+        with Record(path_of(run), run.name) as record:
             if not any(why for *_, why in remove([{"kind": FILES, "name": folder, "run": run.name}])):
                 record.removed(FILES, (folder,))
     if made.get("image") == image:
         engines.remove_image(made["engine"], image)
-        with Record(run / "ledger.ndjson", run.name) as record:
+        with Record(path_of(run), run.name) as record:
             record.removed(IMAGE, (image,))
 
 

@@ -24,6 +24,7 @@ from contend.clouds.openstack import KINDS, Cloud, Record, unique_name
 from contend.clouds.storm import roles
 from contend.errors import BadInput, CannotHonour, HostFailed, TrialFailed
 from contend.fetch.clients import CLIENTS, Task
+from contend.ledger import path_of
 from contend.units import parse_fraction, parse_size_bytes
 from contend.workloads.generators import download_proxy, verbs
 from contend.workloads.generators.download import trial
@@ -200,7 +201,7 @@ def _remove(given: argparse.Namespace) -> None:
 
 def _record(given: argparse.Namespace, access: Access) -> Record:
     run: Path = given.run.resolve()
-    return Record(run / "ledger.ndjson", run=run.name, cloud=access.cloud, config=access.config)
+    return Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config)
 
 
 def _size(text: str) -> int:

@@ -18,6 +18,7 @@ from contend.clouds.growth.neighbour import Neighbour, of_another_cloud, of_own_
 from contend.clouds.http import Api
 from contend.clouds.openstack import Cloud, Record, unique_name
 from contend.errors import TrialFailed
+from contend.ledger import path_of
 from contend.workloads.generators import verbs
 from contend.workloads.generators.boot import server_of
 
@@ -51,7 +52,7 @@ def _pass(given: argparse.Namespace) -> None:
     api = Api(access, renew, connections=api_pool(given.workers, given.flood))
     # Of no other pass, nor of this trial's when it was tried before.
     prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
-    with Record(run / "ledger.ndjson", run=run.name, cloud=access.cloud, config=access.config) as record:
+    with Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
         try:
             server = server_of(api, given.image, given.flavor, "none") if given.kind == "server" else {}
             asked = Asked(

@@ -16,11 +16,12 @@ from contend.elsewhere import builds
 from contend.elsewhere.builds import KIND, Build, Job
 from contend.elsewhere.following import GoesOn, unheard
 from contend.errors import BadInput, ContendError, HostFailed
-from contend.ledger import Record, leftovers
+from contend.ledger import Record, path_of
+from contend.platforms import obedience
 from contend.workloads.generators import verbs
 from contend.workloads.generators.working import Working
 
-NAME, LEDGER = "jenkins-build", "ledger.ndjson"
+NAME = "jenkins-build"
 
 
 def main(arguments: list[str]) -> int:
@@ -88,14 +89,17 @@ def _once(given: argparse.Namespace, job: Job, record: Record, of: str, goes_on:
 
 def _record(given: argparse.Namespace) -> Record:
     run: Path = given.run.resolve()
-    return Record(run / LEDGER, run.name)
+    return Record(path_of(run), run.name)
 
 
 def _finish(given: argparse.Namespace) -> None:
     """Stop what a trial of this party that was killed has left."""
     run: Path = given.run.resolve()
+    standing = obedience.judge(run)
+    if isinstance(standing, obedience.ReadOnly):
+        return
     with _record(given) as record:
-        for row in leftovers(run / LEDGER):
+        for row in standing.left():
             if row["kind"] == KIND and str(row["name"]).startswith(f"{given.work.name} "):
                 builds.remove(row)
                 record.removed(KIND, (str(row["name"]),))

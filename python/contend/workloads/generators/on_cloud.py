@@ -20,9 +20,10 @@ from contend.clouds.instances.topology import MEANS, Topology
 from contend.clouds.instances.volumes import Held
 from contend.clouds.openstack import Cloud, Record, unique_name
 from contend.errors import BadInput, ContendError, HostFailed
+from contend.ledger import path_of
 from contend.workloads.generators.boot import server_of
 
-LEDGER, STATE, TEMPLATE, KEY = "ledger.ndjson", "instances.json", "stack.yaml", "key"
+STATE, TEMPLATE, KEY = "instances.json", "stack.yaml", "key"
 USER_PROPERTY = "os_admin_user"
 """The property in which an image names its user (glance's common image properties)."""
 
@@ -47,7 +48,7 @@ def cloud_of(given: argparse.Namespace) -> Iterator[tuple[Cloud, Record]]:
     access = kept(given.access, given.cloud, services)
     api = Api(access, renew)
     try:
-        with Record(run / LEDGER, run=run.name, cloud=access.cloud, config=access.config) as record:
+        with Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
             yield Cloud(api, run.name), record
     finally:
         api.close()

@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 
 from contend.errors import BadInput
-from contend.ledger import Record
+from contend.ledger import Record, path_of
 from contend.testbed.placement.bed import Bed, beds
 from contend.testbed.placement.layout import ENCAPSULATIONS, MOST_PAIRS, Layout
 from contend.testbed.placement.respond import LEAST
@@ -19,7 +19,7 @@ from contend.units import parse_duration_ns, parse_size_bytes
 from contend.workloads.generators import verbs
 from contend.workloads.install import find_command
 
-LEDGER, MOST_DATAGRAM = "ledger.ndjson", 65507
+MOST_DATAGRAM = 65507
 
 
 def main(arguments: list[str]) -> int:
@@ -48,7 +48,7 @@ def home(work: Path) -> tuple[str, Path]:
     """The run that a party's directory is of, and its directory; without a run, the directory for itself."""
     work = work.resolve()
     run = work.parent.parent
-    return (run.name, run) if (run / LEDGER).exists() else (str(work), work)
+    return (run.name, run) if path_of(run).exists() else (str(work), work)
 
 
 def _place(given: argparse.Namespace) -> Path:
@@ -58,7 +58,7 @@ def _place(given: argparse.Namespace) -> Path:
 
 def _record(given: argparse.Namespace) -> Record:
     run, directory = home(given.work)
-    return Record(directory / LEDGER, run)
+    return Record(path_of(directory), run)
 
 
 def _prepare(given: argparse.Namespace) -> None:

@@ -17,12 +17,12 @@ from contend.elsewhere import hadoop
 from contend.elsewhere.following import GoesOn, unheard
 from contend.elsewhere.hadoop import EXAMPLES, KIND, SHELL, Cluster
 from contend.errors import ContendError, HostFailed
-from contend.ledger import Record
+from contend.ledger import Record, path_of
 from contend.workloads.generators import verbs
 from contend.workloads.generators.working import Working
 
 NAME = "terasort-cluster"
-LEDGER, DIRECTORY = "ledger.ndjson", "cluster-directory"
+DIRECTORY = "cluster-directory"
 ROW_BYTES = 100
 
 
@@ -37,7 +37,7 @@ def _cluster(given: argparse.Namespace, place: Path) -> Cluster:
 
 def _record(given: argparse.Namespace) -> Record:
     run: Path = given.run.resolve()
-    return Record(run / LEDGER, run.name)
+    return Record(path_of(run), run.name)
 
 
 def _prepare(given: argparse.Namespace) -> None:

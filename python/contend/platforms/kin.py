@@ -1,0 +1,217 @@
+"""Which processes are a run's where it has no control groups: its descendants, written down while they can be told.
+
+A contend without groups becomes the reaper of its descendants (PR_SET_CHILD_SUBREAPER, prctl(2)): none of them gets out
+of its family tree while it lives, however often it forks. Their pids, with the moments at which they started, are kept in
+the state directory, where nobody else can write. After a crash those that are still the same are ended with what has come
+of them. What the environment of a process says ends nobody: anybody can write it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from contend import files
+from contend.errors import BadInput
+from contend.platforms import cgroups, claims, names, procfs, state
+
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of <sys/prctl.h>
+_INTERVAL_S = 0.5
+_ZOMBIE_S = 10.0
+_MOST_BYTES = 1 << 24
+
+Identity = tuple[int, int, int]
+"""pid, start in ticks since the boot, and the session if one of the run's has made it, else 0."""
+
+
+class Kin:
+    """The descendants of this process, for as long as a platform without groups stands.
+
+    >>> import subprocess
+    >>> kin = Kin("doctest-run")
+    >>> child = subprocess.Popen(["sleep", "9"])
+    >>> child.pid in kin.look()
+    True
+    >>> child.kill(); _ = child.wait(); kin.close()
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._path = _file(run_id)
+        self._known: dict[int, Identity] = {}
+        self._added: set[int] = set()
+        self._waited_for: set[int] = set()
+        self._zombies: dict[int, float] = {}  # since when, monotonic seconds
+        self._lock = threading.Lock()
+        self._end = threading.Event()
+        state.private(self._path.parent.name)
+        _reap_orphans(True)
+        self._thread = threading.Thread(target=self._watch, name="kin", daemon=True)
+        self._thread.start()
+
+    def add(self, pid: int) -> None:
+        """A process that another program made for this run, such as libvirt."""
+        with self._lock:
+            self._added.add(pid)
+        self.look()
+
+    def waits_for(self, pid: int) -> None:
+        """Somebody in this process waits for that child: it is not reaped here. Written down at once."""
+        with self._lock:
+            self._waited_for.add(pid)
+        self.look()
+
+    def alive(self) -> set[int]:
+        """Descendants that live now, and what was added: by a look at every process, so none is missed."""
+        with self._lock:
+            added = {pid for pid in self._added if (one := self._known.get(pid)) and _same(one)}
+        return procfs.descendants(os.getpid()) | added
+
+    def look(self) -> set[int]:
+        """Find the descendants, and write them down where they are others than before. Their pids."""
+        with self._lock:
+            below, zombies = _below(os.getpid())
+            found = {pid: one for pid, one in self._known.items() if _same(one)}
+            for pid in below | self._added:
+                if (one := self._identity(pid)) is not None:
+                    found[pid] = one
+            self._added &= found.keys()
+            if found != self._known:
+                told = {"schema_version": 1, "boot_id": procfs.boot_id(), "processes": sorted(found.values())}
+                with suppress(OSError):  # a full disk: tried again at the next look
+                    files.write(self._path, json.dumps(told).encode(), mode=files.PRIVATE)
+                    self._known = found
+            self._reap(zombies)
+            return set(found)
+
+    def close(self) -> None:
+        """Idempotent. What lives still stays written down."""
+        if not self._end.is_set():
+            self._end.set()
+            self._thread.join()
+            _reap_orphans(False)
+            if not self.look():
+                self._path.unlink(missing_ok=True)
+
+    def _watch(self) -> None:
+        while not self._end.wait(_INTERVAL_S):
+            with suppress(OSError):
+                self.look()
+
+    def _identity(self, pid: int) -> Identity | None:
+        found = procfs.stat(pid)
+        if found is None or found.state in "ZX":
+            return None
+        # The session of this process may be a user's terminal, and that of a libvirt is libvirt's.
+        theirs = found.session == os.getsid(0) or pid in self._added
+        return pid, found.start_ticks, 0 if theirs else found.session
+
+    def _reap(self, zombies: set[int]) -> None:
+        """Orphans that came to this process and have ended. Children of its own it has in its session, or waits for."""
+        now = time.monotonic()
+        orphans = {
+            pid
+            for pid in zombies - self._waited_for
+            if (one := procfs.stat(pid)) and one.session != os.getsid(0)
+        }
+        self._zombies = {pid: self._zombies.get(pid, now) for pid in orphans}
+        for pid, since in self._zombies.items():
+            if now - since > _ZOMBIE_S:
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+
+
+class Recorded:
+    """The processes of a run after a crash, found again and again while they are being ended."""
+
+    def __init__(self, run_id: str, more: Iterable[Identity] = ()) -> None:
+        """more: known to be the run's from elsewhere."""
+        self._known = {one[0]: one for one in (*read(run_id), *more)}
+        self._spare = procfs.ancestors(os.getpid())
+
+    def find(self) -> set[int]:
+        """Those that live: the same as were written down, their descendants, and the rest of their sessions."""
+        now = {process.pid: process for process in procfs.processes()}
+        alive = {pid for pid, one in self._known.items() if pid in now and now[pid].start_ticks == one[1]}
+        # A session's number is not given out again while it has a member: with one of the run's in it, it is the run's.
+        sessions = {now[pid].session for pid in alive if self._known[pid][2] == now[pid].session}
+        sessions -= {now[pid].session for pid in self._spare if pid in now}
+        found = alive | {process.pid for process in now.values() if process.session in sessions}
+        for pid in alive:
+            theirs = now[pid].session if now[pid].session not in sessions else 0
+            for child in procfs.descendants(pid, now) & now.keys():
+                found.add(child)
+                own = 0 if now[child].session == theirs else now[child].session
+                self._known.setdefault(child, (child, now[child].start_ticks, own))
+        return found - self._spare
+
+
+def of_run(run_id: str) -> set[int]:
+    """Processes that are certainly a run's: in its control groups, or recorded here."""
+    grouped: set[int] = set()
+    wanted = names.run_group(run_id)
+    for group in cgroups.find(cgroups.read_layout()):
+        if group.name in (wanted, f"{wanted}.limits", f"{wanted}.containers"):
+            grouped |= cgroups.members(group)
+    return (grouped | Recorded(run_id).find()) - procfs.ancestors(os.getpid())
+
+
+def read(run_id: str) -> list[Identity]:
+    """What a contend of this boot has written down of a run; nothing where there is none, or it is damaged."""
+    try:
+        told = claims.parse(files.read_inside(_file(run_id), most=_MOST_BYTES)).told
+        if told.get("boot_id") != procfs.boot_id():
+            return []
+        return [(int(pid), int(start), int(session)) for pid, start, session in told["processes"]]
+    except (OSError, BadInput, ValueError, KeyError, TypeError):
+        return []
+
+
+def recorded_runs() -> list[str]:
+    folder = state.folder().with_name("processes")
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def _file(run_id: str) -> Path:
+    return state.folder().with_name("processes") / names.check_name("run id", run_id)
+
+
+def _same(one: Identity) -> bool:
+    found = procfs.stat(one[0])
+    return found is not None and found.start_ticks == one[1] and found.state not in "ZX"
+
+
+def _below(pid: int) -> tuple[set[int], set[int]]:
+    """Descendants of a process, and those of its own children that have ended and were not waited for.
+
+    By the lists of children, which cost nothing on a host with thousands of processes; one that is missed while another
+    ends (proc(5)) is seen at the next look.
+    """
+    if not (procfs.PROC / "self/task" / str(threading.get_native_id()) / "children").exists():
+        return procfs.descendants(pid), set()  # a kernel without CONFIG_PROC_CHILDREN
+    found: set[int] = set()
+    queue, first = [pid], _children(pid)
+    while queue:
+        new = _children(queue.pop()) - found
+        found |= new
+        queue += new
+    return found, {child for child in first if (one := procfs.stat(child)) and one.state == "Z"}
+
+
+def _children(pid: int) -> set[int]:
+    found: set[int] = set()
+    with suppress(OSError):  # it has ended
+        for task in (procfs.PROC / str(pid) / "task").iterdir():
+            with suppress(OSError):
+                found.update(map(int, (task / "children").read_text(encoding="ascii").split()))
+    return found
+
+
+def _reap_orphans(on: bool) -> None:
+    """Where the kernel refuses (it never does since Linux 3.4), orphans go to init as ever."""
+    ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, ctypes.c_ulong(on), 0, 0, 0)
