@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -34,8 +33,6 @@ def record_process(run_id: str, pid: int, **changed: object) -> None:
     found = procfs.stat(pid)
     assert found is not None
     start = changed.get("start_ticks", found.start_ticks)
-    told = {"schema_version": 1, "boot_id": changed.get("boot_id", procfs.boot_id())}
     own = found.session if found.session != os.getsid(0) else 0
-    told["processes"] = [[pid, start, own]]
     state.private("processes")
-    kin._file(run_id).write_text(json.dumps(told))
+    kin._file(run_id).write_text(f"{changed.get('boot_id', procfs.boot_id())}\n{pid} {start} {own}\n")

@@ -9,7 +9,6 @@ of them. What the environment of a process says ends nobody: anybody can write i
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import threading
 import time
@@ -19,12 +18,14 @@ from pathlib import Path
 
 from contend import files
 from contend.errors import BadInput
-from contend.platforms import cgroups, claims, names, procfs, state
+from contend.platforms import cgroups, names, procfs, state
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of <sys/prctl.h>
-_INTERVAL_S = 0.5
+# What is forked, leaves its session and loses its parent between two looks before a crash is not found again: so looks are
+# as frequent as this share of a CPU allows.
+_LEAST_S, _MOST_S, _SHARE = 0.05, 1.0, 0.005
 _ZOMBIE_S = 10.0
-_MOST_BYTES = 1 << 24
+_FULL_BYTES, _MOST_BYTES = 1 << 20, 1 << 24
 
 Identity = tuple[int, int, int]
 """pid, start in ticks since the boot, and the session if one of the run's has made it, else 0."""
@@ -67,27 +68,48 @@ class Kin:
         self.look()
 
     def alive(self) -> set[int]:
-        """Descendants that live now, and what was added: by a look at every process, so none is missed."""
+        """Descendants that live now, and what was added: by a look at every process, so none is missed. All are written
+        down when this returns."""
         with self._lock:
-            added = {pid for pid in self._added if (one := self._known.get(pid)) and _same(one)}
-        return procfs.descendants(os.getpid()) | added
+            return self._write(procfs.descendants(os.getpid()), set())
 
     def look(self) -> set[int]:
         """Find the descendants, and write them down where they are others than before. Their pids."""
         with self._lock:
-            below, zombies = _below(os.getpid())
-            found = {pid: one for pid, one in self._known.items() if _same(one)}
-            for pid in below | self._added:
-                if (one := self._identity(pid)) is not None:
-                    found[pid] = one
-            self._added &= found.keys()
-            if found != self._known:
-                told = {"schema_version": 1, "boot_id": procfs.boot_id(), "processes": sorted(found.values())}
-                with suppress(OSError):  # a full disk: tried again at the next look
-                    files.write(self._path, json.dumps(told).encode(), mode=files.PRIVATE)
-                    self._known = found
-            self._reap(zombies)
-            return set(found)
+            return self._write(*_below(os.getpid()))
+
+    def _write(self, below: set[int], zombies: set[int]) -> set[int]:
+        """Under the lock."""
+        found = {pid: one for pid, one in self._known.items() if _same(one)}
+        for pid in below | self._added:
+            if (one := self._identity(pid)) is not None:
+                found[pid] = one
+        self._added &= found.keys()
+        new = [one for pid, one in found.items() if self._known.get(pid) != one]
+        with suppress(OSError):  # a full disk: tried again at the next look
+            self._append(new)
+            self._known = found
+        self._reap(zombies)
+        return set(found)
+
+    def _append(self, new: list[Identity]) -> None:
+        """To the file, which a kill of this process leaves as it is: no fsync, beside measured disks. After a crash of the
+        host it says nothing anyway, by its boot."""
+        if new:
+            text = "".join(f"{pid} {start} {session}\n" for pid, start, session in new)
+            fd = os.open(
+                self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+            )
+            try:
+                if os.fstat(fd).st_size == 0:
+                    text = f"{procfs.boot_id()}\n{text}"
+                os.write(fd, text.encode())
+                full = os.fstat(fd).st_size > _FULL_BYTES
+            finally:
+                os.close(fd)
+            if full:  # mostly of those that have ended
+                alive = "".join(f"{pid} {start} {session}\n" for pid, start, session in self._known.values())
+                files.write(self._path, f"{procfs.boot_id()}\n{alive}{text}".encode(), mode=files.PRIVATE)
 
     def close(self) -> None:
         """Idempotent. What lives still stays written down."""
@@ -99,9 +121,12 @@ class Kin:
                 self._path.unlink(missing_ok=True)
 
     def _watch(self) -> None:
-        while not self._end.wait(_INTERVAL_S):
+        pause_s = _LEAST_S
+        while not self._end.wait(pause_s):
+            began = time.thread_time()
             with suppress(OSError):
                 self.look()
+            pause_s = min(_MOST_S, max(_LEAST_S, (time.thread_time() - began) / _SHARE))
 
     def _identity(self, pid: int) -> Identity | None:
         found = procfs.stat(pid)
@@ -133,6 +158,7 @@ class Recorded:
         """more: known to be the run's from elsewhere."""
         self._known = {one[0]: one for one in (*read(run_id), *more)}
         self._spare = procfs.ancestors(os.getpid())
+        self._sessions: set[int] = set()
 
     def find(self) -> set[int]:
         """Those that live: the same as were written down, their descendants, and the rest of their sessions."""
@@ -140,7 +166,10 @@ class Recorded:
         alive = {pid for pid, one in self._known.items() if pid in now and now[pid].start_ticks == one[1]}
         # A session's number is not given out again while it has a member: with one of the run's in it, it is the run's.
         sessions = {now[pid].session for pid in alive if self._known[pid][2] == now[pid].session}
+        # One that was found a moment ago has lost its recorded members since, and been left the children that they forked.
+        sessions |= {session for session in self._sessions if session not in now or session in alive}
         sessions -= {now[pid].session for pid in self._spare if pid in now}
+        self._sessions = sessions
         found = alive | {process.pid for process in now.values() if process.session in sessions}
         for pid in alive:
             theirs = now[pid].session if now[pid].session not in sessions else 0
@@ -164,12 +193,17 @@ def of_run(run_id: str) -> set[int]:
 def read(run_id: str) -> list[Identity]:
     """What a contend of this boot has written down of a run; nothing where there is none, or it is damaged."""
     try:
-        told = claims.parse(files.read_inside(_file(run_id), most=_MOST_BYTES)).told
-        if told.get("boot_id") != procfs.boot_id():
-            return []
-        return [(int(pid), int(start), int(session)) for pid, start, session in told["processes"]]
-    except (OSError, BadInput, ValueError, KeyError, TypeError):
+        boot, *lines = files.read_inside(_file(run_id), most=_MOST_BYTES).split(b"\n")
+    except (OSError, BadInput):
         return []
+    if boot.decode(errors="replace") != procfs.boot_id():
+        return []
+    found = []
+    for line in lines:
+        with suppress(ValueError):  # torn
+            pid, start, session = map(int, line.split())
+            found.append((pid, start, session))
+    return found
 
 
 def recorded_runs() -> list[str]:
