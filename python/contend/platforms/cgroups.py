@@ -57,8 +57,7 @@ def read_layout(force: Force = "auto") -> Layout:
     if force == "none":
         return Layout(None, {})
     layout = parse_layout(
-        Path("/proc/self/mountinfo").read_text(encoding="utf-8"),
-        Path("/proc/self/cgroup").read_text(encoding="utf-8"),
+        procfs.read_text(Path("/proc/self/mountinfo")), procfs.read_text(Path("/proc/self/cgroup"))
     )
     return Layout(None, layout.v1) if force == "v1" else layout
 
@@ -66,15 +65,16 @@ def read_layout(force: Force = "auto") -> Layout:
 def parse_layout(mountinfo: str, own: str) -> Layout:
     """The layout from the texts of /proc/self/mountinfo and /proc/self/cgroup."""
     groups: dict[str, str] = {}
-    for line in own.splitlines():
+    # By the characters that the kernel separates with: names may hold what Unicode has for blanks and line ends.
+    for line in filter(None, own.split("\n")):
         number, controllers, path = line.split(":", 2)
         for controller in controllers.split(",") if controllers else ["" if number == "0" else number]:
             groups[controller] = path
     v2: Hierarchy | None = None
     v1: dict[str, Hierarchy] = {}
-    for line in mountinfo.splitlines():
+    for line in filter(None, mountinfo.split("\n")):
         left, _, right = line.partition(" - ")
-        fields, kind, options = left.split(), right.split()[0], right.split()[-1].split(",")
+        fields, kind, options = left.split(" "), right.split(" ")[0], right.split(" ")[-1].split(",")
         mount_root, mount = _unescape(fields[3]), Path(_unescape(fields[4]))
         if kind == "cgroup2" and v2 is None and "" in groups:
             directory = _below(mount, mount_root, groups[""])

@@ -123,7 +123,7 @@ def remove_file(name: str, of: OfRun) -> bool:
 
 def mounts() -> list[Path]:
     """Every mount point; bytes that are no UTF-8 as Python keeps them in file names."""
-    text = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
+    text = procfs.read_text(Path("/proc/self/mountinfo"))
     return [Path(procfs.unescaped(line.split(" ")[4])) for line in text.split("\n") if line]
 
 

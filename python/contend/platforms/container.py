@@ -227,8 +227,8 @@ class ContainerHost:
             self._init = int(json.loads(self._engine.call("state", self._name))["pid"])
         else:
             self._init = int(self._engine.call("inspect", "--format", "{{.State.Pid}}", self._name))
-        own = (procfs.PROC / str(self._init) / "cgroup").read_text(encoding="utf-8")
-        layout = cgroups.parse_layout(Path("/proc/self/mountinfo").read_text(encoding="utf-8"), own)
+        own = procfs.read_text(procfs.PROC / str(self._init) / "cgroup")
+        layout = cgroups.parse_layout(procfs.read_text(Path("/proc/self/mountinfo")), own)
         if layout.v2 is not None and layout.v2.own != layout.v2.root:
             self._v2 = layout.v2.own
         self._v1 = {name: h.own for name, h in layout.v1.items() if h.own != h.root}

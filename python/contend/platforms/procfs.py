@@ -30,6 +30,11 @@ def unescaped(field: str) -> str:
     return _OCTAL.sub(lambda found: chr(int(found[1], 8)), field)
 
 
+def read_text(path: Path) -> str:
+    """A file of /proc with names in it: bytes that are no UTF-8 as Python keeps them in file names (PEP 383)."""
+    return path.read_bytes().decode(errors="surrogateescape")
+
+
 @dataclass(frozen=True, slots=True)
 class ProcStat:
     """The part of /proc/PID/stat that identifies a process. `start_ticks` is since boot, in USER_HZ."""

@@ -18,7 +18,6 @@ from contend.clock import SystemClock
 from contend.errors import ContendError, HostFailed
 from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked
 from contend.platforms import (
-    bundles,
     cgroups,
     confinement,
     engines,
@@ -210,12 +209,17 @@ def _appender(path: Path, ledger: Ledger | None) -> Iterator[Callable[[str, str]
     """How 'removed' rows get into the ledger: through its owner, or beside it when it was forced."""
     if ledger is not None:
         yield ledger.removed
-    elif not is_locked(path):
-        with Ledger(path) as own:
-            yield own.removed
+        return
+    try:
+        writer = Ledger(path)
+    except HostFailed:
+        writer = None  # it is forced; or a stranger, who may read it, has locked it
+    if writer is not None:
+        with writer:
+            yield writer.removed
     else:
         clock = SystemClock()
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
 
         def append(kind: str, name: str) -> None:
             row = {"schema_version": SCHEMA_VERSION, "at_ns": clock.monotonic_ns(), "utc": clock.utc()}
@@ -293,10 +297,6 @@ def _directory(name: str, row: Row, of: OfRun) -> bool:
     return confinement.remove_directory(name, of)
 
 
-def _bundle(name: str, row: Row, of: OfRun) -> bool:
-    return confinement.remove_directory(name, of, (bundles.home(),))
-
-
 def _file(name: str, row: Row, of: OfRun) -> bool:
     return confinement.remove_file(name, of)
 
@@ -347,7 +347,7 @@ _REMOVERS: dict[str, Callable[[str, Row, OfRun], bool]] = {
     "link": _link,
     "container": _container,
     "image": _image,
-    "bundle": _bundle,
+    "bundle": _directory,  # maybe of another state directory
     image.KIND: _guest_image,
     "directory": _directory,
     "file": _file,

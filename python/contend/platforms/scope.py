@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from contend.ledger import Ledger
-from contend.platforms import names
+from contend.platforms import names, procfs
 
 
 def unit(run_id: str) -> str:
@@ -63,7 +63,7 @@ def enter(run_id: str, ledger: Ledger, timeout_s: float = 5.0) -> bool:
 
 
 def own_group() -> str:
-    return Path("/proc/self/cgroup").read_text(encoding="utf-8")
+    return procfs.read_text(Path("/proc/self/cgroup"))
 
 
 def remove(name: str) -> bool:

@@ -190,10 +190,11 @@ def device_of(
 
 def _number_of_source(number: str, mounts: Path) -> str:
     """Number of the block device that a mount with an anonymous number comes from; empty if there is none."""
-    for line in mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    # A mount point may hold what Unicode has for line ends.
+    for line in filter(None, mounts.read_text(encoding="utf-8", errors="surrogateescape").split("\n")):
         left, _, right = line.partition(" - ")
         source = Path((right.split() + ["", ""])[1])
-        if left.split()[2] == number and source.is_block_device():
+        if left.split(" ")[2] == number and source.is_block_device():
             device = source.stat().st_rdev
             return f"{os.major(device)}:{os.minor(device)}"
     return ""

@@ -140,12 +140,13 @@ def mount_of(path: Path, mounts: Path = MOUNTS) -> Mount:
     """The mount that holds a path: proc(5), mountinfo; the last one of several on one place."""
     path = path.resolve()
     best, depth = Mount("unknown", "", ""), -1
-    for line in mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    # A mount point may hold what Unicode has for line ends.
+    for line in filter(None, mounts.read_text(encoding="utf-8", errors="surrogateescape").split("\n")):
         left, _, right = line.partition(" - ")
-        at = Path(unescaped(left.split()[4]))
+        at = Path(unescaped(left.split(" ")[4]))
         kind, source, *_ = (*right.split(" "), "", "")
         if path.is_relative_to(at) and len(at.parts) >= depth:
-            best, depth = Mount(kind, source, left.split()[5]), len(at.parts)
+            best, depth = Mount(kind, source, left.split(" ")[5]), len(at.parts)
     return best
 
 
