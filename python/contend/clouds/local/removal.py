@@ -90,6 +90,7 @@ def _remove(
             raise stranger(name, "links")
         return network.remove_link(name)
     if kind == DOMAIN:
+        virsh.check_known(str(row.get("uri", "")), name)
         return virsh.remove(str(row.get("uri", "")), name, run)
     if kind == FILES:
         return _remove_files(Path(name), run)

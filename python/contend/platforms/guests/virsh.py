@@ -39,6 +39,16 @@ def known() -> tuple[str, ...]:
     return (*URIS, *(os.environ[name] for name in DEFAULT if os.environ.get(name)))
 
 
+def check_known(uri: str, name: str) -> None:
+    """Raises HostFailed where a ledger says that a domain is at a libvirt that this user's environment does not name."""
+    if uri not in known():
+        raise HostFailed(
+            f"domain {name} is at a libvirt that your environment does not name; if {uri} is yours: "
+            f"{DEFAULT[0]}={shlex.quote(uri)} contend destroy RUN",
+            hint="libvirt's addresses can name programs: none is taken from a ledger",
+        )
+
+
 def usual() -> tuple[str, ...]:
     """Where one is looked for; root has none of its own beside the system's."""
     return URIS[:1] if os.geteuid() == 0 else URIS
@@ -68,12 +78,6 @@ def remove(uri: str, name: str, run: str) -> bool:
     """End a domain of a run; whether it was there. Raises HostFailed."""
     if not _NAME.fullmatch(name) or not name.startswith(f"{names.PREFIX}-{run}-"):
         raise HostFailed(f"'{name}' is not one of contend's domains", hint="the ledger names a stranger")
-    if uri not in known():
-        raise HostFailed(
-            f"domain {name} is at a libvirt that your environment does not name; if {uri} is yours: "
-            f"{DEFAULT[0]}={shlex.quote(uri)} contend destroy RUN",
-            hint="libvirt's addresses can name programs: none is taken from a ledger",
-        )
     try:
         done = ask(uri, "destroy", name)
     except OSError as error:
