@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections import Counter
@@ -124,5 +125,7 @@ def _left_alone(anothers: Anothers) -> str:
         if claim.has_ledger()
         else f"XDG_STATE_HOME={shlex.quote(str(claim.state))} contend destroy --all"
     )
-    whose = "" if claim.ours else f" ({owner(claim.uid)})"
+    whose = "" if claim.uid == os.geteuid() else f" ({owner(claim.uid)})"
+    if whose:  # only its owner's contend obeys it
+        way = f"sudo -u '#{claim.uid}' {way}"
     return f"left alone, known to {claim.state}{whose}: {things} of run {claim.run_id}; to remove: {way}"

@@ -1,0 +1,137 @@
+"""Without control groups: which processes are a run's, also those that have left its session and lost their parents."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from contend.platforms import kin, procfs, state
+from support.own_runs import own_state
+
+RUN = "kin-run"
+# A tool with a child that leaves its session, whose parent ends at once, and that says who is there.
+TOOL = """
+import os, subprocess, sys, time
+from contend.platforms.kin import Kin
+kin = Kin("kin-run")
+left = subprocess.run(["setsid", "sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"], capture_output=True, text=True)
+kin.alive()
+print(left.stdout.strip(), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_state(tmp_path, monkeypatch)
+    state.private("processes")
+
+
+def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_left_its_session_and_lost_its_parent_is_found_after_a_kill() -> None:
+    with subprocess.Popen([sys.executable, "-c", TOOL], stdout=subprocess.PIPE, text=True) as tool:
+        assert tool.stdout is not None
+        orphan = int(tool.stdout.readline())
+        found = procfs.stat(orphan)
+        assert found is not None
+        assert found.ppid == tool.pid, "the tool is the reaper of its descendants"
+        tool.kill()
+    assert kin.Recorded(RUN).find() == {orphan}
+    assert procfs.kill_until_gone(kin.Recorded(RUN).find) == set()
+    assert procfs.stat(orphan) is None or not list(procfs.processes([orphan]))
+
+
+def test_the_file_is_this_users_alone_and_goes_when_nothing_lives() -> None:
+    watched = kin.Kin(RUN)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
+        watched.waits_for(child.pid)
+        file = kin._file(RUN)
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert child.pid in {pid for pid, *_ in kin.read(RUN)}
+        child.kill()
+    watched.close()
+    watched.close()
+    assert not file.exists()
+
+
+def test_orphans_that_have_ended_are_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kin, "_ZOMBIE_S", 0.1)
+    watched = kin.Kin(RUN)
+    try:
+        script = "setsid sh -c 'sleep 0.2' >/dev/null 2>&1 & exit"
+        subprocess.run(["sh", "-c", script], check=True, start_new_session=True)
+
+        def mine() -> set[int]:
+            children = kin._children(os.getpid())
+            return {pid for pid in children if (one := procfs.stat(pid)) and one.session != os.getsid(0)}
+
+        until(mine)
+        until(lambda: not mine())
+    finally:
+        watched.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "another boot\n{pid} {start} 0\n", "{boot}\n{pid} 1 0\n", "{boot}\n{pid}\nx y z\n[[[\n", "\udcff"],
+)
+def test_a_file_that_does_not_fit_ends_nobody(text: str) -> None:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+        found = procfs.stat(stranger.pid)
+        assert found is not None
+        told = text.format(pid=stranger.pid, start=found.start_ticks, boot=procfs.boot_id())
+        kin._file(RUN).write_bytes(told.encode(errors="surrogateescape"))
+        assert kin.Recorded(RUN).find() == set()
+        stranger.kill()
+
+
+def test_the_session_of_whoever_cleans_up_is_never_ended() -> None:
+    """A run from a terminal, and `contend destroy` from the same: the shell between them is nobody's leftover."""
+    with subprocess.Popen(["sleep", "60"]) as left, subprocess.Popen(["sleep", "60"]) as beside:
+        found = procfs.stat(left.pid)
+        assert found is not None
+        told = f"{procfs.boot_id()}\n{left.pid} {found.start_ticks} {os.getsid(0)}\n"
+        kin._file(RUN).write_text(told)
+        assert kin.Recorded(RUN).find() == {left.pid}
+        for process in (left, beside):
+            process.send_signal(signal.SIGKILL)
+
+
+def test_what_is_forked_while_it_is_ended_is_ended_too() -> None:
+    script = "while :; do sleep 0.01 & done"
+    with subprocess.Popen(["sh", "-c", script], start_new_session=True) as forking:
+        found = procfs.stat(forking.pid)
+        assert found is not None
+        kin._file(RUN).write_text(f"{procfs.boot_id()}\n{forking.pid} {found.start_ticks} {forking.pid}\n")
+        time.sleep(0.1)
+        assert procfs.kill_until_gone(kin.Recorded(RUN).find) == set()
+    assert procfs.in_session(forking.pid) == set()
+
+
+def test_the_record_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kin, "_FULL_BYTES", 200)
+    watched = kin.Kin(RUN)
+    try:
+        with subprocess.Popen(["sleep", "60"], start_new_session=True) as stays:
+            for _ in range(30):
+                with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
+                    watched.waits_for(child.pid)
+                    child.kill()
+            assert stays.pid in {pid for pid, *_ in kin.read(RUN)}
+            assert kin._file(RUN).stat().st_size < 1000
+            stays.kill()
+    finally:
+        watched.close()
