@@ -27,6 +27,7 @@ _LEAST_S, _MOST_S, _SHARE = 0.05, 1.0, 0.005
 _ZOMBIE_S = 10.0
 _FULL_BYTES, _MOST_BYTES = 1 << 20, 1 << 24
 
+_GONE = -1  # in the place of a session: it is the user's now
 Identity = tuple[int, int, int]
 """pid, start in ticks since the boot, and the session if one of the run's has made it, else 0."""
 
@@ -46,6 +47,7 @@ class Kin:
         self._path = _file(run_id)
         self._known: dict[int, Identity] = {}
         self._added: set[int] = set()
+        self._let_go: dict[int, Identity] = {}
         self._waited_for: set[int] = set()
         self._zombies: dict[int, float] = {}  # since when, monotonic seconds
         self._lock = threading.Lock()
@@ -67,6 +69,12 @@ class Kin:
             self._waited_for.add(pid)
         self.look()
 
+    def let_go(self, pids: Iterable[int]) -> None:
+        """These, and what comes of them, are the user's from now on: not written down, and not ended after a crash."""
+        with self._lock:
+            self._let_go |= {pid: one for pid in pids if (one := self._identity(pid)) is not None}
+            self._write(*_below(os.getpid()))
+
     def alive(self) -> set[int]:
         """Descendants that live now, and what was added: by a look at every process, so none is missed. All are written
         down when this returns."""
@@ -85,12 +93,30 @@ class Kin:
             if (one := self._identity(pid)) is not None:
                 found[pid] = one
         self._added &= found.keys()
-        new = [one for pid, one in found.items() if self._known.get(pid) != one]
+        gone = self._users(found)
+        found = {pid: one for pid, one in found.items() if pid not in gone}
+        new = [(pid, start, _GONE) for pid, (_, start, _) in gone.items() if pid in self._known]
+        new += [one for pid, one in found.items() if self._known.get(pid) != one]
         with suppress(OSError):  # a full disk: tried again at the next look
             self._append(new)
             self._known = found
         self._reap(zombies)
         return set(found)
+
+    def _users(self, found: dict[int, Identity]) -> dict[int, Identity]:
+        """What was let go and still lives, its descendants, and the sessions that those have made."""
+        if not self._let_go:
+            return {}
+        self._let_go = {pid: one for pid, one in self._let_go.items() if _same(one)}
+        sessions = {session for _, _, session in self._let_go.values()} - {0}
+        below = {child for pid in self._let_go for child in _below(pid)[0]}
+        ours = {session for _, _, session in self._known.values()}
+        for pid, one in found.items():
+            # An orphan with a session of its own, seen for the first time: maybe theirs, and so left to the user.
+            strange = pid not in self._known and one[2] not in ours | {0} and pid not in self._waited_for
+            if pid in below or one[2] in sessions or (strange and _parent(pid) == os.getpid()):
+                self._let_go[pid] = one
+        return dict(self._let_go)
 
     def _append(self, new: list[Identity]) -> None:
         """To the file, which a kill of this process leaves as it is: no fsync, beside measured disks. After a crash of the
@@ -198,12 +224,12 @@ def read(run_id: str) -> list[Identity]:
         return []
     if boot.decode(errors="replace") != procfs.boot_id():
         return []
-    found = []
+    found: dict[int, Identity] = {}
     for line in lines:
         with suppress(ValueError):  # torn
             pid, start, session = map(int, line.split())
-            found.append((pid, start, session))
-    return found
+            found[pid] = (pid, start, session)
+    return [one for one in found.values() if one[2] != _GONE]
 
 
 def recorded_runs() -> list[str]:
@@ -213,6 +239,11 @@ def recorded_runs() -> list[str]:
 
 def _file(run_id: str) -> Path:
     return state.folder().with_name("processes") / names.check_name("run id", run_id)
+
+
+def _parent(pid: int) -> int:
+    found = procfs.stat(pid)
+    return 0 if found is None else found.ppid
 
 
 def _same(one: Identity) -> bool:

@@ -111,7 +111,7 @@ def test_the_session_of_whoever_cleans_up_is_never_ended() -> None:
 
 
 def test_what_is_forked_while_it_is_ended_is_ended_too() -> None:
-    script = "while :; do sleep 0.01 & done"
+    script = "while :; do sleep 0.05 & sleep 0.005; done"
     with subprocess.Popen(["sh", "-c", script], start_new_session=True) as forking:
         found = procfs.stat(forking.pid)
         assert found is not None
@@ -119,6 +119,33 @@ def test_what_is_forked_while_it_is_ended_is_ended_too() -> None:
         time.sleep(0.1)
         assert procfs.kill_until_gone(kin.Recorded(RUN).find) == set()
     assert procfs.in_session(forking.pid) == set()
+
+
+def test_what_was_let_go_is_the_users_with_all_that_comes_of_it() -> None:
+    watched = kin.Kin(RUN)
+    script = "sleep 60 & echo $!; read line; (setsid sleep 60 & echo $!); exec sleep 60"
+    with subprocess.Popen(
+        ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as service:
+        try:
+            assert service.stdin is not None
+            assert service.stdout is not None
+            before = int(service.stdout.readline())
+            watched.waits_for(service.pid)
+            until(lambda: before in {pid for pid, *_ in kin.read(RUN)})
+            watched.let_go([service.pid])
+            print("go on", file=service.stdin, flush=True)
+            after = int(service.stdout.readline())
+            watched.look()
+            service.kill()
+            service.wait()
+            time.sleep(0.3)
+            assert kin.read(RUN) == []
+            assert kin.Recorded(RUN).find() == set()
+        finally:
+            for pid in (service.pid, before, after):
+                procfs.send(pid, signal.SIGKILL)
+            watched.close()
 
 
 def test_the_record_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
