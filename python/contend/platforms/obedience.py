@@ -16,6 +16,7 @@ unpacked or received is never acted upon. docs/concepts/cleaning.md says the sam
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,8 @@ def judge(directory: Path) -> Standing:
     except (OSError, RuntimeError) as error:
         return ReadOnly(directory, f"it cannot be opened: {error}", "is the path right?")
     owned = _known(resolved)
+    if owned is None and (uid := resolved.stat().st_uid) != os.geteuid():
+        return _data(resolved, f"it belongs to {ownership.owner(uid)}", _by_hand(resolved))
     if owned is None:
         return _data(
             resolved,
@@ -125,5 +128,5 @@ def _by_hand(directory: Path) -> str:
     except OSError:
         uid = os.geteuid()
     if uid != os.geteuid():
-        return f"as its owner, {ownership.owner(uid)}: contend destroy {directory}"
+        return f"let its owner clean up: sudo -u '#{uid}' contend destroy {shlex.quote(str(directory))}"
     return "look at what it names; once only you can write there (chmod go-w), contend destroy again"

@@ -1,7 +1,7 @@
-"""What /proc says about processes, and how processes of a run are found again after a crash.
+"""What /proc says about processes.
 
-Every process contend starts carries CONTEND_RUN=<run id> in its environment, which its children inherit. A
-program that overwrites its environment (nginx does, to show a title) is found by its session instead.
+Every process contend starts carries CONTEND_RUN=<run id> in its environment, which its children inherit. It tells which
+party a process of the run is, and what to list. Anybody can write it, so nothing is ended for it (`contend.platforms.kin`).
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def ancestors(pid: int) -> set[int]:
 
 
 def marked(run_id: str | None = None, *, party: str | None = None) -> set[int]:
-    """Processes of this user (root: of everybody) that carry the mark of `run_id`, or of any run.
+    """Processes of this user (root: of everybody) that say in their environment that they are of `run_id`, or of any run.
 
     The caller's own ancestors are left out, so that a tool that was itself started by a run is not its own
     leftover.

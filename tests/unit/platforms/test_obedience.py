@@ -301,6 +301,16 @@ def test_what_belongs_to_another_user_is_data(run: Path, what: str) -> None:
     read_only(run, "belongs to nobody (uid 65534)")
 
 
+@root
+def test_another_users_run_is_for_its_owner_to_clean_up(run: Path) -> None:
+    state.unregister(RUN)
+    os.chown(run, NOBODY, -1)
+    found = obedience.judge(run)
+    assert isinstance(found, ReadOnly)
+    assert found.reason == "it belongs to nobody (uid 65534)"
+    assert found.hint == f"let its owner clean up: sudo -u '#65534' contend destroy {run}"
+
+
 def test_a_ledger_with_two_names_is_data(run: Path, tmp_path: Path) -> None:
     os.link(run / state.LEDGER, tmp_path / "other")
     read_only(run, "hard links")
