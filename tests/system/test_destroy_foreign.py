@@ -67,6 +67,19 @@ def test_root_in_a_users_directory_is_cleaned_up_after(contend: Home) -> None:
     contend("report", str(run)).fine()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_root_in_a_users_directory_resumes_at_once(contend: Home) -> None:
+    """What the killed contend left is removed by the ledger that was kept, and the run goes on."""
+    contend.runs.mkdir()
+    os.chown(contend.runs, 65534, -1)
+    run = killed(contend)
+    contend("run", "--resume", str(run)).fine()
+    assert contend.left() == []
+    events = [json.loads(line)["event"] for line in (run / "ledger.ndjson").read_text().splitlines()]
+    assert events.count("run-start") == 2
+    assert events[-1] == "run-end"
+
+
 def test_a_process_that_only_says_so_is_listed_and_left(contend: Home) -> None:
     run = killed(contend)
     shutil.rmtree(contend.state)  # else the run's own processes are what its ledger is for
