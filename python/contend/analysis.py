@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
 from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
+from contend.platforms.quotas import Quota
+from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -76,8 +78,8 @@ class CellResult:
 
     `estimate` is a slowdown in interference and overhead studies: > 1 is worse, whatever the metric's
     direction (baseline / treatment where higher is better). In a compare study (`contend ab`) it is
-    treatment / baseline as measured. `evidence` holds medians over the cell's trials, {name: (value, unit)},
-    for the treatment and for the baseline.
+    treatment / baseline as measured. `evidence` holds medians over the cell's trials, for the
+    treatment and for the baseline.
     """
 
     cell: str
@@ -86,12 +88,14 @@ class CellResult:
     baseline: Level
     treatment: Level
     estimate: Estimate
-    evidence: Mapping[str, tuple[float, str]]
-    baseline_evidence: Mapping[str, tuple[float, str]]
+    evidence: Observations
+    baseline_evidence: Observations
+    quotas: tuple[Quota, ...] = ()  # that held the treatment's victim back, the longest first
+    quotas_unknown: str = ""  # why it cannot be told whether one did
 
     def to_json(self) -> dict[str, Any]:
-        def flat(evidence: Mapping[str, tuple[float, str]]) -> dict[str, Any]:
-            return {k: {"value": v, "unit": u} for k, (v, u) in evidence.items()}
+        def flat(evidence: Observations) -> dict[str, Any]:
+            return {k: {"value": v, "unit": u} for k, (v, u) in evidence.flat.items()}
 
         return {
             "cell": self.cell,
@@ -102,6 +106,8 @@ class CellResult:
             "estimate": self.estimate.to_json(),
             "evidence": flat(self.evidence),
             "baseline_evidence": flat(self.baseline_evidence),
+            **({"quotas": [q.to_json() for q in self.quotas]} if self.quotas else {}),
+            **({"quotas_unknown": self.quotas_unknown} if self.quotas_unknown else {}),
         }
 
 

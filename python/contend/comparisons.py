@@ -11,6 +11,9 @@ from typing import Any
 
 from contend import overheads
 from contend.analysis import CellResult, Control, Level, MetricInfo
+from contend.platforms.quotas import Quota
+from contend.platforms.standing import Change
+from contend.probes.evidence import Observations
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
@@ -91,6 +94,7 @@ class _Pair:
     left: bool = (
         False  # one of the two did not stay on the CPUs that it was given, and comparing that is the question
     )
+    changed: str = ""  # the limit of one of the two that somebody changed while it was measured
 
     @property
     def key(self) -> tuple[str, str]:
@@ -101,6 +105,8 @@ class _Pair:
         """Why there is none; "" where there is one."""
         if self.cell.no_ratio:
             return self.cell.no_ratio
+        if self.changed:
+            return f"somebody else changed a limit while it was measured ({self.changed}): measure again without that"
         if self.left:
             return (
                 "it left the CPUs it was given: an affinity does not hold a program that sets its own, and so does not make"
@@ -137,8 +143,15 @@ def compare_all(
     """Every treatment against its baseline, every control against its double. rows: the counted ones."""
     at = scenario.measure.level
     left = _left_its_cpus(rows) if isinstance(scenario, Overhead) else frozenset()
+    changed = _limits_changed(rows)
     pairs = [
-        _Pair(cell, table[cell.baseline][name], table[cell.id][name], bool(left & {cell.id, cell.baseline}))
+        _Pair(
+            cell,
+            table[cell.baseline][name],
+            table[cell.id][name],
+            bool(left & {cell.id, cell.baseline}),
+            changed.get(cell.id) or changed.get(cell.baseline, ""),
+        )
         for cell in cells
         if cell.baseline in table and cell.id in table
         for name in table[cell.id]
@@ -148,7 +161,11 @@ def compare_all(
     estimates: dict[tuple[str, str], Estimate] = {}
     for family in _families(treated):
         estimates |= _simultaneous(family, at, seed, design)
-    evidence = {cell: medians(r for r in rows if r["cell"] == cell and r["status"] == "ok") for cell in table}
+    by_cell: dict[str, list[Row]] = {cell: [] for cell in table}
+    for row in rows:
+        if row["status"] == "ok" and row["cell"] in by_cell:
+            by_cell[row["cell"]].append(row)
+    evidence = {cell: medians(of) for cell, of in by_cell.items()}
     results = [
         CellResult(
             cell=p.cell.id,
@@ -159,6 +176,7 @@ def compare_all(
             estimate=_warned(estimates[p.cell.id, p.treatment.info.name], p.cell.warnings),
             evidence=evidence[p.cell.id],
             baseline_evidence=evidence[p.cell.baseline],
+            **_quotas(by_cell[p.cell.id]),
         )
         for p in treated
     ]
@@ -182,6 +200,41 @@ def _left_its_cpus(rows: Sequence[Row]) -> frozenset[str]:
     counts = Counter(r["cell"] for r in rows if r["status"] == "ok")
     left = Counter(r["cell"] for r in rows if r["status"] == "ok" and "left-its-cpus" in r["flags"])
     return frozenset(cell for cell, number in left.items() if 2 * number > counts[cell])
+
+
+def _limits_changed(rows: Sequence[Row]) -> dict[str, str]:
+    """By cell, the first limit that somebody else changed during one of its trials: it was not one condition then."""
+    found: dict[str, str] = {}
+    for row in rows:
+        for change in row.get("limits_changed", ())[:1]:
+            found.setdefault(row["cell"], str(Change(change["file"], change["before"], change["after"])))
+    return found
+
+
+def _quotas(rows: Sequence[Row]) -> dict[str, Any]:
+    """The quotas that held a cell's victim back, by group, and why that is unknown of some of its trials."""
+    seen: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        for quota in row.get("quotas", ()):
+            seen.setdefault((quota["group"], quota["whose"]), []).append(quota)
+    found = [
+        Quota(
+            group,
+            _median(math.nan if q["cpus"] is None else q["cpus"] for q in of),
+            whose,  # type: ignore[arg-type]
+            # Of trials in which it did not: 0.
+            _median([q["throttled_s"] for q in of] + [0.0] * (len(rows) - len(of))),
+            round(_median([q["periods"] for q in of] + [0] * (len(rows) - len(of)))),
+        )
+        for (group, whose), of in seen.items()
+    ]
+    found.sort(key=lambda quota: (-quota.throttled_s, -len(seen[quota.group, quota.whose])))
+    unknown = next((str(row["quotas_unknown"]) for row in rows if row.get("quotas_unknown")), "")
+    return {"quotas": tuple(found), "quotas_unknown": unknown}
+
+
+def _median(values: Iterable[float]) -> float:
+    return statistics.median(list(values))
 
 
 def _families(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
@@ -245,8 +298,8 @@ def _by_block(p: _Pair, series: Series, blocks: Sequence[int]) -> list[float]:
     return [found.get(block, math.nan) for block in blocks]
 
 
-def medians(rows: Iterable[Row]) -> dict[str, tuple[float, str]]:
-    """Median of each piece of evidence over a cell's trials: {name: (value, unit)}."""
+def medians(rows: Iterable[Row]) -> Observations:
+    """Median of each piece of evidence over a cell's trials, and of what each neighbour burnt."""
     found: dict[str, list[float]] = {}
     units: dict[str, str] = {}
     for row in rows:
@@ -256,4 +309,4 @@ def medians(rows: Iterable[Row]) -> dict[str, tuple[float, str]]:
         for n in row["neighbours"]:
             found.setdefault(f"neighbour {n['name']}", []).append(float(n["during"]))
             units[f"neighbour {n['name']}"] = n["unit"]
-    return {name: (statistics.median(values), units[name]) for name, values in found.items()}
+    return Observations({name: (statistics.median(values), units[name]) for name, values in found.items()})

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contend.analysis import CellResult
+from contend.probes.evidence import Observed
 from contend.stats.estimate import Estimate
 from contend.units import format_ratio
 
@@ -100,8 +101,8 @@ def _copies(cell: CellResult) -> int:
 
 def _crowd(application: str, metric: str, cells: Sequence[CellResult], cpus: int) -> Crowd:
     alone = cells[0].baseline_evidence
-    used, wall = alone.get("cpu"), alone.get("wall")
-    wants = used[0] / wall[0] if used and wall and wall[0] > 0 and used[0] > 0 else None
+    used, wall = alone.value(Observed.CPU), alone.value(Observed.WALL)
+    wants = used / wall if used and wall and wall > 0 and used > 0 else None
     nan = float("nan")
     points = tuple(
         Point(_copies(cell), cell.estimate, max(1.0, _copies(cell) * wants / cpus) if wants else nan)

@@ -16,6 +16,7 @@ from typing import Any
 
 from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo
 from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
+from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
 from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
 from contend.stats.levels import level
@@ -221,14 +222,14 @@ def _level(levels: Sequence[Level], at: float) -> Level:
     return Level(level(values, levels[0].estimate.unit, level=at), values, tuple(range(len(values))), ())
 
 
-def _medians(
-    evidence: Sequence[Mapping[str, tuple[float, str]]],
-) -> dict[str, tuple[float, str]]:
+def _medians(evidence: Sequence[Observations]) -> Observations:
     found: dict[str, list[tuple[float, str]]] = {}
     for one in evidence:
-        for name, value in one.items():
+        for name, value in one.flat.items():
             found.setdefault(name, []).append(value)
-    return {name: (statistics.median(v for v, _ in values), values[0][1]) for name, values in found.items()}
+    return Observations(
+        {name: (statistics.median(v for v, _ in values), values[0][1]) for name, values in found.items()}
+    )
 
 
 def _controls(parts: Sequence[Analysis], at: float) -> list[Control]:

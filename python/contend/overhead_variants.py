@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from contend.platforms.base import PERIOD_US
+from contend.probes.evidence import Observed
 from contend.stats.platform_effects import PINNED, VANILLA, Effect, Kind, Pairs
 from contend.stats.platform_size import Setting
 from contend.units import parse_duration_ns
@@ -95,8 +96,8 @@ def _groups(of: Sequence[Variant], key: str) -> list[list[Variant]]:
 
 def throttled(cell: CellResult) -> float | None:
     """Seconds that it was throttled of each second that it ran, over all its CPUs; None where that was not seen."""
-    seconds, wall = cell.evidence.get("throttled"), cell.evidence.get("wall")
-    return None if seconds is None or wall is None or not wall[0] else seconds[0] / wall[0]
+    seconds, wall = cell.evidence.value(Observed.THROTTLED), cell.evidence.value(Observed.WALL)
+    return None if seconds is None or not wall else seconds / wall
 
 
 def host_cpus(factors: Mapping[str, str], whole: int) -> int:

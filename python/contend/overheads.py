@@ -17,6 +17,7 @@ import numpy as np
 from contend.overhead_variants import host_cpus as host_of
 from contend.overhead_variants import pairs, throttled
 from contend.platforms.sizes import cpus_label, sized
+from contend.probes.evidence import Observed
 from contend.stats.platform_curves import Curve, NoCurve, curves
 from contend.stats.platform_effects import KINDS, VARIED, Effect, effects
 from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
@@ -152,7 +153,7 @@ def measured(result: CellResult) -> Measured:
         [math.nan if refused else v**turn for v in bare.values],
         bare.blocks,
         refused,
-        result.evidence["startup"][0] if "startup" in result.evidence else None,
+        result.evidence.value(Observed.STARTUP),
         throttled(result),
     )
 

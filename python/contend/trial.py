@@ -22,10 +22,11 @@ from contend.clock import Clock
 from contend.errors import TrialFailed
 from contend.parties import Parties, Seat, add_exits, clear
 from contend.plan import Trial
+from contend.platforms import standing
 from contend.platforms.base import Command, Exit, Host
 from contend.probes.contamination import flags
+from contend.probes.evidence import Observed, put
 from contend.probes.peak import PeakMemory
-from contend.probes.rundelay import RunDelay
 from contend.probes.snapshot import device_of
 from contend.ramp import ramp
 from contend.said import last_words
@@ -38,6 +39,7 @@ from contend.workloads.metrics import Reading, read_metrics
 
 BEFORE_TIMEOUT_S = 600.0
 DIRTY_LIMIT_BYTES = 32 * 2**20
+QUOTAS = 8  # of a trial are kept, those that held longest
 
 
 class TrialRunner:
@@ -62,6 +64,7 @@ class TrialRunner:
         self._timeout_s, self._keep, self._traces = timeout_s, keep_output, traces
         self._tool_cpus, self._washout_ns = tool_cpus, washout_ns
         self._device = device_of(directory)
+        self._limits: dict[str, str] = {}  # by file: limits of the parties' groups when first measured
 
     def ramp(self, cells: Iterable[Cell], guard: Guard, seed: int) -> None:
         """Neighbours for the first time, at a part of their strength. Raises TrialFailed."""
@@ -175,31 +178,55 @@ class TrialRunner:
             step = workload.headline_step
             mine = exits if step is None else [exits[step]]
             evidence = window.evidence(None if server is not None else add_exits(mine))
+            row |= self._groups_said(seat, window)
             measured_s = seat.party.instance.measured_s(seat.values)
             if measured_s is not None:
-                evidence["measured"] = (measured_s, "s")
+                put(evidence, Observed.MEASURED, measured_s)
             started_ns = sum(exit_.startup_ns for exit_ in exits)
             if (
                 started_ns and server is None
             ):  # what the platform took before the commands ran: no part of their time
-                evidence["startup"] = (started_ns / 1e9, "s")
+                put(evidence, Observed.STARTUP, started_ns / 1e9)
                 if (
-                    "foreign_cpu" in evidence
+                    Observed.FOREIGN_CPU in evidence
                 ):  # an engine's client and helpers, about one CPU's worth while it starts
-                    foreign_s = evidence["foreign_cpu"][0] - started_ns / 1e9
-                    evidence["foreign_cpu"] = (max(0.0, foreign_s), "s")
+                    foreign_s = evidence[Observed.FOREIGN_CPU][0] - started_ns / 1e9
+                    put(evidence, Observed.FOREIGN_CPU, max(0.0, foreign_s))
         finally:
             if server is not None:
                 server.stop(workload.stop.signal, workload.stop.grace / 1e9)
-        served = {"server_cpu": evidence["cpu"][0]} if server is not None and "cpu" in evidence else {}
+        served = (
+            {"server_cpu": evidence[Observed.CPU][0]}
+            if server is not None and Observed.CPU in evidence
+            else {}
+        )
         readings = self._read(seat, out, exits, served)
         row["metrics"] = [r.to_json() for r in readings]
-        row["evidence"] = [{"name": k, "value": v, "unit": u} for k, (v, u) in evidence.items()]
+        row["evidence"] = [{"name": str(k), "value": v, "unit": u} for k, (v, u) in evidence.items()]
         if workload.elsewhere:
-            evidence.pop("foreign_cpu", None)
+            evidence.pop(Observed.FOREIGN_CPU, None)
         by_affinity = seat.host.visible and row["honoured"].get("cpus_by") == "affinity"
-        row["flags"] = list(flags(evidence, len(seat.cpu_list), by_affinity=by_affinity))
+        row["flags"] = list(
+            flags(
+                evidence, len(seat.cpu_list), by_affinity=by_affinity, changed=bool(row.get("limits_changed"))
+            )
+        )
         return int(row["ended_ns"]) - int(row["started_ns"])
+
+    def _groups_said(self, seat: Seat, window: Window) -> Row:
+        """What the row says of quotas that held the victim back, and of limits that others changed since the first trial."""
+        said: Row = {}
+        throttling = window.throttling
+        if throttling is not None and throttling.quotas:
+            said["quotas"] = [quota.to_json() for quota in throttling.quotas[:QUOTAS]]
+        if throttling is not None and throttling.unknown:
+            said["quotas_unknown"] = throttling.unknown
+        earlier = {file: self._limits.setdefault(file, text) for file, text in window.limits.items()}
+        changed = {change.file: change for change in standing.changes(earlier, window.limits)}
+        changed |= {change.file: change for change in window.changed if change.file not in changed}
+        if changed:
+            said["limits_changed"] = [change.to_json() for change in changed.values()]
+        return said
 
     def _before(self, seat: Seat, commands: Commands, out: Path) -> None:
         assert commands.before is not None
@@ -234,7 +261,7 @@ class TrialRunner:
                 argv, directory, out / f"stdout-{number}", out / f"stderr-{number}", {**workload.env, **env}
             )
             try:
-                exit_ = self._step(seat, host, command, window.watch, timeout)
+                exit_ = self._step(seat, host, command, window, timeout)
             finally:
                 if number == last:
                     window.close()
@@ -254,16 +281,15 @@ class TrialRunner:
                 )
         return exits
 
-    def _step(
-        self, seat: Seat, host: Host, command: Command, watch: RunDelay | None, timeout_s: float
-    ) -> Exit:
+    def _step(self, seat: Seat, host: Host, command: Command, window: Window, timeout_s: float) -> Exit:
         """Run one command to its end, or end it."""
-        workload = seat.party.instance.workload
+        workload, watch = seat.party.instance.workload, window.watch
         process = host.run(command)
         peak: PeakMemory | None = None
         try:
             if seat.load is None and watch is not None and host.visible:
                 watch.follow(process.pid)
+                window.follow(process.pid)
                 process.on_exit = watch.at_exit
             if host.visible and any(m.builtin == "max_rss" for m in workload.metrics.values()):
                 peak = PeakMemory(host.pids if host.cgroup() else lambda: (process.pid,))

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
+from contend.groups_watch import GroupsWatch
+from contend.platforms import cgroups
 from contend.platforms.base import Exit, Host, Usage
-from contend.probes.evidence import Evidence, Started, difference
+from contend.platforms.quotas import Throttling
+from contend.platforms.standing import Change
+from contend.probes.evidence import Evidence, Observed, Started, difference, put
 from contend.probes.rundelay import RunDelay
 from contend.probes.snapshot import Snapshot
 
@@ -34,18 +39,41 @@ class Window:
         self._before: tuple[Snapshot, Usage, list[Usage], int] | None = None
         self._after: tuple[Snapshot, Usage, list[Usage], int] | None = None
         self._seen: dict[str, int] | None = None
+        self._groups: GroupsWatch | None = None
+        self._held: Throttling | None = None
+        self._own: list[Path] = []  # the victim's groups
 
     def open(self) -> None:
         self.watch = RunDelay(self._host.cgroup(), cpus=self._tool_cpus)
         if self._server_pid is not None:
             self.watch.follow(self._server_pid)
+        self._own = _groups_of(self._host)
+        others = [group for host in self._others for group in _groups_of(host)]
+        self._groups = GroupsWatch(self._own, self._pids, cpus=self._tool_cpus, others=others)
+        if self._server_pid is not None:
+            self.follow(self._server_pid)
         self._before = self._read()
+
+    def follow(self, pid: int) -> None:
+        """Also look at the control groups that this process of the victim's moves to."""
+        if self._groups is not None and self._direct:
+            self._groups.follow(pid)
+
+    @property
+    def _direct(self) -> bool:
+        """Whether the processes started are the party's own, and no clients of an engine."""
+        return self._host.visible and self._host.honoured().get("cpus_by") == "affinity"
+
+    def _pids(self) -> set[int]:
+        group = self._host.cgroup() or next(iter(self._own), None)
+        return cgroups.members(group) if group is not None else set()
 
     def close(self) -> None:
         """Idempotent; also called where the victim failed, so that no thread goes on."""
         if self.watch is None or self._after is not None:
             return
         self._seen = self.watch.stop()
+        self._held = self._groups.stop() if self._groups is not None else None
         self._after = self._read()
 
     @property
@@ -68,7 +96,7 @@ class Window:
                 started = None  # what one of ours used cannot be told, so neither can what strangers did
             else:
                 started.append(Started(now.cpu_ns - earlier.cpu_ns, host.spec.cpu_list))
-        return difference(
+        found = difference(
             before,
             after,
             usage_before,
@@ -79,9 +107,41 @@ class Window:
             device=self._device,
             others=started,
         )
+        self._add_throttling(found)
+        return found
+
+    def _add_throttling(self, found: Evidence) -> None:
+        """Quotas of groups above and below count as those of its own."""
+        held = self._held
+        if held is None or held.held_s is None:
+            return
+        own_s, _ = found.get(Observed.THROTTLED, (0.0, ""))
+        own_periods, _ = found.get(Observed.THROTTLED_PERIODS, (0, ""))
+        put(found, Observed.THROTTLED, max(own_s, held.held_s))
+        put(found, Observed.THROTTLED_PERIODS, max(own_periods, held.periods))
+
+    @property
+    def throttling(self) -> Throttling | None:
+        """Which quotas held the victim back; None before it is closed."""
+        return self._held
+
+    @property
+    def changed(self) -> tuple[Change, ...]:
+        """Limits of the victim's and neighbours' groups that somebody changed while it ran."""
+        return () if self._groups is None else tuple(self._groups.changes.values())
+
+    @property
+    def limits(self) -> dict[str, str]:
+        """Limits of the victim's and neighbours' groups when it was opened, by file."""
+        return {} if self._groups is None else self._groups.before
 
     def _read(self) -> tuple[Snapshot, Usage, list[Usage], int]:
         others = [host.usage() for host in self._others]
         usage = self._host.usage()
         snapshot = Snapshot.take((self._device,) if self._device else ())
         return snapshot, usage, others, time.process_time_ns()
+
+
+def _groups_of(host: Host) -> list[Path]:
+    groups = host.honoured().get("groups", [])
+    return [Path(str(group)) for group in groups] if isinstance(groups, list) else []

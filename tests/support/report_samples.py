@@ -17,6 +17,7 @@ from typing import Any
 
 from contend.advice.finding import Evidence, Finding
 from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo
+from contend.probes.evidence import Observations, Observed
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate, verdict_of
 from support.report_series import write_series
@@ -244,8 +245,8 @@ def _analyse(
                         base,
                         treated,
                         ratio,
-                        {"run_delay": (delay, "s")},
-                        {"run_delay": (0.004, "s")},
+                        Observations({"run_delay": (delay, "s")}),
+                        Observations({"run_delay": (0.004, "s")}),
                     )
                 )
                 worst = max(worst, ratio.relative_half_width)
@@ -305,7 +306,7 @@ def _findings(cells: Sequence[CellResult]) -> tuple[Finding, ...]:
         if cell.estimate.verdict != "higher":
             continue
         victim, neighbour = cell.factors["victim"], cell.factors["neighbour"]
-        delay = cell.evidence["run_delay"][0]
+        delay = cell.evidence[Observed.RUN_DELAY][0]
         found.append(
             Finding(
                 f"run-queue-{len(found) + 1}",
@@ -371,7 +372,14 @@ def compare_study(*, blocks: int = 20, seed: int = 7) -> ReportInput:
         factors = {"variant": "zstd -3", "platform": "bare"}
         cells.append(
             CellResult(
-                "zstd -3", factors, metric, level(one, metric.unit), level(two, metric.unit), ratio, {}, {}
+                "zstd -3",
+                factors,
+                metric,
+                level(one, metric.unit),
+                level(two, metric.unit),
+                ratio,
+                Observations(),
+                Observations(),
             )
         )
         alarm = control.verdict in ("higher", "lower")

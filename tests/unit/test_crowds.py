@@ -11,6 +11,7 @@ from contend.analysis import CellResult, Level, MetricInfo
 from contend.cells import ALONE, CONTROL, cells_of
 from contend.crowds import Crowd, lines, read
 from contend.errors import ScenarioError
+from contend.probes.evidence import Observations
 from contend.report.crowd_plots import crowd_plots
 from contend.report.schema import DEFINITIONS, analysis_schema
 from contend.scenario import parse
@@ -63,9 +64,11 @@ def cell(copies: int, low: float, value: float, high: float, *, cpu: float = 1.9
     estimate = Estimate(value, low, high, "ratio", 10, 0.95, "HL", verdict)
     level = Level(Estimate(1.0, 1.0, 1.0, "s", 10, 0.95, "median", "level"), (1.0,), (0,), ())
     metric = MetricInfo("wall", "s", "lower", "", True)
-    alone = {"cpu": (cpu, "s"), "wall": (1.0, "s")}
+    alone = Observations({"cpu": (cpu, "s"), "wall": (1.0, "s")})
     factors = {"victim": "build", "neighbour": f"{copies - 1} more of it"}
-    return CellResult(f"build|{copies - 1} more of it", factors, metric, level, level, estimate, {}, alone)
+    return CellResult(
+        f"build|{copies - 1} more of it", factors, metric, level, level, estimate, Observations(), alone
+    )
 
 
 def crowd(*cells: CellResult, cpus: int = 4) -> Crowd:

@@ -11,6 +11,7 @@ from rich.console import Console
 from contend.advice.download_findings import answer, download_findings, sides
 from contend.analysis import CellResult, Level, MetricInfo
 from contend.cli.common import load_report
+from contend.probes.evidence import Observations
 from contend.report.html import render_html
 from contend.report.terminal import show
 from contend.stats.compare import compare
@@ -58,8 +59,8 @@ def _results(blocks: int, noise: float = 0.01) -> list[CellResult]:
             levels[first],
             levels[name],
             compare(values[first], values[name]),
-            {},
-            {},
+            Observations(),
+            Observations(),
         )
         for name in others
     ]

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from contend.analysis import Analysis
+from contend.probes.evidence import Observed
 from contend.report import scheduling_words
 from contend.report.model import ReportInput
 from contend.report.schema import analysis_schema
@@ -202,7 +203,7 @@ def test_what_the_scheduler_did_stands_beside_what_it_did_to_the_bare_host(analy
     told = {row[:2]: row[2:] for row in scheduling_words.rows(analysis)}
     base = next(c for c in analysis.cells if c.cell == "mpi-prime|container vanilla 1 CPU").baseline_evidence
     cpu, waiting, throttled, away = told["mpi-prime", "container vanilla, 1 CPU"]
-    assert cpu == f"{4.0 / base['cpu'][0]:.2f}"
+    assert cpu == f"{4.0 / base[Observed.CPU][0]:.2f}"
     assert throttled.endswith("333")  # 2 s of 6
     assert waiting == away == "-" or "→" in waiting
     assert len(told) == len([c for c in analysis.cells if c.metric.primary])

@@ -18,6 +18,7 @@ from contend.cells import ALONE, CONTROL
 from contend.comparisons import compare_all, planned_cells, tabulate
 from contend.errors import CannotHonour, ScenarioError
 from contend.plan import make_plan
+from contend.probes.evidence import Observations
 from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.scenario import load, parse, to_yaml
@@ -336,8 +337,8 @@ def test_a_ceiling_is_judged_while_requests_are_sent(beside: float, says: str) -
     """A trial of 1 s in which fio takes another half to begin and end; the device gives one fio 1,000 IOPS. Its counters are
     of all of it: alone two thirds of that, beside another all (at its ceiling), or twice that for two thirds."""
     known: Any = SimpleNamespace(
-        evidence={"disk_iops": (beside, "IOPS"), "wall": (1.5, "s")},
-        baseline_evidence={"disk_iops": (1000 / 1.5, "IOPS"), "wall": (1.5, "s")},
+        evidence=Observations({"disk_iops": (beside, "IOPS"), "wall": (1.5, "s")}),
+        baseline_evidence=Observations({"disk_iops": (1000 / 1.5, "IOPS"), "wall": (1.5, "s")}),
     )
     pool: Any = SimpleNamespace(ceiling={})
     of = Measured("p", Point(4096, 8, "async", 100, "random"), TABLE, known, None)

@@ -8,21 +8,22 @@ took more CPU time is reported as just that.
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contend.advice.finding import Evidence, Finding
 from contend.analysis import CellResult, Control
+from contend.platforms.quotas import Quota
+from contend.printable import printable
+from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.studies import Interference, Scenario
 from contend.units import format_ratio, format_value
 
 # A cause below this share of the slowdown is not worth a sentence.
 LEAST_SHARE = 0.10
-
-
-Seen = Mapping[str, tuple[float, str]]  # evidence of one cell: {name: (median, unit)}
 
 
 @dataclass(frozen=True)
@@ -130,54 +131,64 @@ def explain(result: CellResult) -> list[Cause]:
     """
     slowdown = result.estimate.value
     now, before = result.evidence, result.baseline_evidence
-    wall, base_wall = _get(now, "wall"), _get(before, "wall")
+    wall, base_wall = _get(now, Observed.WALL), _get(before, Observed.WALL)
     if slowdown <= 1 or not wall or not base_wall:
         return []
     found: list[Cause] = []
     # Work is done while the metric counts only; outside of it (a tool's start and end) nobody is waited for much.
-    counted, base_counted = _get(now, "measured") or wall, _get(before, "measured") or base_wall
+    counted = _get(now, Observed.MEASURED) or wall
+    base_counted = _get(before, Observed.MEASURED) or base_wall
 
-    def share_of_time(name: str) -> float:
-        """Part of the time lost that the growth of this one, per unit of work, explains."""
-        grown = slowdown * _get(now, name) / counted - _get(before, name) / base_counted
-        return grown / (slowdown - 1)
+    def grown(here: float, alone: float) -> float:
+        """Part of the time lost that the growth of this time, per unit of work, explains."""
+        return (slowdown * here / counted - alone / base_counted) / (slowdown - 1)
 
-    throttled = share_of_time("throttled")
-    waited = max(
-        0.0, share_of_time("own_psi_cpu") if "own_psi_cpu" in now else share_of_time("run_delay")
-    ) - max(0.0, throttled)
+    def share_of_time(name: Observed) -> float:
+        return grown(_get(now, name), _get(before, name))
+
+    waits = Observed.OWN_PSI_CPU if Observed.OWN_PSI_CPU in now else Observed.RUN_DELAY
+    held, base_held = _held(now, waits), _held(before, waits)
+    throttled = grown(held, base_held)
+    waited = grown(max(0.0, _get(now, waits) - held), max(0.0, _get(before, waits) - base_held))
     if throttled > 0:
-        found.append(
-            _timed("throttling", throttled, "throttled", "was throttled by its CPU quota", now, before)
-        )
+        found.append(_throttled(throttled, held, result))
     if waited > 0:
-        name = "own_psi_cpu" if "own_psi_cpu" in now else "run_delay"
-        words = "" if throttled > 0 else "; not throttled" if "throttled" in now else ""
+        words = ""
+        if result.quotas_unknown:
+            words = f"; whether a CPU quota held it back is unknown: {result.quotas_unknown}"
+        elif throttled <= 0 and Observed.THROTTLED in now:
+            words = "; not throttled"
+        also = (Observed.RUN_DELAY, Observed.INVOLUNTARY_SWITCHES)
         found.append(
             _timed(
                 "run queue",
                 waited,
-                name,
+                waits,
                 "waited for the CPU",
                 now,
                 before,
                 words,
-                also=("run_delay", "involuntary_switches"),
+                also,
+                seconds=_get(now, waits) - held,
             )
         )
-    steal = share_of_time("steal")
+    steal = share_of_time(Observed.STEAL)
     if steal > 0:
-        taken = _timed("hypervisor", steal, "steal", "its CPU was taken by the hypervisor", now, before)
+        taken = _timed(
+            "hypervisor", steal, Observed.STEAL, "its CPU was taken by the hypervisor", now, before
+        )
         found.append(replace(taken, clause=True))
     disk = _disk(result)
     if disk is not None:
         found.append(disk)
-    if "cpu" in now and "cpu" in before:
-        dearer = share_of_time("cpu")
-        if dearer > 0 and _get(before, "cpu") > 0:
-            per_unit = slowdown * _get(now, "cpu") * base_counted / (_get(before, "cpu") * counted)
+    if Observed.CPU in now and Observed.CPU in before:
+        dearer = share_of_time(Observed.CPU)
+        if dearer > 0 and _get(before, Observed.CPU) > 0:
+            per_unit = (
+                slowdown * _get(now, Observed.CPU) * base_counted / (_get(before, Observed.CPU) * counted)
+            )
             words = f"the same work took {percent(per_unit - 1)} more CPU time, which no counter here can attribute"
-            evidence = _pair("cpu", now, before, "CPU time of the victim")
+            evidence = _pair(Observed.CPU, now, before, "CPU time of the victim")
             found.append(Cause("dearer execution", dearer, words, evidence, clause=True))
     return _capped(found)
 
@@ -185,14 +196,17 @@ def explain(result: CellResult) -> list[Cause]:
 def _timed(
     resource: str,
     share: float,
-    name: str,
+    name: Observed,
     words: str,
-    now: Seen,
-    before: Seen,
+    now: Observations,
+    before: Observations,
     suffix: str = "",
-    also: tuple[str, ...] = (),
+    also: tuple[Observed, ...] = (),
+    seconds: float | None = None,
 ) -> Cause:
-    seen = f"{words} {format_value(_get(now, name), 's')} of {format_value(_get(now, 'wall'), 's')}{suffix}"
+    """seconds: of `name` that are of this cause; None: all of it."""
+    lost, wall = _get(now, name) if seconds is None else seconds, _get(now, Observed.WALL)
+    seen = f"{words} {format_value(lost, 's')} of {format_value(wall, 's')}{suffix}"
     evidence = _pair(name, now, before, words)
     for other in also:
         if other in now and other != name:
@@ -200,30 +214,75 @@ def _timed(
     return Cause(resource, share, seen, evidence)
 
 
+def _held(seen: Observations, waits: Observed) -> float:
+    """Seconds of the waiting that were a quota's: the kernel counts throttled tasks as waiting (run delay and PSI both).
+
+    Throttled time is a sum over CPUs and may be of a group that others are in too: never more than the victim waited.
+    """
+    throttled = _get(seen, Observed.THROTTLED)
+    return min(throttled, _get(seen, waits)) if waits in seen else throttled
+
+
+def _throttled(share: float, held_s: float, result: CellResult) -> Cause:
+    words = "was throttled by its CPU quota"  # a run of an earlier version does not say which
+    if result.quotas:
+        words = f"was limited by {_quota_words(result.quotas[0])} for"
+    now, before = result.evidence, result.baseline_evidence
+    cause = _timed("throttling", share, Observed.THROTTLED, words, now, before, seconds=held_s)
+    named = tuple(
+        Evidence(f"throttled by {quota_name(quota)}", quota.throttled_s, "s", "quotas, median of the cell")
+        for quota in result.quotas
+        if quota.throttled_s > 0
+    )
+    return replace(cause, evidence=cause.evidence + named)
+
+
+def _quota_words(quota: Quota) -> str:
+    """
+    >>> _quota_words(Quota("/sys/fs/cgroup/cpu/box", 0.5, "above", 1.0, 10))
+    'the CPU quota of 0.5 CPUs in /sys/fs/cgroup/cpu/box'
+    >>> _quota_words(Quota("/sys/fs/cgroup/box", 2.0, "own", 1.0, 10))
+    'its own CPU quota of 2 CPUs in /sys/fs/cgroup/box'
+    """
+    return f"{'the' if quota.whose == 'above' else 'its own'} {quota_name(quota)}"
+
+
+def quota_name(quota: Quota) -> str:
+    """The quota and where it stands."""
+    size = f" of {quota.cpus:g} CPU{'s' if quota.cpus != 1 else ''}" if math.isfinite(quota.cpus) else ""
+    return f"CPU quota{size} in {printable(quota.group)}"
+
+
 def _disk(result: CellResult) -> Cause | None:
     """The disk's queue: requests wait longer in it than alone. Busy time is no evidence on a device with many queues."""
     now, before = result.evidence, result.baseline_evidence
-    if not _get(now, "disk_await") or not _get(before, "disk_await") or _get(before, "disk_iops") < 1:
+    if (
+        not _get(now, Observed.DISK_AWAIT)
+        or not _get(before, Observed.DISK_AWAIT)
+        or _get(before, Observed.DISK_IOPS) < 1
+    ):
         return None
-    if not (_get(before, "own_io") > 0 or _uses_disk(result)):
+    if not (_get(before, Observed.OWN_PSI_IO) > 0 or _uses_disk(result)):
         return None
     # A victim whose requests each take longer by this factor does so much less with the same number in flight.
-    growth = (_get(now, "disk_await") / _get(before, "disk_await") - 1) / (result.estimate.value - 1)
+    growth = (_get(now, Observed.DISK_AWAIT) / _get(before, Observed.DISK_AWAIT) - 1) / (
+        result.estimate.value - 1
+    )
     if growth <= 0:
         return None
-    takes, took = (format_value(_get(e, "disk_await") / 1e3, "s") for e in (now, before))
-    rate, alone = (format_value(_get(e, "disk_iops"), "IOPS") for e in (now, before))
+    takes, took = (format_value(_get(e, Observed.DISK_AWAIT) / 1e3, "s") for e in (now, before))
+    rate, alone = (format_value(_get(e, Observed.DISK_IOPS), "IOPS") for e in (now, before))
     words = f"a disk request takes {takes} instead of {took} at {rate} in all ({alone} alone)"
-    evidence = _pair("disk_await", now, before, "time of a request in the disk's queue and service")
-    evidence += _pair("disk_iops", now, before, "requests a second of the whole device") + _pair(
-        "disk_queue", now, before, "mean requests in the queue"
+    evidence = _pair(Observed.DISK_AWAIT, now, before, "time of a request in the disk's queue and service")
+    evidence += _pair(Observed.DISK_IOPS, now, before, "requests a second of the whole device") + _pair(
+        Observed.DISK_QUEUE, now, before, "mean requests in the queue"
     )
     return Cause("disk queue", growth, words, evidence, clause=True)
 
 
 def _uses_disk(result: CellResult) -> bool:
     """Whether the victim itself keeps the disk busy when alone: at least one request in flight, on average."""
-    return _get(result.baseline_evidence, "disk_queue") >= 0.5
+    return _get(result.baseline_evidence, Observed.DISK_QUEUE) >= 0.5
 
 
 def _capped(causes: list[Cause]) -> list[Cause]:
@@ -241,12 +300,12 @@ def _capped(causes: list[Cause]) -> list[Cause]:
 def _burning(result: CellResult) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(f"{name} burnt meanwhile", value, unit, f"cell {result.cell}")
-        for name, (value, unit) in result.evidence.items()
+        for name, (value, unit) in result.evidence.others.items()
         if name.startswith("neighbour ")
     )
 
 
-def _pair(name: str, now: Seen, before: Seen, what: str) -> tuple[Evidence, ...]:
+def _pair(name: Observed, now: Observations, before: Observations, what: str) -> tuple[Evidence, ...]:
     """The same quantity beside the neighbour and alone."""
     found = []
     for evidence, where in ((now, "beside"), (before, "alone")):
@@ -264,8 +323,8 @@ def percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def _get(evidence: Seen, name: str) -> float:
-    return evidence.get(name, (0.0, ""))[0]
+def _get(evidence: Observations, name: Observed) -> float:
+    return evidence.value(name) or 0.0
 
 
 # What to do, and the command that checks it
@@ -285,6 +344,9 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
             f"{base} --set placement=own-cores",
         )
     if kind == "throttling":
+        lead = result.quotas[0] if result.quotas else None
+        if lead is not None and lead.whose != "own":
+            return f"raise or remove the {quota_name(lead)} (cpu.max; v1: cpu.cfs_quota_us)", base
         return (
             f"raise or remove {victim}'s CPU quota (cpu.max), or pin it instead",
             f"{base} --set platform.cpus=null",
@@ -293,7 +355,7 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
         return "the hypervisor runs others on these CPUs: ask for dedicated ones or another host", ""
     if kind == "disk queue":
         # The victim then gets what the device has left: C / (C - C/10) = 1.11 of its time alone.
-        iops = max(100, round(_get(result.evidence, "disk_iops") / 10, -2))
+        iops = max(100, round(_get(result.evidence, Observed.DISK_IOPS) / 10, -2))
         return (
             f"limit {neighbour} with io.max (cgroup v2) or blkio.throttle (v1), here to"
             f" {format_value(iops, 'IOPS')}, which should leave about 1.1; or give it another device",

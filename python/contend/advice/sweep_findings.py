@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contend.advice.finding import Evidence, Finding
 from contend.advice.rules import Cause, explain, percent
 from contend.analysis import Control
+from contend.probes.evidence import Observed
 from contend.sweep.reading import Measured, PoolSweep, Sweep, sent_share
 from contend.sweep.verdicts import levels, loss
 from contend.units import format_value
@@ -74,23 +75,26 @@ def _at_ceiling(pool: PoolSweep, of: Measured, trial_s: float) -> tuple[str, tup
     The counters are of whole trials, in a part of which the measured fio sends requests. Alone the device rests for the
     others; beside, the neighbour has it to itself, so what both add shows in that part only.
     """
-    both, counted = of.iops.evidence.get("disk_iops"), of.iops.baseline_evidence.get("disk_iops")
+    both, counted = (
+        of.iops.evidence.value(Observed.DISK_IOPS),
+        of.iops.baseline_evidence.value(Observed.DISK_IOPS),
+    )
     walls = [
-        evidence.get("wall", (0.0, "s"))[0] for evidence in (of.iops.baseline_evidence, of.iops.evidence)
+        evidence.value(Observed.WALL) or 0.0 for evidence in (of.iops.baseline_evidence, of.iops.evidence)
     ]
     alone_part, both_part = (sent_share(trial_s, wall) for wall in walls)
-    if both is None or counted is None or counted[0] <= 0 or both_part < LEAST_PART:
+    if both is None or counted is None or counted <= 0 or both_part < LEAST_PART:
         return "", ()
-    alone = counted[0] / alone_part
-    more = both[0] / alone - 1
-    rate = format_value(both[0], "IOPS")
+    alone = counted / alone_part
+    more = both / alone - 1
+    rate = format_value(both, "IOPS")
     words = (
         f"The device does no more for both than for one ({rate} in all, {more:+.0%}): that is its ceiling at this load."
         if more < CEILING * both_part
         else f"The device does more for both than for one ({rate} in all, {more:+.0%}): alone it was not at its ceiling."
     )
     evidence = [
-        Evidence("requests a second of the device, beside", both[0], "IOPS", "evidence disk_iops"),
+        Evidence("requests a second of the device, beside", both, "IOPS", "evidence disk_iops"),
         Evidence("the same, alone, while requests were sent", alone, "IOPS", "evidence disk_iops"),
     ]
     if most := pool.ceiling.get(of.point.block):
@@ -103,7 +107,7 @@ def _pressure(of: Measured) -> tuple[Evidence, ...]:
     """Time in which tasks waited for the disk, beside and alone."""
     found = []
     for evidence, where in ((of.iops.evidence, "beside"), (of.iops.baseline_evidence, "alone")):
-        for name, what in (("psi_io", "host"), ("own_psi_io", "measured party")):
+        for name, what in ((Observed.PSI_IO, "host"), (Observed.OWN_PSI_IO, "measured party")):
             if name in evidence:
                 value, unit = evidence[name]
                 found.append(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from contend.analysis import CellResult, Level, MetricInfo
+from contend.probes.evidence import Observations, Observed
 from contend.stats.levels import sign_cut
 from contend.store import Row
 from contend.units import format_value
@@ -77,11 +78,10 @@ def read(
     levels = []
     for cell in cells:
         inside = [
-            int(e["value"])
+            int(samples)
             for r in rows
             if r["cell"] == cell.id and r["status"] == "ok"
-            for e in r["evidence"]
-            if e["name"] == "samples"
+            if (samples := Observations.of_row(r).value(Observed.SAMPLES)) is not None
         ]
         for series in table.get(cell.id, {}).values():
             span = (min(inside), max(inside))

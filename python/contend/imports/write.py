@@ -15,12 +15,14 @@ from contend.errors import ScenarioError
 from contend.imports.cells import Placed
 from contend.imports.read import Import
 from contend.ledger import Ledger
+from contend.probes.evidence import Observed
 from contend.scenario import parse, to_yaml
 from contend.store import RunDirectory
 from contend.studies import Imported, Measure
 from contend.yamlfile import read_yaml
 
 STOPPED = "imported"
+_SAMPLES = Observed.SAMPLES
 
 
 def write_run(found: Import, runs: Path, name: str) -> RunDirectory:
@@ -126,7 +128,7 @@ def _row(number: int, placed: Placed, found: Import) -> dict[str, Any]:
         "error": run.error,
         "hint": "",
         "metrics": [] if run.error else [reading.to_json() for reading in run.readings],
-        "evidence": [{"name": "samples", "value": float(run.samples), "unit": "count"}],
+        "evidence": [{"name": str(_SAMPLES), "value": float(run.samples), "unit": _SAMPLES.unit}],
         "flags": [],
         "neighbours": [],
         "honoured": {},

@@ -1,39 +1,168 @@
 """What happened around one trial, from counters read before and after it.
 
 Every figure is a difference of cumulative counters over the trial's window, so nothing can be missed between
-samples, except where a line below says so. What this machine cannot tell is absent, never zero.
-
-wall                  s         victim's process, or the window where the victim is a server
-cpu                   s         CPU time of the victim's party
-wall_per_cpu          ratio     about 1.0 for an undisturbed single-threaded victim
-run_delay             s         time its tasks were runnable without a CPU, summed (precision: `TaskWatch`)
-run_delay_coverage    fraction  share of the party's CPU time the watch saw; run_delay misses the rest
-voluntary_switches, involuntary_switches   count   of the victim's process and its waited-for children
-throttled             s         time its cgroup was denied CPUs by its quota
-throttled_periods     count     how many times
-steal                 s         time the hypervisor kept the victim's CPUs, summed over them
-psi_cpu, psi_io, psi_memory                s       time in which some task of the whole host waited
-own_psi_cpu, own_psi_io                    s       the same for the victim's cgroup alone
-disk_busy             fraction  of the window with a request in flight: 1.0 is no saturation on a device that
-                                serves many at once
-disk_queue            requests  mean number in flight or waiting
-disk_await            ms        mean time of a request, waiting included
-disk_iops, disk_bytes_per_s     IOPS, B/s          reads and writes, all parties
-foreign_cpu           s         CPU time on the victim's CPUs by nobody we started: a lower bound, in ticks
-frequency             MHz       mean over the victim's CPUs, before and after
+samples, except where `Observed` says so. What this machine cannot tell is absent, never zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from contend.platforms.base import Exit, Usage
     from contend.probes.snapshot import DiskCounters, Snapshot
 
-Evidence = dict[str, tuple[float, str]]
+Quantity = tuple[float, str]  # a value and its unit
+
+
+class Observed(StrEnum):
+    """Every piece of evidence a trial's row can hold: its name in the row, its unit, and what it means.
+
+    Whoever writes or reads evidence does so by a member, so that a misspelt name is an error and not an absent value.
+
+    >>> Observed.OWN_PSI_IO == "own_psi_io", Observed.OWN_PSI_IO.unit
+    (True, 's')
+    >>> Observed("own_io")
+    Traceback (most recent call last):
+    ValueError: 'own_io' is not a valid Observed
+    """
+
+    unit: str
+    meaning: str
+
+    # The last two are of the declaration; who asks by a name gives that alone.
+    def __new__(cls, name: str, unit: str = "", meaning: str = "") -> Observed:
+        made = str.__new__(cls, name)
+        made._value_ = name
+        made.unit, made.meaning = unit, meaning
+        return made
+
+    WALL = "wall", "s", "victim's process, or the window where the victim is a server"
+    MEASURED = "measured", "s", "the part of it that the metric counts over, where the workload states it"
+    STARTUP = "startup", "s", "what the platform took before the commands ran; no part of their time"
+    CPU = "cpu", "s", "CPU time of the victim's party"
+    WALL_PER_CPU = "wall_per_cpu", "ratio", "about 1.0 for an undisturbed single-threaded victim"
+    RUN_DELAY = (
+        "run_delay",
+        "s",
+        "time its tasks were runnable without a CPU, summed (precision: `TaskWatch`)",
+    )
+    RUN_DELAY_COVERAGE = (
+        "run_delay_coverage",
+        "fraction",
+        "share of its CPU time the watch saw; run_delay misses the rest",
+    )
+    VOLUNTARY_SWITCHES = "voluntary_switches", "count", "of the victim's process and its waited-for children"
+    INVOLUNTARY_SWITCHES = "involuntary_switches", "count", "of the same: it lost its CPU before it wanted to"
+    THROTTLED = (
+        "throttled",
+        "s",
+        "time CPU quotas kept its processes from CPUs, summed over CPUs (see `probes.quotas`)",
+    )
+    THROTTLED_PERIODS = "throttled_periods", "count", "how many times"
+    STEAL = "steal", "s", "time the hypervisor kept the victim's CPUs, summed over them"
+    PSI_CPU = "psi_cpu", "s", "time in which some task of the whole host waited for a CPU"
+    PSI_IO = "psi_io", "s", "the same for I/O"
+    PSI_MEMORY = "psi_memory", "s", "the same for memory"
+    OWN_PSI_CPU = "own_psi_cpu", "s", "time in which some task of the victim's cgroup waited for a CPU"
+    OWN_PSI_IO = "own_psi_io", "s", "the same for I/O"
+    DISK_BUSY = (
+        "disk_busy",
+        "fraction",
+        "of the window with a request in flight: 1.0 is no saturation on a parallel device",
+    )
+    DISK_QUEUE = "disk_queue", "requests", "mean number in flight or waiting"
+    DISK_AWAIT = "disk_await", "ms", "mean time of a request, waiting included"
+    DISK_IOPS = "disk_iops", "IOPS", "reads and writes, all parties"
+    DISK_BYTES_PER_S = "disk_bytes_per_s", "B/s", "reads and writes, all parties"
+    FOREIGN_CPU = (
+        "foreign_cpu",
+        "s",
+        "CPU time on the victim's CPUs by nobody we started: a lower bound, in ticks",
+    )
+    FREQUENCY = "frequency", "MHz", "mean over the victim's CPUs, before and after"
+    SAMPLES = "samples", "count", "of an imported run: how many values its tool took"
+
+
+Evidence = dict[Observed, Quantity]  # of one trial
+
+
+def put(evidence: Evidence, name: Observed, value: float) -> None:
+    """Write one quantity, in the unit of its name."""
+    checked = _checked(name)
+    evidence[checked] = (value, checked.unit)
+
+
+def _checked(name: object) -> Observed:
+    if not isinstance(name, Observed):
+        raise TypeError(f"evidence is asked for by a member of Observed, not by {name!r}")
+    return name
+
+
+class Observations(Mapping[Observed, Quantity]):
+    """Evidence of a trial or a cell, read by member of `Observed` only: any other key raises TypeError.
+
+    Rows of other versions of contend may hold names that this one does not know: they stay in `others` and `flat`.
+
+    >>> seen = Observations({"wall": (2.0, "s"), "of_later": (1.0, "s")})
+    >>> seen.value(Observed.WALL), seen.value(Observed.CPU), list(seen), list(seen.others)
+    (2.0, None, [<Observed.WALL: 'wall'>], ['of_later'])
+    >>> seen["wall"]
+    Traceback (most recent call last):
+    TypeError: evidence is asked for by a member of Observed, not by 'wall'
+    """
+
+    __slots__ = ("_all",)
+
+    def __init__(self, of: Mapping[str, Quantity] | Mapping[Observed, Quantity] | None = None) -> None:
+        self._all: dict[str, Quantity] = {str(name): quantity for name, quantity in (of or {}).items()}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, object]) -> Observations:
+        """The evidence of a trial's row."""
+        items = row.get("evidence")
+        found = items if isinstance(items, Sequence) else ()
+        return cls({str(item["name"]): (float(item["value"]), str(item["unit"])) for item in found})
+
+    def __getitem__(self, name: Observed) -> Quantity:
+        return self._all[_checked(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return _checked(name) in self._all
+
+    def __iter__(self) -> Iterator[Observed]:
+        return (_NAMES[name] for name in self._all if name in _NAMES)
+
+    def __len__(self) -> int:
+        return sum(name in _NAMES for name in self._all)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Observations) and self._all == other._all
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Observations({self._all!r})"
+
+    def value(self, name: Observed) -> float | None:
+        """Its value in `name.unit`; None where it was not seen."""
+        return self._all[name][0] if name in self else None
+
+    @property
+    def flat(self) -> Mapping[str, Quantity]:
+        """All of it, as rows and documents have it."""
+        return self._all
+
+    @property
+    def others(self) -> Mapping[str, Quantity]:
+        """What is no member of `Observed`: what neighbours burnt, and names of other versions."""
+        return {name: quantity for name, quantity in self._all.items() if name not in _NAMES}
+
+
+_NAMES = {str(name): name for name in Observed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +171,9 @@ class Started:
 
     cpu_ns: int
     cpus: tuple[int, ...] | None = None
+
+
+_PRESSURES = {"cpu": Observed.PSI_CPU, "io": Observed.PSI_IO, "memory": Observed.PSI_MEMORY}
 
 
 def difference(
@@ -56,7 +188,7 @@ def difference(
     device: str | None = None,
     others: Sequence[Started] | None = None,
 ) -> Evidence:
-    """The evidence of one trial as {name: (value, unit)}; names and meanings stand at the top of this module.
+    """The evidence of one trial as {name: (value, unit)}; names and meanings are `Observed`'s.
 
     `exit` is the victim's own process, None where the victim is a server that goes on. `taskwatch` is what
     `TaskWatch.stop` or `read` gave. `cpus` are those the victim may use, None for all. `device` is the disk
@@ -66,40 +198,40 @@ def difference(
     window_ns = after.t_ns - before.t_ns
     result: Evidence = {}
     wall_ns = window_ns if exit is None else exit.wall_ns
-    result["wall"] = (wall_ns / 1e9, "s")
+    put(result, Observed.WALL, wall_ns / 1e9)
     cpu_ns = _change(usage_before.cpu_ns, usage_after.cpu_ns)
     if cpu_ns is None and exit is not None:
         cpu_ns = exit.cpu_ns
     if cpu_ns is not None:
-        result["cpu"] = (cpu_ns / 1e9, "s")
+        put(result, Observed.CPU, cpu_ns / 1e9)
         if cpu_ns > 0:
-            result["wall_per_cpu"] = (wall_ns / cpu_ns, "ratio")
+            put(result, Observed.WALL_PER_CPU, wall_ns / cpu_ns)
     if taskwatch is not None:
-        result["run_delay"] = (taskwatch["run_delay_ns"] / 1e9, "s")
+        put(result, Observed.RUN_DELAY, taskwatch["run_delay_ns"] / 1e9)
         if cpu_ns:
-            result["run_delay_coverage"] = (taskwatch["cpu_ns"] / cpu_ns, "fraction")
+            put(result, Observed.RUN_DELAY_COVERAGE, taskwatch["cpu_ns"] / cpu_ns)
     if exit is not None and exit.max_rss_bytes:  # 0: the platform does not tell (a container's command)
-        result["voluntary_switches"] = (exit.voluntary_switches, "count")
-        result["involuntary_switches"] = (exit.involuntary_switches, "count")
+        put(result, Observed.VOLUNTARY_SWITCHES, exit.voluntary_switches)
+        put(result, Observed.INVOLUNTARY_SWITCHES, exit.involuntary_switches)
     _usage(result, usage_before, usage_after)
     for resource, total in after.psi_ns.items():
-        if resource in before.psi_ns:
-            result[f"psi_{resource}"] = ((total - before.psi_ns[resource]) / 1e9, "s")
+        if resource in before.psi_ns and resource in _PRESSURES:
+            put(result, _PRESSURES[resource], (total - before.psi_ns[resource]) / 1e9)
     wanted = set(before.cpus) if cpus is None else set(cpus)
     # A CPU taken offline or brought online meanwhile has no difference.
     present = sorted(wanted & set(before.cpus) & set(after.cpus))
     if present:
         steal = sum(after.cpus[c].steal - before.cpus[c].steal for c in present)
-        result["steal"] = (max(0, steal) / 1e9, "s")
+        put(result, Observed.STEAL, max(0, steal) / 1e9)
         if others is not None and cpu_ns is not None:
-            result["foreign_cpu"] = (_foreign_ns(before, after, present, cpu_ns, others) / 1e9, "s")
+            put(result, Observed.FOREIGN_CPU, _foreign_ns(before, after, present, cpu_ns, others) / 1e9)
     if device is None and len(after.disks) == 1:
         device = next(iter(after.disks))
     if device is not None and device in before.disks and device in after.disks and window_ns > 0:
         _disk(result, before.disks[device], after.disks[device], window_ns)
     frequencies = [s.frequency_mhz[c] for s in (before, after) for c in present if c in s.frequency_mhz]
     if frequencies:
-        result["frequency"] = (sum(frequencies) / len(frequencies), "MHz")
+        put(result, Observed.FREQUENCY, sum(frequencies) / len(frequencies))
     return result
 
 
@@ -109,16 +241,16 @@ def _change(before: int | None, after: int | None) -> int | None:
 
 def _usage(result: Evidence, before: Usage, after: Usage) -> None:
     for name, field in (
-        ("throttled", "throttled_ns"),
-        ("own_psi_cpu", "cpu_pressure_ns"),
-        ("own_psi_io", "io_pressure_ns"),
+        (Observed.THROTTLED, "throttled_ns"),
+        (Observed.OWN_PSI_CPU, "cpu_pressure_ns"),
+        (Observed.OWN_PSI_IO, "io_pressure_ns"),
     ):
         change = _change(getattr(before, field), getattr(after, field))
         if change is not None:
-            result[name] = (change / 1e9, "s")
+            put(result, name, change / 1e9)
     periods = _change(before.nr_throttled, after.nr_throttled)
     if periods is not None:
-        result["throttled_periods"] = (periods, "count")
+        put(result, Observed.THROTTLED_PERIODS, periods)
 
 
 def _foreign_ns(
@@ -142,10 +274,10 @@ def _disk(result: Evidence, before: DiskCounters, after: DiskCounters, window_ns
     requests = after.reads - before.reads + after.writes - before.writes
     moved = after.read_bytes - before.read_bytes + after.write_bytes - before.write_bytes
     waited_ns = after.read_ns - before.read_ns + after.write_ns - before.write_ns
-    result["disk_busy"] = (min(1.0, (after.busy_ns - before.busy_ns) / window_ns), "fraction")
+    put(result, Observed.DISK_BUSY, min(1.0, (after.busy_ns - before.busy_ns) / window_ns))
     # Little's law: the time all requests spent in the device and its queue, per unit of time.
-    result["disk_queue"] = ((after.queue_ns - before.queue_ns) / window_ns, "requests")
-    result["disk_iops"] = (requests * 1e9 / window_ns, "IOPS")
-    result["disk_bytes_per_s"] = (moved * 1e9 / window_ns, "B/s")
+    put(result, Observed.DISK_QUEUE, (after.queue_ns - before.queue_ns) / window_ns)
+    put(result, Observed.DISK_IOPS, requests * 1e9 / window_ns)
+    put(result, Observed.DISK_BYTES_PER_S, moved * 1e9 / window_ns)
     if requests > 0:
-        result["disk_await"] = (waited_ns / requests / 1e6, "ms")
+        put(result, Observed.DISK_AWAIT, waited_ns / requests / 1e6)

@@ -46,6 +46,7 @@ DEFINITIONS: dict[str, Schema] = {
     "cell": closed(
         "A treatment against its baseline. The estimate is a slowdown (> 1 is worse); in a compare study it is "
         "treatment / baseline as measured.",
+        ("quotas", "quotas_unknown"),
         cell=TEXT,
         factors=FACTORS,
         metric=ref("metric"),
@@ -54,6 +55,22 @@ DEFINITIONS: dict[str, Schema] = {
         estimate=ref("estimate"),
         evidence=_QUANTITIES,
         baseline_evidence=_QUANTITIES,
+        quotas=many(ref("quota")),
+        quotas_unknown={
+            **TEXT,
+            "description": "why it cannot be told whether a CPU quota held the victim back",
+        },
+    ),
+    "quota": closed(
+        "A CPU quota that held the victim back while a cell was measured: medians over its trials.",
+        group=TEXT,
+        cpus=maybe(NUMBER, "null where it was gone when it was read"),
+        whose={
+            "enum": ["own", "above", "below"],
+            "description": "above: of a group that contend itself was in",
+        },
+        throttled_s=NUMBER,
+        periods=COUNT,
     ),
     "control": closed(
         "The A/A control: the same cell under two labels.",

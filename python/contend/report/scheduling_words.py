@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from contend.analysis import Analysis, CellResult
 from contend.contention.scheduling import CellSchedule
 from contend.platforms.sizes import sized
+from contend.probes.evidence import Observations, Observed
 from contend.report.matrix import CONTROL, platform_name, subject
 from contend.units import format_duration
 
-Evidence = Mapping[str, tuple[float, str]]
 NOTHING = "-"
 
 ABOUT = (
@@ -82,22 +80,18 @@ def waited_row(of: CellSchedule) -> tuple[str, ...]:
 
 def _row(cell: CellResult) -> tuple[str, ...]:
     bare, there = cell.baseline_evidence, cell.evidence
-    cpu, base = _of(there, "cpu"), _of(bare, "cpu")
+    cpu, base = there.value(Observed.CPU), bare.value(Observed.CPU)
     return (
         subject(cell.factors),
         f"{platform_name(cell.factors)}, {sized(cell.factors)}",
         NOTHING if cpu is None or not base else f"{cpu / base:.2f}",
-        _both(bare, there, "run_delay", 1000),
-        _both(bare, there, "throttled", 1000),
-        _both(bare, there, "involuntary_switches", 1),
+        _both(bare, there, Observed.RUN_DELAY, 1000),
+        _both(bare, there, Observed.THROTTLED, 1000),
+        _both(bare, there, Observed.INVOLUNTARY_SWITCHES, 1),
     )
 
 
-def _of(evidence: Evidence, name: str) -> float | None:
-    return evidence[name][0] if name in evidence else None
-
-
-def _both(bare: Evidence, there: Evidence, name: str, scale: float) -> str:
+def _both(bare: Observations, there: Observations, name: Observed, scale: float) -> str:
     now = _rate(there, name, scale)
     if now is None:
         return NOTHING
@@ -105,8 +99,8 @@ def _both(bare: Evidence, there: Evidence, name: str, scale: float) -> str:
     return _figure(now) if before is None else f"{_figure(before)} → {_figure(now)}"
 
 
-def _rate(evidence: Evidence, name: str, scale: float) -> float | None:
-    value, wall = _of(evidence, name), _of(evidence, "wall")
+def _rate(evidence: Observations, name: Observed, scale: float) -> float | None:
+    value, wall = evidence.value(name), evidence.value(Observed.WALL)
     return None if value is None or not wall else scale * value / wall
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from contend.analysis import CellResult
 from contend.cells.base import ALONE, CONTROL
+from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.stats.surface import Surface
 from contend.studies import Pool, Storage
@@ -306,13 +307,14 @@ def _ceiling(
         victim = row["factors"]["victim"]
         if row["status"] != "ok" or victim not in known or known[victim][0].name != pool:
             continue
-        seen = {e["name"]: float(e["value"]) for e in row["evidence"]}
+        seen = Observations.of_row(row)
         block = known[victim][1].block
-        if "disk_iops" in seen:
+        iops, moved = seen.value(Observed.DISK_IOPS), seen.value(Observed.DISK_BYTES_PER_S)
+        if iops is not None and moved is not None:
             alone = row["factors"]["neighbour"] in (ALONE, CONTROL)
-            part = sent_share(trial_s, seen.get("wall", 0.0)) if alone else 1.0
-            most[block] = max(most.get(block, 0.0), seen["disk_iops"] / part)
-            most_bytes = max(most_bytes, seen["disk_bytes_per_s"] / part)
+            part = sent_share(trial_s, seen.value(Observed.WALL) or 0.0) if alone else 1.0
+            most[block] = max(most.get(block, 0.0), iops / part)
+            most_bytes = max(most_bytes, moved / part)
     return most, most_bytes
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from contend.platforms.base import Exit, Usage
 from contend.probes.contamination import FLAGS, flags
-from contend.probes.evidence import Started, difference
+from contend.probes.evidence import Evidence, Observations, Observed, Started, difference, put
 from contend.probes.snapshot import CpuTimes, DiskCounters, Snapshot
 
 S, MS = 10**9, 10**6
@@ -125,11 +128,12 @@ def test_frequency_is_of_the_victims_cpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "flag", "limit"), [("steal", "steal", 0.01), ("foreign_cpu", "foreign-cpu", 0.05)]
+    ("name", "flag", "limit"),
+    [(Observed.STEAL, "steal", 0.01), (Observed.FOREIGN_CPU, "foreign-cpu", 0.05)],
 )
-def test_flags_rise_just_above_their_thresholds(name: str, flag: str, limit: float) -> None:
+def test_flags_rise_just_above_their_thresholds(name: Observed, flag: str, limit: float) -> None:
     def of(share: float, cpus: int) -> tuple[str, ...]:
-        return flags({"wall": (2.0, "s"), name: (share * 2.0 * cpus, "s")}, cpus)
+        return flags({Observed.WALL: (2.0, "s"), name: (share * 2.0 * cpus, "s")}, cpus)
 
     assert of(limit * 0.99, 1) == of(limit * 0.99, 2) == ()
     assert of(limit * 1.01, 1) == of(limit * 1.01, 2) == (flag,)
@@ -137,4 +141,63 @@ def test_flags_rise_just_above_their_thresholds(name: str, flag: str, limit: flo
 
 
 def test_no_wall_no_flag() -> None:
-    assert flags({"steal": (1.0, "s")}, 1) == () == flags({"wall": (0.0, "s"), "steal": (1.0, "s")}, 1)
+    steal = {Observed.STEAL: (1.0, "s")}
+    assert flags(steal, 1) == () == flags({Observed.WALL: (0.0, "s"), **steal}, 1)
+
+
+def test_a_limit_changed_by_others_is_a_flag_whatever_was_seen() -> None:
+    assert (
+        flags({}, 1, changed=True)
+        == ("limit-changed",)
+        == flags({Observed.WALL: (1.0, "s")}, 1, changed=True)
+    )
+    assert "limit-changed" in FLAGS
+
+
+ROOT = Path(__file__).parents[3] / "python/contend"
+
+
+def test_everything_that_is_asked_for_is_written_by_somebody() -> None:
+    used: dict[str, set[str]] = {}
+    written: set[str] = set()
+    for path in ROOT.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"\bObserved\.([A-Z_]+)\b", text):
+            used.setdefault(name, set()).add(path.name)
+        written |= set(re.findall(r"\bput\(\s*\w+,\s*Observed\.([A-Z_]+)", text))
+    # Written in a loop over pairs of a name and a counter, and by an import's `_SAMPLES`.
+    written |= {"THROTTLED", "OWN_PSI_CPU", "OWN_PSI_IO", "PSI_CPU", "PSI_IO", "PSI_MEMORY", "SAMPLES"}
+    assert set(used) <= set(Observed.__members__)
+    assert set(used) <= written
+    assert set(Observed.__members__) <= written, "declared, and written by nobody"
+
+
+def test_a_name_that_nobody_writes_does_not_run() -> None:
+    seen = Observations({"own_psi_io": (1.0, "s"), "wall": (2.0, "s")})
+    for ask in (seen.get, seen.value, seen.__getitem__, seen.__contains__):
+        with pytest.raises(TypeError, match="own_io"):
+            ask("own_io")  # type: ignore[arg-type, operator]
+    with pytest.raises(TypeError, match="own_io"):
+        put({}, "own_io", 1.0)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        _ = Observed.OWN_IO  # type: ignore[attr-defined]
+    assert seen.value(Observed.OWN_PSI_IO) == 1.0 and seen.value(Observed.STEAL) is None
+
+
+def test_what_other_versions_wrote_is_kept_and_not_mixed_in() -> None:
+    row = {
+        "evidence": [{"name": "of_later", "value": 3, "unit": "s"}, {"name": "wall", "value": 2, "unit": "s"}]
+    }
+    seen = Observations.of_row(row)
+    assert list(seen) == [Observed.WALL] and len(seen) == 1
+    assert dict(seen.others) == {"of_later": (3.0, "s")} and set(seen.flat) == {"of_later", "wall"}
+    assert Observations.of_row({}) == Observations()
+
+
+def test_names_in_rows_stay_what_they_were() -> None:
+    evidence: Evidence = {}
+    put(evidence, Observed.OWN_PSI_IO, 1.0)
+    assert json.loads(json.dumps(dict(evidence))) == {"own_psi_io": [1.0, "s"]}
+    assert all(
+        str(name) == name.value == name.name.lower() and name.unit and name.meaning for name in Observed
+    )

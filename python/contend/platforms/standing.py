@@ -1,0 +1,57 @@
+"""The limits of a party's control groups as they stand, and whether somebody else has changed them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+# What a user or an engine sets (docker update, systemctl set-property), in v2 and v1; nothing that only counts.
+_FILES = (
+    *("cpu.max", "cpu.max.burst", "cpu.weight", "cpu.weight.nice", "cpu.idle", "cpu.uclamp.max"),
+    *("cpuset.cpus", "cpuset.mems", "memory.max", "memory.high", "io.max", "io.weight"),
+    *("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares", "memory.limit_in_bytes"),
+    *("blkio.weight", "blkio.bfq.weight"),
+    *(f"blkio.throttle.{way}_{what}_device" for way in ("read", "write") for what in ("iops", "bps")),
+)
+
+Standing = Mapping[str, str]  # by file
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A limit that read differently, of one file.
+
+    >>> str(Change("/sys/fs/cgroup/box/cpu.max", "50000 100000", "20000 100000"))
+    'cpu.max of /sys/fs/cgroup/box: 50000 100000 → 20000 100000'
+    """
+
+    file: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        path = Path(self.file)
+        return f"{path.name} of {path.parent}: {self.before or '(empty)'} → {self.after or '(empty)'}"
+
+    def to_json(self) -> dict[str, str]:
+        return {"file": self.file, "before": self.before, "after": self.after}
+
+
+def read(groups: Collection[Path]) -> dict[str, str]:
+    """What the limit files of these groups read, by their path; those that are not there are left out."""
+    found = {}
+    for group in groups:
+        for name in _FILES:
+            try:
+                found[f"{group}/{name}"] = (group / name).read_text(encoding="ascii").strip()
+            except OSError:  # another version's, a controller that is off, or the group is gone
+                continue
+    return found
+
+
+def changes(before: Standing, after: Standing) -> Iterator[Change]:
+    """Files that both hold and that differ: a group that is gone has no limits that were changed."""
+    for file, text in before.items():
+        if file in after and after[file] != text:
+            yield Change(file, text, after[file])
