@@ -22,7 +22,7 @@ from contend.cells import Cell, Party
 from contend.errors import BadInput, ContendError, TrialFailed
 from contend.ledger import Ledger
 from contend.places import Place
-from contend.platforms import names
+from contend.platforms import names, standing
 from contend.platforms.base import Command, Exit, Host, HostSpec, Limit, Platform, Process, Role
 from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
@@ -93,6 +93,7 @@ class Parties:
         self._hosts = hosts or {None: Topology.read(allowed=placement.all)}
         self._down: set[str] = set()  # names of hosts that are closed for a while,
         self._again: dict[str, Host] = {}  # and what was made in their stead
+        self.limits: dict[str, str] = {}  # of the hosts' control groups, by file, as each was made
 
     def seat(self, party: Party, role: Role) -> Seat:
         """The party's seat, made and its inputs prepared on first use. Raises CannotHonour, TrialFailed."""
@@ -140,11 +141,16 @@ class Parties:
         # A neighbour sits on the bare host whatever the victim's platform is: it is another tenant.
         return self._kind if seat.role == "victim" else "bare"
 
+    def _prepare(self, kind: str, spec: HostSpec) -> Host:
+        host = self._platforms[kind].prepare(spec)
+        self.limits |= standing.read(standing.groups_of(host.honoured()))
+        return host
+
     def _standing(self, host: Host, kind: str) -> Host:
         """The host, or what stands in its stead since it was closed."""
         name = host.spec.name
         if name in self._down:
-            self._again[name] = self._platforms[kind].prepare(host.spec)
+            self._again[name] = self._prepare(kind, host.spec)
             self._down.discard(name)
         return self._again.get(name, host)
 
@@ -269,7 +275,7 @@ class Parties:
             directory=self._run.path,
             ports=(port,) if port else (),
         )
-        host = self._platforms[kind].prepare(spec)
+        host = self._prepare(kind, spec)
         if place is not None and network is None:
             self._placed[role, place] = host
         return host

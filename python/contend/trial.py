@@ -64,7 +64,6 @@ class TrialRunner:
         self._timeout_s, self._keep, self._traces = timeout_s, keep_output, traces
         self._tool_cpus, self._washout_ns = tool_cpus, washout_ns
         self._device = device_of(directory)
-        self._limits: dict[str, str] = {}  # by file: limits of the parties' groups when first measured
 
     def ramp(self, cells: Iterable[Cell], guard: Guard, seed: int) -> None:
         """Neighbours for the first time, at a part of their strength. Raises TrialFailed."""
@@ -214,15 +213,14 @@ class TrialRunner:
         return int(row["ended_ns"]) - int(row["started_ns"])
 
     def _groups_said(self, seat: Seat, window: Window) -> Row:
-        """What the row says of quotas that held the victim back, and of limits that others changed since the first trial."""
+        """What the row says of quotas that held the victim back, and of limits that others changed since they were set."""
         said: Row = {}
         throttling = window.throttling
         if throttling is not None and throttling.quotas:
             said["quotas"] = [quota.to_json() for quota in throttling.quotas[:QUOTAS]]
         if throttling is not None and throttling.unknown:
             said["quotas_unknown"] = throttling.unknown
-        earlier = {file: self._limits.setdefault(file, text) for file, text in window.limits.items()}
-        changed = {change.file: change for change in standing.changes(earlier, window.limits)}
+        changed = {change.file: change for change in standing.changes(self._parties.limits, window.limits)}
         changed |= {change.file: change for change in window.changed if change.file not in changed}
         if changed:
             said["limits_changed"] = [change.to_json() for change in changed.values()]

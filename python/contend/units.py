@@ -137,3 +137,11 @@ def format_ratio(value: float, low: float, high: float) -> str:
     width = high - low
     decimals = 3 if width < 0.005 else 2 if width < 0.35 else 1
     return f"{value:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
+
+
+def of_time(part: float) -> str:
+    """
+    >>> of_time(0.613), of_time(0.004)
+    ('61 %', '0.4 %')
+    """
+    return f"{100 * part:.0f} %" if part >= 0.01 or part == 0 else f"{100 * part:.1g} %"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contend.groups_watch import GroupsWatch
-from contend.platforms import cgroups
+from contend.platforms import cgroups, standing
 from contend.platforms.base import Exit, Host, Usage
 from contend.platforms.quotas import Throttling
 from contend.platforms.standing import Change
@@ -47,8 +47,8 @@ class Window:
         self.watch = RunDelay(self._host.cgroup(), cpus=self._tool_cpus)
         if self._server_pid is not None:
             self.watch.follow(self._server_pid)
-        self._own = _groups_of(self._host)
-        others = [group for host in self._others for group in _groups_of(host)]
+        self._own = standing.groups_of(self._host.honoured())
+        others = [group for host in self._others for group in standing.groups_of(host.honoured())]
         self._groups = GroupsWatch(self._own, self._pids, cpus=self._tool_cpus, others=others)
         if self._server_pid is not None:
             self.follow(self._server_pid)
@@ -140,8 +140,3 @@ class Window:
         usage = self._host.usage()
         snapshot = Snapshot.take((self._device,) if self._device else ())
         return snapshot, usage, others, time.process_time_ns()
-
-
-def _groups_of(host: Host) -> list[Path]:
-    groups = host.honoured().get("groups", [])
-    return [Path(str(group)) for group in groups] if isinstance(groups, list) else []

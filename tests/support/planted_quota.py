@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,26 @@ def burner(blocks: int) -> list[str]:
 
 @contextmanager
 def slowed(contend: Home, factor: float) -> Iterator[list[str]]:
-    """Whoever runs in the container of one CPU is throttled to 1/factor of it, behind contend's back."""
+    """Whoever runs in the container of one CPU is throttled to 1/factor of it, by a quota of the group above its own."""
+    with _written(lambda: {group.parent for group in groups_of(contend, "pinned-1-cpu")}, factor) as seen:
+        yield seen
+
+
+@contextmanager
+def changed(contend: Home, factor: float) -> Iterator[list[str]]:
+    """The same by the container's own quota, as `docker update --cpus` would: a limit that is not what was asked for."""
+    with _written(lambda: set(groups_of(contend, "pinned-1-cpu")), factor) as seen:
+        yield seen
+
+
+@contextmanager
+def _written(groups: Callable[[], set[Path]], factor: float) -> Iterator[list[str]]:
     done = threading.Event()
     seen: list[str] = []
 
     def watch() -> None:
         while not done.is_set():
-            for group in groups_of(contend, "pinned-1-cpu"):
+            for group in groups():
                 for name, text in (
                     ("cpu.max", f"{round(100_000 / factor)} 100000"),
                     ("cpu.cfs_quota_us", f"{round(100_000 / factor)}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from contend.platforms.topology import Topology, pick
 from contend.report.schema import analysis_schema
 from support.command_line import Home, check_files, rows
-from support.planted_quota import burner, planted, slowed
+from support.planted_quota import burner, changed, planted, slowed
 from support.prerequisites import need
 
 pytestmark = pytest.mark.system
@@ -127,7 +128,29 @@ def test_a_planted_cost_is_found_and_put_down_to_throttling(contend: Home) -> No
     # and not one that has to wait anyway.
     assert estimate["verdict"] == "higher" and 1.2 < estimate["value"] < 1.1 * SLOWER
     assert (finding["kind"], finding["resource"]) == ("platform-cost", "throttling")
-    assert finding["share"] > 0.7 and "was throttled by its CPU quota" in finding["sentence"]
+    assert finding["share"] > 0.7 and re.search(
+        r"was limited by the CPU quota of \S+ CPUs in \S+containers", finding["sentence"]
+    )
+
+
+@pytest.mark.alone
+def test_a_quota_changed_from_outside_gets_no_verdict(contend: Home) -> None:
+    """As by `docker update --cpus` meanwhile: neither the platform's cost nor a neighbour's."""
+    need(shutil.which("runc"), "runc")
+    with changed(contend, SLOWER) as seen:
+        contend(*burner(3), timeout=120)
+    assert seen, "the quota was written"
+    estimate, findings = planted(contend)
+    assert estimate["verdict"] == "refused" and findings == []
+    assert "somebody else changed a limit while it was measured" in estimate["warnings"][0]
+    counted = [row for row in rows(contend.the_run()) if row["phase"] == "counted"]
+    of = {row["factors"]["platform"]: row for row in counted}
+    assert "limit-changed" in of["container"]["flags"] and "limit-changed" not in of["bare"]["flags"]
+    (change,) = of["container"]["limits_changed"]
+    assert (
+        Path(change["file"]).name in ("cpu.cfs_quota_us", "cpu.max") and change["before"] != change["after"]
+    )
+    assert "limit-changed" in contend("report", str(contend.the_run())).out
 
 
 def test_in_guests_too(contend: Home) -> None:

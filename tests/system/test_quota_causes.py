@@ -65,6 +65,8 @@ def blames_the_quota(contend: Home, group: Path) -> None:
     assert f"CPU quota of 1 CPU in {group}" in finding["sentence"]
     assert finding["share"] > 0.6
     assert str(group) in finding["advice"] and "neighbour" not in finding["advice"]
+    alibis = json.loads((contend.the_run() / "findings.json").read_text())["alibis"]
+    assert [a["party_verdict"] for a in alibis if a["cell"] == "spin|spin"] in ([], ["throttling"])
     quotas = [quota for row in rows(contend.the_run()) for quota in row.get("quotas", ())]
     assert {quota["group"] for quota in quotas} == {str(group)}
 
@@ -101,3 +103,4 @@ def test_a_quota_that_the_victim_itself_goes_into(contend: Home, limited: Path) 
 
     contend(*asked("spin"), timeout=120, preexec_fn=prefer).fine()
     blames_the_quota(contend, limited)
+

@@ -99,6 +99,7 @@ class Hunt:
             "findings": [finding.to_json() for finding in self.findings],
             "hidden": self.hidden,
             "least_share": self.least_share,
+            "shares_of": {"what": "jobs" if whole.jobs else "trace", "ns": whole.total_ns},
             "looked_at": list(self.looked_at),
             "time": [
                 {"kind": kind, "resource": resource, "ns": ns}
@@ -133,8 +134,7 @@ def hunt(
         (candidate for rule in RULES for candidate in rule(charges)),
         key=lambda c: (-c.ns, _ORDER.index(c.kind) if c.kind in _ORDER else len(_ORDER), c.resource),
     )
-    total = max(batch.whole.total_ns, 1)
-    shown = [candidate for candidate in ranked if candidate.ns >= LEAST_SHARE * total]
+    shown = [c for c in ranked if c.ns > 0 and c.ns >= LEAST_SHARE * batch.whole.total_ns]
     each = [_by_resource(trace) for trace in batch.traces]
     findings = tuple(
         _finding(number, candidate, batch, each) for number, candidate in enumerate(shown[:top], start=1)
@@ -164,13 +164,21 @@ def _finding(
         subject="jobs",
         resource=candidate.resource,
         sentence=candidate.sentence,
-        share=round(min(1.0, candidate.ns / max(whole.total_ns, 1)), 4),
+        share=_share(candidate.ns, whole),
         estimate=_estimate([found.get(key, 0) / NS_PER_S for found in each]),
         evidence=candidate.evidence,
         advice=candidate.advice,
         verify=edits,
         edit=candidate.edits,
     )
+
+
+def _share(ns: float, whole: Tables) -> float | None:
+    """Of the jobs' time, never more than all of it; without jobs of the trace's length, in which several threads wait."""
+    if not whole.total_ns:
+        return None
+    share = ns / whole.total_ns
+    return round(min(1.0, share) if whole.jobs else share, 4)
 
 
 def _estimate(seconds: Sequence[float]) -> Estimate:

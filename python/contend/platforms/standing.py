@@ -38,6 +38,12 @@ class Change:
         return {"file": self.file, "before": self.before, "after": self.after}
 
 
+def groups_of(honoured: Mapping[str, object]) -> list[Path]:
+    """The control groups that a host says it got."""
+    groups = honoured.get("groups", [])
+    return [Path(str(group)) for group in groups] if isinstance(groups, list) else []
+
+
 def read(groups: Collection[Path]) -> dict[str, str]:
     """What the limit files of these groups read, by their path; those that are not there are left out."""
     found = {}

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from contend.contention.hunt import Batch, Hunt
 from contend.contention.hunting.charges import NOT_HELD, Charges
-from contend.contention.hunting.rules import of_time
 from contend.report import html
 from contend.report.hunt_graph import NARROW, WIDE, edges, svg
 from contend.report.hunt_plots import hunt_plots, short_place
@@ -15,7 +14,7 @@ from contend.report.hunt_terminal import against, alibi_line, hidden, jobs_line,
 from contend.report.scaling_terminal import demand_rows
 from contend.report.theme import stylesheet
 from contend.report.vega import compiled, vega_runtime
-from contend.units import format_duration
+from contend.units import format_duration, of_time
 
 ROWS, COLUMNS = 14, 8  # of the blame matrix
 

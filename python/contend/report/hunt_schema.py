@@ -40,6 +40,12 @@ def hunt_schema() -> Schema:
             findings=many(ref("finding")),
             hidden={**COUNT, "description": "findings below least_share, or beyond --top"},
             least_share={"type": "number", "minimum": 0, "maximum": 1},
+            shares_of=closed(
+                "What shares of findings are of: the time of all jobs in sum; where there are none, the length of the"
+                " trace (of all traces in sum), of which threads together may wait more than all.",
+                what={"enum": ["jobs", "trace"]},
+                ns=_TIME,
+            ),
             looked_at=TEXTS,
             time=many(
                 closed(

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from contend.contention.alibi.words import short
 from contend.contention.hunt import Batch, Hunt
-from contend.contention.hunting.rules import of_time
 from contend.report.printer import one_line
-from contend.units import format_duration
+from contend.units import format_duration, of_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +32,7 @@ def print_hunt(hunt: Hunt, console: Console) -> None:
     if not hunt.findings:
         console.print(one_line(nothing(hunt)))
     for number, finding in enumerate(hunt.findings, start=1):
-        _print(number, finding, console)
+        _print(number, finding, batch.whole.whole, console)
     if hunt.findings and hunt.hidden:
         console.print(one_line(hidden(hunt), "dim"))
     if hunt.growth is not None:
@@ -81,11 +80,11 @@ def hidden(hunt: Hunt) -> str:
     if not hunt.hidden:
         return ""
     many = f"{hunt.hidden:,} more {'is' if hunt.hidden == 1 else 'are'} not shown"
-    return f"{many}: below {of_time(hunt.least_share)} of the jobs' time each, or beyond --top."
+    return f"{many}: below {of_time(hunt.least_share)} of {hunt.batch.whole.whole} each, or beyond --top."
 
 
-def _print(number: int, finding: Finding, console: Console) -> None:
-    share = f"{of_time(finding.share)} of the jobs' time" if finding.share is not None else ""
+def _print(number: int, finding: Finding, whole: str, console: Console) -> None:
+    share = f"{of_time(finding.share)} of {whole}" if finding.share is not None else ""
     console.print(one_line(f"{number:>2} {finding.kind} {finding.resource}   {share}", "bold"))
     console.print(one_line(f"   {finding.sentence}"))
     for row in finding.evidence[:EVIDENCE]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import replace
 
 import jsonschema
 import pytest
+from rich.console import Console
 
 from contend.advice.finding import Finding
 from contend.contention.hunt import Batch, Hunt, hunt
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Blame, Critical, Interpreter, Pool, Tables
 from contend.contention.hunting.together import together
+from contend.report.hunt_page import render
 from contend.report.hunt_schema import hunt_schema
+from contend.report.hunt_terminal import print_hunt
 from support.made_hunts import CALL, MS, across_a_call, batch, behind_a_pool, call, lock
 
 
@@ -226,3 +230,28 @@ def test_the_document_is_as_its_schema_says(tables: Tables) -> None:
     jsonschema.validate(json.loads(json.dumps(document, allow_nan=False)), hunt_schema())
     times = document["time"]
     assert sum(row["ns"] for row in times) == 10 * 100 * MS
+
+
+def test_without_jobs_shares_are_of_the_traces_length_and_say_so() -> None:
+    """Two threads waited for a lock in a trace of 1 s, 400 ms and 800 ms: more than all of its length."""
+    tables = Tables("made", locks=(lock(0, "db", waited=1200, held=900),), length_ns=1000 * MS)
+    hunted = found(tables)
+    (finding,) = hunted.findings
+    assert finding.share == 1.2
+    assert finding.sentence.startswith(
+        "Threads waited 1.2 s for lock db (120 % of the trace's 1 s, all threads together)"
+    )
+    document = hunted.to_json()
+    jsonschema.validate(document, hunt_schema())
+    assert document["shares_of"] == {"what": "trace", "ns": 1000 * MS}
+    console = Console(record=True, width=160)
+    print_hunt(hunted, console)
+    assert "120 % of the trace's 1 s, all threads together" in console.export_text()
+    assert "120 % of the trace" in html.unescape(render(hunted))
+    both = found(tables, tables).findings[0]
+    assert both.share == 1.2 and "2 traces' 2 s" in both.sentence
+
+
+def test_without_jobs_and_without_a_length_no_share_is_made_up() -> None:
+    (finding,) = found(Tables("made", locks=(lock(0, "db", waited=1200, held=900),))).findings
+    assert finding.share is None and "an unknown share" in finding.sentence

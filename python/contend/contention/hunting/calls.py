@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from contend.advice.finding import Evidence
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import BATCH, Call
-from contend.contention.hunting.rules import Candidate, count, of_time, seconds, slice_at, times
-from contend.units import format_duration
+from contend.contention.hunting.rules import Candidate, count, seconds, slice_at, times
+from contend.units import format_duration, of_time
 
 _LEAST_DIGESTS = 2
 _NEARLY_ALL = 0.9

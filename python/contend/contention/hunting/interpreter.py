@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Interpreter
-from contend.contention.hunting.rules import Candidate, listed, of_time, seconds, sql
-from contend.units import format_duration
+from contend.contention.hunting.rules import Candidate, listed, seconds, sql
+from contend.units import format_duration, of_time
 
 
 def interpreter(charges: Charges) -> list[Candidate]:
@@ -35,8 +35,7 @@ def _gil(charges: Charges, ns: int) -> Candidate:
         resource="GIL",
         ns=ns,
         sentence=(
-            f"Jobs waited {format_duration(ns)} for the interpreter's lock"
-            f" ({of_time(ns / max(tables.total_ns, 1))} of their time){held}."
+            f"{tables.who} waited {format_duration(ns)} for the interpreter's lock ({tables.part(ns)}){held}."
         ),
         evidence=(seconds("waited by jobs", ns, _where(charges, "gil")),),
         advice="Compute in other processes, or in native code that lets the lock go.",
@@ -45,12 +44,12 @@ def _gil(charges: Charges, ns: int) -> Candidate:
 
 
 def _cpu(charges: Charges, ns: int) -> Candidate:
-    total = max(charges.tables.total_ns, 1)
+    tables = charges.tables
     return Candidate(
         kind="cpu",
         resource="CPU",
         ns=ns,
-        sentence=f"Jobs were ready and waited {format_duration(ns)} for a CPU ({of_time(ns / total)} of their time).",
+        sentence=f"{tables.who} were ready and waited {format_duration(ns)} for a CPU ({tables.part(ns)}).",
         evidence=(seconds("run delay", ns, _where(charges, "cpu")),),
         advice="Look at the host: what else runs there, and whether the CPUs are the limit.",
         edits="",
@@ -68,7 +67,7 @@ def _gc(charges: Charges, rows: list[Interpreter]) -> Candidate:
         resource="gc",
         ns=ns,
         sentence=(
-            f"Jobs stood still for {format_duration(ns)} ({of_time(ns / max(tables.total_ns, 1))} of their time) while"
+            f"{tables.who} stood still for {format_duration(ns)} ({tables.part(ns)}) while"
             f" garbage was collected; the longest pause on record took {format_duration(worst.max_ns)}."
         ),
         evidence=(

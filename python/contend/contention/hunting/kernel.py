@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contend.contention.hunting.charges import Charges
-from contend.contention.hunting.rules import Candidate, listed, of_time, seconds, sql, text
-from contend.units import format_duration
+from contend.contention.hunting.rules import Candidate, listed, seconds, sql, text
+from contend.units import format_duration, of_time
 
 _NAMED = 3  # spans in a sentence
 _DISK = ("fsync", "fdatasync", "write", "read", "sendfile")
@@ -49,8 +49,8 @@ def _io(charges: Charges, name: str, spans: dict[str, int]) -> Candidate:
         resource=name,
         ns=ns,
         sentence=(
-            f"Jobs waited {format_duration(ns)} in the system call {name}"
-            f" ({of_time(ns / max(tables.total_ns, 1))} of their time), inside {_in(spans)}."
+            f"{tables.who} waited {format_duration(ns)} in the system call {name}"
+            f" ({tables.part(ns)}), inside {_in(spans)}."
         ),
         evidence=(seconds("waited by jobs", ns, where),),
         advice=advice,
@@ -66,7 +66,7 @@ def _blocked(charges: Charges, spans: dict[str, int]) -> Candidate:
         resource="",
         ns=ns,
         sentence=(
-            f"Jobs were off the CPU for {format_duration(ns)} ({of_time(ns / max(tables.total_ns, 1))} of their time),"
+            f"{tables.who} were off the CPU for {format_duration(ns)} ({tables.part(ns)}),"
             f" not ready to run and in no wait on record, inside {_in(spans)}."
         ),
         evidence=(seconds("off the CPU", ns, where),),

@@ -12,14 +12,13 @@ from contend.contention.hunting.rules import (
     Candidate,
     count,
     listed,
-    of_time,
     seconds,
     slice_at,
     sql,
     text,
     times,
 )
-from contend.units import format_duration
+from contend.units import format_duration, of_time
 
 _ACROSS = 0.3  # of the waits passed while its holder was in a call: it is held across that call
 _NAMED = 3  # holders in a sentence
@@ -40,10 +39,7 @@ def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
     waited = max(charges.waited.get(("lock", lock.name), 0), ns)
     across = next((d for d in did if d.doing == "remote" and d.share >= _ACROSS), None)
     by = [f"{_said(d)} {of_time(d.share)}" for d in did[:_NAMED] if d.share >= 0.01 and d.doing != "nobody"]
-    sentence = (
-        f"Jobs waited {format_duration(waited)} for lock {lock.name}"
-        f" ({of_time(waited / max(tables.total_ns, 1))} of their time)"
-    )
+    sentence = f"{tables.who} waited {format_duration(waited)} for lock {lock.name} ({tables.part(waited)})"
     sentence += f", while its holders were in {listed(by)}." if by else "."
     jobs = max(len(tables.jobs), 1)
     held = _calls_inside(tables.held, lock.name)

@@ -6,8 +6,8 @@ import shlex
 
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Pool
-from contend.contention.hunting.rules import Candidate, count, of_time, seconds, sql, text
-from contend.units import format_duration
+from contend.contention.hunting.rules import Candidate, count, seconds, sql, text
+from contend.units import format_duration, of_time
 
 _WASTED = 0.1  # of the time that items waited: a fixed map of work to workers, not a lack of workers
 
@@ -27,7 +27,7 @@ def _pool(charges: Charges, pool: Pool, ns: int) -> Candidate:
     fixed = pool.policy == "fixed" and pool.wasted_ns >= _WASTED * pool.queued_ns
     rows = sql(tables.source, f"select * from pools where name = {text(pool.name)}")
     sentence = (
-        f"Jobs waited {format_duration(ns)} ({of_time(ns / max(tables.total_ns, 1))} of their time) for a worker of"
+        f"{tables.who} waited {format_duration(ns)} ({tables.part(ns)}) for a worker of"
         f" {pool.name} ({pool.workers} in {pool.process})"
     )
     if ns > 1.1 * waited:

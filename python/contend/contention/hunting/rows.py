@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from contend.units import format_duration, of_time
+
 if TYPE_CHECKING:
     from contend.contention import events
 
@@ -182,11 +184,40 @@ class Tables:
     notes: Sequence[str] = ()
     makespans: Sequence[int] = ()
     """Of several traces that were put together; else empty."""
+    length_ns: int = 0
+    """From the first event to the last; of several traces their sum."""
 
     @cached_property
     def total_ns(self) -> int:
-        """Of all jobs, each from its begin to its end."""
-        return sum(job.ns for job in self.jobs)
+        """What shares are of: the time of all jobs, each from its begin to its end; without jobs the trace's own length,
+        of which several threads together can wait more than all."""
+        return sum(job.ns for job in self.jobs) if self.jobs else self.length_ns
+
+    @property
+    def who(self) -> str:
+        """Who waited, as a sentence begins."""
+        return "Jobs" if self.jobs else "Threads"
+
+    @property
+    def whole(self) -> str:
+        """What shares are of, in words.
+
+        >>> Tables("t", length_ns=12_300_000_000).whole
+        "the trace's 12.3 s, all threads together"
+        """
+        if self.jobs:
+            return "the jobs' time"
+        traces = f"{len(self.makespans)} traces'" if self.makespans else "trace's"
+        return f"the {traces} {format_duration(self.length_ns)}, all threads together"
+
+    def part(self, ns: float) -> str:
+        """A time as a share, in parentheses of a sentence about those who waited.
+
+        >>> Tables("t", length_ns=4_000).part(6_000)
+        "150 % of the trace's 4 µs, all threads together"
+        """
+        share = of_time(ns / self.total_ns) if self.total_ns else "an unknown share"
+        return f"{share} of {'their time' if self.jobs else self.whole}"
 
     @cached_property
     def durations(self) -> list[int]:
@@ -267,6 +298,7 @@ def read(source: Path, jobs: str | None) -> Tables:
         longest=_native_rows(Longest, beside["longest"]),
         interpreter=(*of_gc, *blocked),
         notes=notes(found.told),
+        length_ns=max(0, found.end_ns - found.begin_ns),
     )
 
 

@@ -59,14 +59,6 @@ def slice_at(source: str, found: Longest, name: str) -> str:
     )
 
 
-def of_time(part: float) -> str:
-    """
-    >>> of_time(0.613), of_time(0.004)
-    ('61 %', '0.4 %')
-    """
-    return f"{100 * part:.0f} %" if part >= 0.01 or part == 0 else f"{100 * part:.1g} %"
-
-
 def times(number: float) -> str:
     """
     >>> times(6), times(2.5), times(1234)

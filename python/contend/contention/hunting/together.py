@@ -52,6 +52,7 @@ def together(traces: Sequence[Tables]) -> Tables:
         interpreter=_added(traces, lambda t: t.interpreter, ("kind", "name", "site"), ("max_ns",)),
         notes=list(dict.fromkeys(note for trace in traces for note in trace.notes)),
         makespans=[trace.makespan_ns for trace in traces],
+        length_ns=sum(trace.length_ns for trace in traces),
     )
 
 
