@@ -103,4 +103,3 @@ def test_a_quota_that_the_victim_itself_goes_into(contend: Home, limited: Path) 
 
     contend(*asked("spin"), timeout=120, preexec_fn=prefer).fine()
     blames_the_quota(contend, limited)
-

@@ -180,3 +180,18 @@ def test_without_bpf_a_victims_delay_is_divided_by_cpu_time_and_nothing_is_lost(
     for victim, delay in (("p1:1", 900), ("p3:3", 50)):
         assert sum(ns for (_, v, _), ns in period.pairs.items() if v == victim) == delay
     assert period.groups["cpu", "p1:1"] == b.Sums(wait_ns=900, waits=3, used_ns=100, lost_ns=900)
+
+
+def test_without_bpf_throttled_time_is_the_quotas_and_not_a_neighbours() -> None:
+    """The group of the first was held for 700 of the 900 that it waited; the second waited less than its group was held."""
+    import numpy as np
+
+    rows = [use(S, 1, 1, 100, 900) | {"cgroup": "/a"}, use(S, 2, 1, 600, 50) | {"cgroup": "/b"}]
+    table = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    groups = {"t_ns": np.array([S, S]), "cgroup": np.array(["/a", "/b"]), "throttled_ns": np.array([700, 80])}
+    for by, first, second in (("process", "p1:1", "p2:2"), ("cgroup", "/a", "/b")):
+        [period] = correlated({"process_use": table, "cgroup_use": groups}, 0, by)  # type: ignore[arg-type]
+        assert period.pairs["cpu", first, b.OWN_QUOTA] == 700
+        assert period.pairs["cpu", first, second] == 200
+        assert period.pairs["cpu", second, b.OWN_QUOTA] == 50
+        assert ("cpu", second, first) not in period.pairs or period.pairs["cpu", second, first] == 0
