@@ -76,14 +76,17 @@ def asked(neighbour: str) -> list[str]:
     return ["run", "noisy-neighbour", *(word for setting in settings for word in ("--set", setting))]
 
 
-def test_a_quota_around_contend_itself(contend: Home, limited: Path) -> None:
+def test_a_quota_of_the_group_around_contends_own(contend: Home, limited: Path) -> None:
     contend.workload(
         "spin",
         WORKLOAD.format(name="spin", run=f"\"sh -c '{SPIN}'\"", neighbour="\"sh -c 'while :; do :; done'\""),
     )
 
+    inner = limited / "service"  # the quota is its parent's
+    inner.mkdir()
+
     def enter() -> None:
-        (limited / "cgroup.procs").write_text("0")
+        (inner / "cgroup.procs").write_text("0")
         os.nice(-15)
 
     contend(*asked("spin"), timeout=120, preexec_fn=enter).fine()

@@ -22,7 +22,7 @@ from contend.platforms.procfs import unescaped
 
 PROC = Path("/proc")
 _INITIAL_NAMESPACE = 0xEFFFFFFB  # PROC_CGROUP_INIT_INO, include/linux/proc_ns.h
-_MOST_PROCESSES = 64  # looked at a time, in turn: what a look costs must not grow with the party
+_MOST_PROCESSES = 24  # looked at a time, in turn: what a look costs must not grow with the party
 
 Whose = Literal["own", "above", "below"]
 
@@ -116,6 +116,7 @@ class QuotaWatch:
         )
         partly = self._mount is not None and self._mount.root != "/"
         self._hidden = partly or (_in_namespace(proc) if hidden is None else hidden)
+        self._directories: dict[str, Path] = {}  # by group, as /proc names it
         mine = self._group_of("self")
         self._mine = {mine} if mine else set()
         self._first: dict[Path, _Counted] = {}
@@ -199,11 +200,14 @@ class QuotaWatch:
             if not wanted or self._mount is None:
                 continue
             group = line.split(":", 2)[2].removesuffix(" (deleted)")
+            if group in self._directories:
+                return self._directories[group]
             relative = os.path.relpath(group, self._mount.root)
             if relative == ".." or relative.startswith("../"):
                 self._unknown = f"its cgroup {group} is not mounted here"
                 return None
-            return self._mount.directory / relative
+            self._directories[group] = self._mount.directory / relative
+            return self._directories[group]
         return None
 
     def _chain(self, group: Path) -> list[Path]:

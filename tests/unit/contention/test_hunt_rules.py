@@ -238,6 +238,7 @@ def test_without_jobs_shares_are_of_the_traces_length_and_say_so() -> None:
     hunted = found(tables)
     (finding,) = hunted.findings
     assert finding.share == 1.2
+    assert finding.evidence[0].what == "waited by threads" and "job" not in finding.advice
     assert finding.sentence.startswith(
         "Threads waited 1.2 s for lock db (120 % of the trace's 1 s, all threads together)"
     )

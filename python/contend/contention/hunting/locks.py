@@ -41,7 +41,7 @@ def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
     by = [f"{_said(d)} {of_time(d.share)}" for d in did[:_NAMED] if d.share >= 0.01 and d.doing != "nobody"]
     sentence = f"{tables.who} waited {format_duration(waited)} for lock {lock.name} ({tables.part(waited)})"
     sentence += f", while its holders were in {listed(by)}." if by else "."
-    jobs = max(len(tables.jobs), 1)
+    a_job = lock.holds / len(tables.jobs) if tables.jobs else 0.0
     held = _calls_inside(tables.held, lock.name)
     if across is not None:
         sentence += f" It is held across the call {across.culprit}."
@@ -55,7 +55,7 @@ def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
         ns=ns,
         sentence=sentence,
         evidence=tuple(_evidence(charges, lock, waited, did, held)),
-        advice=_advice(lock, across, held, did, lock.holds / jobs),
+        advice=_advice(lock, across, held, did, a_job),
         edits=_edits(lock, across, held),
     )
 
@@ -85,7 +85,7 @@ def _evidence(
     tables = charges.tables
     own = f"name = {text(lock.name)}"
     yield seconds(
-        "waited by jobs",
+        f"waited by {tables.who.lower()}",
         waited,
         sql(tables.source, f"select * from critical where kind = 'lock' and resource = {text(lock.name)}"),
     )
