@@ -20,7 +20,7 @@ from contend.advice.practices import judge
 from contend.advice.rules import advise
 from contend.advice.sweep_findings import findings as sweep_findings
 from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
-from contend.comparisons import compare_all, latest, planned_cells, tabulate
+from contend.comparisons import compare_all, latest, limits_changed, planned_cells, tabulate
 from contend.errors import NoVerdict
 from contend.imports import levels
 from contend.ledger import read_rows
@@ -174,8 +174,12 @@ def _overhead(
     libvirts = {
         r["factors"]["platform"]: uri for r in counted if (uri := r.get("honoured", {}).get("libvirt"))
     }
+    changed = limits_changed(counted)  # not one condition: no part of any effect, also of two containers
+    usable = [
+        r for r in primary if r.cell not in changed and min(*r.treatment.values, *r.baseline.values) > 0
+    ]
     return overheads.read(
-        [overheads.measured(r) for r in primary if min(*r.treatment.values, *r.baseline.values) > 0],
+        [overheads.measured(r) for r in usable],
         int(environment["cpus"]),
         scenario.measure.level,
         seed,

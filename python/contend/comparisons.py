@@ -143,7 +143,7 @@ def compare_all(
     """Every treatment against its baseline, every control against its double. rows: the counted ones."""
     at = scenario.measure.level
     left = _left_its_cpus(rows) if isinstance(scenario, Overhead) else frozenset()
-    changed = _limits_changed(rows)
+    changed = limits_changed(rows)
     pairs = [
         _Pair(
             cell,
@@ -202,7 +202,7 @@ def _left_its_cpus(rows: Sequence[Row]) -> frozenset[str]:
     return frozenset(cell for cell, number in left.items() if 2 * number > counts[cell])
 
 
-def _limits_changed(rows: Sequence[Row]) -> dict[str, str]:
+def limits_changed(rows: Sequence[Row]) -> dict[str, str]:
     """By cell, the first limit that somebody else changed during one of its trials: it was not one condition then."""
     found: dict[str, str] = {}
     for row in rows:

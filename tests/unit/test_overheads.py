@@ -171,6 +171,29 @@ def test_a_bare_host_that_was_left_is_no_baseline(tmp_path: Path) -> None:
     jsonschema.validate(analysis.to_json(), analysis_schema())
 
 
+def test_a_cell_whose_limit_others_changed_is_in_no_comparison(tmp_path: Path) -> None:
+    """One trial is enough: `docker update` in the midst of it."""
+    made = Made(tmp_path, 15, SLOW, EVIDENCE, environment={"cpus": 4}, text=TEXT)
+    rows = made.run.path / "trials.ndjson"
+    lines = [json.loads(line) for line in rows.read_text().splitlines()]
+    cell = "mpi-prime|container vanilla 1 CPU"
+    row = next(row for row in lines if row["cell"] == cell and row["phase"] == "counted")
+    change = {"file": "/sys/fs/cgroup/box/cpu.max", "before": "100000 100000", "after": "50000 100000"}
+    row |= {"flags": ["limit-changed"], "limits_changed": [change]}
+    rows.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    analysis = made.analyse()
+    refused = {c.cell for c in analysis.cells if c.estimate.verdict == "refused"}
+    assert refused == {cell}
+    (found,) = (c for c in analysis.cells if c.cell == cell)
+    assert "cpu.max of /sys/fs/cgroup/box: 100000 100000 → 50000 100000" in found.estimate.warnings[0]
+    assert analysis.flags["limit-changed"] == 1
+    assert analysis.overhead is not None
+    pinning = {e.over[0].size for e in analysis.overhead.effects if e.over[0].application == "mpi-prime"}
+    assert 1 not in pinning and 2 in pinning
+    assert "at 1 CPU" not in " ".join(f.sentence for f in analysis.findings if f.subject == "mpi-prime")
+    jsonschema.validate(analysis.to_json(), analysis_schema())
+
+
 def test_emulated_machines_are_no_platform_to_judge(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, emulated=True)
     assert analysis.overhead is not None and "container" in analysis.overhead.emulated
