@@ -44,7 +44,10 @@ def _written(groups: Callable[[], set[Path]], factor: float) -> Iterator[list[st
 
     def watch() -> None:
         while not done.is_set():
-            for group in groups():
+            found: set[Path] = set()
+            with suppress(OSError):  # others' groups go while the tree is searched
+                found = groups()
+            for group in found:
                 for name, text in (
                     ("cpu.max", f"{round(100_000 / factor)} 100000"),
                     ("cpu.cfs_quota_us", f"{round(100_000 / factor)}"),

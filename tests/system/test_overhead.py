@@ -20,7 +20,7 @@ from support.prerequisites import need
 
 pytestmark = pytest.mark.system
 
-SLOWER = 1.6
+SLOWER = 2.5  # enough of a quota to bind also where others leave a burner little more than half a CPU
 
 
 @pytest.fixture
