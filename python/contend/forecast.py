@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 from contend.cells import APP, COMMAND, Cell
+from contend.deadline import RESERVE_S
 from contend.plan import Plan
 from contend.studies import Scenario
 from contend.units import format_duration
 
 # Around the shortest trial: its processes start, are looked at, and end.
 _AROUND_S = 0.3
-# Kept back from the budget for tear-down, analysis and the report.
-RESERVE_S = 4.0
 _STEP_S = 10
 
 

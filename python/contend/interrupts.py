@@ -1,11 +1,15 @@
 """Ctrl-C, SIGTERM and SIGHUP: the first one ends a run in an orderly way, further ones cannot stop its tear-down.
 
+A budget that is spent ends a run in the same way (`Interrupts.alarm`), whatever the run waits for: a command that hangs, an
+image that is being built.
+
 While held, the signals are also blocked, and programs started meanwhile inherit that: a second Ctrl-C reaches
 the whole foreground process group and would otherwise end the `podman rm` that cleans up.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +17,7 @@ from types import FrameType, TracebackType
 from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AT_ONCE_S = 1e-3  # a timer of no time is one that is not set
 Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 
@@ -39,6 +44,7 @@ class Interrupts:
     def __init__(self) -> None:
         self._held = self._postponed = self._pending = False
         self.raised = False  # what fails after that may fail of it
+        self.expired = False  # and it was the alarm that raised it
         self._before: dict[signal.Signals, Handler] = {}
         self._mask: set[signal.Signals] | None = None
 
@@ -52,7 +58,18 @@ class Interrupts:
         self.hold()
         self.release()
 
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+    def alarm(self, seconds: float) -> None:
+        """Interrupt in so many seconds, at once where these are none, never where they are infinite.
+
+        The timer is this process's alone: programs that are started do not inherit it.
+        """
+        if signal.SIGALRM not in self._before:
+            self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.0 if math.isinf(seconds) else max(_AT_ONCE_S, seconds))
+
+    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGALRM and not (self._held or self._pending):
+            self.expired = True
         if self._postponed:
             self._pending = True
         elif not self._held:
@@ -78,6 +95,8 @@ class Interrupts:
     def hold(self) -> None:
         """From here on they are put off. Idempotent."""
         self._held = True
+        if signal.SIGALRM in self._before:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
         if self._mask is None:
             self._mask = {signal.Signals(n) for n in signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)}
 

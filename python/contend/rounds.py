@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from contend.clock import Clock
+from contend.deadline import RESERVE_S, Deadline
 from contend.errors import ProbeEnded, TrialFailed
-from contend.forecast import RESERVE_S, block_s, is_known, pilot_s, too_short
+from contend.forecast import block_s, is_known, pilot_s, too_short
 from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger
@@ -60,13 +60,12 @@ class Rounds:
         scenario: Scenario,
         plan: Plan,
         progress: Progress,
-        clock: Clock,
+        deadline: Deadline,
         interrupts: Interrupts,
     ) -> None:
         self.plan, self.state = plan, State()
         self._run, self._scenario = run, scenario
-        self._progress, self._clock, self._interrupts = progress, clock, interrupts
-        self._began_ns = clock.monotonic_ns()
+        self._progress, self._deadline, self._interrupts = progress, deadline, interrupts
 
     def summary(self) -> PlanSummary:
         """What is ahead: the pilot's least rounds and every planned block that is not done."""
@@ -108,7 +107,7 @@ class Rounds:
             if (
                 todo
                 and scenario.measure.budget
-                and self._spent_s() > SCREENING_MOST * scenario.measure.budget / 1e9
+                and self._deadline.spent_s() > SCREENING_MOST * scenario.measure.budget / 1e9
             ):
                 self._progress.note(
                     f"screening ends after {number - 1} rounds: the blocks need the rest of the budget"
@@ -177,7 +176,7 @@ class Rounds:
                 continue
             if self._out_of_time():
                 if not number:
-                    self._warn(self._spent_s() + RESERVE_S, max(self.state.block_s, default=0.0))
+                    self._warn(self._deadline.spent_s() + RESERVE_S, max(self.state.block_s, default=0.0))
                 self.state.stopped = BUDGET_SPENT
                 return
             self._progress.block(number + 1)
@@ -200,14 +199,7 @@ class Rounds:
 
     def _out_of_time(self, blocks: int = 1) -> bool:
         """Whether so many blocks more would overrun the budget; the slower of the last few decides."""
-        budget = self._scenario.measure.budget
-        if budget is None:
-            return False
-        a_block_s = max(self.state.block_s[-3:], default=0.0)
-        return self._spent_s() + blocks * a_block_s + RESERVE_S > budget / 1e9
-
-    def _spent_s(self) -> float:
-        return (self._clock.monotonic_ns() - self._began_ns) / 1e9
+        return blocks * max(self.state.block_s[-3:], default=0.0) > self._deadline.room_s()
 
     def _warn(self, before_s: float, a_block_s: float) -> None:
         """Say so where the budget is spent before a block can end."""

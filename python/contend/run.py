@@ -12,8 +12,8 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable, Collection
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from contend.analysis import Analysis
 from contend.checks import check, hosts_of, packages_inside, place, settled, tools_of, wiring
 from contend.clock import Clock, SystemClock
+from contend.deadline import Deadline
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.guard import LOOK_S, Guardian
@@ -54,6 +55,7 @@ from contend.studies import (
 )
 from contend.traces import TrialTraces
 from contend.trial import TrialRunner
+from contend.units import format_duration
 
 if TYPE_CHECKING:
     from contend.sweep.pools import Laid
@@ -94,17 +96,24 @@ def execute(
     skipped: tuple[str, ...] = (),
     clock: Clock | None = None,
     keep_output: bool = False,
+    began_ns: int | None = None,
 ) -> Outcome:
-    """Run a scenario from the start. Raises BadInput before anything is made, TrialFailed when the pilot fails."""
-    scenario = settled(scenario)
-    seed = (
-        scenario.measure.seed if scenario.measure.seed is not None else random.SystemRandom().randrange(10**6)
-    )
-    plan = make_plan(scenario, seed)
-    # The id names cgroups and containers: it must differ between two runs of one second in two places.
-    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
+    """Run a scenario from the start. Raises BadInput before anything is made, TrialFailed when the pilot fails.
+
+    began_ns: since when its budget is being spent, by `clock`; now where it is None.
+    """
+    clock = clock or SystemClock()
+    deadline = Deadline.of(scenario.measure.budget, clock, began_ns)
     with Interrupts() as interrupts:
-        _load_engine(interrupts)
+        interrupts.alarm(deadline.cut_s())
+        with _before_it_began(interrupts, deadline):
+            scenario = settled(scenario)
+            measure = scenario.measure
+            seed = measure.seed if measure.seed is not None else random.SystemRandom().randrange(10**6)
+            plan = make_plan(scenario, seed)
+            _load_engine(interrupts)
+        # The id names cgroups and containers: it must differ between two runs of one second in two places.
+        stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
         run = RunDirectory.create(runs, name, stamp)
         execution = None
         try:
@@ -115,9 +124,7 @@ def execute(
                 fingerprint(tools_of(plan)) | {"skipped": list(skipped), **wiring(scenario, runs)},
             )
             run.write_json("plan.json", plan.to_json() | {"scenario": scenario.origin, "command": command})
-            execution = _Execution(
-                run, scenario, plan, progress, clock or SystemClock(), interrupts, keep_output
-            )
+            execution = _Execution(run, scenario, plan, progress, deadline, interrupts, keep_output)
             return execution.go()
         except BaseException as error:
             if execution is None or not execution.began:  # a run that never began is no data
@@ -129,9 +136,17 @@ def execute(
 
 
 def resume(
-    run: RunDirectory, *, progress: Progress, budget_ns: int | None = None, clock: Clock | None = None
+    run: RunDirectory,
+    *,
+    progress: Progress,
+    budget_ns: int | None = None,
+    clock: Clock | None = None,
+    began_ns: int | None = None,
 ) -> Outcome:
-    """Go on with a run: no finished trial is repeated, failed ones are tried again. Raises BadInput."""
+    """Go on with a run: no finished trial is repeated, failed ones are tried again. Raises BadInput.
+
+    budget_ns: of what is still to come, instead of the recorded one; began_ns: as of `execute`.
+    """
     scenario = load_scenario(str(run.path / "scenario.yaml"))
     if budget_ns is not None:
         scenario = scenario.model_copy(
@@ -148,9 +163,26 @@ def resume(
         )
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
     own(run.id, run.path)
+    deadline = Deadline.of(scenario.measure.budget, clock or SystemClock(), began_ns)
     with Interrupts() as interrupts:
-        _load_engine(interrupts)
-        return _Execution(run, scenario, plan, progress, clock or SystemClock(), interrupts).go()
+        interrupts.alarm(deadline.cut_s())
+        with _before_it_began(interrupts, deadline):
+            _load_engine(interrupts)
+        return _Execution(run, scenario, plan, progress, deadline, interrupts).go()
+
+
+@contextmanager
+def _before_it_began(interrupts: Interrupts, deadline: Deadline) -> Iterator[None]:
+    """Raises BadInput where looking at the host alone took the whole budget."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not interrupts.expired:
+            raise
+        raise BadInput(
+            f"the budget of {format_duration(deadline.budget_ns or 0)} was spent on checks, before anything was measured",
+            hint="--budget 1m at least; contend doctor says what answers slowly",
+        ) from None
 
 
 def _load_engine(interrupts: Interrupts) -> None:
@@ -168,14 +200,15 @@ class _Execution:
         scenario: Scenario,
         plan: Plan,
         progress: Progress,
-        clock: Clock,
+        deadline: Deadline,
         interrupts: Interrupts,
         keep_output: bool = False,
     ) -> None:
         self._run, self._scenario, self._plan = run, scenario, plan
-        self._progress, self._clock, self._keep = progress, clock, keep_output
+        self._progress, self._keep = progress, keep_output
+        self._deadline, self._clock = deadline, deadline.clock
         self._interrupts = interrupts
-        self._rounds = Rounds(run, scenario, plan, progress, clock, interrupts)
+        self._rounds = Rounds(run, scenario, plan, progress, deadline, interrupts)
         self._state = self._rounds.state
         self._guardian: Guardian | None = None
         self.began = False  # from then on it ends by itself: with rows, a ledger and nothing left
@@ -191,13 +224,12 @@ class _Execution:
                 ledger.event("run-start", run=self._run.id, pid=os.getpid(), resumed=len(self._state.done))
                 self._in_places(ledger)
             except KeyboardInterrupt:
-                interrupted = True
-                self._state.stopped = self._interrupted()
+                interrupted = self._cut_short()
             except (ContendError, OSError) as error:
                 if self._interrupts.raised:
                     # Ctrl-C met the programs it was talking to as well, and their end was noticed first.
-                    interrupted, self._state.stopped = True, self._interrupted()
-                    self._progress.note(f"interrupted, and then: {error}")
+                    interrupted = self._cut_short()
+                    self._progress.note(f"{self._state.stopped}, and then: {error}")
                 else:
                     never_began = self._failed(error)
                     raise
@@ -218,9 +250,12 @@ class _Execution:
     def _tripped(self) -> str:
         return self._guardian.tripped if self._guardian is not None else ""
 
-    def _interrupted(self) -> str:
+    def _cut_short(self) -> bool:
+        """Note why the run was ended in the midst of a trial; True where that was not its budget."""
         why = self._tripped()
-        return f"guard: {why}" if why else "interrupted"
+        spent = self._interrupts.expired and not why
+        self._state.stopped = BUDGET_SPENT if spent else f"guard: {why}" if why else "interrupted"
+        return not spent
 
     def _failed(self, error: Exception) -> bool:
         """Say with the error where the run is; True when there is none: what was asked cannot be done here."""

@@ -9,12 +9,14 @@ import io
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any, TextIO
 
 import click
 
 from contend import __version__
+from contend.deadline import Began
 from contend.errors import ContendError, suggest
 
 # verb: what it is for. The order is the one of the help text.
@@ -97,8 +99,9 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: every error becomes one message with its hint and its exit code."""
+    began = Began(time.monotonic_ns())
     open_streams()
-    code = run(arguments)
+    code = run(arguments, began)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more Ctrl-C must not change the exit code now
     try:
         sys.stdout.flush()
@@ -110,9 +113,10 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run(arguments: list[str] | None = None, began: Began | None = None) -> int:
+    """The exit code of a command line. began: when it was entered, for what has a budget; now where it is None."""
     try:
-        result: Any = cli.main(arguments, standalone_mode=False)
+        result: Any = cli.main(arguments, standalone_mode=False, obj=began or Began(time.monotonic_ns()))
         return result if isinstance(result, int) else 0
     except ContendError as error:
         return fail(error.message, error.hint, error.exit_code, getattr(error, "__notes__", []))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.cli.common import finish, make_progress, runs_option
+from contend.cli.common import began_ns, finish, make_progress, runs_option
 from contend.errors import BadInput
 
 if TYPE_CHECKING:
@@ -109,7 +109,12 @@ def command(
         return _dry_run(asked, (), as_json)
     repeated = command_line(words, seed=seed, **options)
     outcome = orchestrator.execute(
-        asked, name="ab", command=repeated, runs=runs, progress=make_progress(as_json)
+        asked,
+        name="ab",
+        command=repeated,
+        runs=runs,
+        progress=make_progress(as_json),
+        began_ns=began_ns(),
     )
     return finish(outcome, verbose=verbose, as_json=as_json)
 

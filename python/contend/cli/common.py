@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from contend.deadline import Began
 from contend.errors import ThresholdCrossed
 
 if TYPE_CHECKING:
@@ -37,6 +39,12 @@ def runs_option(function: F) -> F:
         help="Where run directories are made.",
     )
     return option(function)
+
+
+def began_ns() -> int:
+    """When the command line was entered, CLOCK_MONOTONIC: from then on a budget is being spent."""
+    began = click.get_current_context().find_object(Began)
+    return time.monotonic_ns() if began is None else began.ns
 
 
 def offer_page(page: Path | None, why: str, *, open_page: bool) -> None:

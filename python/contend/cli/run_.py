@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.cli.common import finish, make_progress, runs_option
+from contend.cli.common import began_ns, finish, make_progress, runs_option
 from contend.cli.fleet_ import chosen, way_options
 from contend.errors import BadInput
 
@@ -129,6 +129,7 @@ def command(
                 directory,
                 progress=make_progress(as_json),
                 budget_ns=parse_duration_ns(budget) if budget else None,
+                began_ns=began_ns(),
             )
         return finish(outcome, verbose=verbose, as_json=as_json)
     if scenario is None:
@@ -173,6 +174,7 @@ def command(
         progress=make_progress(as_json),
         skipped=left_out,
         keep_output=keep_output,
+        began_ns=began_ns(),
     )
     return finish(outcome, verbose=verbose, as_json=as_json)
 

@@ -152,6 +152,7 @@ class ContainerProcess:
             found = procfs.stat(pid)
             if found is not None and found.pgrp == shell:
                 procfs.send(pid, number)
+                procfs.send(pid, signals.SIGCONT)  # who is stopped would not hear of it
         if number != signals.SIGKILL:
             self._client.ends_within(grace_s)
         procfs.kill_until_gone(living)

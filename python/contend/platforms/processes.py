@@ -164,6 +164,7 @@ class LocalProcess:
         identities = {pid: found.start_ticks for pid in family if (found := procfs.stat(pid)) is not None}
         self._signal_group(number)
         if number != signals.SIGKILL:
+            self._signal_group(signals.SIGCONT)  # who is stopped (Ctrl-Z, SIGSTOP) would not hear of it
             self.ends_within(grace_s)
             if grace_s > 0 and self.ends_within(0):
                 self._group_gone_within(min(grace_s, 0.2))

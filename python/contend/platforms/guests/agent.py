@@ -268,6 +268,7 @@ class Agent:
             if told.number == number:
                 try:
                     os.killpg(told.pid, name)
+                    os.killpg(told.pid, signal.SIGCONT)  # who is stopped would not hear of it
                 except ProcessLookupError:
                     pass
 

@@ -1,0 +1,62 @@
+"""A budget bounds a run whatever its commands do: one that hangs, one that stops itself, one that does not hear TERM."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from contend.deadline import longest_s
+from support.command_line import Home, Said, rows
+
+TEAR_DOWN_S = 3.0  # of a command that is killed in the end
+
+
+def timed(contend: Home, *arguments: str) -> tuple[Said, float]:
+    began = time.monotonic()
+    return contend(*arguments, timeout=60), time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sleep 5553", "sh -c 'kill -STOP $$'", "sh -c 'trap \"\" TERM; sleep 5553'"],
+    ids=["hangs", "stops itself", "does not hear TERM"],
+)
+def test_a_command_that_does_not_end_ends_with_the_budget(contend: Home, command: str) -> None:
+    said, seconds = timed(contend, "ab", "--budget", "3s", "--", command, "--vs", "true")
+    assert seconds < longest_s(3) + TEAR_DOWN_S
+    assert said.code == 3, said
+    assert "the budget was spent" in said.err
+    said.no_traceback()
+    # The trial that was cut off is no failure of the command, and is no row.
+    assert all(row["status"] == "ok" for row in rows(contend.the_run()))
+    assert "failed" not in said.err
+
+
+def test_a_preparation_that_hangs_ends_with_the_budget(contend: Home) -> None:
+    contend.workload(
+        "slow-to-make",
+        "name: slow-to-make\nprepare: sleep 5553\nrun: 'true'\n"
+        "metrics: {wall: {builtin: wall, unit: s, better: lower}}\ndominant: cpu\ntrial: 10ms\n",
+    )
+    scenario = contend.path / "slow.yaml"
+    scenario.write_text(
+        "study: interference\nvictims: [slow-to-make]\nneighbours: [burner]\nmeasure: {blocks: 1, target: null, pilot: 0}\n"
+    )
+    said, seconds = timed(contend, "run", "slow.yaml", "--budget", "8s")
+    assert seconds < longest_s(8) + TEAR_DOWN_S
+    assert said.code == 3, said
+    assert "the budget was spent" in said.err
+
+
+def test_what_was_cut_off_can_be_gone_on_with(contend: Home) -> None:
+    switch = contend.path / "switch"
+    hangs = f"sh -c 'test -e {switch} || sleep 5553'"
+    first, _ = timed(
+        contend, "ab", "--budget", "3s", "--blocks", "2", "--target", "none", "--", hangs, "--vs", "true"
+    )
+    assert first.code == 3, first
+    switch.touch()
+    contend("run", "--resume", str(contend.the_run()), "--budget", "1m").fine()
+    counted = [row for row in rows(contend.the_run()) if row["phase"] == "counted"]
+    assert len(counted) in (6, 12)  # pairs, or after a pilot with spikes blocks of 8
