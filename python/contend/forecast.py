@@ -1,17 +1,28 @@
-"""How long a run will take, before any trial has: what its workloads say of themselves."""
+"""How long a run will take, before any trial has: what it took here before, else what its workloads say of themselves.
+
+The same figures refuse a budget in which there is no answer, and are what `--dry-run` prints.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from contend.cells import APP, COMMAND, Cell
+from contend.cells import APP, COMMAND, Cell, Party
 from contend.deadline import RESERVE_S
+from contend.errors import BadInput
+from contend.experience import NOTHING, Experience
 from contend.plan import Plan
-from contend.studies import Scenario
+from contend.platforms.base import Role
+from contend.studies import Scenario, Storage, platform_of
 from contend.units import format_duration
 
 # Around the shortest trial: its processes start, are looked at, and end.
 _AROUND_S = 0.3
+# What a neighbour adds to a trial's time, as a share of it, where nobody knows better.
+_BESIDE = 0.5
+# To make a party's host, by the kind of its platform; the image of a guest is taken to be there.
+_HOST_S = {"bare": 0.05, "container": 1.0, "vm": 15.0, "container-in-vm": 20.0}
 _STEP_S = 10
 
 
@@ -21,24 +32,174 @@ def is_known(plan: Plan) -> bool:
     return not any(workload.name in (APP, COMMAND) and not workload.origin for workload in workloads)
 
 
-def trial_s(cell: Cell, scenario: Scenario) -> float:
-    """Expected seconds of a trial: its workload's own word, and what is around it."""
+def trial_s(cell: Cell, scenario: Scenario, learnt: Experience = NOTHING) -> float:
+    """Expected seconds of a trial: what it took here before, else its workload's own word, and what is around it."""
+    if (known := learnt.seconds(trial_key(cell, scenario))) is not None:
+        return known
     workload = cell.victim.instance.workload
     own = scenario.measure.trial or workload.trial
     if scenario.study == "growth":  # a pass has its own time
         own = round(1e9 * float(cell.victim.instance.parameters["within"]))
-    return own / 1e9 * (1.5 if cell.neighbours else 1.0) + workload.around / 1e9 + _AROUND_S
+    beside = 1.0 + _BESIDE * len(cell.neighbours)
+    return own / 1e9 * beside + workload.around / 1e9 + _AROUND_S
 
 
-def block_s(plan: Plan, scenario: Scenario) -> float:
+def trial_key(cell: Cell, scenario: Scenario) -> str:
+    """By what a trial is known again in other runs: who runs where, beside whom, for how long."""
+    length = (
+        cell.victim.instance.parameters["within"] if scenario.study == "growth" else scenario.measure.trial
+    )
+    where = cell.victim.place.label if cell.victim.place is not None else platform_of(scenario).kind
+    beside = "+".join(n.instance.label for n in cell.neighbours)
+    return f"trial/{where}/{cell.victim.instance.label}/{beside}/{length or ''}"
+
+
+def block_s(plan: Plan, scenario: Scenario, learnt: Experience = NOTHING) -> float:
     """Expected seconds of a block."""
-    return sum(trial_s(plan.cell(trial.cell), scenario) for trial in next(iter(plan.rounds("counted"))))
+    return sum(
+        trial_s(plan.cell(trial.cell), scenario, learnt) for trial in next(iter(plan.rounds("counted")), ())
+    )
 
 
-def pilot_s(plan: Plan, scenario: Scenario) -> float:
+def pilot_s(plan: Plan, scenario: Scenario, learnt: Experience = NOTHING) -> float:
     """Expected seconds of the pilot, of its least rounds."""
     pilot = (t for t in plan.trials if t.phase == "pilot" and t.block < scenario.measure.pilot)
-    return sum(trial_s(plan.cell(trial.cell), scenario) for trial in pilot)
+    return sum(trial_s(plan.cell(trial.cell), scenario, learnt) for trial in pilot)
+
+
+def least_blocks(scenario: Scenario, plan: Plan) -> int:
+    """The fewest blocks with which the study's headline has an interval; no more than are planned.
+
+    Signs of so many pairs must be able to be rare enough for the interval's level. Several trials an arm of one block
+    could be iterations of one run, so blocks of 8 are two at least. A pass over a growing population is an answer by itself.
+    """
+    from contend.stats.signed_rank import smallest_n
+
+    if scenario.study == "growth":
+        return 1
+    least = smallest_n(scenario.measure.level) if plan.repeats == 1 else 2
+    return min(least, -(-scenario.measure.planned_blocks // plan.repeats))
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a run is expected to take, in seconds. round_s: one round of the pilot, the fewest that there is of it;
+    pilot_s: as many as are asked for; least, planned: blocks."""
+
+    preparing_s: float
+    screening_s: float
+    round_s: float
+    pilot_s: float
+    block_s: float
+    least: int
+    planned: int
+
+    @property
+    def smallest_s(self) -> float:
+        """Of the smallest design that gives an answer: one round of the pilot, and the fewest blocks."""
+        before = self.preparing_s + self.screening_s + self.round_s
+        return before + self.least * self.block_s + RESERVE_S
+
+    @property
+    def whole_s(self) -> float:
+        """Of all that is planned."""
+        return self.preparing_s + self.screening_s + self.pilot_s + self.planned * self.block_s + RESERVE_S
+
+    def blocks_within(self, budget_s: float) -> int:
+        """The blocks that fit; none where the smallest design does not, which is then refused.
+
+        >>> Needs(0, 0, 2, 6, 10, 6, 60).blocks_within(100)
+        9
+        >>> Needs(0, 0, 2, 6, 10, 6, 60).blocks_within(60)
+        0
+        """
+        if budget_s < self.smallest_s:
+            return 0
+        if math.isinf(budget_s) or not self.block_s:
+            return self.planned
+        # The pilot is cut short where the fewest blocks would else not fit.
+        before = self.preparing_s + self.screening_s + RESERVE_S
+        after_all = int((budget_s - before - self.pilot_s) / self.block_s)
+        return min(self.planned, max(self.least, after_all))
+
+    def refusal(self, budget_ns: int | None) -> BadInput | None:
+        """The error for a budget in which there is no answer, with the budget that would do; None for one that will do.
+
+        >>> print(Needs(0, 0, 8.3, 8.3, 49.8, 6, 60).refusal(60 * 10**9))
+        the budget of 1 min 00 s is too short for an answer: 6 blocks of about 49.8 s are needed, and 12.3 s beside them
+        """
+        if budget_ns is None or budget_ns / 1e9 >= self.smallest_s:
+            return None
+        rest_s = self.smallest_s - self.least * self.block_s
+        blocks = f"{self.least} blocks of about {format_duration(self.block_s * 1e9)} are"
+        if self.least == 1:
+            blocks = f"a block of about {format_duration(self.block_s * 1e9)} is"
+        return BadInput(
+            f"the budget of {format_duration(budget_ns)} is too short for an answer: {blocks} needed, and "
+            f"{format_duration(rest_s * 1e9)} beside them",
+            hint=f"--budget {budget_text(self.smallest_s)}, or fewer workloads, places or variants",
+        )
+
+
+def needs(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> Needs:
+    """What the plan takes. Where `is_known` says no, this is a guess that nobody should see."""
+    if isinstance(scenario, Storage):
+        from contend.sweep.forecast import needs as of_sweep
+
+        return of_sweep(scenario, plan)
+    first = [t for t in plan.trials if t.phase == "pilot" and t.block == 0]
+    return Needs(
+        preparing_s=preparing_s(scenario, plan, learnt),
+        screening_s=0.0,
+        round_s=sum(trial_s(plan.cell(t.cell), scenario, learnt) for t in first),
+        pilot_s=pilot_s(plan, scenario, learnt),
+        block_s=block_s(plan, scenario, learnt),
+        least=least_blocks(scenario, plan),
+        planned=-(-scenario.measure.planned_blocks // plan.repeats),
+    )
+
+
+def budget_text(seconds: float) -> str:
+    """A `--budget` of at least so many seconds, with a tenth to spare, as it is written.
+
+    >>> budget_text(50), budget_text(311.1), budget_text(5000)
+    ('60s', '6m', '95m')
+    """
+    seconds *= 1.1
+    if seconds <= 120:
+        return f"{math.ceil(seconds / _STEP_S) * _STEP_S}s"
+    step = 60 if seconds <= 1800 else 300
+    return f"{math.ceil(seconds / step) * step // 60}m"
+
+
+def prepare_key(party: Party, kind: str) -> str:
+    """By what a party's preparing is known again: the workload, its parameters, its platform."""
+    return f"prepare/{party.place.label if party.place is not None else kind}/{party.instance.label}"
+
+
+def parties_of(plan: Plan, scenario: Scenario) -> dict[tuple[Role, str], tuple[Party, str]]:
+    """Those that are prepared before the first trial, each once: the party and the kind of its platform."""
+    found: dict[tuple[Role, str], tuple[Party, str]] = {}
+    for cell in plan.cells:
+        seated: list[tuple[Role, Party]] = [("victim", cell.victim)]
+        seated += [("neighbour", n) for n in cell.neighbours]
+        for role, party in seated:
+            kind: str = platform_of(scenario).kind if role == "victim" else "bare"
+            kind = party.place.kind if party.place is not None else kind
+            found.setdefault((role, party.group or party.label), (party, kind))
+    return found
+
+
+def preparing_s(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> float:
+    """Expected seconds of what is done before the first trial: hosts, images, downloads, inputs."""
+    found = parties_of(plan, scenario).values()
+    return sum(party_s(party, kind, learnt) for party, kind in found)
+
+
+def party_s(party: Party, kind: str, learnt: Experience = NOTHING) -> float:
+    """Expected seconds of preparing one party: what it took here last, else what its workload's file says."""
+    known = learnt.seconds(prepare_key(party, kind))
+    return _HOST_S[kind] + party.instance.workload.preparing / 1e9 if known is None else known
 
 
 def loads(plan: Plan, scenario: Scenario) -> dict[str, tuple[str, int, float]]:
@@ -54,21 +215,19 @@ def loads(plan: Plan, scenario: Scenario) -> dict[str, tuple[str, int, float]]:
     return found
 
 
-def too_short(budget_ns: int | None, needed_s: float, a_block_s: float) -> str:
-    """What to say of a budget in which not one block will end; empty for one in which one will.
-
-    >>> too_short(60 * 10**9, 75.2, 48.0)
-    'no block will end within the budget of 1 min 00 s: one takes about 48 s; --budget 80s at least'
-    >>> too_short(None, 75.2, 48.0)
-    ''
-    """
-    if budget_ns is None or budget_ns / 1e9 >= needed_s:
-        return ""
-    least = math.ceil(needed_s / _STEP_S) * _STEP_S
-    return (
-        f"no block will end within the budget of {format_duration(budget_ns)}: one takes about "
-        f"{format_duration(a_block_s * 1e9)}; --budget {least}s at least"
-    )
-
-
-__all__ = ["RESERVE_S", "block_s", "is_known", "loads", "pilot_s", "too_short", "trial_s"]
+__all__ = [
+    "Needs",
+    "block_s",
+    "budget_text",
+    "is_known",
+    "least_blocks",
+    "loads",
+    "needs",
+    "parties_of",
+    "party_s",
+    "pilot_s",
+    "prepare_key",
+    "preparing_s",
+    "trial_key",
+    "trial_s",
+]

@@ -7,21 +7,24 @@ Rows of finished trials are on disk before the next trial begins. Where trials r
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from contend.deadline import RESERVE_S, Deadline
 from contend.errors import ProbeEnded, TrialFailed
-from contend.forecast import block_s, is_known, pilot_s, too_short
+from contend.experience import NOTHING, Experience
+from contend.forecast import block_s, budget_text, is_known, least_blocks, trial_key, trial_s
 from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger
-from contend.plan import REPEATS, Plan, Trial, make_plan
+from contend.plan import Plan, Trial, make_plan
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
 from contend.store import Row, RunDirectory
 from contend.studies import Measure, Scenario, Storage
 from contend.trial import TrialRunner
-from contend.units import format_value
+from contend.units import format_duration, format_value
 
 FAILURES_IN_A_ROW = 3
 SCREENING_MOST = 0.6  # of the budget: what is left is for intervals
@@ -31,14 +34,47 @@ COLLECT_ROUNDS = 10  # of a screening, after which what was recorded is taken ov
 BUDGET_SPENT = "budget spent"  # why a run stopped
 
 
+_LUCK = (
+    0.8  # blocks to come may be so much shorter than the shortest so far: only below that no answer can fit
+)
+
+
+@dataclass
+class Spending:
+    """What a budget was spent on, in seconds. blocks: that have ended."""
+
+    preparing_s: float = 0.0
+    screening_s: float = 0.0
+    pilot_s: float = 0.0
+    blocks_s: float = 0.0
+    blocks: int = 0
+
+    def words(self) -> str:
+        """
+        >>> Spending(2.0, 0.0, 12.0, 50.0, 2).words()
+        'preparing took 2 s, the pilot 12 s, 2 whole blocks 50 s'
+        """
+        parts = [f"preparing took {format_duration(self.preparing_s * 1e9)}"]
+        parts += [f"the screening {format_duration(self.screening_s * 1e9)}"] if self.screening_s else []
+        parts += [f"the pilot {format_duration(self.pilot_s * 1e9)}"] if self.pilot_s else []
+        blocks = (
+            f"{self.blocks} whole block{'s' if self.blocks != 1 else ''}" if self.blocks else "no block ended"
+        )
+        return ", ".join(
+            [*parts, f"{blocks} {format_duration(self.blocks_s * 1e9)}" if self.blocks else blocks]
+        )
+
+
 @dataclass
 class State:
-    """What changes while a run goes on."""
+    """What changes while a run goes on. would_do: the `--budget` with which there would be an answer, "" unknown."""
 
     done: dict[int, Row] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
     block_s: list[float] = field(default_factory=list)
     stopped: str = "planned blocks done"
+    spending: Spending = field(default_factory=Spending)
+    would_do: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +98,10 @@ class Rounds:
         progress: Progress,
         deadline: Deadline,
         interrupts: Interrupts,
+        learnt: Experience = NOTHING,
     ) -> None:
-        self.plan, self.state = plan, State()
+        """learnt: what trials took here before; those of this run are added to it."""
+        self.plan, self.state, self.learnt = plan, State(), learnt
         self._run, self._scenario = run, scenario
         self._progress, self._deadline, self._interrupts = progress, deadline, interrupts
 
@@ -80,17 +118,28 @@ class Rounds:
 
     def measure(self, means: Means) -> None:
         """All of it, or up to the reason in `state.stopped`. Raises TrialFailed for a cell that gives nothing."""
-        self._screening(means)
+        spending = self.state.spending
+        spending.preparing_s = self._deadline.spent_s()
+        with self._timed("screening_s"):
+            self._screening(means)
         if self.state.stopped == BUDGET_SPENT:
             return
-        if self._scenario.measure.budget is not None and not self.state.done and is_known(self.plan):
-            whole_s = pilot_s(self.plan, self._scenario) + RESERVE_S
-            self._warn(whole_s, block_s(self.plan, self._scenario))
         if self._scenario.guard is not None and any(cell.neighbours for cell in self.plan.cells):
             self._progress.note("neighbours begin at a part of their strength, while others are watched")
             means.runner.ramp(self.plan.cells, self._scenario.guard, self.plan.seed)
-        self._pilot(means)
-        self._blocks(means)
+        with self._timed("pilot_s"):
+            self._pilot(means)
+        with self._timed("blocks_s"):
+            self._blocks(means)
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        """Add the time of the block to what the budget was spent on, however it ends."""
+        spending, began_s = self.state.spending, self._deadline.spent_s()
+        try:
+            yield
+        finally:
+            setattr(spending, what, self._deadline.spent_s() - began_s)
 
     def _screening(self, means: Means) -> None:
         """The first step of a sweep, if it is one; then the plan of the second, which is on disk before its first trial."""
@@ -148,7 +197,9 @@ class Rounds:
                     continue  # it worked before and failed now: one value less to judge by
                 row = self.state.done[trial.index]
                 values.setdefault(trial.cell, []).append(_primary(row))
-            self.state.block_s = [(time.monotonic() - began) * self.plan.counted / len(block)]
+            self.state.block_s = [(time.monotonic() - began) * self._rounds_of_a_block(block)]
+            if self._only_blocks_fit(time.monotonic() - began):
+                break
             enough = number >= self._scenario.measure.pilot
             if enough and (self._out_of_time() or all(steady(v) for v in values.values())):
                 break
@@ -157,14 +208,59 @@ class Rounds:
         if (
             self._scenario.measure.design == "auto"
             and choose_design(share) == "blocks of 8"
-            and not self._out_of_time(REPEATS["blocks of 8"])  # pairs are better than nothing
+            and (of_8 := self._blocks_of_8()) is not None
         ):
             self._progress.note(f"{share:.0%} of the pilot's runs are spikes: blocks of 8 instead of pairs")
-            self.plan = make_plan(self._scenario, self.plan.seed, "blocks of 8", self.plan.focus)
+            self.plan = of_8
             self.state.block_s = [s * self.plan.repeats for s in self.state.block_s]
             recorded = self._run.read_json("plan.json")
             self._run.write_json("plan.json", recorded | self.plan.to_json())
         self._progress.replanned(self.summary())
+
+    def _rounds_of_a_block(self, pilot: tuple[Trial, ...]) -> float:
+        """How many times as long as a round of the pilot a block takes: a pilot has no neighbours and no treatments."""
+        if not is_known(self.plan):
+            return self.plan.counted * self.plan.repeats / len(pilot)
+        round_s = sum(trial_s(self.plan.cell(t.cell), self._scenario, self.learnt) for t in pilot)
+        return block_s(self.plan, self._scenario, self.learnt) / round_s
+
+    def _only_blocks_fit(self, round_s: float) -> bool:
+        """Whether one more round of the pilot would take the room that the fewest blocks need."""
+        return round_s + self._least_left() * self._a_block_s() > self._deadline.room_s()
+
+    def _blocks_of_8(self) -> Plan | None:
+        """The plan in blocks of 8; None where pairs fit into the budget and these do not: pairs are better than nothing."""
+        plan = make_plan(self._scenario, self.plan.seed, "blocks of 8", self.plan.focus)
+        needed_s = least_blocks(self._scenario, plan) * plan.repeats * self._a_block_s()
+        if needed_s > self._deadline.room_s():
+            self._progress.note("pairs instead of blocks of 8, which the budget has no room for")
+            return None
+        return plan
+
+    def _least_left(self) -> int:
+        """Blocks that are still needed for the headline to have an interval."""
+        return max(0, least_blocks(self._scenario, self.plan) - self._whole_blocks())
+
+    def _whole_blocks(self) -> int:
+        return sum(all(t.index in self.state.done for t in block) for block in self.plan.rounds("counted"))
+
+    def _a_block_s(self) -> float:
+        """Seconds of the shortest of the last few blocks, or rounds of the pilot; 0 before there is one."""
+        return min(self.state.block_s[-3:], default=0.0)
+
+    def _hopeless(self) -> bool:
+        """Whether the budget has no room for the blocks that are needed for an answer; says so, and which budget has."""
+        left, each_s = self._least_left(), self._a_block_s()
+        if left * each_s * _LUCK <= self._deadline.room_s():
+            return False
+        needed_s = self._deadline.spent_s() + left * each_s + RESERVE_S
+        self.state.would_do = budget_text(needed_s)
+        self._progress.note(
+            f"no answer fits into the budget of {format_duration(self._deadline.budget_ns or 0)}: a block takes about "
+            f"{format_duration(each_s * 1e9)}, {left} {'more are' if self._whole_blocks() else 'are'} needed; "
+            f"--budget {self.state.would_do} would do"
+        )
+        return True
 
     def _blocks(self, means: Means) -> None:
         from contend.analyse import target_reached
@@ -174,9 +270,7 @@ class Rounds:
             todo = [t for t in block if t.index not in self.state.done]
             if not todo:
                 continue
-            if self._out_of_time():
-                if not number:
-                    self._warn(self._deadline.spent_s() + RESERVE_S, max(self.state.block_s, default=0.0))
+            if self._hopeless() or self._out_of_time():
                 self.state.stopped = BUDGET_SPENT
                 return
             self._progress.block(number + 1)
@@ -186,6 +280,7 @@ class Rounds:
             for trial in todo:
                 self._trial(means, trial)
             self.state.block_s.append(time.monotonic() - began)
+            self.state.spending.blocks += 1
             self._collect(means.recorder)
             passes = (number + 1) * self.plan.repeats
             if (
@@ -201,22 +296,21 @@ class Rounds:
         """Whether so many blocks more would overrun the budget; the slower of the last few decides."""
         return blocks * max(self.state.block_s[-3:], default=0.0) > self._deadline.room_s()
 
-    def _warn(self, before_s: float, a_block_s: float) -> None:
-        """Say so where the budget is spent before a block can end."""
-        if told := too_short(self._scenario.measure.budget, before_s + a_block_s, a_block_s):
-            self._progress.note(told)
-
     def _trial(self, means: Means, trial: Trial) -> Row:
         cell = self.plan.cell(trial.cell)
         self._progress.trial(cell.id, cell.label)
         means.ledger.event("trial-start", trial=trial.index)
         place = cell.victim.place
+        began_s = self._deadline.spent_s()
         means.hosts.to(place)
         row = means.runner.run(trial, cell)
         if place is not None and place.host is not None:
             row["honoured"] = {**row["honoured"], "host": means.hosts.seen(place)}
         self._run.append(row)
         if row["status"] == "ok":
+            if is_known(self.plan):
+                took_s = self._deadline.spent_s() - began_s
+                self.learnt = self.learnt.with_(trial_key(cell, self._scenario), took_s)
             self.state.done[trial.index] = row
             self.state.failures.pop("screening" if trial.phase == "screening" else cell.id, None)
         else:

@@ -18,7 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contend import experience, forecast
 from contend.analysis import Analysis
+from contend.cells import Party
 from contend.checks import check, hosts_of, packages_inside, place, settled, tools_of, wiring
 from contend.clock import Clock, SystemClock
 from contend.deadline import Deadline
@@ -31,7 +33,7 @@ from contend.ledger import Ledger, leftovers
 from contend.parties import Parties
 from contend.plan import Plan, by_host, make_plan
 from contend.platforms import state
-from contend.platforms.base import Limit, Platform
+from contend.platforms.base import Limit, Platform, Role
 from contend.platforms.network import Networks
 from contend.platforms.registry import platform
 from contend.platforms.resources import own, remove_leftovers
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from contend.sweep.pools import Laid
 
 RECORD_INTERVAL_MS = 100.0
+_CHECKS_S = 3.0  # even of the shortest budget: to say what would do, instead of that it is spent
 
 
 @dataclass
@@ -72,6 +75,8 @@ class Outcome:
     interrupted: bool
     guard: str = ""  # which of its limits was passed, so that the run was ended
     missing: tuple[str, ...] = ()  # of a fleet: what hosts did not end, by host
+    spending: str = ""  # what the time was spent on, in words
+    would_do: str = ""  # the `--budget` with which there would be an answer, where that is known
 
     @property
     def incomplete(self) -> bool:
@@ -105,12 +110,17 @@ def execute(
     clock = clock or SystemClock()
     deadline = Deadline.of(scenario.measure.budget, clock, began_ns)
     with Interrupts() as interrupts:
-        interrupts.alarm(deadline.cut_s())
+        interrupts.alarm(max(_CHECKS_S, deadline.cut_s()))
         with _before_it_began(interrupts, deadline):
             scenario = settled(scenario)
             measure = scenario.measure
             seed = measure.seed if measure.seed is not None else random.SystemRandom().randrange(10**6)
             plan = make_plan(scenario, seed)
+            learnt = experience.read()
+            if forecast.is_known(plan) and (
+                refusal := forecast.needs(scenario, plan, learnt).refusal(measure.budget)
+            ):
+                raise refusal
             _load_engine(interrupts)
         # The id names cgroups and containers: it must differ between two runs of one second in two places.
         stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
@@ -165,7 +175,7 @@ def resume(
     own(run.id, run.path)
     deadline = Deadline.of(scenario.measure.budget, clock or SystemClock(), began_ns)
     with Interrupts() as interrupts:
-        interrupts.alarm(deadline.cut_s())
+        interrupts.alarm(max(_CHECKS_S, deadline.cut_s()))
         with _before_it_began(interrupts, deadline):
             _load_engine(interrupts)
         return _Execution(run, scenario, plan, progress, deadline, interrupts).go()
@@ -208,7 +218,7 @@ class _Execution:
         self._progress, self._keep = progress, keep_output
         self._deadline, self._clock = deadline, deadline.clock
         self._interrupts = interrupts
-        self._rounds = Rounds(run, scenario, plan, progress, deadline, interrupts)
+        self._rounds = Rounds(run, scenario, plan, progress, deadline, interrupts, experience.read())
         self._state = self._rounds.state
         self._guardian: Guardian | None = None
         self.began = False  # from then on it ends by itself: with rows, a ledger and nothing left
@@ -220,6 +230,7 @@ class _Execution:
         with Ledger(self._run.ledger_path, self._clock) as ledger:
             try:
                 self.began = True
+                self._interrupts.alarm(self._deadline.cut_s())
                 self._recover(ledger)
                 ledger.event("run-start", run=self._run.id, pid=os.getpid(), resumed=len(self._state.done))
                 self._in_places(ledger)
@@ -237,6 +248,7 @@ class _Execution:
                 self._interrupts.hold()
                 self._progress.finished()
                 self._leave(ledger)
+                experience.write(self._rounds.learnt)
                 if never_began and not leftovers(self._run.ledger_path):
                     self._run.remove()
                 if not interrupted:
@@ -245,7 +257,17 @@ class _Execution:
         analysis = analyse(self._run, self._scenario, stopped=self._state.stopped)
         self._run.write_json("findings.json", analysis.to_json())
         self._run.close()
-        return Outcome(self._run, analysis, self._state.stopped, failed, interrupted, self._tripped())
+        state_, guarded = self._state, self._tripped()
+        return Outcome(
+            self._run,
+            analysis,
+            state_.stopped,
+            failed,
+            interrupted,
+            guarded,
+            spending=state_.spending.words(),
+            would_do=state_.would_do,
+        )
 
     def _tripped(self) -> str:
         return self._guardian.tripped if self._guardian is not None else ""
@@ -335,10 +357,7 @@ class _Execution:
                 self._progress.note(
                     "CPUs go offline for the smaller hosts: all that runs here has fewer meanwhile"
                 )
-            self._progress.note(PREPARING)
-            for cell in by_host(list(self._plan.cells), str(self._plan.seed)):
-                sized.to(cell.victim.place)
-                parties.seats(cell)
+            self._prepare(sized, parties)
             if laid is not None:
                 self._preconditioned(ledger)
             timeout = (
@@ -376,6 +395,28 @@ class _Execution:
             ledger.event("platform", **{kind: made.describe() for kind, made in platforms.items()})
             ledger.event("probe", sources=sources, notes=list(recorder.notes))
             self._rounds.measure(Means(runner, sized, recorder, ledger))
+
+    def _prepare(self, sized: HostSizes, parties: Parties) -> None:
+        """Put every party into its place and make its inputs, a step at a time."""
+        self._progress.note(PREPARING)
+        rounds, todo = self._rounds, forecast.parties_of(self._plan, self._scenario)
+        expected = {key: forecast.party_s(*each, rounds.learnt) for key, each in todo.items()}
+        count = len(todo)
+        for cell in by_host(list(self._plan.cells), str(self._plan.seed)):
+            sized.to(cell.victim.place)
+            ahead: list[tuple[Role, Party]] = [("victim", cell.victim)]
+            for role, party in [*ahead, *(("neighbour", n) for n in cell.neighbours)]:
+                key = role, party.group or party.label
+                step = todo.pop(key, None)
+                if step is not None:
+                    left_s = expected[key] + sum(expected[other] for other in todo)
+                    what = party.label if step[1] == "bare" else f"{party.label} in a {step[1]}"
+                    self._progress.preparing(count - len(todo), count, what, left_s)
+                began_s = self._deadline.spent_s()
+                parties.seat(party, role)
+                if step is not None and forecast.is_known(self._plan):
+                    took_s = self._deadline.spent_s() - began_s
+                    rounds.learnt = rounds.learnt.with_(forecast.prepare_key(*step), took_s)
 
     def _guard(self, stack: ExitStack, own: Callable[[], Collection[str]]) -> Guardian | None:
         """Who watches that others are not harmed, from now on; None where nobody asked for it. Raises BadInput."""

@@ -17,11 +17,13 @@ def test_an_envelope_takes_longer_than_a_minute_and_says_so() -> None:
     scenario = load("rpc-envelope", ())
     plan = make_plan(scenario, 1)
     a_block = forecast.block_s(plan, scenario)
-    whole = a_block + forecast.pilot_s(plan, scenario) + forecast.RESERVE_S
     assert a_block == pytest.approx(6 * 8.3)
     assert forecast.pilot_s(plan, scenario) == pytest.approx(8.3)
-    assert forecast.too_short(60 * S, whole, a_block).endswith("--budget 70s at least")
-    assert forecast.too_short(70 * S, whole, a_block) == ""
+    of = forecast.needs(scenario, plan)
+    told = of.refusal(60 * S)
+    assert told is not None
+    assert told.hint.startswith("--budget 6m")
+    assert of.refusal(360 * S) is None
 
 
 def test_what_is_beside_neighbours_takes_longer_and_a_trial_of_ones_own_counts() -> None:

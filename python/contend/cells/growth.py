@@ -9,6 +9,10 @@ from contend.studies import Growth
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 
+LEAST_WITHIN_S = 30.0
+"""The shortest pass with the three populations that a slope needs, up and down: a cloud takes seconds for one. A budget that
+has less for each kind is refused."""
+
 
 def cells(scenario: Growth) -> tuple[Cell, ...]:
     """One a kind. They are compared with nothing: each holds its own control, in every visit."""
@@ -17,7 +21,8 @@ def cells(scenario: Growth) -> tuple[Cell, ...]:
     own: dict[str, Any] = {}
     budget = scenario.measure.budget
     if budget is not None and "within" not in scenario.parameters:
-        own["within"] = round(0.9 * budget / 1e9 / len(kinds) / scenario.measure.blocks, 1)
+        share = 0.9 * budget / 1e9 / len(kinds) / scenario.measure.blocks
+        own["within"] = round(max(LEAST_WITHIN_S, share), 1)
     made = []
     for kind in kinds:
         own |= {"kind": kind, "modes": ",".join(dict.fromkeys(scenario.modes)), "cloud": scenario.cloud}

@@ -168,8 +168,8 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
     elif outcome.failed:
         why = f"{outcome.failed} trial{'s' if outcome.failed != 1 else ''} gave no result"
     else:
-        why = "the budget was spent before anything that is compared had an interval"
-    more = " --budget DURATION" if outcome.too_short else ""
+        why = f"the budget was spent before anything that is compared had an interval: {outcome.spending}"
+    more = f" --budget {outcome.would_do or 'DURATION'}" if outcome.too_short else ""
     print(f"incomplete: {why}\n  hint: contend run --resume {shown(outcome.run.path)}{more}", file=sys.stderr)
     return 3
 

@@ -249,7 +249,7 @@ def _cells(plan: Plan, study: str) -> Iterator[str]:
 
 def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = Path("runs")) -> int:
     """Print what would run. Everything is checked as a run would; nothing is made."""
-    from contend import checks, forecast
+    from contend import checks, experience, forecast
     from contend.plan import make_plan
     from contend.units import format_duration
 
@@ -267,6 +267,8 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
                 ]
             )
         )
+        if refusal := forecast.needs(asked, plan).refusal(asked.measure.budget):
+            raise refusal
         return 0
     if as_json:
         json.dump(plan.to_json(), sys.stdout, indent=1)
@@ -274,7 +276,6 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
         return 0
     places = checks.place(asked)
     first = next(iter(plan.rounds("counted")))
-    block_s = forecast.block_s(plan, asked)
     print(asked.title or asked.origin)
     print(f"{len(plan.cells)} cells; places: {places.summary()}")
     for line in left_out:
@@ -295,15 +296,19 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
     shown = [plan.cell(t.cell).id for t in first[:MOST_SHOWN]]
     print("  " + " · ".join(shown + [f"and {len(first) - MOST_SHOWN} more"] * (len(first) > MOST_SHOWN)))
     if not forecast.is_known(plan):
-        print("estimated: nothing before the first trial: a command does not say how long it takes")
+        print(
+            "estimated: duration unknown until the first trial ends: a command does not say how long it takes"
+        )
         return 0
-    pilot_s = forecast.pilot_s(plan, asked)
+    of = forecast.needs(asked, plan, experience.read())
     budget = asked.measure.budget
-    blocks = asked.measure.planned_blocks
-    whole_ns = (block_s * blocks + pilot_s) * 1e9
-    fit = min(blocks, int((budget / 1e9 - pilot_s) / block_s)) if budget else blocks
-    within = f"at most {format_duration(whole_ns)} for {blocks} blocks"
-    if budget and whole_ns > budget:
-        within = f"{max(0, fit)} blocks in the budget of {format_duration(budget)}"
-    print(f"estimated: {format_duration(block_s * 1e9)} a block, {within}")
+    within = f"at most {format_duration(of.whole_s * 1e9)} for {of.planned} blocks"
+    if budget and of.whole_s * 1e9 > budget:
+        within = f"{of.blocks_within(budget / 1e9)} blocks in the budget of {format_duration(budget)}"
+    print(
+        f"estimated: preparing {format_duration(of.preparing_s * 1e9)}, pilot {format_duration(of.pilot_s * 1e9)}, "
+        f"{format_duration(of.block_s * 1e9)} a block, {within}"
+    )
+    if refusal := of.refusal(budget):
+        raise refusal
     return 0

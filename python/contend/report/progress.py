@@ -52,6 +52,9 @@ class Progress(Protocol):
     def block(self, number: int) -> None:
         """Counted block `number` (from 1) begins; 0 is the pilot."""
 
+    def preparing(self, number: int, of: int, what: str, left_s: float) -> None:
+        """Step `number` of `of` begins before the first trial; left_s: what it and those after it will take, about."""
+
     def note(self, text: str) -> None:
         """A line that stays: a failed trial, a flag, the next look at the precision."""
 
@@ -123,6 +126,7 @@ class NoProgress:
     def trial(self, cell: str, label: str) -> None: ...
     def result(self, cell: str, value: str) -> None: ...
     def block(self, number: int) -> None: ...
+    def preparing(self, number: int, of: int, what: str, left_s: float) -> None: ...
     def note(self, text: str) -> None: ...
     def finished(self) -> None: ...
 
@@ -140,6 +144,7 @@ class ConsoleProgress:
         self._label = ""
         self._value = ""
         self._drawn = False
+        self._trials = False  # before the first one the line is that of the preparing
 
     def started(self, plan: PlanSummary) -> None:
         self._plan = plan
@@ -153,7 +158,7 @@ class ConsoleProgress:
         self._time.replan(plan)
 
     def trial(self, cell: str, label: str) -> None:
-        self._label = label
+        self._label, self._trials = label, True
         self._draw()
 
     def result(self, cell: str, value: str) -> None:
@@ -166,9 +171,21 @@ class ConsoleProgress:
         if not self._live:
             self._print(self.line(bar=False))
 
+    def preparing(self, number: int, of: int, what: str, left_s: float) -> None:
+        so_far = f"{format_duration(_whole_s(self._time.elapsed_ns / NS_PER_S))} so far"
+        left = f"about {format_duration(_whole_s(left_s))} left" if left_s >= 1 else ""
+        text = "  ".join(part for part in (f" preparing {number}/{of}", what, so_far, left) if part)
+        if not self._live:
+            self._print(text)
+            return
+        self._erase()
+        self._write(text[: self._console.width - 1])
+        self._drawn = True
+
     def note(self, text: str) -> None:
         self._print(f" {text}")
-        self._draw()
+        if self._trials:
+            self._draw()
 
     def finished(self) -> None:
         self._erase()
@@ -177,7 +194,8 @@ class ConsoleProgress:
 
     def line(self, *, bar: bool) -> str:
         """The line as text, never wider than the console."""
-        where = f"block {self._block}" if self._block else "pilot"
+        # Its figures are for judging the series by, and are thrown away.
+        where = f"block {self._block}" if self._block else "pilot, not a result"
         if self._block and self._plan.budget_ns is None:  # with a budget, it is the time that ends the run
             where += f"/{self._plan.blocks}"
         left, share = self._time.left_ns(), self._time.share()
@@ -222,6 +240,11 @@ class ConsoleProgress:
             self._console.file.flush()
         except (OSError, ValueError):  # the reader went away: the run is what matters
             self._live = False
+
+
+def _whole_s(seconds: float) -> int:
+    """In ns: more than whole seconds would promise too much."""
+    return round(seconds) * NS_PER_S
 
 
 def console_progress(clock: Clock | None = None) -> ConsoleProgress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from contend.cells.storage_cloud import forecast_lines
+from contend.forecast import Needs, least_blocks
 from contend.plan import Plan
 from contend.studies import Storage
 from contend.sweep import pools
@@ -12,6 +13,23 @@ from contend.sweep.points import full, size_text, table
 from contend.units import format_duration
 
 LAYOUT_BYTES_PER_S = 200e6  # of a plain disk, in sequence
+
+
+def needs(scenario: Storage, plan: Plan) -> Needs:
+    """What a sweep takes: laying the files out, the screening, a block of the cells that it will choose."""
+    focus = sum(len(table(scenario, pool)) for pool in scenario.named) + scenario.focus * len(scenario.pools)
+    each_s = pools.pair_s(scenario)
+    written = sum(2 * scenario.size * scenario.passes for pool in scenario.named if not pool.read_only)
+    pilot_round_s = focus * each_s * 0.7 if scenario.measure.pilot else 0.0  # each alone
+    return Needs(
+        preparing_s=written / LAYOUT_BYTES_PER_S,
+        screening_s=sum(trial.phase == "screening" for trial in plan.trials) / 2 * each_s,
+        round_s=pilot_round_s,
+        pilot_s=pilot_round_s * scenario.measure.pilot,
+        block_s=focus * 1.4 * each_s,
+        least=least_blocks(scenario, plan),
+        planned=scenario.measure.planned_blocks,
+    )
 
 
 def lines(scenario: Storage, plan: Plan, runs: Path) -> list[str]:
@@ -23,9 +41,8 @@ def lines(scenario: Storage, plan: Plan, runs: Path) -> list[str]:
     designs = plan.screening["designs"]
     focus = sum(len(table(scenario, pool)) for pool in scenario.named) + scenario.focus * len(scenario.pools)
     measure = scenario.measure
-    each_s = pools.pair_s(scenario)
-    screening_s = len(screening) / 2 * each_s
-    block_s = focus * 1.4 * each_s
+    of = needs(scenario, plan)
+    screening_s, block_s = of.screening_s, of.block_s
     written = sum(2 * scenario.size * scenario.passes for pool in scenario.named if not pool.read_only)
     levels = (
         f"{len(scenario.block_sizes)} block sizes × {len(scenario.depths)} depths × {len(scenario.engines)} engines ×"
@@ -38,8 +55,9 @@ def lines(scenario: Storage, plan: Plan, runs: Path) -> list[str]:
         f"1. screening: {len(screening)} trials in {rounds} rounds, about {format_duration(screening_s * 1e9)}",
     ]
     told += [
-        f"   {name}: {of['points']} points, D-efficiency {of['d_efficiency']:.2f}, aliasing {of['largest_aliasing']:.2f}"
-        for name, of in designs.items()
+        f"   {name}: {design['points']} points, D-efficiency {design['d_efficiency']:.2f},"
+        f" aliasing {design['largest_aliasing']:.2f}"
+        for name, design in designs.items()
     ]
     told.append(
         f"2. blocks: {focus} cells (the table's, and {scenario.focus} of each pool that the screening chooses), each"
@@ -48,22 +66,21 @@ def lines(scenario: Storage, plan: Plan, runs: Path) -> list[str]:
     )
     if scenario.cloud:
         told += forecast_lines(scenario)
-    of_layout = 0.0 if not written else written / LAYOUT_BYTES_PER_S
     told.append(
         f"laid out first: {pools.size_words(scenario)}"
         + (f", {size_text(written)} written" if scenario.passes > 1 else "")
-        + (f", about {format_duration(of_layout * 1e9)} at 200 MB/s" if written else "")
+        + (f", about {format_duration(of.preparing_s * 1e9)} at 200 MB/s" if written else "")
         + "; trials then read and write as fast as the pools let them"
     )
-    for name, of in pools.facts(scenario, runs).items():
-        how = "written" if of["written"] else "only read"
+    for name, pool in pools.facts(scenario, runs).items():
+        how = "written" if pool["written"] else "only read"
+        direct = "yes" if pool["direct"] else "no"
         told.append(
-            f"   {name}: {of['path']}, {of['kind']} on {of['device']}, {how}, O_DIRECT {'yes' if of['direct'] else 'no'}"
+            f"   {name}: {pool['path']}, {pool['kind']} on {pool['device']}, {how}, O_DIRECT {direct}"
         )
-    whole_s = of_layout + screening_s + block_s * measure.planned_blocks
-    within = f"at most {format_duration(whole_s * 1e9)}"
-    if measure.budget is not None and whole_s * 1e9 > measure.budget:
-        fit = max(0, int((measure.budget / 1e9 - of_layout - screening_s) / block_s))
+    within = f"at most {format_duration(of.whole_s * 1e9)}"
+    if measure.budget is not None and of.whole_s * 1e9 > measure.budget:
+        fit = of.blocks_within(measure.budget / 1e9)
         within = f"{fit} blocks in the budget of {format_duration(measure.budget)}"
     told.append(f"estimated: {within}")
     return told

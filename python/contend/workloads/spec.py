@@ -70,6 +70,9 @@ class Workload(Strict):
     metrics: dict[str, Metric]  # the first is the one shown when there is room for one
     dominant: Resource
     trial: Duration
+    preparing: Duration = (
+        0  # what `fetch` and `prepare` take together, roughly, on a host that has the downloads
+    )
     around: Duration = 0  # what a trial takes beside that: processes that start, connections
     trace: Traced = Traced()  # what is recorded of it where a scenario asks for traces
     keep: Lines = ()  # files below {out} that stay with the run, in outputs/TRIAL; others are read and thrown away
