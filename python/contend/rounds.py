@@ -34,9 +34,9 @@ COLLECT_ROUNDS = 10  # of a screening, after which what was recorded is taken ov
 BUDGET_SPENT = "budget spent"  # why a run stopped
 
 
-_LUCK = (
-    0.8  # blocks to come may be so much shorter than the shortest so far: only below that no answer can fit
-)
+_SHOWN_S = 0.1  # what took less is not worth a word
+# Blocks to come may be so much shorter than the shortest so far: only below that no answer can fit.
+_LUCK = 0.8
 
 
 @dataclass
@@ -55,8 +55,12 @@ class Spending:
         'preparing took 2 s, the pilot 12 s, 2 whole blocks 50 s'
         """
         parts = [f"preparing took {format_duration(self.preparing_s * 1e9)}"]
-        parts += [f"the screening {format_duration(self.screening_s * 1e9)}"] if self.screening_s else []
-        parts += [f"the pilot {format_duration(self.pilot_s * 1e9)}"] if self.pilot_s else []
+        parts += (
+            [f"the screening {format_duration(self.screening_s * 1e9)}"]
+            if self.screening_s >= _SHOWN_S
+            else []
+        )
+        parts += [f"the pilot {format_duration(self.pilot_s * 1e9)}"] if self.pilot_s >= _SHOWN_S else []
         blocks = (
             f"{self.blocks} whole block{'s' if self.blocks != 1 else ''}" if self.blocks else "no block ended"
         )
@@ -248,10 +252,17 @@ class Rounds:
         """Seconds of the shortest of the last few blocks, or rounds of the pilot; 0 before there is one."""
         return min(self.state.block_s[-3:], default=0.0)
 
+    def _luck(self) -> float:
+        """How much shorter than expected blocks may be: of a user's commands the pilot knows the baseline alone."""
+        if is_known(self.plan) or self.state.spending.blocks:
+            return _LUCK
+        piloted = {cell.victim.label for cell in self.plan.cells if not cell.baseline}
+        return _LUCK * sum(cell.victim.label in piloted for cell in self.plan.cells) / len(self.plan.cells)
+
     def _hopeless(self) -> bool:
         """Whether the budget has no room for the blocks that are needed for an answer; says so, and which budget has."""
         left, each_s = self._least_left(), self._a_block_s()
-        if left * each_s * _LUCK <= self._deadline.room_s():
+        if left * each_s * self._luck() <= self._deadline.room_s():
             return False
         needed_s = self._deadline.spent_s() + left * each_s + RESERVE_S
         self.state.would_do = budget_text(needed_s)

@@ -203,6 +203,12 @@ def _load_engine(interrupts: Interrupts) -> None:
         import duckdb  # noqa: F401
 
 
+def _takes_time(party: Party, kind: str) -> bool:
+    """Whether preparing it is worth a line: it runs commands, or makes something that is not there yet."""
+    workload = party.instance.workload
+    return kind != "bare" or bool(workload.fetch or workload.prepare)
+
+
 class _Execution:
     def __init__(
         self,
@@ -399,22 +405,24 @@ class _Execution:
     def _prepare(self, sized: HostSizes, parties: Parties) -> None:
         """Put every party into its place and make its inputs, a step at a time."""
         self._progress.note(PREPARING)
-        rounds, todo = self._rounds, forecast.parties_of(self._plan, self._scenario)
+        rounds, known = self._rounds, forecast.is_known(self._plan)
+        todo = forecast.parties_of(self._plan, self._scenario)
         expected = {key: forecast.party_s(*each, rounds.learnt) for key, each in todo.items()}
-        count = len(todo)
+        steps = [key for key, each in todo.items() if _takes_time(*each)]
         for cell in by_host(list(self._plan.cells), str(self._plan.seed)):
             sized.to(cell.victim.place)
             ahead: list[tuple[Role, Party]] = [("victim", cell.victim)]
             for role, party in [*ahead, *(("neighbour", n) for n in cell.neighbours)]:
                 key = role, party.group or party.label
+                left_s = sum(expected[other] for other in todo)
                 step = todo.pop(key, None)
-                if step is not None:
-                    left_s = expected[key] + sum(expected[other] for other in todo)
+                if step is not None and key in steps:
+                    number = len(steps) - sum(other in todo for other in steps)
                     what = party.label if step[1] == "bare" else f"{party.label} in a {step[1]}"
-                    self._progress.preparing(count - len(todo), count, what, left_s)
+                    self._progress.preparing(number, len(steps), what, left_s if known else 0.0)
                 began_s = self._deadline.spent_s()
                 parties.seat(party, role)
-                if step is not None and forecast.is_known(self._plan):
+                if step is not None and known:
                     took_s = self._deadline.spent_s() - began_s
                     rounds.learnt = rounds.learnt.with_(forecast.prepare_key(*step), took_s)
 

@@ -213,7 +213,7 @@ def test_a_budget_that_is_too_small_is_said_honestly(contend: Home, budget: str)
 def test_a_budget_that_a_command_overran_is_said_honestly(contend: Home) -> None:
     result = contend("ab", "--budget", "6s", "--json", "--", "sleep 2", "--vs", "true").no_traceback()
     assert result.code == 3
-    assert "before anything that is compared had an interval: preparing took" in result.err
+    assert "the budget has no room for an answer: preparing took" in result.err
     assert "hint: contend run --resume" in result.err
     analysis = result.json()
     assert "too few" in analysis["answer"]

@@ -318,3 +318,20 @@ def test_without_its_scheduler_every_host_is_away() -> None:
         return asking
 
     assert asyncio.run(asked()).members == {}
+
+
+def test_a_coordinator_stops_waiting_when_the_budget_is_spent() -> None:
+    import asyncio
+
+    from contend.clock import SystemClock
+    from contend.deadline import Deadline
+    from contend.fleet.coordinator import Stop, Stopped
+
+    stop = Stop(Deadline.of(10**9, SystemClock()))
+    with pytest.raises(Stopped):
+        stop.run(asyncio.sleep(60))
+    assert stop.expired
+    assert not stop.asked
+    endless = Stop(Deadline.of(None, SystemClock()))
+    endless.run(asyncio.sleep(0))
+    assert not endless.expired

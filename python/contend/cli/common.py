@@ -168,7 +168,9 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
     elif outcome.failed:
         why = f"{outcome.failed} trial{'s' if outcome.failed != 1 else ''} gave no result"
     else:
-        why = f"the budget was spent before anything that is compared had an interval: {outcome.spending}"
+        why = "the budget was spent before anything that is compared had an interval"
+        why = "the budget has no room for an answer" if outcome.would_do else why
+        why += f": {outcome.spending}" if outcome.spending else ""
     more = f" --budget {outcome.would_do or 'DURATION'}" if outcome.too_short else ""
     print(f"incomplete: {why}\n  hint: contend run --resume {shown(outcome.run.path)}{more}", file=sys.stderr)
     return 3

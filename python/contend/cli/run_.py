@@ -222,6 +222,7 @@ def _on_hosts(
         progress=make_progress(as_json),
         way=way,
         address=address,
+        began_ns=began_ns(),
     )
     return finish(outcome, verbose=verbose, as_json=as_json)
 

@@ -9,16 +9,21 @@ finished stays, and `--resume` goes on with it. The hosts run by themselves: a c
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import shutil
 import signal
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from contend import forecast
+from contend.clock import SystemClock
+from contend.deadline import Deadline
 from contend.errors import BadInput, ContendError, HostFailed, TrialFailed
 from contend.fleet import up
 from contend.fleet.following import Following, Settings
@@ -32,25 +37,33 @@ from contend.plan import make_plan
 from contend.platforms import state
 from contend.platforms.resources import own
 from contend.report.progress import Progress
+from contend.rounds import BUDGET_SPENT
 from contend.run import Outcome
 from contend.scenario import load as load_scenario
 from contend.scenario import to_yaml
 from contend.store import RunDirectory
 from contend.studies import Compare, OnHosts, Scenario, fleet_of
+from contend.units import format_duration
 from contend.workloads.load import catalogue
 
+BRING_UP_S, GATHER_S = 15.0, 5.0
+"""What it takes to bring a fleet up, about, and to take over the hosts' last rows and files, in seconds."""
 FLEET, PARTS = "fleet", "fleet-run"  # kinds in the ledger
 
 
 class Stopped(Exception):
-    """The user has had enough."""
+    """The user has had enough, or the budget is spent."""
 
 
 class Stop:
-    """Ctrl-C, SIGTERM and SIGHUP of a coordinator: the first cancels what is awaited, further ones change nothing."""
+    """Ctrl-C, SIGTERM and SIGHUP of a coordinator: the first cancels what is awaited, further ones change nothing.
 
-    def __init__(self) -> None:
-        self.asked = False
+    So does the end of the budget.
+    """
+
+    def __init__(self, deadline: Deadline) -> None:
+        self.asked = self.expired = False  # by a signal; by the budget
+        self._deadline = deadline
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -60,6 +73,11 @@ class Stop:
         self.asked = True
         if self._task is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def _expire(self) -> None:
+        if self._task is not None and not self.asked:
+            self.expired = True
+            self._task.cancel()
 
     @contextmanager
     def installed(self) -> Iterator[Stop]:
@@ -78,6 +96,8 @@ class Stop:
 
         async def whole() -> Any:
             self._task, self._loop = asyncio.current_task(), asyncio.get_running_loop()
+            cut_s = self._deadline.cut_s()
+            alarm = None if math.isinf(cut_s) else self._loop.call_later(max(0.0, cut_s), self._expire)
             try:
                 if self.asked:
                     work.close()
@@ -86,6 +106,8 @@ class Stop:
             except asyncio.CancelledError:
                 raise Stopped from None
             finally:
+                if alarm is not None:
+                    alarm.cancel()
                 self._task = self._loop = None
 
         return asyncio.run(whole())
@@ -100,8 +122,12 @@ def execute(
     progress: Progress,
     way: Way | None = None,
     address: str = "",
+    began_ns: int | None = None,
 ) -> Outcome:
-    """Run it on all its hosts from the start. Raises BadInput, with every host's problem, before anything is started."""
+    """Run it on all its hosts from the start. Raises BadInput, with every host's problem, before anything is started.
+
+    began_ns: since when the budget is being spent, CLOCK_MONOTONIC; now where it is None.
+    """
     need(HERE)
     way = way or Way()
     asked = fleet_of(scenario)
@@ -112,14 +138,24 @@ def execute(
     measure = scenario.measure
     seed = measure.seed if measure.seed is not None else random.SystemRandom().randrange(10**6)
     plan = make_plan(scenario, seed)
+    of = forecast.needs(scenario, plan)
+    of = replace(of, preparing_s=of.preparing_s + BRING_UP_S)
+    if forecast.is_known(plan) and (refusal := of.refusal(measure.budget)):
+        raise refusal
+    deadline = Deadline.of(measure.budget, SystemClock(), began_ns)
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
-    with Stop().installed() as stop:
+    with Stop(deadline).installed() as stop:
         standing = up.with_hosts(hosts)
         if standing is None:
             try:
                 stop.run(up.look_at(hosts, way))
-            except Stopped:
-                raise KeyboardInterrupt from None  # nothing was made yet
+            except Stopped:  # nothing was made yet
+                if stop.expired:
+                    raise BadInput(
+                        f"the budget of {format_duration(measure.budget or 0)} was spent before the hosts answered",
+                        hint="contend fleet up HOSTS first, or a larger --budget",
+                    ) from None
+                raise KeyboardInterrupt from None
         run = RunDirectory.create(runs, name, stamp)
         try:
             state.register(run.id, run.path)
@@ -129,7 +165,7 @@ def execute(
             told["seeds"] = {host: host_seed(seed, host) for host in hosts}
             recorded = {"scenario": scenario.origin, "command": command, "fleet": told}
             run.write_json("plan.json", plan.to_json() | recorded)
-            return _Coordination(run, scenario, progress, stop, way, address).go(standing)
+            return _Coordination(run, scenario, progress, stop, way, address, deadline).go(standing)
         except BadInput:
             if not run.rows():  # what was asked cannot be done there: nothing began
                 run.remove()
@@ -146,8 +182,10 @@ def resume(run: RunDirectory, *, progress: Progress) -> Outcome:
     told = recorded["fleet"]
     way, address = Way(**told["way"]), str(told["address"])
     own(run.id, run.path)
-    with Stop().installed() as stop:
-        return _Coordination(run, scenario, progress, stop, way, address).go(up.with_hosts(told["hosts"]))
+    deadline = Deadline.of(scenario.measure.budget, SystemClock())
+    with Stop(deadline).installed() as stop:
+        work = _Coordination(run, scenario, progress, stop, way, address, deadline)
+        return work.go(up.with_hosts(told["hosts"]))
 
 
 def _environment() -> dict[str, Any]:
@@ -196,12 +234,20 @@ class _Coordination:
     """One run of a fleet, from bringing it up to the analysis."""
 
     def __init__(
-        self, run: RunDirectory, scenario: Scenario, progress: Progress, stop: Stop, way: Way, address: str
+        self,
+        run: RunDirectory,
+        scenario: Scenario,
+        progress: Progress,
+        stop: Stop,
+        way: Way,
+        address: str,
+        deadline: Deadline,
     ) -> None:
         asked = fleet_of(scenario)
         assert asked is not None
         self._run, self._scenario, self._asked = run, scenario, asked
         self._progress, self._stop, self._way, self._address = progress, stop, way, address
+        self._deadline = deadline
 
     def go(self, standing: Fleet | None) -> Outcome:
         from contend.analyse import analyse
@@ -217,7 +263,7 @@ class _Coordination:
                 following = Following(self._settings(fleet), self._run, ledger, self._progress)
                 self._stop.run(following.go())
             except Stopped:
-                stopped = "interrupted"
+                stopped = BUDGET_SPENT if self._stop.expired else "interrupted"
             except ContendError:
                 stopped = "failed"
                 raise
@@ -229,7 +275,7 @@ class _Coordination:
                 if clean:
                     state.unregister(self._run.id)
         states = () if following is None else tuple(following.states.values())
-        if states and not self._run.rows() and stopped != "interrupted":
+        if states and not self._run.rows() and stopped not in ("interrupted", BUDGET_SPENT):
             first = next((s for s in states if s.why), states[0])
             raise TrialFailed(
                 f"no host gave a result; {first.name}: {first.why}", hint=first.hint or "contend fleet status"
@@ -238,7 +284,7 @@ class _Coordination:
         self._run.write_json("findings.json", analysis.to_json())
         self._run.close()
         lost = tuple(missing(self._run))
-        if lost and stopped != "interrupted":
+        if lost and stopped not in ("interrupted", BUDGET_SPENT):
             stopped = "hosts missing"
         return Outcome(self._run, analysis, stopped, 0, stopped == "interrupted", missing=lost)
 
@@ -251,7 +297,7 @@ class _Coordination:
         return Settings(
             fleet=fleet,
             address=self._address,
-            scenario=part,
+            scenario=self._within(part),
             seeds={str(k): int(v) for k, v in plan["fleet"]["seeds"].items()},
             workloads=shipped(part),
             command=str(plan["command"]),
@@ -259,6 +305,13 @@ class _Coordination:
             lost_s=self._asked.lost / 1e9,
             behind=self._asked.behind,
         )
+
+    def _within(self, part: Scenario) -> Scenario:
+        """A host's part with what is left of the budget now that the fleet stands, less what gathering takes."""
+        if part.measure.budget is None:
+            return part
+        left_ns = round(max(1.0, self._deadline.left_s() - GATHER_S) * 1e9)
+        return part.model_copy(update={"measure": part.measure.model_copy(update={"budget": left_ns})})
 
     def _bring_up(self, ledger: Ledger) -> Fleet:
         """A fleet for this run alone. Raises BadInput for hosts that cannot join, Stopped."""

@@ -172,8 +172,9 @@ class ConsoleProgress:
             self._print(self.line(bar=False))
 
     def preparing(self, number: int, of: int, what: str, left_s: float) -> None:
-        so_far = f"{format_duration(_whole_s(self._time.elapsed_ns / NS_PER_S))} so far"
-        left = f"about {format_duration(_whole_s(left_s))} left" if left_s >= 1 else ""
+        elapsed_s = self._time.elapsed_ns / NS_PER_S
+        so_far = f"{_whole(elapsed_s)} so far" if elapsed_s >= 1 else ""
+        left = f"about {_whole(left_s)} left" if left_s >= 1 else ""
         text = "  ".join(part for part in (f" preparing {number}/{of}", what, so_far, left) if part)
         if not self._live:
             self._print(text)
@@ -242,9 +243,9 @@ class ConsoleProgress:
             self._live = False
 
 
-def _whole_s(seconds: float) -> int:
-    """In ns: more than whole seconds would promise too much."""
-    return round(seconds) * NS_PER_S
+def _whole(seconds: float) -> str:
+    """Whole seconds: more would promise too much."""
+    return format_duration(round(seconds) * NS_PER_S)
 
 
 def console_progress(clock: Clock | None = None) -> ConsoleProgress:
