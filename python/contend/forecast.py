@@ -14,7 +14,7 @@ from contend.errors import BadInput
 from contend.experience import NOTHING, Experience
 from contend.plan import Plan
 from contend.platforms.base import Role
-from contend.studies import Scenario, Storage, platform_of
+from contend.studies import GUESTS, Scenario, Storage, platform_of
 from contend.units import format_duration
 
 # Around the shortest trial: its processes start, are looked at, and end.
@@ -24,6 +24,8 @@ _BESIDE = 0.5
 # To make a party's host, by the kind of its platform; the image of a guest is taken to be there.
 _HOST_S = {"bare": 0.05, "container": 1.0, "vm": 15.0, "container-in-vm": 20.0}
 _STEP_S = 10
+# Of the budget that a refusal names: hosts are busier at times than when an estimate was made.
+_SPARE = 1.25
 
 
 def is_known(plan: Plan) -> bool:
@@ -160,12 +162,12 @@ def needs(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> Needs
 
 
 def budget_text(seconds: float) -> str:
-    """A `--budget` of at least so many seconds, with a tenth to spare, as it is written.
+    """A `--budget` of at least so many seconds, with a quarter to spare, as it is written.
 
     >>> budget_text(50), budget_text(311.1), budget_text(5000)
-    ('60s', '6m', '95m')
+    ('70s', '7m', '105m')
     """
-    seconds *= 1.1
+    seconds *= _SPARE
     if seconds <= 120:
         return f"{math.ceil(seconds / _STEP_S) * _STEP_S}s"
     step = 60 if seconds <= 1800 else 300
@@ -215,11 +217,19 @@ def loads(plan: Plan, scenario: Scenario) -> dict[str, tuple[str, int, float]]:
     return found
 
 
+def is_new(party: Party, kind: str, learnt: Experience) -> bool:
+    """Whether nobody knows how long preparing it takes: it was never done here, and its file does not say."""
+    workload = party.instance.workload
+    works = bool(workload.fetch or workload.prepare) and not workload.preparing
+    return (works or kind in GUESTS) and learnt.seconds(prepare_key(party, kind)) is None
+
+
 __all__ = [
     "Needs",
     "block_s",
     "budget_text",
     "is_known",
+    "is_new",
     "least_blocks",
     "loads",
     "needs",

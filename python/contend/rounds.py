@@ -262,7 +262,12 @@ class Rounds:
     def _hopeless(self) -> bool:
         """Whether the budget has no room for the blocks that are needed for an answer; says so, and which budget has."""
         left, each_s = self._least_left(), self._a_block_s()
-        if left * each_s * self._luck() <= self._deadline.room_s():
+        hoped_s = each_s
+        if (
+            is_known(self.plan) and not self.state.spending.blocks
+        ):  # a pilot's first rounds are slow by nature
+            hoped_s = min(each_s, block_s(self.plan, self._scenario, self.learnt))
+        if left * hoped_s * self._luck() <= self._deadline.room_s():
             return False
         needed_s = self._deadline.spent_s() + left * each_s + RESERVE_S
         self.state.would_do = budget_text(needed_s)

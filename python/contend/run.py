@@ -203,6 +203,16 @@ def _load_engine(interrupts: Interrupts) -> None:
         import duckdb  # noqa: F401
 
 
+@contextmanager
+def _noted(ledger: Ledger, event: str) -> Iterator[None]:
+    """Note the moment at which the block is left, however that happens: what comes after it is in no budget."""
+    try:
+        yield
+    finally:
+        with suppress(HostFailed):  # a full disk; what is written next says so
+            ledger.event(event)
+
+
 def _takes_time(party: Party, kind: str) -> bool:
     """Whether preparing it is worth a line: it runs commands, or makes something that is not there yet."""
     workload = party.instance.workload
@@ -329,7 +339,7 @@ class _Execution:
             f" · {places.summary()} · seed {self._plan.seed}"
         )
         # Left in this order: first interrupts are held off, then the stack is unwound, all of it.
-        with ExitStack() as stack, self._interrupts.hold_afterwards():
+        with ExitStack() as stack, _noted(ledger, "tear-down"), self._interrupts.hold_afterwards():
             # Off the victim's CPUs, where there are others.
             stack.enter_context(confined(places.all if places.tool is None else places.tool))
             guardian = self._guard(stack, lambda: parties.groups())  # noqa: PLW0108 - made later
@@ -414,12 +424,13 @@ class _Execution:
             ahead: list[tuple[Role, Party]] = [("victim", cell.victim)]
             for role, party in [*ahead, *(("neighbour", n) for n in cell.neighbours)]:
                 key = role, party.group or party.label
-                left_s = sum(expected[other] for other in todo)
+                guessed = known and not any(forecast.is_new(*each, rounds.learnt) for each in todo.values())
+                left_s = sum(expected[other] for other in todo) if guessed else 0.0
                 step = todo.pop(key, None)
                 if step is not None and key in steps:
                     number = len(steps) - sum(other in todo for other in steps)
                     what = party.label if step[1] == "bare" else f"{party.label} in a {step[1]}"
-                    self._progress.preparing(number, len(steps), what, left_s if known else 0.0)
+                    self._progress.preparing(number, len(steps), what, left_s)
                 began_s = self._deadline.spent_s()
                 parties.seat(party, role)
                 if step is not None and known:

@@ -22,7 +22,7 @@ def test_an_envelope_takes_longer_than_a_minute_and_says_so() -> None:
     of = forecast.needs(scenario, plan)
     told = of.refusal(60 * S)
     assert told is not None
-    assert told.hint.startswith("--budget 6m")
+    assert told.hint.startswith("--budget 7m")
     assert of.refusal(360 * S) is None
 
 

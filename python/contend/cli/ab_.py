@@ -71,7 +71,7 @@ _METRIC = re.compile(
     "--blocks", default=15, metavar="N", show_default=True, help="Counted blocks before the first look."
 )
 @click.option("--most", default=60, metavar="N", show_default=True, help="Counted blocks at most.")
-@click.option("--budget", metavar="TIME", help="Wall time the run may take, like 5m.")
+@click.option("--budget", metavar="TIME", help="Wall time of it all but tear-down, like 5m.")
 @click.option(
     "--timeout", default="1h", metavar="TIME", show_default=True, help="Longest time one trial may take."
 )

@@ -35,7 +35,7 @@ MOST_SHOWN = 40  # cells of a block, in a dry run
 @click.option(
     "--budget",
     metavar="TIME",
-    help="Wall time the run may take, like 5m. The report says how precise that was.",
+    help="Wall time of it all but tear-down, like 5m. One too short for an answer is refused.",
 )
 @click.option(
     "--cloud",

@@ -53,7 +53,7 @@ class Progress(Protocol):
         """Counted block `number` (from 1) begins; 0 is the pilot."""
 
     def preparing(self, number: int, of: int, what: str, left_s: float) -> None:
-        """Step `number` of `of` begins before the first trial; left_s: what it and those after it will take, about."""
+        """Step `number` of `of` begins before the first trial; left_s: about what it and those after it take, 0 unknown."""
 
     def note(self, text: str) -> None:
         """A line that stays: a failed trial, a flag, the next look at the precision."""
