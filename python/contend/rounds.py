@@ -6,7 +6,6 @@ Rows of finished trials are on disk before the next trial begins. Where trials r
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -166,11 +165,11 @@ class Rounds:
                     f"screening ends after {number - 1} rounds: the blocks need the rest of the budget"
                 )
                 break
-            began = time.monotonic()
+            began = self._deadline.spent_s()
             for trial in todo:
                 self._trial(means, trial)
             if todo:
-                self.state.block_s.append(time.monotonic() - began)
+                self.state.block_s.append(self._deadline.spent_s() - began)
             if number % COLLECT_ROUNDS == 0:
                 self._collect(means.recorder)
         self._collect(means.recorder)
@@ -193,7 +192,7 @@ class Rounds:
             return  # none is planned
         values: dict[str, list[float]] = {}
         for number, block in enumerate(self.plan.rounds("pilot"), start=1):
-            began = time.monotonic()
+            began = self._deadline.spent_s()
             for trial in block:
                 if trial.index not in self.state.done:
                     self._trial(means, trial)
@@ -201,8 +200,8 @@ class Rounds:
                     continue  # it worked before and failed now: one value less to judge by
                 row = self.state.done[trial.index]
                 values.setdefault(trial.cell, []).append(_primary(row))
-            self.state.block_s = [(time.monotonic() - began) * self._rounds_of_a_block(block)]
-            if self._only_blocks_fit(time.monotonic() - began):
+            self.state.block_s = [(self._deadline.spent_s() - began) * self._rounds_of_a_block(block)]
+            if self._only_blocks_fit(self._deadline.spent_s() - began):
                 break
             enough = number >= self._scenario.measure.pilot
             if enough and (self._out_of_time() or all(steady(v) for v in values.values())):
@@ -230,7 +229,10 @@ class Rounds:
 
     def _only_blocks_fit(self, round_s: float) -> bool:
         """Whether one more round of the pilot would take the room that the fewest blocks need."""
-        return round_s + self._least_left() * self._a_block_s() > self._deadline.room_s()
+        each_s = self._a_block_s()
+        if is_known(self.plan):
+            each_s = max(each_s, block_s(self.plan, self._scenario, self.learnt))
+        return round_s + self._least_left() * each_s > self._deadline.room_s()
 
     def _blocks_of_8(self) -> Plan | None:
         """The plan in blocks of 8; None where pairs fit into the budget and these do not: pairs are better than nothing."""
@@ -290,12 +292,14 @@ class Rounds:
                 self.state.stopped = BUDGET_SPENT
                 return
             self._progress.block(number + 1)
-            began = time.monotonic()
+            began = self._deadline.spent_s()
             if len(todo) < len(block):
                 means.ledger.event("block-resumed", block=number)
             for trial in todo:
                 self._trial(means, trial)
-            self.state.block_s.append(time.monotonic() - began)
+            if not self.state.spending.blocks:
+                self.state.block_s = []  # what the pilot let expect
+            self.state.block_s.append(self._deadline.spent_s() - began)
             self.state.spending.blocks += 1
             self._collect(means.recorder)
             passes = (number + 1) * self.plan.repeats

@@ -206,6 +206,17 @@ def test_pid_is_the_command_seen_from_here(host: Host, tmp_path: Path) -> None:
     process.stop("KILL")
 
 
+def test_a_command_that_has_stopped_itself_hears_the_signal(host: Host, tmp_path: Path) -> None:
+    script = "trap 'echo bye; exit 0' TERM; echo up; kill -STOP $$; while :; do sleep 0.05; done"
+    process = host.run(shell(script, tmp_path))
+    assert until(lambda: (tmp_path / "out").read_text() == "up\n")
+    time.sleep(0.2)  # it stops itself after it has said so
+    began = time.monotonic()
+    process.stop("TERM", 10.0)
+    assert time.monotonic() - began < 5
+    assert (tmp_path / "out").read_text() == "up\nbye\n"
+
+
 def test_a_timeout_ends_the_whole_tree(host: Host, tmp_path: Path) -> None:
     process = host.run(shell(STUBBORN, tmp_path))
     assert until(lambda: host.processes() >= 4), host.processes()

@@ -141,3 +141,24 @@ def test_a_plan_that_grew_unannounced_gets_no_invented_figure() -> None:
     assert time_left.left_ns() is None
     time_left.replan(PlanSummary("", ("a",) * 5, 1))
     assert time_left.left_ns() == 5 * S
+
+
+def test_the_line_of_a_pilot_says_that_it_is_no_result() -> None:
+    progress = ConsoleProgress(Console(file=io.StringIO(), width=100), ManualClock())
+    progress.started(PlanSummary("", ("a",) * 4, 2))
+    assert "pilot, not a result" in progress.line(bar=True)
+    progress.block(1)
+    assert "pilot" not in progress.line(bar=True)
+
+
+def test_preparing_shows_its_steps_and_what_is_left_where_that_is_known() -> None:
+    clock, stream = ManualClock(), io.StringIO()
+    progress = ConsoleProgress(Console(file=stream, width=100), clock)
+    progress.started(PlanSummary("", ("a",) * 4, 2))
+    progress.preparing(1, 2, "ffmpeg", 0.0)
+    clock.sleep(48)
+    progress.preparing(2, 2, "redis in a container", 12.4)
+    assert stream.getvalue().splitlines() == [
+        " preparing 1/2  ffmpeg",
+        " preparing 2/2  redis in a container  48 s so far  about 12 s left",
+    ]
