@@ -265,9 +265,7 @@ class Rounds:
         """Whether the budget has no room for the blocks that are needed for an answer; says so, and which budget has."""
         left, each_s = self._least_left(), self._a_block_s()
         hoped_s = each_s
-        if (
-            is_known(self.plan) and not self.state.spending.blocks
-        ):  # a pilot's first rounds are slow by nature
+        if is_known(self.plan):  # the shortest that its trials were here, in this run too: a stall passes
             hoped_s = min(each_s, block_s(self.plan, self._scenario, self.learnt))
         if left * hoped_s * self._luck() <= self._deadline.room_s():
             return False
