@@ -9,6 +9,7 @@ on disk before the next trial begins, so an end at any moment loses at most the 
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import time
@@ -110,7 +111,6 @@ def execute(
     clock = clock or SystemClock()
     deadline = Deadline.of(scenario.measure.budget, clock, began_ns)
     with Interrupts() as interrupts:
-        interrupts.alarm(max(_CHECKS_S, deadline.cut_s()))
         with _before_it_began(interrupts, deadline):
             scenario = settled(scenario)
             measure = scenario.measure
@@ -175,7 +175,6 @@ def resume(
     own(run.id, run.path)
     deadline = Deadline.of(scenario.measure.budget, clock or SystemClock(), began_ns)
     with Interrupts() as interrupts:
-        interrupts.alarm(max(_CHECKS_S, deadline.cut_s()))
         with _before_it_began(interrupts, deadline):
             _load_engine(interrupts)
         return _Execution(run, scenario, plan, progress, deadline, interrupts).go()
@@ -183,9 +182,11 @@ def resume(
 
 @contextmanager
 def _before_it_began(interrupts: Interrupts, deadline: Deadline) -> Iterator[None]:
-    """Raises BadInput where looking at the host alone took the whole budget."""
+    """Raises BadInput where looking at the host alone took the whole budget. No alarm is left when it has not."""
+    interrupts.alarm(max(_CHECKS_S, deadline.cut_s()))
     try:
         yield
+        interrupts.alarm(math.inf)
     except KeyboardInterrupt:
         if not interrupts.expired:
             raise
@@ -292,6 +293,8 @@ class _Execution:
         """Note why the run was ended in the midst of a trial; True where that was not its budget."""
         why = self._tripped()
         spent = self._interrupts.expired and not why
+        if not self._state.spending.preparing_s:  # it was not over yet
+            self._state.spending.preparing_s = self._deadline.spent_s()
         self._state.stopped = BUDGET_SPENT if spent else f"guard: {why}" if why else "interrupted"
         return not spent
 
@@ -314,7 +317,8 @@ class _Execution:
                 f"cannot remove {left[0].kind} {left[0].name} of the run before: {left[0].why}",
                 hint=f"contend destroy {self._run.path}",
             )
-        state.register(self._run.id, self._run.path)
+        with self._interrupts.postponed():  # half a pointer would stay
+            state.register(self._run.id, self._run.path)
         for row in self._run.rows():
             if row["status"] == "ok":
                 self._state.done[int(row["trial"])] = row
