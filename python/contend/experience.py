@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from contend import files
-from contend.platforms import names
+from contend.platforms import state
 
 MOST_KEYS = 2000
 MOST_BYTES = 1 << 20
@@ -56,9 +55,7 @@ NOTHING = Experience()
 
 def path() -> Path:
     """$XDG_STATE_HOME/contend/durations.json."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    root = Path(base) if base.startswith("/") else Path.home() / ".local/state"
-    return root / names.PREFIX / "durations.json"
+    return state.folder().parent / "durations.json"
 
 
 def read() -> Experience:
