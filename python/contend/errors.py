@@ -95,7 +95,8 @@ def suggest(name: str, known: Iterable[str], command: str = "") -> str:
     import difflib  # only where something is misspelt
 
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    # What is much longer than any name is none of them, and difflib takes the square of its length.
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5) if len(name) <= 100 else []
     if near:
         return f"did you mean '{near[0]}'?" + (f" (`{command}` shows all)" if command else "")
     listed = ", ".join(names)

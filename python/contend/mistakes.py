@@ -31,6 +31,9 @@ _EXPECTED = (  # beginning of pydantic's error type → what the value is not
 )
 
 
+MOST = 200  # mistakes of one file that are looked at: each is searched for in it, and one is told
+
+
 def describe_all(
     model: type[BaseModel],
     file: YamlFile,
@@ -39,7 +42,7 @@ def describe_all(
 ) -> list[tuple[int, str, str]]:
     """(line, message, hint) of every mistake, by line; the branches of one union are one mistake."""
     grouped: dict[Loc, list[Mapping[str, Any]]] = {}
-    for item in error.errors(include_url=False):
+    for item in error.errors(include_url=False)[:MOST]:
         cause = item.get("ctx", {}).get("error")
         loc: Loc = (*item["loc"], *getattr(cause, "loc", ()))  # a MisplacedError says more than its model
         if loc and loc[-1] == "[key]":

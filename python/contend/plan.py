@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from contend.cells import Cell, cells_of
 from contend.cells.sensitivity import held_out
+from contend.errors import BadInput
 from contend.studies import Growth, Scenario, Sensitivity, Storage
 
 Phase = Literal["screening", "pilot", "counted"]
@@ -25,6 +26,10 @@ MOST_PILOT_ROUNDS = 3
 # Trials of each cell in one block. `measure.blocks` counts passes over the cells, so that the larger blocks
 # are proportionally fewer and a design costs no more than the other.
 REPEATS: Mapping[str, int] = {"pairs": 1, "blocks of 8": 4}
+
+
+MOST_TRIALS = 250_000
+"""Trials of one plan: held in memory, written as one document, and months of measuring even at ten seconds each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +153,29 @@ def make_plan(
         number = random.Random(f"{seed}/{phase}/{block}/{cell.id}/{len(trials)}").getrandbits(31)
         trials.append(Trial(len(trials), block, phase, cell.id, number))
 
+    blocks = -(-measure.planned_blocks // REPEATS[design]) if cells else 0
+    _bound(len(cells), len(trials) + blocks * len(cells) * REPEATS[design])
+
     # A pass over a growing population warms up by itself, and is too long to be thrown away.
     baselines = [c for c in cells if not c.baseline] if not isinstance(scenario, Growth) else []
     for block in range(measure.pilot * MOST_PILOT_ROUNDS):
         for cell in by_host(shuffled(baselines, f"{seed}/pilot/{block}"), f"{seed}/pilot/{block}"):
             add(block, "pilot", cell)
     repeats = REPEATS[design]
-    for block in range(-(-measure.planned_blocks // repeats) if cells else 0):
+    for block in range(blocks):
         for cell in by_host(shuffled(list(cells) * repeats, f"{seed}/{block}"), f"{seed}/{block}"):
             add(block, "counted", cell)
     judged = held_out(cells, scenario.held_out, seed) if isinstance(scenario, Sensitivity) else ()
     every = tuple({cell.id: cell for cell in (*before, *cells)}.values())
     return Plan(seed, design, every, tuple(trials), judged, focus, screening)
+
+
+def _bound(cells: int, trials: int) -> None:
+    if trials > MOST_TRIALS:
+        raise BadInput(
+            f"{cells:,} cells make {trials:,} trials; at most {MOST_TRIALS:,} are planned",
+            hint="name fewer workloads or sizes, or lower measure.blocks and measure.most",
+        )
 
 
 def shuffled(items: list[Cell], key: str) -> list[Cell]:

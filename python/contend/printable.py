@@ -28,6 +28,29 @@ def printable(text: str, *, lines: bool = False) -> str:
     return _UNSAFE.sub(lambda found: found[0] if lines and found[0] == "\n" else _escape(found[0]), text)
 
 
+def passage(text: str, most: int = 2000) -> str:
+    """A message of several lines, safe to print: `printable`, and its middle left out beyond `most` characters.
+
+    >>> passage("a" * 30, most=20)
+    'aaaaaaaaaaaaaaa… (10 characters left out) …aaaaa'
+    """
+    if len(text) > most:
+        head, tail = most - most // 4, most // 4
+        text = f"{text[:head]}… ({len(text) - most:,} characters left out) …{text[-tail:]}"
+    return printable(text, lines=True)
+
+
+def short(value: object, most: int = 60) -> str:
+    """A value that somebody gave, as an error may repeat it: `printable`, and its middle left out beyond `most` characters.
+
+    >>> short("inf"), short("9" * 5000, most=20)
+    ('inf', '9999999… (5,000 characters)')
+    """
+    text = str(value) if not isinstance(value, int) or abs(value) < 10**most else hex(value)
+    shown = printable(text[: most + 1])
+    return shown if len(text) <= most else f"{shown[: most // 3 + 1]}… ({len(text):,} characters)"
+
+
 def _escape(character: str) -> str:
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:  # PEP 383

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from contend.clouds.secrets import has_password
 from contend.errors import ScenarioError, UnknownName, suggest
+from contend.printable import short
 from contend.settings import apply_setting
 from contend.studies import STUDIES, Scenario
 from contend.yamlfile import YamlFile, read_yaml, validate
@@ -59,16 +60,17 @@ def parse(file: YamlFile, settings: tuple[str, ...] = ()) -> Scenario:
     data = file.data if isinstance(file.data, dict) else {}
     for setting in settings:
         if has_password(setting):
-            raise _password(f"--set {setting.partition('=')[0]}")
+            raise _password(f"--set {short(setting.partition('=')[0])}")
         data = apply_setting(data, setting)
     for key in _with_password(data):
         raise _password(f"{name}: {key}")
     if settings:  # lines of the file no longer say where a value stands
-        file = read_yaml(yaml.safe_dump(data), f"{name} with --set {' '.join(settings)}", ScenarioError)
+        given = " ".join(short(setting, 120) for setting in settings)
+        file = read_yaml(yaml.safe_dump(data), f"{name} with --set {given}", ScenarioError)
     study = str(data.get("study") or "")
     if study not in STUDIES:
         what = f"unknown study '{study}'" if study else "the key 'study' is missing"
-        raise ScenarioError(f"{name}: {what}", hint=suggest(study, STUDIES.keys() - {"imported"}))
+        raise ScenarioError(f"{name}: {short(what, 200)}", hint=suggest(study, STUDIES.keys() - {"imported"}))
     try:
         scenario = validate(STUDIES[study], file, ScenarioError)
     except ScenarioError as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-import yaml
-
-from contend.errors import ScenarioError, suggest
+from contend.errors import BadInput, ScenarioError, suggest
+from contend.printable import short
+from contend.yamlfile import read_yaml
 
 TEXTS = (
     "app",
@@ -14,13 +15,18 @@ TEXTS = (
 )  # keys whose value is a text, whatever YAML would make of it: a command `true`, or `sh -c 'a: b'`
 
 
+MOST_KEYS = 32  # of one --set, one inside the other
+MOST_ITEMS = 1000
+"""Values that one list of a scenario may hold: each makes cells, and a run of thousands would never end."""
+
+
 def workload_list(value: Any) -> Any:
     """`ffmpeg, fio`, a mapping of names to parameters, or a list, as a list."""
     if isinstance(value, str):
-        return [part.strip() for part in value.split(",")]
+        return _parts(value)
     if isinstance(value, dict):
-        return [{name: parameters} for name, parameters in value.items()]
-    return value
+        value = [{name: parameters} for name, parameters in value.items()]
+    return _bounded(value) if isinstance(value, list) else value
 
 
 def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
@@ -41,22 +47,40 @@ def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
     {'app': "sh -c 'echo yes: no'"}
     """
     path, equals, text = setting.partition("=")
-    keys = path.strip().split(".")
-    if not equals or not all(keys):
+    keys = path.strip().split(".", MOST_KEYS)
+    if not equals or not all(keys) or len(keys) > MOST_KEYS:
         raise ScenarioError(
-            f"--set '{setting}' is not KEY=VALUE",
+            f"--set '{short(setting)}' is not KEY=VALUE",
             hint="like --set placement=own-cores or --set measure.blocks=20",
         )
-    try:
-        value = text if path.strip() in TEXTS else yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ScenarioError(
-            f"--set '{setting}': the value is not YAML", hint="quote it for the shell"
-        ) from error
+    value = text if path.strip() in TEXTS else _value(setting, text)
     if keys[0] in ("victims", "neighbours", "apps", "workloads") and len(keys) > 1:
         data = {**data, keys[0]: workload_list(data.get(keys[0]))}
     changed: dict[str, Any] = _put(data, keys, value, setting)
     return changed
+
+
+def _value(setting: str, text: str) -> Any:
+    """What stands behind the `=`, read as it would be in a file, with its bounds on size, depth and aliases."""
+    try:
+        return read_yaml(text, "the value", ScenarioError).data
+    except ScenarioError as error:
+        what = re.sub(r"^the value(, line 1)?:? ", "", error.message)
+        raise ScenarioError(
+            f"--set '{short(setting)}': {what}", hint="quote it for the shell, and for YAML"
+        ) from error
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in _bounded(text.split(",", MOST_ITEMS))]
+
+
+def _bounded(values: list[Any]) -> list[Any]:
+    if len(values) > MOST_ITEMS:
+        raise BadInput(
+            f"a list of more than {MOST_ITEMS:,} values", hint="name fewer; several runs can be compared"
+        )
+    return values
 
 
 def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
@@ -69,13 +93,13 @@ def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
         chosen = chosen or [index for index in range(len(node)) if key == str(index)]
         if not chosen:
             raise ScenarioError(
-                f"--set '{setting}': no '{key}' in that list",
+                f"--set '{short(setting)}': no '{short(key)}' in that list",
                 hint=suggest(key, [name for name in names if name is not None]),
             )
         if not rest:
             raise ScenarioError(
-                f"--set '{setting}' replaces a whole workload",
-                hint=f"name a parameter: {setting.partition('=')[0]}.PARAMETER=…",
+                f"--set '{short(setting)}' replaces a whole workload",
+                hint=f"name a parameter: {short(setting.partition('=')[0])}.PARAMETER=…",
             )
         changed = list(node)
         for index in chosen:
@@ -86,7 +110,7 @@ def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
         node = {}
     if not isinstance(node, dict):
         raise ScenarioError(
-            f"--set '{setting}': '{key}' is inside a plain value",
+            f"--set '{short(setting)}': '{short(key)}' is inside a plain value",
             hint="contend validate --show prints the scenario's keys",
         )
     return {**node, key: _put(node.get(key), rest, value, setting)}
@@ -106,5 +130,7 @@ def one_or_many(value: Any) -> Any:
     (['10ms', '100ms'], [2], [1])
     """
     if isinstance(value, str):
-        return [part.strip() for part in value.split(",")]
-    return [value] if isinstance(value, int | float) else value
+        return _parts(value)
+    if isinstance(value, int | float):
+        return [value]
+    return _bounded(value) if isinstance(value, list) else value

@@ -10,6 +10,7 @@ import math
 import re
 
 from contend.errors import BadInput
+from contend.printable import short
 
 NS_PER_S = 1_000_000_000
 
@@ -24,58 +25,82 @@ _DURATIONS_NS = {
     "h": 3600 * 10**9,
 }
 _SIZES = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_NUMBER = re.compile(r"^\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zA-Zµ%]*)\s*$")
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zA-Zµ%]*)\s*")
+_LONGEST = 64  # characters of a quantity: more digits than a float holds mean nothing
+
+MOST_DURATION_NS = 100 * 365 * 86_400 * NS_PER_S
+"""The longest duration that is taken, 100 years: kernels and other programs count in 63 bits of nanoseconds."""
+MOST_SIZE = 2**60
+"""The largest size that is taken, 1 EiB, for the same reason."""
 
 
 def parse_duration_ns(text: str | int | float) -> int:
-    """Nanoseconds of `'3m'`, `'1.5s'`, `'200ms'`; a bare number is seconds. Raises BadInput.
+    """Nanoseconds of `'3m'`, `'1.5s'`, `'200ms'`; a bare number is seconds. At most 100 years. Raises BadInput.
 
     >>> parse_duration_ns("1.5s"), parse_duration_ns(2), parse_duration_ns("3m")
     (1500000000, 2000000000, 180000000000)
     """
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        number, unit = float(text), "s"
-    else:
-        match = _NUMBER.match(str(text))
-        if match is None:
-            raise BadInput(f"'{text}' is not a duration", hint="write it like 500ms, 2s or 5m")
-        number, unit = float(match[1]), match[2] or "s"
-    if unit not in _DURATIONS_NS or not math.isfinite(number):
-        raise BadInput(f"'{text}' is not a duration", hint="units are ns, us, ms, s, m, h")
+    number, unit = _quantity(text, "a duration", "write it like 500ms, 2s or 5m")
+    unit = unit or "s"
+    if unit not in _DURATIONS_NS:
+        raise BadInput(f"'{short(text)}' is not a duration", hint="units are ns, us, ms, s, m, h")
     if number < 0:
-        raise BadInput(f"'{text}' is negative", hint="a duration is zero or more")
+        raise BadInput(f"'{short(text)}' is negative", hint="a duration is zero or more")
+    if number * _DURATIONS_NS[unit] > MOST_DURATION_NS:
+        raise BadInput(f"'{short(text)}' is too long a time", hint="100 years (876000h) is the most")
     return round(number * _DURATIONS_NS[unit])
 
 
 def parse_fraction(text: str | int | float) -> float:
-    """A fraction from `'2%'` or `0.02`. Raises BadInput.
+    """A fraction from `'2%'` or `0.02`: zero or more. Raises BadInput.
 
     >>> parse_fraction("2%"), parse_fraction(0.05)
     (0.02, 0.05)
     """
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        return float(text)
-    match = _NUMBER.match(str(text))
-    if match is None or match[2] not in ("", "%"):
-        raise BadInput(f"'{text}' is not a percentage", hint="write it like 2% or 0.02")
-    return float(match[1]) / (100 if match[2] == "%" else 1)
+    hint = "write it like 2% or 0.02"
+    number, unit = _quantity(text, "a percentage", hint)
+    if unit not in ("", "%"):
+        raise BadInput(f"'{short(text)}' is not a percentage", hint=hint)
+    if number < 0:
+        raise BadInput(f"'{short(text)}' is negative", hint=hint)
+    return number / (100 if unit == "%" else 1)
 
 
 def parse_size_bytes(text: str | int) -> int:
-    """Bytes of `'64M'`, `'4k'`, `'1GiB'` (powers of two). Raises BadInput.
+    """Bytes of `'64M'`, `'4k'`, `'1GiB'` (powers of two). At most 1 EiB. Raises BadInput.
 
     >>> parse_size_bytes("4k"), parse_size_bytes("1GiB"), parse_size_bytes(512)
     (4096, 1073741824, 512)
     """
-    if isinstance(text, int) and not isinstance(text, bool):
-        return text
-    match = _NUMBER.match(str(text))
-    unit = match[2].lower().removesuffix("ib") if match else ""
+    hint = "write it like 4k, 64M or 1G (powers of two)"
+    number, written = _quantity(text, "a size", hint)
+    unit = written.lower().removesuffix("ib")
     if len(unit) == 2:
         unit = unit.removesuffix("b")
-    if match is None or unit not in _SIZES:
-        raise BadInput(f"'{text}' is not a size", hint="write it like 4k, 64M or 1G (powers of two)")
-    return round(float(match[1]) * _SIZES[unit])
+    if unit not in _SIZES:
+        raise BadInput(f"'{short(text)}' is not a size", hint=hint)
+    if number < 0:
+        raise BadInput(f"'{short(text)}' is negative", hint=hint)
+    if number * _SIZES[unit] > MOST_SIZE:
+        raise BadInput(f"'{short(text)}' is too large", hint="1048576T is the most")
+    return round(number * _SIZES[unit])
+
+
+def _quantity(text: str | int | float, what: str, hint: str) -> tuple[float, str]:
+    """A finite number, and its unit as it was written ("" of none). Raises BadInput."""
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        try:
+            number, unit = float(text), ""
+        except OverflowError:  # an int of 400 digits
+            number, unit = math.inf, ""
+    else:
+        match = _NUMBER.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST else None
+        if match is None:
+            raise BadInput(f"'{short(text)}' is not {what}", hint=hint)
+        number, unit = float(match[1]), match[2]
+    if not math.isfinite(number):
+        raise BadInput(f"'{short(text)}' is not {what}", hint=hint)
+    return number, unit
 
 
 def format_duration(ns: float) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend.errors import BadInput
+from contend.printable import short
 
 if TYPE_CHECKING:
     import yaml
@@ -141,6 +142,10 @@ def read_yaml(source: Path | str, name: str, error_class: type[BadInput] = BadIn
         place = f"{name}, line {mark.line + 1}" if mark else name
         what = " ".join(x for x in (error.context, error.problem) if x)
         raise error_class(f"{place}: not YAML: {what}", hint=_syntax_hint(text, mark)) from error
+    except ValueError as error:  # PyYAML's, of an escape like "\\U00110000"
+        raise error_class(
+            f"{name} holds a character that does not exist", hint="look for \\U in it"
+        ) from error
     except RecursionError as error:
         raise error_class(
             f"{name} is nested too deeply", hint=f"at most {MAX_DEPTH} levels are read"
@@ -307,7 +312,9 @@ def _scalar(node: yaml.ScalarNode, name: str, error_class: type[BadInput]) -> An
         if pattern.fullmatch(text):
             value = read(text)
             if isinstance(value, float) and not math.isfinite(value):
-                raise error_class(f"{where}: '{text}' is not a finite number", hint="write a finite number")
+                raise error_class(
+                    f"{where}: '{short(text)}' is not a finite number", hint="write a finite number"
+                )
             return value
     return text
 

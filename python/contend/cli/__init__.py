@@ -188,7 +188,11 @@ def _silence(stream: TextIO) -> None:
 
 
 def fail(message: str, hint: str, code: int, notes: Sequence[str] = ()) -> int:
-    lines = [f"error: {message}", *([f"  hint: {hint}"] if hint else []), *(f"  {note}" for note in notes)]
+    from contend.printable import passage
+
+    lines = [f"error: {passage(message)}"]
+    lines += [f"  hint: {passage(hint)}"] if hint else []
+    lines += [f"  {passage(note)}" for note in notes]
     with contextlib.suppress(OSError, ValueError):  # nobody listens: the exit code still tells
         print("\n".join(lines), file=sys.stderr, flush=True)
     return code

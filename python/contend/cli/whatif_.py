@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -269,6 +270,6 @@ def _count(option: str, text: str) -> Edit:
     from contend.contention.whatif.storms import Edit
 
     name, number = _split(option, text)
-    if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 100_000:
+    if not re.fullmatch(r"[0-9]{1,6}", number) or not 1 <= int(number) <= 100_000:
         raise BadInput(f"--{option} {text}: '{number}' is no number of things", hint=f"--{option} {name}=8")
     return Edit(option, name, int(number))

@@ -13,7 +13,8 @@ from contend.errors import BadInput
 FILE = "file:"
 DATABASE, BROKER = "CONTEND_DATABASE_URL", "CONTEND_BROKER_URL"
 NOTIFICATIONS = "CONTEND_NOTIFICATIONS_URL"
-_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*:[^/?#\s]*@", re.IGNORECASE)
+# Linear in the text, however long: it may be a megabyte of somebody's making.
+_USER_INFO = re.compile(r"(?<=[a-zA-Z0-9+.-])://([^/?#\s]*)@")
 
 
 def has_password(text: str) -> bool:
@@ -22,7 +23,7 @@ def has_password(text: str) -> bool:
     >>> has_password("mysql://nova:s3@db/"), has_password("mysql://nova@db:3306/"), has_password("file:/etc/url")
     (True, False, False)
     """
-    return _PASSWORD.search(text) is not None
+    return any(":" in found[1] for found in _USER_INFO.finditer(text))
 
 
 def find_url(given: str, variable: str, environ: Mapping[str, str] = os.environ) -> SplitResult | None:

@@ -22,12 +22,16 @@ def _or(schema: dict[str, Any], *short: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [*short, schema]}
 
 
+MOST_CPUS = 100_000  # of one party: far beyond any host, and still a quota that a cgroup can be given
+MOST_WORKLOADS = 200  # in one list; two of them make 40,000 cells
+
+
 class LimitSpec(Strict):
     """Caps on one party, by cgroup controllers: the treatment that findings advise."""
 
-    cpus: float | None = Field(None, gt=0)
+    cpus: float | None = Field(None, gt=0, le=MOST_CPUS)
     memory: Size | None = None
-    iops: int | None = Field(None, gt=0)
+    iops: int | None = Field(None, gt=0, le=10**12)
     bytes_per_s: Size | None = None
 
     def value(self) -> Limit:
@@ -66,7 +70,7 @@ class WorkloadRef(Strict):
 
 Workloads = Annotated[
     tuple[WorkloadRef, ...],
-    Field(min_length=1),
+    Field(min_length=1, max_length=MOST_WORKLOADS),
     BeforeValidator(workload_list, json_schema_input_type=tuple[WorkloadRef, ...] | dict[str, Any] | str),
 ]
 
@@ -95,7 +99,7 @@ class PlatformSpec(Strict):
     engine: Literal["", "docker", "podman", "runc", "crun"] = ""
     image: str = ""
     hypervisor: Hypervisor = "qemu"
-    cpus: float | None = Field(None, gt=0)
+    cpus: float | None = Field(None, gt=0, le=MOST_CPUS)
     memory: Size | None = None
 
     @model_validator(mode="before")
@@ -145,11 +149,11 @@ class Measure(Strict):
 
     target: Fraction | None = 0.02
     blocks: int = Field(15, ge=1, le=10_000)
-    step: int = Field(5, ge=1)
+    step: int = Field(5, ge=1, le=10_000)
     most: int = Field(60, ge=1, le=10_000)
     budget: Duration | None = None
     level: Fraction = Field(0.95, gt=0.5, lt=1)
-    seed: int | None = None
+    seed: int | None = Field(None, ge=0, lt=2**63)
     design: Literal["auto", "pairs", "blocks of 8"] = "auto"
     # Rounds thrown away: warm-up, spikes, and the estimate of the time left. 0: none, and `auto` is pairs.
     pilot: int = Field(3, ge=0, le=50)
@@ -197,7 +201,7 @@ class HostsSpec(Strict):
     ]
     start: Literal["free", "together"] = "free"
     lost: Duration = 120 * 10**9
-    behind: float = Field(5.0, ge=1)
+    behind: float = Field(5.0, ge=1, le=1e6)
 
     @model_validator(mode="before")
     @classmethod

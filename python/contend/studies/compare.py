@@ -48,7 +48,7 @@ class Compare(OnHosts):
     variants: tuple[Variant, ...] = Field(min_length=2)
     metrics: dict[str, Metric] = {}
     platform: PlatformSpec = PlatformSpec()
-    timeout: Duration = 3600 * 10**9
+    timeout: Duration = Field(3600 * 10**9, gt=0)
 
     @model_validator(mode="before")
     @classmethod

@@ -30,7 +30,7 @@ class Growth(Base):
     slo: Duration = 10**9
     parameters: dict[str, Scalar] = {}
     platform: PlatformSpec = PlatformSpec()
-    timeout: Duration = 7200 * 10**9
+    timeout: Duration = Field(7200 * 10**9, gt=0)
 
     @model_validator(mode="after")
     def _of_clouds(self) -> Growth:

@@ -44,7 +44,7 @@ class Overhead(Base):
     image: str = ""
     hypervisor: Hypervisor = "qemu"
     histograms: bool = True
-    timeout: Duration = 600 * 10**9
+    timeout: Duration = Field(600 * 10**9, gt=0)
 
     @model_validator(mode="before")
     @classmethod

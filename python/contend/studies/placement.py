@@ -57,7 +57,7 @@ class NetworkPlacement(Base):
     ] = (1, 2, 4)
     parameters: dict[str, Scalar] = {}
     platform: PlatformSpec = PlatformSpec()
-    timeout: Duration = 300 * 10**9
+    timeout: Duration = Field(300 * 10**9, gt=0)
 
     @model_validator(mode="before")
     @classmethod

@@ -34,7 +34,7 @@ class Storm(Base):
     network: Names = ("none",)
     parameters: dict[str, Scalar] = {}
     platform: PlatformSpec = PlatformSpec()
-    timeout: Duration = 900 * 10**9
+    timeout: Duration = Field(900 * 10**9, gt=0)
 
     @model_validator(mode="after")
     def _of_clouds(self) -> Storm:

@@ -18,7 +18,7 @@ Scalar = str | int | float | bool
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
 
 Duration = Annotated[int, BeforeValidator(field(parse_duration_ns), json_schema_input_type=float | str)]
