@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -10,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from contend.errors import BadInput
+
+MOST_HEADERS = 1 << 20  # bytes of a file of them
 
 
 @click.command("fetch", short_help="Download a URL or an image, verified, within a CPU and rate budget.")
@@ -52,7 +56,10 @@ from contend.errors import BadInput
     help="For that server only; @FILE: a line each, @-: of stdin, so that a secret is on no command line.",
 )
 @click.option(
-    "--cacert", type=click.Path(exists=True), metavar="FILE", help="Authorities to trust, PEM (URLs)."
+    "--cacert",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Authorities to trust, PEM (URLs).",
 )
 @click.option("--insecure", is_flag=True, help="Believe whoever answers; with a checksum that may be enough.")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing but errors.")
@@ -137,10 +144,21 @@ def _lines(given: str) -> list[str]:
     if not given.startswith("@"):
         return [given]
     try:
-        text = sys.stdin.read() if given == "@-" else Path(given[1:]).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        data = sys.stdin.buffer.read(MOST_HEADERS + 1) if given == "@-" else _read(Path(given[1:]))
+        text = data.decode("utf-8")
+    except (OSError, ValueError) as error:
         raise BadInput(f"'--header {given}' cannot be read: {error}", hint="a line a header") from error
+    if len(data) > MOST_HEADERS:
+        raise BadInput(f"'--header {given}' holds more than 1 MiB", hint="a line a header")
     return [line for line in text.splitlines() if line.strip()]
+
+
+def _read(path: Path) -> bytes:
+    """A file, or what a FIFO gives that somebody writes to: not for ever."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb") as file:
+        if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            os.set_blocking(file.fileno(), True)
+        return file.read(MOST_HEADERS + 1)
 
 
 def _header(line: str) -> tuple[str, str]:

@@ -8,15 +8,19 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, BinaryIO, cast
 
 from contend.errors import BadInput
+from contend.printable import short
 
-MAX_BYTES = 512 * 2**20  # of a document that is read whole; tables are read row by row
+MAX_BYTES = 128 * 2**20  # of a document that is read whole; tables are read row by row
+MOST_TABLE_BYTES = 16 << 30
 HEAD = 65536
 _DELIMITERS = ",;\t|"
 
@@ -34,7 +38,7 @@ class Source:
     def open(cls, path: Path) -> Source:
         """Raises BadInput for what is no readable file, or empty."""
         try:
-            with path.open("rb") as file:
+            with _regular(path) as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
                 size = file.tell()
         except (OSError, ValueError) as error:
@@ -148,6 +152,19 @@ class Source:
         if packed:
             return cast("IO[bytes]", gzip.open(self.path, "rb"))
         return self.path.open("rb")
+
+
+def _regular(path: Path) -> BinaryIO:
+    """It is read several times, and to its end: no FIFO, no device. Raises BadInput, OSError."""
+    # Not to wait where the path is a FIFO that nobody writes to.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    file = os.fdopen(descriptor, "rb")
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_TABLE_BYTES:
+        file.close()
+        what = "is larger than 16 GiB" if stat.S_ISREG(status.st_mode) else "is no regular file"
+        raise BadInput(f"'{short(path, 200)}' {what}", hint="name files that a tool wrote")
+    return file
 
 
 _WHOLE = "was it copied whole, and had the tool ended? fetch it again, or leave it out"

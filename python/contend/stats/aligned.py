@@ -20,8 +20,14 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from contend.errors import BadInput
+
 Floats = npt.NDArray[np.float64]
 
+Arm = tuple[Floats, npt.NDArray[np.intp]]
+
+LARGE = 200_000  # values from which on the bounds are found one by one, by secants
+MOST_PLACES = 16_000_000  # of the table of blocks by values
 _HALVINGS = 42  # of the bracket, to 1e-12 of it: far below anything a clock resolves
 
 
@@ -36,16 +42,45 @@ def estimate(
     >>> [round(v, 2) for v in estimate(a, [block + 0.5 for block in a])]
     [0.5, 0.4, 0.6]
     """
-    blocks = list(zip(baseline, treatment, strict=True))
-    width = max(len(b) + len(t) for b, t in blocks)
-    values = np.full((1, len(blocks), width), np.inf)
-    treated = np.zeros((len(blocks), width), dtype=np.bool_)
-    for row, (b, t) in enumerate(blocks):
-        values[0, row, : len(b)] = b
-        values[0, row, len(b) : len(b) + len(t)] = t
-        treated[row, len(b) : len(b) + len(t)] = True
+    arms = []
+    for arm in (baseline, treatment):
+        counts = [len(block) for block in arm]
+        arms.append((np.concatenate(list(arm)), np.repeat(np.arange(len(counts)), counts)))
+    return estimate_numbered(arms[0], arms[1], level)
+
+
+def estimate_numbered(baseline: Arm, treatment: Arm, level: float = 0.95) -> tuple[float, float, float]:
+    """As `estimate`, of arms as (values, block of each from 0), sorted by block, every block in both.
+
+    Raises BadInput where blocks are so uneven that their table would fill the memory.
+    """
+    (a, of_a), (b, of_b) = baseline, treatment
+    count_a, count_b = np.bincount(of_a), np.bincount(of_b)
+    blocks, width = len(count_a), int((count_a + count_b).max())
+    if blocks * width > MOST_PLACES:
+        raise BadInput(
+            f"{blocks:,} blocks of up to {width:,} values are too many to align",
+            hint="blocks of like size; are these iterations? take each run's median",
+        )
+    values = np.full((1, blocks, width), np.inf)
+    treated = np.zeros((blocks, width), dtype=np.bool_)
+    values[0, of_a, _within(count_a)] = a
+    place = _within(count_b) + count_a[of_b]
+    values[0, of_b, place] = b
+    treated[of_b, place] = True
+    if len(a) + len(b) > LARGE:
+        from contend.stats.aligned_many import interval
+
+        del a, b, of_a, of_b, place, baseline, treatment  # of millions of values, more than 100 MB
+        return interval(values[0], treated, level)
     centre, low, high = intervals(values, treated, level)
     return float(centre[0]), float(low[0]), float(high[0])
+
+
+def _within(counts: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """0, 1, 2 … inside each block, for values that are sorted by block."""
+    starts = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum())) - np.repeat(starts, counts)
 
 
 def intervals(

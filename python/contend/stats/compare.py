@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float64]
+    Codes = npt.NDArray[np.intp] | npt.NDArray[np.int32]
 
 PAIRS = "Hodges–Lehmann median of within-block log ratios, exact signed-rank interval"
 BLOCKS = "Hodges–Lehmann shift of median-aligned logs, aligned-rank interval over randomisation within blocks"
@@ -60,7 +61,7 @@ def compare(
     a, b = logs(baseline, "baseline"), logs(treatment, "treatment")
     if blocks is not None:
         labels_a, labels_b = _labels(blocks, len(a), len(b))
-        return _in_blocks(a, b, labels_a, labels_b, level)
+        return in_blocks(a, b, *_codes(labels_a, labels_b), level)
     if len(a) == len(b):
         return _pairs(a, b, level, ())
     return unpaired(a, b, level)
@@ -138,14 +139,17 @@ def _is_sequence(value: object) -> bool:
     return hasattr(value, "__len__") and not isinstance(value, str | bytes)
 
 
-def _in_blocks(a: Floats, b: Floats, labels_a: Labels, labels_b: Labels, level: float) -> Estimate:
+def in_blocks(a: Floats, b: Floats, blocks_a: Codes, blocks_b: Codes, level: float) -> Estimate:
+    """Ratio of two arms of logs whose values lie in numbered blocks."""
     import numpy as np
 
     from contend.stats import aligned
 
-    rows_a, rows_b = _grouped(a, labels_a), _grouped(b, labels_b)
-    complete = [label for label in rows_a if label in rows_b]
-    lacking = len(rows_a) + len(rows_b) - 2 * len(complete)
+    size = 1 + max(int(blocks_a.max()), int(blocks_b.max()))
+    count_a, count_b = np.bincount(blocks_a, minlength=size), np.bincount(blocks_b, minlength=size)
+    whole = (count_a > 0) & (count_b > 0)
+    lacking = int(((count_a > 0) ^ (count_b > 0)).sum())
+    complete = int(whole.sum())
     if not complete:
         return refused(
             a,
@@ -157,10 +161,12 @@ def _in_blocks(a: Floats, b: Floats, labels_a: Labels, labels_b: Labels, level: 
     warnings: tuple[str, ...] = ()
     if lacking:
         warnings = (f"{lacking} block{'s' * (lacking != 1)} without a value of both arms left out",)
-    in_a, in_b = [np.array(rows_a[x]) for x in complete], [np.array(rows_b[x]) for x in complete]
-    if all(len(x) == 1 for x in in_a) and all(len(x) == 1 for x in in_b):
-        return _pairs(np.concatenate(in_a), np.concatenate(in_b), level, warnings)
-    if len(complete) == 1:
+    # Blocks numbered anew, without those that are left out; each arm in their order.
+    number = np.cumsum(whole) - 1
+    (in_a, of_a), (in_b, of_b) = _by_block(a, blocks_a, whole), _by_block(b, blocks_b, whole)
+    if len(in_a) == len(in_b) == complete:
+        return _pairs(in_a, in_b, level, warnings)
+    if complete == 1:
         return refused(
             a,
             b,
@@ -168,17 +174,31 @@ def _in_blocks(a: Floats, b: Floats, labels_a: Labels, labels_b: Labels, level: 
             "one block with several values an arm: these cannot be told from iterations inside one run, "
             "which are not replicates. Repeat the block.",
         )
-    centre, low, high = aligned.estimate(in_a, in_b, level)
+    arms = [(in_a, number[of_a]), (in_b, number[of_b])]
+    del a, b, in_a, in_b, of_a, of_b, blocks_a, blocks_b
+    centre, low, high = aligned.estimate_numbered(arms.pop(0), arms.pop(0), level)
     if not math.isfinite(high):
-        warnings += (f"{len(complete)} blocks are too few for an interval at level {level:g}",)
-    return ratio_estimate(centre, low, high, len(complete), level, BLOCKS, warnings)
+        warnings += (f"{complete} blocks are too few for an interval at level {level:g}",)
+    return ratio_estimate(centre, low, high, complete, level, BLOCKS, warnings)
 
 
-def _grouped(values: Floats, labels: Labels) -> dict[Hashable, list[float]]:
-    rows: dict[Hashable, list[float]] = {}
-    for value, label in zip(values.tolist(), labels, strict=True):
-        rows.setdefault(label, []).append(value)
-    return rows
+def _by_block(values: Floats, blocks: Codes, wanted: npt.NDArray[np.bool_]) -> tuple[Floats, Codes]:
+    import numpy as np
+
+    kept = wanted[blocks]
+    values, blocks = values[kept], blocks[kept]
+    order = np.argsort(blocks, kind="stable")
+    return values[order], blocks[order]
+
+
+def _codes(labels_a: Labels, labels_b: Labels) -> tuple[Codes, Codes]:
+    import numpy as np
+
+    known: dict[Hashable, int] = {}
+    return (
+        np.array([known.setdefault(label, len(known)) for label in labels_a], dtype=np.intp),
+        np.array([known.setdefault(label, len(known)) for label in labels_b], dtype=np.intp),
+    )
 
 
 def refused(a: Floats, b: Floats, level: float, reason: str) -> Estimate:

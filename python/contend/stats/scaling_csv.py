@@ -7,26 +7,38 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import BadInput, NoVerdict
-from contend.stats.csv_file import open_table
+from contend.printable import short
 from contend.stats.estimate import Estimate
 from contend.stats.scaling import Line, line
 from contend.stats.sustained import choose, closed, usl
+from contend.stats.table_file import open_table
 
 _COLUMNS = ("jobs", "value")
+MOST_POINTS = 1_000_000
+"""Storms of one file; the fit looks at each of them many times."""
 
 
 def read_points(path: Path) -> list[tuple[float, float]]:
     """(jobs, value) of each row. Raises BadInput, naming the line."""
-    header, lines = open_table(path)
-    names = [name.strip().lower() for name in header]
-    for column in _COLUMNS:
-        if column not in names:
-            raise BadInput(
-                f"{path}, line 1: no column '{column}' among {', '.join(map(repr, header)) or 'none'}",
-                hint="the header is jobs,value: one row for each storm, or each run at a steady N",
-            )
-    at = [names.index(column) for column in _COLUMNS]
-    return [_point(path, number, cells, at) for number, cells in lines]
+    with open_table(path) as file:
+        names = [name.strip().lower() for name in file.header]
+        for column in _COLUMNS:
+            if column not in names:
+                raise BadInput(
+                    f"{path}, line 1: no column '{column}' among "
+                    + (short(", ".join(map(repr, file.header)), 500) or "none"),
+                    hint="the header is jobs,value: one row for each storm, or each run at a steady N",
+                )
+        at = [names.index(column) for column in _COLUMNS]
+        points: list[tuple[float, float]] = []
+        for line, cells in file.rows():
+            points.append(_point(path, line, cells, at))
+            if len(points) > MOST_POINTS:
+                raise BadInput(
+                    f"{path}, line {line}: more than {MOST_POINTS:,} storms",
+                    hint="one row a storm: a sample of them, equally many at each number of jobs, says the same",
+                )
+        return points
 
 
 def _point(path: Path, number: int, cells: list[str], at: list[int]) -> tuple[float, float]:
@@ -39,7 +51,7 @@ def _point(path: Path, number: int, cells: list[str], at: list[int]) -> tuple[fl
             value = math.nan
         if not math.isfinite(value) or value <= 0:
             raise BadInput(
-                f"{path}, line {number}: {column} '{text}' is not a number above 0",
+                f"{path}, line {number}: {column} '{short(text)}' is not a number above 0",
                 hint="jobs like 16, a value like 1.25, no unit",
             )
         found.append(value)

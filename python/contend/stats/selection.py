@@ -52,14 +52,15 @@ def select_walsh(x: Floats, ranks: Sequence[int]) -> Floats:
     if n * (n + 1) // 2 <= DIRECT:
         return order_statistics(walsh_averages(x), ranks)
     ordered = np.sort(x)
-    positions = np.arange(n)
+    falling = np.ascontiguousarray(ordered[::-1])
 
     def at_most(t: float) -> int:
-        # For each i the partners j ≥ i with x_j ≤ 2t - x_i.
-        partners = np.searchsorted(ordered, 2 * t - ordered, side="right")
-        return int(np.maximum(partners - positions, 0).sum())
+        # Ordered pairs (i, j) with x_i + x_j ≤ 2t; each unordered one of two values counts twice, a value with itself
+        # once. Keys ascend, which is what searchsorted is quick at.
+        both = int(np.searchsorted(ordered, 2 * t - falling, side="right").sum())
+        return (both + int(np.searchsorted(ordered, t, side="right"))) // 2
 
-    return np.array([_bisect(at_most, rank, ordered[0], ordered[-1]) for rank in ranks])
+    return _selected(at_most, ranks, float(ordered[0]), float(ordered[-1]), n * (n + 1) // 2)
 
 
 def select_differences(x: Floats, y: Floats, ranks: Sequence[int]) -> Floats:
@@ -71,19 +72,56 @@ def select_differences(x: Floats, y: Floats, ranks: Sequence[int]) -> Floats:
     def at_most(t: float) -> int:
         return int(np.searchsorted(ys, xs + t, side="right").sum())
 
-    return np.array([_bisect(at_most, rank, ys[0] - xs[-1], ys[-1] - xs[0]) for rank in ranks])
+    return _selected(at_most, ranks, float(ys[0] - xs[-1]), float(ys[-1] - xs[0]), len(x) * len(y))
 
 
-def _bisect(at_most: Callable[[float], int], rank: int, low: float, high: float) -> float:
-    """Smallest t (to the last bit but rounding) with more than `rank` pairs at or below it."""
+def _selected(
+    at_most: Callable[[float], int], ranks: Sequence[int], low: float, high: float, count: int
+) -> Floats:
+    """One search a rank; neighbours, as the two middle ranks of an even count, begin where the last one ended."""
+    found: dict[int, float] = {}
+    for rank in sorted(set(ranks)):
+        known = found.get(rank - 1)
+        if known is not None and at_most(known) > rank:  # a tie, or rounding
+            found[rank] = known
+            continue
+        found[rank] = _search(at_most, rank, low, high, count)
+    return np.array([found[rank] for rank in ranks])
+
+
+def _search(at_most: Callable[[float], int], rank: int, low: float, high: float, count: int) -> float:
+    """Smallest t, to the last bit but rounding, with more than `rank` pairs at or below it.
+
+    Secants between the two counts that bracket it (Illinois: an end that stays is halved in weight), and a halving
+    whenever three of them have not halved the bracket.
+    """
     span = max(abs(low), abs(high), 1e-300)
     high += 4e-16 * span
+    below, above = -(rank + 0.5), count - rank - 0.5
+    width, tries = high - low, 0
+    stayed = 0
     while high - low > 4e-16 * span:
-        middle = (low + high) / 2
+        tries += 1
+        if tries % 4 == 0 and high - low > width / 2:
+            middle = (low + high) / 2
+        else:
+            middle = low + (high - low) * below / (below - above)
+            # Not onto an end: a bracket has to close from both sides.
+            least = (high - low) / 1600
+            middle = min(max(middle, low + least), high - least)
+            if not low < middle < high:
+                middle = (low + high) / 2
+        if tries % 4 == 0:
+            width = high - low
         if not low < middle < high:
             break
-        if at_most(middle) > rank:
-            high = middle
+        error = at_most(middle) - rank - 0.5
+        if error > 0:
+            high, above = middle, error
+            below = below / 2 if stayed > 0 else below
+            stayed = 1
         else:
-            low = middle
+            low, below = middle, error
+            above = above / 2 if stayed < 0 else above
+            stayed = -1
     return high
