@@ -10,8 +10,11 @@ from typing import Any
 
 import click
 
+from contend.cli.common import shown
 from contend.errors import BadInput, NoVerdict
 from contend.units import parse_fraction
+
+SLOW_MIB = 16  # from which on it takes more than a second
 
 
 @click.command("stats", short_help="Compare measurements from a CSV file.")
@@ -62,6 +65,8 @@ def command(
         return _scaling(file, scaling, parse_fraction(level), at, limit, as_json)
     from contend.stats.csv_file import compare_csv
 
+    if file.is_file() and (mib := file.stat().st_size >> 20) >= SLOW_MIB:
+        print(f"reading {mib:,} MiB of {shown(file)} …", file=sys.stderr)
     found = compare_csv(file, baseline=baseline, level=parse_fraction(level))
     if as_json:
         documents = [{"treatment": cell, **estimate.to_json()} for cell, estimate in found]

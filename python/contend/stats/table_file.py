@@ -151,30 +151,33 @@ def _opened(path: Path) -> IO[bytes]:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         why = getattr(error, "strerror", None) or error
         raise BadInput(f"cannot read {short(path, 200)}: {why}", hint=_HINT) from error
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if stat.S_ISFIFO(status.st_mode):
-            return _piped(path, file)
-        if not stat.S_ISREG(status.st_mode):
-            what = "a directory" if stat.S_ISDIR(status.st_mode) else "no file"
-            raise BadInput(f"cannot read {short(path, 200)}: it is {what}", hint=_HINT)
-        if status.st_size > MOST_BYTES:
-            raise BadInput(
-                f"{path} holds {status.st_size >> 20:,} MiB; at most {MOST_BYTES >> 20:,} are read",
-                hint="one row a run: are these iterations? take each run's median",
-            )
-        return os.fdopen(os.dup(descriptor), "rb")
+    status = os.fstat(descriptor)
+    why = ""
+    if stat.S_ISFIFO(status.st_mode):
+        return _piped(path, descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        why = "it is a directory" if stat.S_ISDIR(status.st_mode) else "it is no file"
+    elif status.st_size > MOST_BYTES:
+        why = f"it holds {status.st_size >> 20:,} MiB, more than {MOST_BYTES >> 20:,}"
+    if why:
+        os.close(descriptor)
+        hint = "one row a run: are these iterations? take each run's median" if "MiB" in why else _HINT
+        raise BadInput(f"cannot read {short(path, 200)}: {why}", hint=hint)
+    return os.fdopen(descriptor, "rb")
 
 
-def _piped(path: Path, file: IO[bytes]) -> IO[bytes]:
-    """`<(zcat runs.csv.gz)`: all of it in memory, since it is read twice."""
+def _piped(path: Path, descriptor: int) -> IO[bytes]:
+    """`<(zcat runs.csv.gz)`: all of it in memory, since it is read twice. Where nobody writes, it is empty."""
     held = bytearray()
-    while len(held) <= MOST_PIPED:
-        select.select([file], [], [])
-        part = os.read(file.fileno(), 1 << 20)
-        if not part:
-            return io.BytesIO(bytes(held))
-        held += part
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        while len(held) <= MOST_PIPED:
+            part = file.read(1 << 20)
+            if part is None:  # a writer that has nothing yet
+                select.select([file], [], [])
+            elif part:
+                held += part
+            else:
+                return io.BytesIO(bytes(held))
     raise BadInput(
         f"{path} gives more than {MOST_PIPED >> 20} MiB", hint="write it to a file, which may be larger"
     )

@@ -1,0 +1,192 @@
+"""Whatever file, number or text a user hands in: one error with its hint, exit code 2, within seconds and within memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from support.hostile import Contend, contend_server
+
+SECONDS, MEBIBYTES = 8.0, 600.0
+SCENARIO = "study: interference\nvictims: [ffmpeg]\nneighbours: [fio]\n"
+HEADER = "block,cell,value\n"
+URL = "http://127.0.0.1:1/x"
+
+
+@pytest.fixture(scope="module")
+def contend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contend]:
+    home = tmp_path_factory.mktemp("hostile")
+    with contend_server(home) as server:
+        server.file("s.yaml", SCENARIO)
+        server.file("s.csv", HEADER + "".join(f"{i},{x},{1 + i / 10}\n" for i in range(8) for x in "ab"))
+        os.mkfifo(home / "fifo")
+        (home / "folder").mkdir()
+        (home / "loop").symlink_to("loop")
+        with (home / "sparse").open("wb") as file:
+            file.truncate(40 << 30)
+        yield server
+
+
+def _refused(contend: Contend, *words: str) -> None:
+    answer = contend(*words, seconds=SECONDS).refused()
+    assert answer.max_rss_mib < MEBIBYTES, answer
+
+
+NUMBERS = {
+    "infinite": "inf",
+    "none": "nan",
+    "1e400": "1e400",
+    "1e308": "1e308s",
+    "digits": "9" * 5000,
+    "years": "9" * 17 + "h",
+    "escape": "\x1b]0;owned\x07",
+    "text": "a" * 100_000,
+}
+TAKEN = [
+    ["run", "s.yaml", "--dry-run", "--budget={}"],
+    ["run", "s.yaml", "--dry-run", "--set", "measure.budget={}"],
+    ["run", "s.yaml", "--dry-run", "--set", "measure.blocks={}"],
+    ["run", "s.yaml", "--dry-run", "--set", "measure.target={}"],
+    ["validate", "s.yaml", "--set", "neighbours.fio.limit.iops={}"],
+    ["validate", "s.yaml", "--set", "placement={}"],
+    ["ab", "--dry-run", "--budget={}", "--", "true", "--vs", "false"],
+    ["ab", "--dry-run", "--target={}", "--", "true", "--vs", "false"],
+    ["ab", "--dry-run", "--blocks={}", "--", "true", "--vs", "false"],
+    ["sample", "--for", "{}"],
+    ["sample", "-i", "{}", "--for", "1s"],
+    ["watch", "--for", "{}"],
+    ["watch", "--alert", "{}"],
+    ["stats", "s.csv", "--level", "{}"],
+    ["stats", "s.csv", "--scaling", "storm", "--at", "{}"],
+    ["hunt", "gone", "--limit", "{}"],
+    ["whatif", "gone", "--hold", "lock={}"],
+    ["whatif", "gone", "--workers", "pool={}"],
+    ["context", "gone", "--image", "{}"],
+    ["compare", "gone", "gone", "--fail-above", "{}"],
+    ["trace", "--pid", "1", "--for", "{}"],
+    ["fetch", URL, "--timeout", "{}"],
+    ["fetch", URL, "--rate", "{}"],
+    ["fetch", URL, "--cpu-max", "{}"],
+]
+
+
+@pytest.mark.parametrize("words", TAKEN, ids=" ".join)
+@pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS)
+def test_a_number_that_is_none(contend: Contend, words: list[str], number: str) -> None:
+    _refused(contend, *(word.format(number) if "{}" in word else word for word in words))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "a=&a [*a]",
+        "a=&a {b: *a}",
+        "a=*b",
+        "a=" + "[" * 60_000,
+        "a=!!python/object/apply:os.system [id]",
+        "a={b: 1, b: 2}",
+        'a="\\U00110000"',
+        "copies=[" + "2, " * 40_000 + "]",
+        "copies=" + "2," * 40_000 + "2",
+        "measure.blocks=1000000000",
+        "measure.seed=-1",
+        ".".join("a" * 5000) + "=1",
+        "=1",
+        "",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_setting_of_any_shape(contend: Contend, setting: str) -> None:
+    _refused(contend, "run", "s.yaml", "--dry-run", "--set", setting)
+
+
+LAUGHS = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (c, c, b",".join([b"*%c" % (c - 1)] * 9)) for c in range(98, 110)
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        LAUGHS,
+        b"a: &a\n  b: *a\n",
+        b"? &a [*a]\n: 1\n",
+        b"a: " + b"[" * 100_000,
+        b"{a: " * 60_000,
+        b"- " * 100_000,
+        b"study: a\0b\n",
+        b"study: caf\xe9\n",
+        "study: x".encode("utf-16"),
+        b"study: a\nstudy: b\n",
+        b"study: !!python/object/apply:os.system [id]\n",
+        SCENARIO.encode() + b"measure: {blocks: 1:30}\n",
+        SCENARIO.encode() + b"measure: {seed: 2001-01-01}\n",
+        SCENARIO.encode() + b"measure: {blocks: 1000000000}\n",
+        SCENARIO.encode() + b"measure: {target: .inf}\n",
+        b"study: interference\nneighbours: [fio]\nvictims: [" + b"fio, " * 30_000 + b"]\n",
+        b"study: interference\n" + b"".join(b"k%d: 1\n" % i for i in range(20_000)),
+        b"x: " + b"y" * 2_000_000,
+        b'study: "\\U00110000"\n',
+    ],
+    ids=lambda content: repr(content[:30]),
+)
+def test_a_scenario_of_any_bytes(contend: Contend, content: bytes) -> None:
+    _refused(contend, "run", contend.file("x.yaml", content), "--dry-run")
+
+
+@pytest.mark.parametrize(
+    "path", ["/dev/zero", "/dev/urandom", "fifo", "folder", "loop", "sparse", "gone", ""]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "{}", "--dry-run"],
+        ["stats", "{}"],
+        ["stats", "{}", "--scaling", "storm"],
+        ["import", "{}"],
+        ["import", "{}", "--as", "jmeter"],
+        ["report", "{}"],
+        ["hunt", "{}"],
+        ["sql", "{}", "select 1"],
+        ["export", "{}", "--to", "csv"],
+    ],
+    ids=" ".join,
+)
+def test_a_file_that_is_none(contend: Contend, words: list[str], path: str) -> None:
+    _refused(contend, *(path if word == "{}" else word for word in words))
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/urandom", "folder", "gone"])
+def test_headers_that_never_end(contend: Contend, path: str) -> None:
+    _refused(contend, "fetch", URL, "--header", f"@{path}")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        HEADER.encode(),
+        b"\0" * 100,
+        HEADER.encode() + b"1,a,1\n",
+        HEADER.encode() + b"1," + b"a" * 5_000_000 + b",1\n",
+        HEADER.encode() + b'1,"' + b"a\n" * 500_000,
+        HEADER.encode() + b"1,a," + b"9" * 100_000_000,
+        b"b" * 100_000_000,
+        HEADER.encode() + b"1,a," + b"9" * 5000 + b"\n1,b,2\n",
+        HEADER.encode() + b"1,a,inf\n1,b,2\n",
+        HEADER.encode() + b"1,caf\xe9,1\n",
+        (HEADER + "".join(f"1,c{i},1\n" for i in range(200_000))).encode(),
+        HEADER.encode().replace(b",", b";") + b"1;a;1,5\n1;b;1,7\n",
+        b"block,cell,value,time\n1,a,1,0001-01-01T00:00:00+14:00\n1,b,1,9999-99-99\n",
+        b"block,value\n1,2\n",
+        HEADER.encode() + b"1,a\n",
+        HEADER.encode() + b"1,\x1b[31m,1\n2,\x1b[31m,1\n",
+    ],
+    ids=lambda content: repr(content[:40]),
+)
+def test_a_table_of_any_bytes(contend: Contend, content: bytes) -> None:
+    _refused(contend, "stats", contend.file("x.csv", content))
+    _refused(contend, "import", "x.csv")
