@@ -111,8 +111,10 @@ def contend_server(home: Path) -> Iterator[Contend]:
         yield Contend(server, home)
     finally:
         assert server.stdin is not None
+        assert server.stdout is not None
         server.stdin.close()
         server.wait(30)
+        server.stdout.close()
 
 
 def _serve() -> None:

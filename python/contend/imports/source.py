@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, cast
 
 from contend.errors import BadInput
 from contend.printable import short
@@ -154,7 +154,7 @@ class Source:
         return self.path.open("rb")
 
 
-def _regular(path: Path) -> BinaryIO:
+def _regular(path: Path) -> io.BufferedReader:
     """It is read several times, and to its end: no FIFO, no device. Raises BadInput, OSError."""
     # Not to wait where the path is a FIFO that nobody writes to.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)

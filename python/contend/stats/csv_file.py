@@ -82,7 +82,7 @@ def _at_once(file: TableFile, columns: Mapping[str, int]) -> Table | None:
     if len(cells) > MOST_CELLS or any(name != name.strip() or not name for name in cells):
         return None
     block = np.zeros(len(values), dtype=np.int32)
-    blocks: Sequence[object] = ("",)
+    blocks: Sequence[Any] | npt.NDArray[Any] = ("",)
     if "block" in columns:
         blocks, block = _numbered(found[columns["block"]])
         if any(name != name.strip() or not name for name in blocks if isinstance(name, str)):
@@ -90,7 +90,7 @@ def _at_once(file: TableFile, columns: Mapping[str, int]) -> Table | None:
     return Table(tuple(cells), cell, values, blocks, block, order)
 
 
-def _numbered(column: Column) -> tuple[Sequence[Any], npt.NDArray[np.int32]]:
+def _numbered(column: Column) -> tuple[Sequence[Any] | npt.NDArray[Any], npt.NDArray[np.int32]]:
     """Labels in the order of first appearance, and which of them each row has."""
     kinds, first, inverse = np.unique(column.values, return_index=True, return_inverse=True)
     if column.names is None and len(kinds) > MOST_CELLS:

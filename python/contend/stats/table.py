@@ -15,7 +15,7 @@ Codes = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows in the order of the file. `cell` and `block` index `cells` and `blocks`, both in order of first appearance.
+    """Rows in the order of the file. `cell` and `block` index `cells` and `blocks`, `cells` in order of first appearance.
 
     order: time or position of each row; None where the rows do not say. Without a block column there is one block, "".
     """
@@ -23,7 +23,7 @@ class Table:
     cells: tuple[str, ...]
     cell: Codes
     values: Floats
-    blocks: Sequence[Any]  # of texts, or of pyarrow's
+    blocks: Sequence[Any] | npt.NDArray[Any]  # texts or numbers; of very many, in any order
     block: Codes
     order: Floats | None = None
 
