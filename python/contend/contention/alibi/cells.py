@@ -61,8 +61,9 @@ def phase_alibis(rows: Iterable[Mapping[str, Any]], recording: Recording) -> tup
 
 
 def _seen(row: Mapping[str, Any], recording: Recording) -> bool:
-    inside = (recording.times >= row["started_ns"]) & (recording.times <= row["ended_ns"])
-    return int(inside.sum()) >= LEAST_SAMPLES
+    times = recording.times
+    inside = times.searchsorted(row["ended_ns"], "right") - times.searchsorted(row["started_ns"], "left")
+    return int(inside) >= LEAST_SAMPLES
 
 
 def _of_cell(

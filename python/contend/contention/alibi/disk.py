@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contend.contention.alibi import limits
 from contend.contention.alibi.ceiling import knees
-from contend.contention.alibi.grid import Grid, by_key
+from contend.contention.alibi.grid import Grid
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.track import Judged, Measure, Track, mean
 
@@ -38,6 +39,35 @@ class _Alone:
     bytes: float
 
 
+_KINDS = ("read", "write")
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A device in the whole recording. Worked out when it is asked for, and once for all phases that are judged."""
+
+    own: Mapping[str, Array]
+    whole: Grid
+
+    @cached_property
+    def requests(self) -> list[_Requests]:
+        """Reads, then writes."""
+        return [_requests(self.own, self.whole, kind) for kind in _KINDS]
+
+    @cached_property
+    def rates(self) -> tuple[list[Floats], Floats]:
+        return _rates(self.requests, self.whole)
+
+    @cached_property
+    def busy(self) -> Floats:
+        return self.whole.grown(self.own["t_ns"], self.own["busy_ns"]) / self.whole.widths
+
+    @cached_property
+    def alone(self) -> list[_Alone | None]:
+        """Of reads, then of writes; None where too few were seen alone."""
+        return [_alone(this, self.rates[1]) for this in self.requests]
+
+
 def judge_disks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
     """Devices with a queue. whole: the recording's own bins, in which unloaded times are looked for."""
     table, found = recording.get("disk"), Judged()
@@ -48,11 +78,11 @@ def judge_disks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
         grid.grown(host["t_ns"], host["psi_io_some_ns"]) / grid.widths if "psi_io_some_ns" in host else None
     )
     busiest = 0.0
-    for device, rows in by_key(table["device"]):
-        own = {name: values[rows] for name, values in table.items()}
+    for device, own in recording.devices("disk").items():
+        seen = recording.once(("seen", device), partial(_Seen, own, whole))
         busy = np.minimum(grid.grown(own["t_ns"], own["busy_ns"]) / grid.widths, 1.0)
         busiest = max(busiest, np.nan_to_num(mean(grid, busy)))
-        track = _device(str(device), own, grid, whole, busy, stalled)
+        track = _device(device, own, grid, seen, busy, stalled)
         if track is not None:
             found.tracks.append(track)
     found.idle["disk"] = round(1 - busiest, 4)
@@ -73,9 +103,9 @@ def judge_disks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
 
 
 def _device(
-    name: str, own: Mapping[str, Array], grid: Grid, whole: Grid, busy: Floats, stalled: Floats | None
+    name: str, own: Mapping[str, Array], grid: Grid, seen: _Seen, busy: Floats, stalled: Floats | None
 ) -> Track | None:
-    now = [_requests(own, grid, kind) for kind in ("read", "write")]
+    now = [_requests(own, grid, kind) for kind in _KINDS]
     took = np.add(now[0].took_ns, now[1].took_ns)
     depth = took / grid.widths
     count = np.add(now[0].count, now[1].count)
@@ -84,12 +114,12 @@ def _device(
     deep = (depth >= limits.DISK_DEPTH) & (count >= 1)
     if not deep.any():
         return None
-    alone, larger = _expected(own, whole, now)
+    alone, larger = _expected(seen, now)
     with np.errstate(invalid="ignore", divide="ignore"):
         slower = takes / alone
         compared = (slower >= limits.DISK_SLOWER) | (larger <= limits.DISK_LARGER)
     by_queue = np.where(compared, slower >= limits.DISK_SLOWER, depth >= limits.DISK_DEEP)
-    knee = _knees(own, grid, whole, deep)
+    knee = _knees(own, grid, seen, deep)
     flat = deep & (depth >= limits.DEEPER * knee) & (busy >= limits.KEPT_BUSY)
     saturated = (deep & by_queue) | flat
     if not saturated.any():
@@ -118,18 +148,17 @@ def _device(
     return Track("disk", name, saturated, waited, tuple(measures))
 
 
-def _knees(own: Mapping[str, Array], grid: Grid, whole: Grid, deep: Flags) -> Floats:
+def _knees(own: Mapping[str, Array], grid: Grid, seen: _Seen, deep: Flags) -> Floats:
     """By bin, the depth at which the device had reached its throughput already, in this recording."""
+    now, _ = _rates([_requests(own, grid, kind) for kind in _KINDS], grid)
+    rates, depth = seen.rates
+    return knees(deep, now, depth, rates, seen.busy >= limits.KEPT_BUSY)
 
-    def rates(of: Grid) -> tuple[list[Floats], Floats]:
-        both = [_requests(own, of, kind) for kind in ("read", "write")]
-        each: list[Floats] = [sum(r.count for r in both) / of.widths, sum(r.bytes for r in both) / of.widths]
-        return each, sum(r.took_ns for r in both) / of.widths
 
-    now, _ = rates(grid)
-    seen, depth = rates(whole)
-    busy = whole.grown(own["t_ns"], own["busy_ns"]) / whole.widths
-    return knees(deep, now, depth, seen, busy >= limits.KEPT_BUSY)
+def _rates(both: list[_Requests], grid: Grid) -> tuple[list[Floats], Floats]:
+    """Requests and bytes a nanosecond, and requests in flight, by bin."""
+    each: list[Floats] = [sum(r.count for r in both) / grid.widths, sum(r.bytes for r in both) / grid.widths]
+    return each, sum(r.took_ns for r in both) / grid.widths
 
 
 def _requests(own: Mapping[str, Array], grid: Grid, kind: str) -> _Requests:
@@ -138,14 +167,13 @@ def _requests(own: Mapping[str, Array], grid: Grid, kind: str) -> _Requests:
     )
 
 
-def _expected(own: Mapping[str, Array], whole: Grid, now: list[_Requests]) -> tuple[Floats, Floats]:
+def _expected(seen: _Seen, now: list[_Requests]) -> tuple[Floats, Floats]:
     """By bin, what its mix of requests would take at most on the unloaded device, ns, and how much larger they are.
 
     NaN where that was never seen. A larger request is allowed time in proportion to its size.
     """
     total, known, most = (np.zeros_like(now[0].count) for _ in range(3))
-    for kind, requests in zip(("read", "write"), now, strict=True):
-        alone = _alone(own, whole, kind)
+    for alone, requests in zip(seen.alone, now, strict=True):
         if alone is None:
             continue
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -155,14 +183,12 @@ def _expected(own: Mapping[str, Array], whole: Grid, now: list[_Requests]) -> tu
         known += np.nan_to_num(requests.count)
     count = sum(np.nan_to_num(r.count) for r in now)
     with np.errstate(invalid="ignore", divide="ignore"):
-        seen = (known > 0) & (known >= 0.5 * count)
-        return np.where(seen, total / known, np.nan), np.where(seen, most, np.nan)
+        met = (known > 0) & (known >= 0.5 * count)
+        return np.where(met, total / known, np.nan), np.where(met, most, np.nan)
 
 
-def _alone(own: Mapping[str, Array], whole: Grid, kind: str) -> _Alone | None:
-    both = [_requests(own, whole, k) for k in ("read", "write")]
-    depth = sum(r.took_ns for r in both) / whole.widths
-    this = both[0] if kind == "read" else both[1]
+def _alone(this: _Requests, depth: Floats) -> _Alone | None:
+    """depth: of the device, by bin of the whole recording."""
     light = (depth <= limits.DISK_LIGHT) & (this.count >= limits.DISK_LIGHT_IN_BIN)
     count = this.count[light]
     if count.sum() < limits.DISK_LIGHT_REQUESTS:

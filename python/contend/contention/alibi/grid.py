@@ -71,12 +71,14 @@ def make_grid(times: Array, start_ns: int, end_ns: int, least_ns: int) -> Grid |
     What lies between the phase's start and its first sample may be idle time of before, so it is left out, and at the
     end likewise. A phase that holds no two samples is judged by the interval that holds it.
 
+    times: increasing, each once.
+
     >>> make_grid(np.arange(0, 3_000, 100), 250, 2_600, 500).edges.tolist()
     [300, 800, 1300, 1800, 2300, 2600]
     >>> make_grid(np.arange(0, 3_000, 1_000), 1_300, 1_600, 500).edges.tolist()
     [1000, 2000]
     """
-    t = np.unique(times).astype(np.int64)
+    t = times.astype(np.int64, copy=False)
     if len(t) < 2:
         return None
     first, last = int(np.searchsorted(t, start_ns, "left")), int(np.searchsorted(t, end_ns, "right")) - 1
@@ -84,9 +86,9 @@ def make_grid(times: Array, start_ns: int, end_ns: int, least_ns: int) -> Grid |
         first = max(0, min(int(np.searchsorted(t, (start_ns + end_ns) // 2, "right")) - 1, len(t) - 2))
         last = first + 1
     edges = [int(t[first])]
-    for at in t[first + 1 : last + 1]:
+    for at in t[first + 1 : last + 1].tolist():
         if at - edges[-1] >= least_ns:
-            edges.append(int(at))
+            edges.append(at)
     if edges[-1] != t[last]:
         # The rest is a bin of its own if it is most of one, else part of the last.
         if len(edges) > 1 and t[last] - edges[-1] < 0.6 * least_ns:

@@ -48,8 +48,7 @@ def phases(recording: Recording) -> tuple[Alibi, ...]:
 
     Phases shorter than limits.PHASE_BINS bins are joined to the longer of their neighbours.
     """
-    times = recording.times
-    grid = make_grid(times, int(times[0]), int(times[-1]), limits.BIN_NS) if len(times) else None
+    grid = recording.grid
     if grid is None:
         return ()
     tracks = [t for j in _all(recording, grid) for t in j.tracks if not t.cause]
@@ -87,8 +86,7 @@ def _runs(labels: list[tuple[str, str]]) -> list[tuple[int, int]]:
 
 
 def _all(recording: Recording, grid: Grid) -> list[Judged]:
-    times = recording.times
-    whole = make_grid(times, int(times[0]), int(times[-1]), limits.BIN_NS) or grid
+    whole = recording.grid or grid
     recording = recording.between(int(grid.edges[0]), int(grid.edges[-1]))
     memory = judge_memory(recording, grid)
     throttling, throttled = judge_throttling(recording, grid)

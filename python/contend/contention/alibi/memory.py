@@ -137,10 +137,10 @@ def blame_for_paging(memory: Judged, disks: Judged, recording: Recording, grid: 
     faults = grid.grown(host["t_ns"], host["major_faults"]) if "major_faults" in host else np.zeros(grid.bins)
     group = _shortest(recording.get("cgroups"), grid, short.saturated)
     for track in disks.tracks:
-        own = disk["device"] == track.subject
-        t = disk["t_ns"][own]
-        explained = paging | (faults >= 0.5 * grid.grown(t, disk["reads"][own]))
+        own = recording.devices("disk")[track.subject]
+        t = own["t_ns"]
+        explained = paging | (faults >= 0.5 * grid.grown(t, own["reads"]))
         if group is not None:
-            explained |= group.reads >= 0.5 * grid.grown(t, disk["read_bytes"][own])
+            explained |= group.reads >= 0.5 * grid.grown(t, own["read_bytes"])
         if (track.saturated & explained & short.saturated).sum() >= 0.5 * track.saturated.sum():
             track.cause = "memory"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +16,7 @@ from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.track import Judged, Measure, Track, mean
 
 if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Array, Floats
+    from contend.contention.alibi.grid import Array, Flags, Floats
 
 _REFUSALS = ("overlimits", "drops", "requeues")
 
@@ -24,15 +26,14 @@ def judge_networks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
 
     whole: the recording's own bins, in which a queue's ceiling is looked for.
     """
-    found, queues, net = Judged(), recording.get("qdisc"), recording.get("net")
-    if queues is None:
+    found, net = Judged(), recording.get("net")
+    if recording.get("qdisc") is None:
         found.unknown.append("network queues: no qdisc table")
-    else:
-        names = queues["interface"]
-        for interface, rows in by_key(names):
-            track = _queue(str(interface), {k: v[rows] for k, v in queues.items()}, grid, whole)
-            if track is not None:
-                found.tracks.append(track)
+    for interface, rows in recording.devices("qdisc").items():
+        queues = recording.once(("queues", interface), partial(_queues, rows, whole))
+        track = _fullest(interface, queues, grid)
+        if track is not None:
+            found.tracks.append(track)
     used = 0.0
     if net is not None:
         for interface, rows in by_key(net["interface"]):
@@ -42,32 +43,72 @@ def judge_networks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
                     used, _link(str(interface), {k: v[rows] for k, v in net.items()}, grid, speed, found)
                 )
                 found.idle["network"] = round(1 - min(1.0, used), 4)
-    elif queues is None:
+    elif recording.get("qdisc") is None:
         found.unknown[:] = ["networks: no net and no qdisc table"]
     return found
 
 
-def _queue(interface: str, own: Mapping[str, Array], grid: Grid, whole: Grid) -> Track | None:
+@dataclass(frozen=True)
+class _Queue:
+    """A discipline of an interface in the whole recording, its classes and hardware queues summed, by sample."""
+
+    kind: str
+    times: Array
+    columns: Mapping[str, Array]
+    whole: Grid
+
+    def sent(self, grid: Grid) -> Floats:
+        """B/ns, by bin."""
+        return grid.grown(self.times, self.columns["sent_bytes"]) / grid.widths
+
+    def mean(self, grid: Grid, values: Array) -> Floats:
+        """Mean of a gauge by bin, of the samples that there are in the bins."""
+        first, last = (int(self.times.searchsorted(at, "left")) for at in (grid.edges[0], grid.edges[-1] + 1))
+        return grid.mean(self.times[first:last], values[first:last])
+
+    @cached_property
+    def standing(self) -> Array:
+        """1 at each sample at which it held packets, else 0."""
+        return (self.columns["backlog_packets"] > 0).astype(np.float64)
+
+    @cached_property
+    def seen(self) -> tuple[Floats, Floats, Flags]:
+        """Depth, rate, and whether it was never empty, by bin of the whole recording."""
+        depth = self.whole.mean(self.times, self.columns["backlog_packets"])
+        return depth, self.sent(self.whole), self.whole.mean(self.times, self.standing) >= 1
+
+
+def _queues(own: Mapping[str, Array], whole: Grid) -> list[_Queue]:
+    """The queues of one interface, by discipline."""
+    found = []
+    for kind, rows in by_key(own["kind"]):
+        times, at = np.unique(own["t_ns"][rows], return_inverse=True)
+        columns = {
+            name: np.bincount(at, own[name][rows], len(times))
+            for name in ("backlog_packets", "backlog_bytes", "sent_bytes", *_REFUSALS)
+            if name in own
+        }
+        found.append(_Queue(str(kind), times, columns, whole))
+    return found
+
+
+def _fullest(interface: str, queues: Sequence[_Queue], grid: Grid) -> Track | None:
     """The fullest of an interface's queues: with classes or several hardware queues there are many."""
     best: Track | None = None
-    for kind, rows in by_key(own["kind"]):
-        t = own["t_ns"][rows]
-        times, at = np.unique(t, return_inverse=True)
-
-        def summed(column: str, rows: Array = rows, at: Array = at, n: int = len(times)) -> Array:
-            return np.bincount(at, own[column][rows], n)
-
-        packets, sent = summed("backlog_packets"), summed("sent_bytes")
-        standing = grid.mean(times, (packets > 0).astype(np.float64))
-        refused = sum(np.nan_to_num(grid.grown(times, summed(c))) for c in _REFUSALS if c in own)
+    for queue in queues:
+        standing = queue.mean(grid, queue.standing)
+        refused = sum(
+            np.nan_to_num(grid.grown(queue.times, queue.columns[c])) for c in _REFUSALS if c in queue.columns
+        )
         saturated = (np.nan_to_num(standing) >= limits.BACKLOG) & (refused > 0)
-        knee = _knees(times, packets, sent, grid, whole)
-        deeper = np.nan_to_num(grid.mean(times, packets)) >= limits.DEEPER * knee
+        depth = queue.mean(grid, queue.columns["backlog_packets"])
+        knee = _knees(queue, grid, depth, standing)
+        deeper = np.nan_to_num(depth) >= limits.DEEPER * knee
         saturated |= deeper
         if not saturated.any():
             continue
-        queued = grid.mean(times, summed("backlog_bytes"))
-        rate = grid.grown(times, sent) / grid.widths * 1e9
+        queued = queue.mean(grid, queue.columns["backlog_bytes"])
+        rate = queue.sent(grid) * 1e9
         measures = (
             Measure("samples at which its queue held packets", standing, "fraction", "table qdisc, backlog_packets"),
             Measure("bytes in its queue, mean", queued, "B", "table qdisc, backlog_bytes"),
@@ -82,20 +123,19 @@ def _queue(interface: str, own: Mapping[str, Array], grid: Grid, whole: Grid) ->
             ),
             Measure("part of its highest rate in this phase", rate / np.nanmax(rate), "fraction", "table qdisc, sent_bytes"),
         )  # fmt: skip
-        track = Track("network", f"{interface} ({kind})", saturated, standing, measures)
+        track = Track("network", f"{interface} ({queue.kind})", saturated, standing, measures)
         if best is None or track.waiting(grid) > best.waiting(grid):
             best = track
     return best
 
 
-def _knees(times: Array, packets: Array, sent: Array, grid: Grid, whole: Grid) -> Floats:
+def _knees(queue: _Queue, grid: Grid, depth: Floats, standing: Floats) -> Floats:
     """By bin with a deep queue, the packets that waited when the interface sent as much already, in this recording."""
-    rates = [of.grown(times, sent) / of.widths for of in (grid, whole)]
-    never_empty = whole.mean(times, (packets > 0).astype(np.float64)) >= 1
-    deep = (grid.mean(times, packets) >= limits.QUEUE_DEEP) & (
-        grid.mean(times, (packets > 0).astype(np.float64)) >= 1
-    )
-    return knees(deep, rates[:1], whole.mean(times, packets), rates[1:], never_empty)
+    deep = (depth >= limits.QUEUE_DEEP) & (standing >= 1)
+    if not deep.any():
+        return np.full(grid.bins, np.nan)
+    depth_seen, rate_seen, never_empty = queue.seen
+    return knees(deep, [queue.sent(grid)], depth_seen, [rate_seen], never_empty)
 
 
 def _link(interface: str, own: Mapping[str, Array], grid: Grid, speed: float, found: Judged) -> float:

@@ -6,11 +6,11 @@ CPU or more, and cgroups that were throttled, stalled or near their limit. A day
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend.contention.alibi import limits
 from contend.errors import BadInput
@@ -19,19 +19,16 @@ from contend.probes.series import pattern, series_files
 if TYPE_CHECKING:
     import duckdb
 
-    from contend.contention.alibi.grid import Array
+    from contend.contention.alibi.grid import Array, Grid
     from contend.probes.base import Table
     from contend.store import RunDirectory
 
+T = TypeVar("T")
 # Names, not numbers, by table; every other column is a number.
 _NAMES = {"device", "interface", "kind", "name", "cgroup"}
 # What is read of a table: all of it, or a query over it. {table} is the view, columns are as recorded.
 QUERIES = {
-    "host": "SELECT * FROM host ORDER BY t_ns",
-    "cpu": "SELECT * FROM cpu ORDER BY t_ns",
-    "disk": "SELECT * FROM disk ORDER BY t_ns",
-    "net": "SELECT * FROM net ORDER BY t_ns",
-    "qdisc": "SELECT * FROM qdisc ORDER BY t_ns",
+    **{table: f"SELECT * FROM {table} ORDER BY t_ns" for table in ("host", "cpu", "disk", "net", "qdisc")},
     "busy": """
         SELECT t_ns, interval_ns, pid, start_ns, name, cgroup, threads, busiest_tid, busiest_thread_ns,
                user_ns::DOUBLE + system_ns AS cpu_ns
@@ -47,6 +44,12 @@ QUERIES = {
         ORDER BY t_ns
     """,
 }
+# Columns that no judge looks at: half of what a recording of days would hold.
+_UNREAD = {
+    "lateness_ns", "interrupts", "context_switches", "forks", "psi_cpu_full_ns", "psi_io_full_ns", "psi_memory_full_ns",
+    "dirty_bytes", "writeback_bytes", "swap_total_bytes", "swap_free_bytes", "tcp_retransmits", "in_flight", "queue_ns",
+    "rx_packets", "rx_errors", "rx_dropped", "tx_packets", "tx_errors", "tx_dropped",
+}  # fmt: skip
 _SOURCE = {"busy": "process_use", "delays": "process_use", "cgroups": "cgroup_use", "own": "process_use"}
 
 
@@ -61,6 +64,7 @@ class Recording:
 
     tables: Mapping[str, Mapping[str, Array]]
     link_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
+    _kept: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of_run(cls, run: RunDirectory) -> Recording:
@@ -104,13 +108,49 @@ class Recording:
 
     def between(self, start_ns: int, end_ns: int) -> Recording:
         """What was recorded in [start_ns, end_ns]; disks and network queues stay whole, for what they do else."""
+        _ = self.grid  # of the whole, before a part may be asked for it
         tables = dict(self.tables)
         for name, table in tables.items():
             if name not in ("disk", "qdisc", "own"):
                 first = int(table["t_ns"].searchsorted(start_ns, "left"))
                 last = int(table["t_ns"].searchsorted(end_ns, "right"))
                 tables[name] = {column: values[first:last] for column, values in table.items()}
-        return Recording(tables, self.link_bytes_per_s)
+        return Recording(tables, self.link_bytes_per_s, self._kept)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, made once for the recording and all parts of it. Of the whole recording only: of what `between`
+        leaves whole."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: T = self._kept[key]
+        return found
+
+    def devices(self, table: str) -> Mapping[str, Mapping[str, Array]]:
+        """The rows of each disk ("disk"), or of each interface's queues ("qdisc"); none without that table."""
+        column = {"disk": "device", "qdisc": "interface"}[table]
+
+        def split() -> dict[str, dict[str, Array]]:
+            from contend.contention.alibi.grid import by_key
+
+            found = self.tables.get(table) or {column: []}
+            return {
+                str(name): {key: values[rows] for key, values in found.items() if key != column}
+                for name, rows in by_key(found[column])
+            }
+
+        return self.once((table, column), split)
+
+    @property
+    def grid(self) -> Grid | None:
+        """The whole recording's own bins; None where it has fewer than two samples."""
+
+        def make() -> Grid | None:
+            from contend.contention.alibi.grid import make_grid
+
+            times = self.times
+            return make_grid(times, int(times[0]), int(times[-1]), limits.BIN_NS) if len(times) else None
+
+        return self.once("grid", make)
 
     @property
     def interval_ns(self) -> int:
@@ -162,6 +202,7 @@ def _columns(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Arr
     shown = ", ".join(
         f'"{column}"' if column in _NAMES else f'"{column}"::{kinds.get(column, "DOUBLE")} AS "{column}"'
         for column in relation.columns
+        if column not in _UNREAD
     )
     found: dict[str, Array] = {}
     for column, values in relation.project(shown).fetchnumpy().items():
