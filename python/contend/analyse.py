@@ -20,6 +20,7 @@ from contend.advice.practices import judge
 from contend.advice.rules import advise
 from contend.advice.sweep_findings import findings as sweep_findings
 from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
+from contend.compact import compacted
 from contend.comparisons import compare_all, latest, limits_changed, planned_cells, tabulate
 from contend.errors import NoVerdict
 from contend.imports import levels
@@ -49,21 +50,31 @@ if TYPE_CHECKING:
 _ESTIMAND = "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
 
 
-def analyse(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Analysis:
-    """The run's analysis, from what is on disk. Works on an unfinished run; never raises for too little data."""
+def analyse(
+    run: RunDirectory,
+    scenario: Scenario,
+    *,
+    stopped: str = "",
+    rows: Sequence[Row] | None = None,
+    events: Sequence[Mapping[str, Any]] | None = None,
+) -> Analysis:
+    """The run's analysis, from what is on disk. Works on an unfinished run; never raises for too little data.
+
+    rows, events: of its trials and its ledger, by whoever has read them already.
+    """
     plan = run.read_json("plan.json")
     if "fleet" in plan:
         from contend.fleets import analyse_fleet
 
         return analyse_fleet(run, scenario, stopped=stopped)
-    rows = latest(run.rows())
+    rows = latest(compacted(run.each_row()) if rows is None else rows)
     environment = run.read_json("environment.json")
     kept = [r for r in rows if r["phase"] != "pilot"]
     counted = [r for r in kept if r["phase"] == "counted"]
     table = tabulate(counted)
     cells = planned_cells(plan)
     results, controls = compare_all(cells, table, counted, scenario, int(plan["seed"]), plan["design"])
-    events = list(read_rows(run.ledger_path))
+    events = list(read_rows(run.ledger_path)) if events is None else events
     pilot: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "pilot"), {})
     target = scenario.measure.target
     primary = [r for r in results if r.metric.primary]
@@ -284,7 +295,7 @@ def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCo
 
 def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
     """Whether every headline comparison is as precise as asked. Called at looks only, never after every block."""
-    rows = [r for r in latest(run.rows()) if r["phase"] == "counted"]
+    rows = [r for r in latest(compacted(run.each_row())) if r["phase"] == "counted"]
     plan = run.read_json("plan.json")
     results, _ = compare_all(
         planned_cells(plan), tabulate(rows), rows, scenario, int(plan["seed"]), plan["design"]

@@ -11,6 +11,7 @@ from typing import Any
 
 from contend import overheads
 from contend.analysis import CellResult, Control, Level, MetricInfo
+from contend.compact import readings
 from contend.platforms.quotas import Quota
 from contend.platforms.standing import Change
 from contend.probes.evidence import Observations
@@ -75,8 +76,10 @@ def tabulate(rows: Iterable[Row]) -> Table:
     for row in sorted((r for r in rows if r["status"] == "ok"), key=lambda r: (r["block"], r["trial"])):
         metrics = table.setdefault(row["cell"], {})
         for m in row["metrics"]:
-            info = MetricInfo(m["name"], m["unit"], m["better"], m["loop"], m["primary"])
-            series = metrics.setdefault(info.name, Series(info))
+            series = metrics.get(m["name"])
+            if series is None:
+                info = MetricInfo(m["name"], m["unit"], m["better"], m["loop"], m["primary"])
+                series = metrics[info.name] = Series(info)
             if row["flags"]:
                 series.flagged.append(len(series.values))
             series.values.append(float(m["value"]))
@@ -303,9 +306,9 @@ def medians(rows: Iterable[Row]) -> Observations:
     found: dict[str, list[float]] = {}
     units: dict[str, str] = {}
     for row in rows:
-        for item in row["evidence"]:
-            found.setdefault(item["name"], []).append(float(item["value"]))
-            units[item["name"]] = item["unit"]
+        for name, value, unit in readings(row):
+            found.setdefault(name, []).append(value)
+            units[name] = unit
         for n in row["neighbours"]:
             found.setdefault(f"neighbour {n['name']}", []).append(float(n["during"]))
             units[f"neighbour {n['name']}"] = n["unit"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -102,8 +102,8 @@ class _Part(RunDirectory):
         super().__init__(path)
         self._rows = rows
 
-    def rows(self) -> list[Row]:
-        return self._rows
+    def each_row(self) -> Iterator[Row]:
+        return iter(self._rows)
 
 
 def analyse_fleet(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Analysis:

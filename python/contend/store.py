@@ -24,7 +24,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -177,7 +177,11 @@ class RunDirectory:
         append_lines(self._trials, versioned, self.trials_path)
 
     def rows(self) -> list[Row]:
-        return list(read_rows(self.trials_path))
+        return list(self.each_row())
+
+    def each_row(self) -> Iterator[Row]:
+        """The rows one by one: whoever keeps a part of them need not hold all."""
+        return read_rows(self.trials_path)
 
     def remove_half_files(self) -> None:
         """Remove what a kill or a full disk left half written, beside the whole files. Only while none is written."""

@@ -70,6 +70,7 @@ def load_report(run: RunDirectory, context: Context | None = None) -> ReportInpu
     """Everything a report needs, from the run directory alone; and of what lies beside it, unless `context` is given, the
     storm that a component's cost is put in."""
     from contend.analyse import analyse, probe_cost
+    from contend.compact import compacted
     from contend.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
@@ -89,7 +90,7 @@ def load_report(run: RunDirectory, context: Context | None = None) -> ReportInpu
     recorded = run.read_json("plan.json")
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
-    rows = run.rows()
+    rows = compacted(run.each_row())
     if hosts_of_run(run):  # each host's timelines and hardware are in its own directory
         rows = on_one_clock(rows)
         return ReportInput(
@@ -103,13 +104,15 @@ def load_report(run: RunDirectory, context: Context | None = None) -> ReportInpu
         )
     # Of a forecast's hundreds of cells those that tables are about.
     told = [row for row in latest(rows) if row["factors"].get("role", "pair") == "pair"]
+    events = list(read_rows(run.ledger_path))
+    analysis = analyse(run, scenario, rows=rows, events=events)
     recording = Recording.of_run(run)
     analysis = replace(
-        analyse(run, scenario),
+        analysis,
         phase_alibis=phase_alibis(latest(rows), recording),
         alibis=cell_alibis(told, recording, read_party(run.series, victims(rows))),
         schedules=cell_schedules(latest(rows), run.series),
-        probe=probe_cost(read_rows(run.ledger_path), recording.interval_ns),
+        probe=probe_cost(events, recording.interval_ns),
         context=context or beside(run, scenario),
     )
     return ReportInput(

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 # Heat map: lower ends of the steps, as ratios of the baseline.
 HEAT = ((2.0, "h5"), (1.5, "h4"), (1.2, "h3"), (1.05, "h2"), (1.0, "h1"))
+MOST_RANGES = 200  # in the list of ranges of the timelines
 ROLES = (
     "answer",
     "points",
@@ -227,4 +228,24 @@ def _blocks(report: ReportInput) -> list[tuple[str, float, float]]:
         start, end = int(row["started_ns"]), int(row["ended_ns"])
         known = spans.get(name, (start, end))
         spans[name] = (min(start, known[0]), max(end, known[1]))
-    return [(name, (a - origin) / 1e9, (b - origin) / 1e9) for name, (a, b) in spans.items()]
+    return [(name, (a - origin) / 1e9, (b - origin) / 1e9) for name, (a, b) in _grouped(spans)]
+
+
+def _grouped(spans: Mapping[str, tuple[int, int]]) -> list[tuple[str, tuple[int, int]]]:
+    """Names and spans; of very many, several that follow each other as one.
+
+    >>> len(_grouped({f"block {n}": (n, n + 1) for n in range(1000)})), _grouped({"pilot": (0, 5)})
+    (200, [('pilot', (0, 5))])
+    >>> _grouped({f"block {n}": (n, n + 1) for n in range(1000)})[1]
+    ('block 5 to block 9', (5, 10))
+    """
+    named = list(spans.items())
+    at_once = -(-len(named) // MOST_RANGES)
+    groups = [named[n : n + at_once] for n in range(0, len(named), at_once)]
+    return [
+        (
+            of[0][0] if len(of) == 1 else f"{of[0][0]} to {of[-1][0]}",
+            (min(a for _, (a, _) in of), max(b for _, (_, b) in of)),
+        )
+        for of in groups
+    ]

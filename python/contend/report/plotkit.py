@@ -35,9 +35,24 @@ def condition_colours(report: ReportInput) -> dict[str, str]:
     names = ["alone", "control"]
     for matrix in matrices(report.analysis):
         names.extend(matrix.columns)
-    names += [condition_name(row.get("factors", {}), str(row.get("cell", ""))) for row in report.rows]
+    cells = {str(row.get("cell", "")): row.get("factors", {}) for row in reversed(report.rows)}
+    names += [condition_name(cells[cell], cell) for cell in _in_order(report)]
     baselines = {matrix.baseline: var("alone") for matrix in matrices(report.analysis)}
     return {**baselines, **{name: c for name, c in series_colours(names).items() if name not in baselines}}
+
+
+def _in_order(report: ReportInput) -> list[str]:
+    """Cells, each once, in the order of their first trials."""
+    return list(dict.fromkeys(str(row.get("cell", "")) for row in report.rows))
+
+
+def ordinal(number: int) -> str:
+    """
+    >>> [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 21, 103)]
+    ['1st', '2nd', '3rd', '4th', '11th', '12th', '21st', '103rd']
+    """
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
 
 
 def condition_name(factors: Mapping[str, str], cell: str) -> str:

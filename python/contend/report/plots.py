@@ -27,10 +27,11 @@ from contend.report.plotkit import (
     row_axis,
     row_labels,
 )
-from contend.report.strip_plot import PointRow, intervals, strip
+from contend.report.strip_plot import MOST_POINTS, PointRow, intervals, strip
 from contend.report.theme import resolve, var
 
 FOREST_ROWS = 14  # more comparisons than this are in the matrix only
+LEAST_POINTS = 200  # dots of one plot, on a page of many
 STATIC_WIDTH = 760  # pixels of a plot saved to a file
 
 TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128)
@@ -74,11 +75,15 @@ def all_plots(report: ReportInput) -> list[Plot]:
         from contend.report.forecast_plots import forecast_plots
 
         plots += forecast_plots(report.analysis.sensitivity)
-    plots += [
-        points(report, matrix, row, f"{table}-{number}")
+    shown = [
+        (f"{table}-{number}", matrix, row)
         for table, matrix in enumerate(matrices(report.analysis))
         for number, row in enumerate(matrix.rows)
         if report.analysis.placement is None or (table == 0 and matrix.metric(row).primary)
+    ]
+    plots += [
+        points(report, matrix, row, name, most=max(LEAST_POINTS, MOST_POINTS // len(shown)))
+        for name, matrix, row in shown
     ]
     from contend.report.traced_cells import traced_plots
 
@@ -166,7 +171,9 @@ def _effect_colour(effect: str) -> str:
 # ---- every raw point of one victim, the median and its interval beside them
 
 
-def points(report: ReportInput, matrix: Matrix, row: str, plot_id: str) -> Plot | None:
+def points(
+    report: ReportInput, matrix: Matrix, row: str, plot_id: str, *, most: int = MOST_POINTS
+) -> Plot | None:
     """One victim's trials: a dot a block (jittered upwards and downwards), the cell's median and interval."""
     metric = matrix.metric(row)
     rows = _point_rows(report, matrix, row)
@@ -174,7 +181,7 @@ def points(report: ReportInput, matrix: Matrix, row: str, plot_id: str) -> Plot 
     colours = {name: palette[name.removeprefix("beside ") if matrix.beside else name] for name, *_ in rows}
     title = f"{row}: {metric.name}" if row != metric.name else row
     title += f", {matrix.group}" if matrix.group else ""
-    return strip(rows, metric, colours, f"points-{plot_id}", "points", title, seed=row)
+    return strip(rows, metric, colours, f"points-{plot_id}", "points", title, seed=row, most=most)
 
 
 def _point_rows(report: ReportInput, matrix: Matrix, row: str) -> list[PointRow]:

@@ -102,9 +102,8 @@ class _Reader:
             self._columns[table] = set()
             if files:
                 relation = self._db.read_parquet(files, union_by_name=True)
-                self._db.execute(
-                    f"CREATE TABLE {table} AS SELECT * REPLACE (t_ns::BIGINT AS t_ns) FROM relation"
-                )
+                # A view: a table would hold every column of it, of which a few are asked for.
+                relation.project("* REPLACE (t_ns::BIGINT AS t_ns)").create_view(table)
                 self._columns[table] = set(relation.columns)
         return self._columns[table]
 
@@ -133,26 +132,31 @@ class _Reader:
         step = self._step_ns(table)
         part = f'"{key}"' if key else "0"
         line, group = ("k", "bucket, k") if by_key else ("''", "bucket")
+        numbers = range(len(present))
+        grown = ", ".join(f"{c}::DOUBLE - lag({c}::DOUBLE) OVER w AS grown{n}" for n, c in enumerate(present))
+        # A step's rate: growth over the time it covers, for each key by itself, then summed.
+        rates = ", ".join(
+            f"avg(t_ns) FILTER ({known}) AS t{n},"
+            f" sum(grown{n}) FILTER ({known}) / sum(spent) FILTER ({known}) * 1e9 AS rate{n}"
+            for n in numbers
+            for known in (f"grown{n} >= 0 AND spent > 0",)
+        )
+        rows = self._db.execute(
+            f"""
+            WITH samples AS (
+                SELECT {part} AS k, t_ns, t_ns - lag(t_ns) OVER w AS spent, {grown}
+                FROM {table} WINDOW w AS (PARTITION BY {part} ORDER BY t_ns)
+            ), steps AS (SELECT k, t_ns // {step} AS bucket, {rates} FROM samples GROUP BY 1, 2)
+            SELECT {line}, {", ".join(f"avg(t{n}), sum(rate{n})" for n in numbers)} FROM steps GROUP BY {group}
+            """
+        ).fetchall()
         points: list[Step] = []
-        for column in present:
-            # A step's rate: growth over the time it covers, for each key by itself, then summed.
-            rows = self._db.execute(
-                f"""
-                WITH samples AS (
-                    SELECT {part} AS k, t_ns, t_ns - lag(t_ns) OVER w AS spent,
-                           {column}::DOUBLE - lag({column}::DOUBLE) OVER w AS grown
-                    FROM {table} WINDOW w AS (PARTITION BY {part} ORDER BY t_ns)
-                ), steps AS (
-                    SELECT k, t_ns // {step} AS bucket, avg(t_ns) AS t, sum(grown) / sum(spent) * 1e9 AS rate
-                    FROM samples WHERE grown >= 0 AND spent > 0 GROUP BY 1, 2
-                )
-                SELECT avg(t), sum(rate), {line} FROM steps GROUP BY {group} ORDER BY 1
-                """
-            ).fetchall()
-            name = columns[column]
+        for n in numbers:
+            name = columns[present[n]]
+            known = sorted((t, v, k) for k, t, v in ((row[0], *row[1 + 2 * n : 3 + 2 * n]) for row in rows) if v is not None)
             points += [
                 _step(self._seconds(t), _round(float(v) * scale), f"{k} {name}".strip() if by_key else name)
-                for t, v, k in rows
+                for t, v, k in known
             ]
         return _without_idle(points)
 

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contend.analysis import MetricInfo
-from contend.report.plotkit import ROW, Plot, Spec, axis_format, chart, median, row_axis, row_labels
+from contend.report.plotkit import ROW, Plot, Spec, axis_format, chart, median, ordinal, row_axis, row_labels
 from contend.report.theme import var
 from contend.units import format_value
 
+MOST_POINTS = 4000
+"""Dots of a page: more cannot be told apart, and make it heavy."""
 PointRow = tuple[str, Sequence[float], Sequence[int], Sequence[int], tuple[float, float] | None]
 """Name, values, their blocks, positions of those that were flagged, and the median's interval where there is one."""
 
@@ -25,18 +27,25 @@ def strip(
     *,
     seed: str = "",
     unit: str = "block",
+    most: int = MOST_POINTS,
 ) -> Plot | None:
-    """A dot a value (jittered upwards and downwards, by `seed`); None where there is no value. `unit`: what is counted."""
+    """A dot a value (jittered upwards and downwards, by `seed`); None where there is no value. `unit`: what is counted.
+
+    Of more than `most` values every k-th of each cell is drawn and listed, and the caption says so: which ones does not
+    depend on what they are. Median, interval and axis are those of all values.
+    """
     everything = [value for _, series, *_ in rows for value in series]
     if not everything:
         return None
     jitter = random.Random(seed)  # the same page from the same run
     one = "trial" if unit == "block" else unit
+    every = -(-len(everything) // most)
+    flags = [frozenset(flagged) for _, _, _, flagged, _ in rows]
     dots: list[dict[str, Any]] = []
     summaries: list[dict[str, Any]] = []
-    for number, (name, series, blocks, flagged, interval) in enumerate(rows):
-        for position, value in enumerate(series):
-            mark = "flagged" if position in flagged else "clean"
+    for number, (name, series, blocks, _, interval) in enumerate(rows):
+        for position, value in list(enumerate(series))[::every]:
+            mark = "flagged" if position in flags[number] else "clean"
             dots.append(
                 {
                     "y": round(number + 0.12 * jitter.uniform(-1, 1), 3),
@@ -94,16 +103,19 @@ def strip(
         dots,
     )
     better = "less is better" if metric.better == "lower" else "more is better"
-    some_flagged = any(flagged for *_, flagged, _ in rows)
+    thinned = (
+        f" Every {ordinal(every)} of {len(everything):,} {one}s is drawn and listed; all of them count." if every > 1 else ""
+    )
     caption = (
         f"Each ring is one {one}, the tick their median, the band its interval; {better}. "
         + ("The axis begins at zero." if zero else "The axis does not begin at zero.")
-        + (" Triangles: trials whose surroundings were flagged; they count." if some_flagged else "")
+        + (" Triangles: trials whose surroundings were flagged; they count." if any(flags) else "")
+        + thinned
     )
     table = tuple(
-        (name, str(blocks[i] + 1), format_value(v, metric.unit), "flagged" if i in flagged else "")
-        for name, series, blocks, flagged, _ in rows
-        for i, v in enumerate(series)
+        (name, str(blocks[i] + 1), format_value(v, metric.unit), "flagged" if i in own else "")
+        for (name, series, blocks, _, _), own in zip(rows, flags, strict=True)
+        for i, v in list(enumerate(series))[::every]
     )
     return Plot(
         plot_id,

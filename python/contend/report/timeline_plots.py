@@ -8,13 +8,23 @@ from typing import Any
 
 from contend.report.matrix import matrices, subject
 from contend.report.model import ReportInput
-from contend.report.plotkit import Plot, Spec, chart, condition_colours, condition_name, row_axis, row_labels
+from contend.report.plotkit import (
+    Plot,
+    Spec,
+    chart,
+    condition_colours,
+    condition_name,
+    ordinal,
+    row_axis,
+    row_labels,
+)
 from contend.report.series import Timelines, read_timelines
 from contend.report.theme import var
 from contend.report.timeline import BRUSH, CPU_COLOURS, Time, timeline
 from contend.units import NS_PER_S, format_duration
 
 SINCE = "the first trial"
+MOST_BANDS, MOST_FAILED = 1000, 300  # of the strip: about a pixel each
 BANDS = 400  # with more trials than this the bands are in the strip only: thinner ones could not be seen
 
 _WAITING = "Threads that run or want to: more than the host has CPUs, and somebody waits. Momentary values."
@@ -74,19 +84,21 @@ def _trials(report: ReportInput) -> list[dict[str, Any]]:
 
 def _strip(trials: list[dict[str, Any]], colours: Mapping[str, str], end: float) -> Plot:
     lanes = list(dict.fromkeys(t["lane"] for t in trials))
+    every = -(-len(trials) // MOST_BANDS)
+    drawn = _thinned(trials, every)
     values = [
         {
             "start": t["start"],
             "end": t["end"],
             "y": lanes.index(t["lane"]) - 0.22,
             "y2": lanes.index(t["lane"]) + 0.3,
-            "middle": (t["start"] + t["end"]) / 2,
+            "middle": round((t["start"] + t["end"]) / 2, 4),
             "colour": t["colour"],
             "block": t["block"],
             "mark": "failed" if t["failed"] else "",
             "say": _say(t),
         }
-        for t in trials
+        for t in drawn
     ]
     labels = [{"y": n, "label": lane} for n, lane in enumerate(lanes)]
     x = Time(end, SINCE).axis(follow=False)
@@ -121,11 +133,29 @@ def _strip(trials: list[dict[str, Any]], colours: Mapping[str, str], end: float)
         "Every trial in the order it ran; a lane a victim, a colour a neighbour, pale the pilot. The colours "
         "should be mixed evenly from left to right: that is the randomised order."
     )
+    if every > 1:
+        caption += (
+            f" Of {len(trials):,} trials every {ordinal(every)} is drawn, as wide as {every}, and of those without a result"
+            f" at most {MOST_FAILED}."
+        )
     if any(t["failed"] for t in trials):
         caption += " ✕ marks a trial without a result."
     return Plot(
         "strip", "strip", "Trials", caption, spec, colours, ("lane", "cell", "trials", "mean length"), table
     )
+
+
+def _thinned(trials: list[dict[str, Any]], every: int) -> list[dict[str, Any]]:
+    """Every k-th trial in the order they ran, up to the next that is drawn; and those that failed, whose marks would be lost."""
+    if every == 1:
+        return trials
+    ran = sorted(trials, key=lambda t: t["start"])
+    kept = ran[::every]
+    until = [t["start"] for t in kept[1:]] + [ran[-1]["end"]]
+    failed = [t for n, t in enumerate(ran) if t["failed"] and n % every]
+    some = failed[:: -(-len(failed) // MOST_FAILED)] if failed else []
+    wide = [{**t, "end": max(t["end"], end), "took": t["end"] - t["start"]} for t, end in zip(kept, until, strict=True)]
+    return wide + some
 
 
 def _cross(x: Spec, y: Spec, **look: Any) -> Spec:
@@ -140,7 +170,7 @@ def _cross(x: Spec, y: Spec, **look: Any) -> Spec:
 def _say(trial: Mapping[str, Any]) -> str:
     when = "pilot" if trial["block"] < 0 else f"block {trial['block'] + 1}"
     notes = [note for note in ("failed", "flagged") if trial[note]]
-    return ", ".join([trial["lane"], trial["name"], when, f"{trial['end'] - trial['start']:.2f} s", *notes])
+    return ", ".join([trial["lane"], trial["name"], when, f"{trial.get('took', trial['end'] - trial['start']):.2f} s", *notes])
 
 
 def _panels(lines: Timelines, trials: list[dict[str, Any]], end: float, report: ReportInput) -> list[Plot]:

@@ -63,6 +63,18 @@ def select_walsh(x: Floats, ranks: Sequence[int]) -> Floats:
     return _selected(at_most, ranks, float(ordered[0]), float(ordered[-1]), n * (n + 1) // 2)
 
 
+def walsh_median(x: Floats) -> float:
+    """Median of the Walsh averages of one sample of any size, at least one value: its Hodges–Lehmann estimate.
+
+    >>> walsh_median(np.array([1.0, 2.0, 6.0]))
+    2.75
+    """
+    count = len(x) * (len(x) + 1) // 2
+    if count <= DIRECT:
+        return float(np.median(walsh_averages(x)))
+    return float(select_walsh(x, [(count - 1) // 2, count // 2]).mean())
+
+
 def select_differences(x: Floats, y: Floats, ranks: Sequence[int]) -> Floats:
     """Order statistics (0-based) of all y_j - x_i of two samples of any size."""
     if len(x) * len(y) <= DIRECT:

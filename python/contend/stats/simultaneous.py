@@ -11,6 +11,10 @@ stricter than Bonferroni.
 
 Where the signed-rank law is too coarse for any cut (9 comparisons need 9 blocks), the same randomisations
 give the quantile of the largest studentised shift instead, from 6 blocks on.
+
+Beyond MOST_BLOCKS blocks the law of the smallest p-value is taken from that many of them, drawn at random. With so many
+blocks the signed-rank statistics are jointly normal, so that this law depends on their correlations alone, which any
+large part of the blocks shows; the intervals themselves are of all blocks. Time is then bounded however long a run is.
 """
 
 from __future__ import annotations
@@ -29,12 +33,13 @@ from contend.stats.compare import PAIRS, ratio_estimate
 from contend.stats.estimate import Estimate
 from contend.stats.quantiles import t_quantile
 from contend.stats.samples import check_level
-from contend.stats.selection import walsh_averages
+from contend.stats.selection import walsh_averages, walsh_median
 
 Floats = npt.NDArray[np.float64]
 Key = TypeVar("Key", bound=Hashable)
 
 _CHUNK_VALUES = 400_000  # values permuted at once: some MB
+MOST_BLOCKS = 200  # randomised: with more, an own level moves by less than from one seed to another
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ def simultaneous(
         if n < len(arms[i][0]):
             warnings += (f"{len(arms[i][0]) - n} incomplete blocks left out",)
         if i not in able:
-            centre = float(np.median(walsh_averages(d))) if n else math.nan
+            centre = walsh_median(d) if n else math.nan
             low, high = -math.inf, math.inf
             warnings += (f"{n} blocks: an interval at level {level:g} needs {signed_rank.smallest_n(level)}",)
         elif margin is None:
@@ -167,7 +172,7 @@ def _families(
     for members in grouped.values():
         columns = [arms[members[0]][0]]
         for i in members:
-            shift = float(np.median(walsh_averages(differences[i])))
+            shift = walsh_median(differences[i])
             columns.append(arms[i][1] - shift)
         yield _Family(tuple(members), np.stack(columns, axis=1))
 
@@ -179,6 +184,7 @@ def _randomise(
     smallest_p = np.ones(randomisations)
     largest_t = np.zeros(randomisations)
     for family in families:
+        family = _Family(family.members, _some(family.residuals, rng))  # noqa: PLW2901
         per_chunk = max(1, _CHUNK_VALUES // family.residuals.size)
         for start in range(0, randomisations, per_chunk):
             part = slice(start, min(start + per_chunk, randomisations))
@@ -193,6 +199,20 @@ def _randomise(
                         t = np.where(shift == 0, 0.0, np.abs(shift) / scale)
                     largest_t[part] = np.maximum(largest_t[part], t)
     return smallest_p, largest_t
+
+
+def _some(residuals: Floats, rng: np.random.Generator) -> Floats:
+    """At most MOST_BLOCKS of the blocks, drawn at random; and as many more for each cell that most of those lack."""
+    if len(residuals) <= MOST_BLOCKS:
+        return residuals
+    chosen = np.zeros(len(residuals), dtype=np.bool_)
+    chosen[rng.choice(len(residuals), MOST_BLOCKS, replace=False)] = True
+    present = np.isfinite(residuals)
+    for column in present.T:
+        having = np.flatnonzero(column)
+        if 2 * int((column & chosen).sum()) < min(MOST_BLOCKS, len(having)):
+            chosen[rng.choice(having, min(MOST_BLOCKS, len(having)), replace=False)] = True
+    return residuals[chosen]
 
 
 def _shuffled(residuals: Floats, copies: int, rng: np.random.Generator) -> Floats:

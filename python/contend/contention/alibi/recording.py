@@ -28,20 +28,18 @@ T = TypeVar("T")
 _NAMES = {"device", "interface", "kind", "name", "cgroup"}
 # What is read of a table: all of it, or a query over it. {table} is the view, columns are as recorded.
 QUERIES = {
-    **{table: f"SELECT * FROM {table} ORDER BY t_ns" for table in ("host", "cpu", "disk", "net", "qdisc")},
+    **{table: f"SELECT * FROM {table}" for table in ("host", "cpu", "disk", "net", "qdisc")},
     "busy": """
         SELECT t_ns, interval_ns, pid, start_ns, name, cgroup, threads, busiest_tid, busiest_thread_ns,
                user_ns::DOUBLE + system_ns AS cpu_ns
         FROM process_use
         WHERE interval_ns > 0 AND (2 * busiest_thread_ns >= interval_ns OR 2 * (user_ns + system_ns) >= interval_ns)
-        ORDER BY t_ns
     """,
     "delays": "SELECT t_ns, sum(run_delay_ns) AS run_delay_ns FROM process_use GROUP BY t_ns ORDER BY t_ns",
     "cgroups": f"""
         SELECT * FROM cgroup_use
         WHERE throttled_periods > 0 OR throttled_ns > 0 OR psi_memory_some_ns > 0
               OR (memory_limit_bytes > 0 AND memory_bytes >= {limits.AT_LIMIT} * memory_limit_bytes)
-        ORDER BY t_ns
     """,
 }
 # Columns that no judge looks at: half of what a recording of days would hold.
@@ -194,21 +192,37 @@ def read_tables(
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Array]:
-    """A query's columns: times and ids as integers, other numbers as floats (NaN where not recorded), names."""
+    """A query's columns: times and ids as integers, other numbers as floats (NaN where not recorded), names. By time, where
+    they have one.
+
+    A column at a time: DuckDB holds a result beside the arrays that are made of it, and sorts by copying all of it.
+    """
     import numpy as np
 
     relation = connection.sql(query)
     kinds = {"t_ns": "BIGINT", "start_ns": "BIGINT"}
-    shown = ", ".join(
-        f'"{column}"' if column in _NAMES else f'"{column}"::{kinds.get(column, "DOUBLE")} AS "{column}"'
-        for column in relation.columns
-        if column not in _UNREAD
-    )
+    order = None
+    if "t_ns" in relation.columns:
+        times = _column(relation, '"t_ns"::BIGINT AS "t_ns"')
+        # Files are sorted by device and then by time: what was read is in order for each, and stays so.
+        order = None if (np.diff(times) >= 0).all() else np.argsort(times, kind="stable")
     found: dict[str, Array] = {}
-    for column, values in relation.project(shown).fetchnumpy().items():
-        if isinstance(values, np.ma.MaskedArray):
-            values = values.filled(
-                "" if values.dtype == object else np.nan if values.dtype.kind == "f" else 0
-            )
-        found[column] = values
+    for column in relation.columns:
+        if column in _UNREAD:
+            continue
+        kind = "" if column in _NAMES else f"::{kinds.get(column, 'DOUBLE')}"
+        values = _column(relation, f'"{column}"{kind} AS "{column}"')
+        found[column] = values if order is None else values[order]
     return found
+
+
+def _column(relation: duckdb.DuckDBPyRelation, shown: str) -> Array:
+    import numpy as np
+
+    (values,) = relation.project(shown).fetchnumpy().values()
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.filled("" if values.dtype == object else np.nan if values.dtype.kind == "f" else 0)
+    if values.dtype == object:  # the same few names over and over
+        names: dict[str, str] = {}
+        values = np.array([names.setdefault(name, name) for name in values], dtype=object)
+    return values

@@ -107,7 +107,7 @@ _PARTY = {
         FROM process_use GROUP BY t_ns ORDER BY t_ns
     """,
     # All of them, and its ancestors': a quota above it is one on it.
-    "cgroups": "SELECT * FROM cgroup_use WHERE cgroup <> '/' ORDER BY t_ns",
+    "cgroups": "SELECT * FROM cgroup_use WHERE cgroup <> '/'",
     # Of the cgroups it was in: the part of what was done there that was its own, the smaller of CPU time and bytes, and
     # its own CPU time there.
     "own": """
