@@ -45,13 +45,17 @@ ENVIRONMENT = {
 }  # fmt: skip
 
 
-def big_run(place: Path, trials: int, *, name: str = "big", series: bool = True, seed: int = 12) -> RunDirectory:
+def big_run(
+    place: Path, trials: int, *, name: str = "big", series: bool = True, seed: int = 12
+) -> RunDirectory:
     """A finished run of so many counted trials, in whole blocks of CELLS, and its pilot."""
     blocks = max(1, trials // CELLS)
     scenario = parse(read_yaml(TEXT.replace("BLOCKS", str(blocks)), "mine.yaml", ScenarioError))
     plan = make_plan(scenario, 5, "pairs")
     run = RunDirectory.create(place, name, "20260101-000000")
-    run.write_json("plan.json", plan.to_json() | {"scenario": "mine.yaml", "command": "contend run mine.yaml"})
+    run.write_json(
+        "plan.json", plan.to_json() | {"scenario": "mine.yaml", "command": "contend run mine.yaml"}
+    )
     run.write_text("scenario.yaml", to_yaml(scenario))
     run.write_json("environment.json", ENVIRONMENT)
     done = [t for t in plan.trials if t.phase == "counted" or t.block == 0]
