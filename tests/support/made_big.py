@@ -67,15 +67,21 @@ def big_run(
 
 
 def small_runs(place: Path, count: int, *, trials: int = 80, name: str = "small") -> list[Path]:
-    """So many finished runs of one scenario, analysed and with a page, a day apart: links of nothing, files of their own."""
+    """So many finished runs, analysed and with a page, a day apart. Each has a seed and a title of its own, as runs have."""
     from contend.analyse import analyse
     from support.made_many import copies
 
     base = big_run(place.with_name(place.name + "-base"), trials, series=False)
-    made = read_yaml((base.path / "scenario.yaml").read_text(), "mine.yaml", ScenarioError)
-    base.write_json("findings.json", analyse(base, parse(made)).to_json())
+    text = (base.path / "scenario.yaml").read_text()
+    base.write_json("findings.json", analyse(base, parse(read_yaml(text, "mine.yaml"))).to_json())
     base.write_text("report.html", "<!doctype html><title>made up</title>")
-    return copies(base.path, place, [1.0] * count, name=name)
+    runs = copies(base.path, place, [1.0] * count, name=name)
+    for number, run in enumerate(runs):
+        own = text.replace("title: A long night", f"title: Night {number}").replace(
+            "measure:", f"measure:\n  seed: {number}"
+        )
+        (run / "scenario.yaml").write_text(own)
+    return runs
 
 
 def _write_lines(path: Path, rows: Iterator[dict[str, Any]]) -> None:

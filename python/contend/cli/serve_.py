@@ -53,7 +53,7 @@ def command(
 ) -> int:
     """Serve the run directories in DIR as pages: list and filter them, open a report, compare two, see a metric's trend.
 
-    Only reads, and only answers GET. Ctrl-C ends it. On a host that others use too, loopback is theirs as well:
+    Only reads there, and only answers GET; its list is kept in your cache directory. Ctrl-C ends it. On a host that others use too, loopback is theirs as well:
     --new-token keeps them out.
     """
     from contend.errors import BadInput
@@ -74,7 +74,7 @@ def command(
                 from contend.serve.index import Index
                 from contend.serve.server import Server
             access = Access(where.loopback, token, own_names(allow_host))
-            with Server(where, Index(runs.absolute()), access, verbose=verbose) as server:
+            with Server(where, Index(runs.absolute(), keep=True), access, verbose=verbose) as server:
                 _say(server, where, token if new_token else None, token is not None, as_json)
                 if open_page:
                     click.launch(server.url)

@@ -153,7 +153,11 @@ class _Reader:
         points: list[Step] = []
         for n in numbers:
             name = columns[present[n]]
-            known = sorted((t, v, k) for k, t, v in ((row[0], *row[1 + 2 * n : 3 + 2 * n]) for row in rows) if v is not None)
+            known = sorted(
+                (t, v, k)
+                for k, t, v in ((row[0], *row[1 + 2 * n : 3 + 2 * n]) for row in rows)
+                if v is not None
+            )
             points += [
                 _step(self._seconds(t), _round(float(v) * scale), f"{k} {name}".strip() if by_key else name)
                 for t, v, k in known

@@ -104,7 +104,9 @@ def strip(
     )
     better = "less is better" if metric.better == "lower" else "more is better"
     thinned = (
-        f" Every {ordinal(every)} of {len(everything):,} {one}s is drawn and listed; all of them count." if every > 1 else ""
+        f" Every {ordinal(every)} of {len(everything):,} {one}s is drawn and listed; all of them count."
+        if every > 1
+        else ""
     )
     caption = (
         f"Each ring is one {one}, the tick their median, the band its interval; {better}. "

@@ -154,7 +154,10 @@ def _thinned(trials: list[dict[str, Any]], every: int) -> list[dict[str, Any]]:
     until = [t["start"] for t in kept[1:]] + [ran[-1]["end"]]
     failed = [t for n, t in enumerate(ran) if t["failed"] and n % every]
     some = failed[:: -(-len(failed) // MOST_FAILED)] if failed else []
-    wide = [{**t, "end": max(t["end"], end), "took": t["end"] - t["start"]} for t, end in zip(kept, until, strict=True)]
+    wide = [
+        {**t, "end": max(t["end"], end), "took": t["end"] - t["start"]}
+        for t, end in zip(kept, until, strict=True)
+    ]
     return wide + some
 
 
@@ -170,7 +173,15 @@ def _cross(x: Spec, y: Spec, **look: Any) -> Spec:
 def _say(trial: Mapping[str, Any]) -> str:
     when = "pilot" if trial["block"] < 0 else f"block {trial['block'] + 1}"
     notes = [note for note in ("failed", "flagged") if trial[note]]
-    return ", ".join([trial["lane"], trial["name"], when, f"{trial.get('took', trial['end'] - trial['start']):.2f} s", *notes])
+    return ", ".join(
+        [
+            trial["lane"],
+            trial["name"],
+            when,
+            f"{trial.get('took', trial['end'] - trial['start']):.2f} s",
+            *notes,
+        ]
+    )
 
 
 def _panels(lines: Timelines, trials: list[dict[str, Any]], end: float, report: ReportInput) -> list[Plot]:

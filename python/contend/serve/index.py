@@ -1,7 +1,7 @@
 """All directories below one place, in DuckDB: read once, and again only where one has changed.
 
 A refresh lists the place, and each directory in it, and opens no file of one that is as it was. The database is in memory
-and cannot touch files: nothing is ever written, neither there nor anywhere else.
+and cannot touch files. Nothing is ever written there; what was read is kept in the user's cache for the next start (`kept`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -16,13 +17,17 @@ from typing import Any
 
 from contend.between import UNREADABLE
 from contend.comparisons import latest, tabulate
-from contend.serve import files, reading
+from contend.serve import files, kept, reading
 from contend.serve.files import Fingerprint
 from contend.serve.reading import FOREIGN, RUN, RUNNING, Entry
 from contend.stats.estimate import Estimate
 from contend.store import RunDirectory
 
 PAGE = 50
+MANY, SAVE_S = (
+    50,
+    60.0,
+)  # directories that changed, after which the list is kept anew; or so long after the last time
 RUNS = {
     "name": "VARCHAR", "kind": "VARCHAR", "study": "VARCHAR", "scenario": "VARCHAR", "question": "VARCHAR",
     "host": "VARCHAR", "host_name": "VARCHAR", "began": "VARCHAR", "text": "VARCHAR", "whole": "BOOLEAN",
@@ -105,12 +110,15 @@ class _Known:
 
 @dataclass
 class Index:
-    """Of the directories in `place`. Safe to be used from several threads."""
+    """Of the directories in `place`. Safe to be used from several threads. keep: from one process to the next."""
 
     place: Path
+    keep: bool = False
     _known: dict[str, _Known] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _wrong: str = ""
+    _unsaved: int = 0
+    _saved_at: float = 0.0
     _db: Any = None
 
     def __post_init__(self) -> None:
@@ -124,9 +132,15 @@ class Index:
         for table, columns in (("runs", RUNS), ("levels", LEVELS)):
             self._db.execute(f"create table {table} ({', '.join(f'{k} {v}' for k, v in columns.items())})")
         self._db.execute("create table metrics (run VARCHAR, metric VARCHAR)")
+        if self.keep:
+            before = kept.load(self.place)
+            self._known = {name: _Known(of.fingerprint, of.entry) for name, of in before.items()}
+            self._replace([], [of.entry for of in before.values()])
 
     def close(self) -> None:
         with self._lock:
+            if self._unsaved:
+                self._save()
             self._db.close()
 
     def refresh(self) -> None:
@@ -143,6 +157,15 @@ class Index:
             changed = [entry for name in sorted(names) if (entry := self._look(name)) is not None]
             if gone or changed:
                 self._replace(gone, changed)
+                self._unsaved += len(gone) + len(changed)
+            # Runs that go on change all the time: what is read of those costs little to read again.
+            if self._unsaved >= MANY or (self._unsaved and time.monotonic() - self._saved_at > SAVE_S):
+                self._save()
+
+    def _save(self) -> None:
+        self._unsaved, self._saved_at = 0, time.monotonic()
+        if self.keep:
+            kept.save(self.place, {n: kept.Kept(k.fingerprint, k.entry) for n, k in self._known.items()})
 
     def entry(self, name: str) -> Entry | None:
         """One directory as it is now; None where there is none."""

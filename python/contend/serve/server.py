@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from contend.errors import BadInput, ContendError
 from contend.serve.access import Access, Listen
 from contend.serve.answers import Answer, plain, redirect
-from contend.serve.connections import Connections
+from contend.serve.connections import GRACE_S, Connections
 from contend.serve.index import Index
 from contend.serve.pages import Pages
 from contend.serve.requests import Request
@@ -63,6 +63,9 @@ class Server:
             serves.join()
         except KeyboardInterrupt:
             self.shutdown()
+            serves.join(
+                GRACE_S
+            )  # a thread that is left holds what DuckDB has made, of which it complains at the end
 
     def server_close(self) -> None:
         self._listening.close()
