@@ -20,7 +20,6 @@ from contend.advice.practices import judge
 from contend.advice.rules import advise
 from contend.advice.sweep_findings import findings as sweep_findings
 from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
-from contend.compact import compacted
 from contend.comparisons import compare_all, latest, limits_changed, planned_cells, tabulate
 from contend.errors import NoVerdict
 from contend.imports import levels
@@ -67,7 +66,7 @@ def analyse(
         from contend.fleets import analyse_fleet
 
         return analyse_fleet(run, scenario, stopped=stopped)
-    rows = latest(compacted(run.each_row()) if rows is None else rows)
+    rows = latest(run.compact_rows() if rows is None else rows)
     environment = run.read_json("environment.json")
     kept = [r for r in rows if r["phase"] != "pilot"]
     counted = [r for r in kept if r["phase"] == "counted"]
@@ -295,7 +294,7 @@ def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCo
 
 def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
     """Whether every headline comparison is as precise as asked. Called at looks only, never after every block."""
-    rows = [r for r in latest(compacted(run.each_row())) if r["phase"] == "counted"]
+    rows = [r for r in latest(run.compact_rows()) if r["phase"] == "counted"]
     plan = run.read_json("plan.json")
     results, _ = compare_all(
         planned_cells(plan), tabulate(rows), rows, scenario, int(plan["seed"]), plan["design"]

@@ -105,6 +105,9 @@ class _Part(RunDirectory):
     def each_row(self) -> Iterator[Row]:
         return iter(self._rows)
 
+    def compact_rows(self) -> Sequence[Row]:
+        return self._rows
+
 
 def analyse_fleet(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Analysis:
     """The analysis of a run on several hosts, from what is on disk; an unfinished one too."""

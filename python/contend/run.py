@@ -301,7 +301,7 @@ class _Execution:
     def _failed(self, error: Exception) -> bool:
         """Say with the error where the run is; True when there is none: what was asked cannot be done here."""
         self._state.stopped = "failed"
-        kept = len(self._run.rows())
+        kept = len(self._run.compact_rows())
         if isinstance(error, BadInput) and not kept:
             return True
         trials = f"{kept} trial{'s' if kept != 1 else ''}"
@@ -319,7 +319,7 @@ class _Execution:
             )
         with self._interrupts.postponed():  # half a pointer would stay
             state.register(self._run.id, self._run.path)
-        for row in self._run.rows():
+        for row in self._run.compact_rows():
             if row["status"] == "ok":
                 self._state.done[int(row["trial"])] = row
 

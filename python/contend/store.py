@@ -44,6 +44,7 @@ class RunDirectory:
         self.path = path.absolute()
         self.id = path.name
         self._trials = -1
+        self._compact: tuple[object, tuple[Row, ...]] | None = None  # which state of the file, and its rows
 
     @classmethod
     def create(cls, parent: Path, name: str, stamp: str) -> RunDirectory:
@@ -182,6 +183,19 @@ class RunDirectory:
     def each_row(self) -> Iterator[Row]:
         """The rows one by one: whoever keeps a part of them need not hold all."""
         return read_rows(self.trials_path)
+
+    def compact_rows(self) -> Sequence[Row]:
+        """The rows for reading only, in a tenth of the memory (`contend.compact`). Read again only where there are more."""
+        from contend.compact import compacted
+
+        try:
+            about = self.trials_path.stat()
+            now = (about.st_ino, about.st_size, about.st_mtime_ns)
+        except OSError:
+            now = None
+        if now is None or self._compact is None or self._compact[0] != now:
+            self._compact = now, tuple(compacted(self.each_row()))
+        return self._compact[1]
 
     def remove_half_files(self) -> None:
         """Remove what a kill or a full disk left half written, beside the whole files. Only while none is written."""

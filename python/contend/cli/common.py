@@ -18,6 +18,7 @@ from contend.deadline import Began
 from contend.errors import ThresholdCrossed
 
 if TYPE_CHECKING:
+    from contend.analysis import Analysis
     from contend.context.effect import Context
     from contend.report.model import ReportInput
     from contend.report.progress import Progress
@@ -66,11 +67,12 @@ def make_progress(as_json: bool) -> Progress:
     return NoProgress() if as_json and not sys.stderr.isatty() else console_progress()
 
 
-def load_report(run: RunDirectory, context: Context | None = None) -> ReportInput:
+def load_report(
+    run: RunDirectory, context: Context | None = None, analysed: Analysis | None = None
+) -> ReportInput:
     """Everything a report needs, from the run directory alone; and of what lies beside it, unless `context` is given, the
-    storm that a component's cost is put in."""
+    storm that a component's cost is put in. analysed: by whoever has just analysed the run as it is."""
     from contend.analyse import analyse, probe_cost
-    from contend.compact import compacted
     from contend.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
@@ -90,11 +92,11 @@ def load_report(run: RunDirectory, context: Context | None = None) -> ReportInpu
     recorded = run.read_json("plan.json")
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
-    rows = compacted(run.each_row())
+    rows = run.compact_rows()
     if hosts_of_run(run):  # each host's timelines and hardware are in its own directory
         rows = on_one_clock(rows)
         return ReportInput(
-            analysis=analyse(run, scenario),
+            analysis=analysed or analyse(run, scenario),
             environment=run.read_json("environment.json"),
             scenario_text=text,
             rows=tuple(rows),
@@ -105,7 +107,7 @@ def load_report(run: RunDirectory, context: Context | None = None) -> ReportInpu
     # Of a forecast's hundreds of cells those that tables are about.
     told = [row for row in latest(rows) if row["factors"].get("role", "pair") == "pair"]
     events = list(read_rows(run.ledger_path))
-    analysis = analyse(run, scenario, rows=rows, events=events)
+    analysis = analysed or analyse(run, scenario, rows=rows, events=events)
     recording = Recording.of_run(run)
     analysis = replace(
         analysis,
@@ -127,11 +129,13 @@ def load_report(run: RunDirectory, context: Context | None = None) -> ReportInpu
     )
 
 
-def write_report(run: RunDirectory, context: Context | None = None) -> ReportInput:
-    """findings.json and report.html, anew; `context` as of `load_report`."""
+def write_report(
+    run: RunDirectory, context: Context | None = None, analysed: Analysis | None = None
+) -> ReportInput:
+    """findings.json and report.html, anew; `context` and `analysed` as of `load_report`."""
     from contend.report.html import render_html
 
-    report = load_report(run, context)
+    report = load_report(run, context, analysed)
     run.write_json("findings.json", report.analysis.to_json())
     run.write_text("report.html", render_html(report))
     return report
@@ -150,7 +154,7 @@ def write_sample_report(run: RunDirectory) -> Summary:
 
 def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
     """Write the report, print the answer, and give the exit code."""
-    report = write_report(outcome.run)
+    report = write_report(outcome.run, analysed=outcome.analysis)
     if as_json:
         json.dump(report.analysis.to_json(), sys.stdout, allow_nan=False)
         print()

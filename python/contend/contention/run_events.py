@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.contention.events import TABLES, Events, read
+from contend.errors import BadInput
+from contend.files import open_inside
 
 if TYPE_CHECKING:
     from contend.contention.events import Column
@@ -30,9 +32,23 @@ def traced(run: RunDirectory) -> list[tuple[int, str, Path]]:
     """Trial, cell and trace of those trials that have one, in the order they were run."""
     from contend.report.trace_export import is_trace
 
-    rows = run.rows() if run.trials_path.exists() else []
+    rows = run.each_row() if _mentions(run.trials_path, b'"trace"') else ()
     places = [(row, run.path / str(row["trace"])) for row in rows if row.get("trace")]
     return [(int(row["trial"]), str(row.get("cell", "")), place) for row, place in places if is_trace(place)]
+
+
+def _mentions(path: Path, word: bytes) -> bool:
+    """Whether a word stands anywhere in a file: few runs have traces, and to read all rows of the others takes seconds."""
+    try:
+        with open_inside(path) as file:
+            end = b""
+            while chunk := file.read(1 << 20):
+                if word in end + chunk:
+                    return True
+                end = chunk[-len(word) :]
+    except (FileNotFoundError, BadInput):
+        pass
+    return False
 
 
 def tables(run: RunDirectory, sql: str, jobs: str | None = None) -> dict[str, Columns]:
