@@ -30,7 +30,7 @@ def place(name: str) -> Path | None:
 def read(path: Path) -> bytes | None:
     """What is kept there; None for nothing, and for what is damaged or may be somebody else's."""
     try:
-        if not _own(os.lstat(path.parent)):
+        if not _own(path.parent.lstat()):
             return None
         with open_inside(path) as file:
             if not _own(os.fstat(file.fileno())):
@@ -45,7 +45,7 @@ def keep(path: Path, content: bytes) -> None:
     """Whole or not at all. Where that cannot be, as on a full disk, it is made again the next time."""
     with suppress(OSError, ContendError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if _own(os.lstat(path.parent)):
+        if _own(path.parent.lstat()):
             _sweep(path)
             write(path, hashlib.sha256(content).hexdigest().encode() + b"\n" + content, mode=PRIVATE)
 

@@ -12,7 +12,15 @@ from typing import Any, overload
 
 Row = dict[str, Any]
 Shape = tuple[tuple[str, str], ...]
-_OF_A_CELL = ("factors", "honoured", "neighbours")  # what rows of one cell mostly have in common
+_OF_A_CELL = (
+    "cell",
+    "phase",
+    "status",
+    "clock",
+    "factors",
+    "honoured",
+    "neighbours",
+)  # what rows of one cell mostly have in common
 
 
 class Readings(Sequence[dict[str, Any]]):
@@ -52,6 +60,20 @@ def readings(row: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
             yield item["name"], float(item["value"]), item["unit"]
 
 
+def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[float]], dict[str, str]] | None:
+    """The evidence of rows by name, and its units; None where the rows do not all have the same, compact."""
+    import numpy as np
+
+    evidence = [row["evidence"] for row in rows]
+    if not evidence or not all(isinstance(e, Readings) and e.shape is evidence[0].shape for e in evidence):
+        return None
+    shape = evidence[0].shape
+    if not shape or len({name for name, _ in shape}) < len(shape):
+        return None
+    values = np.array([e.values for e in evidence]).T.tolist()
+    return dict(zip((name for name, _ in shape), values, strict=True)), dict(shape)
+
+
 def compacted(rows: Iterable[Row]) -> list[Row]:
     """The rows, for reading only: what they share is one object.
 
@@ -65,7 +87,7 @@ def compacted(rows: Iterable[Row]) -> list[Row]:
 
 
 def _compact(row: Row, shapes: dict[Shape, Shape], known: dict[tuple[str, str], Any]) -> Row:
-    found = {intern(key): intern(value) if type(value) is str else value for key, value in row.items()}
+    found = {intern(key): value for key, value in row.items()}
     cell = found.get("cell", "")
     for key in _OF_A_CELL if isinstance(cell, str) else ():
         if key in found:
@@ -81,8 +103,8 @@ def _compact(row: Row, shapes: dict[Shape, Shape], known: dict[tuple[str, str], 
     evidence = found.get("evidence")
     if isinstance(evidence, list):
         try:
-            shape = tuple((intern(e["name"]), intern(e["unit"])) for e in evidence if len(e) == 3)
-            if len(shape) == len(evidence):
+            shape = tuple([(e["name"], e["unit"]) for e in evidence])
+            if sum(map(len, evidence)) == 3 * len(evidence):
                 found["evidence"] = Readings(shapes.setdefault(shape, shape), [e["value"] for e in evidence])
         except (TypeError, KeyError, OverflowError):
             pass  # not what contend writes: as it is

@@ -40,7 +40,7 @@ T0 = 5_000 * S
 TRIAL_NS, PAUSE_NS = S // 2, S // 10
 ENVIRONMENT = {
     "schema_version": 1, "contend": "0.1.0", "python": "3.11.7", "machine": "11a897411791", "os": "Debian GNU/Linux 12",
-    "kernel": "6.18.44", "architecture": "x86_64", "virtualised": "yes", "cpu": "AMD EPYC", "cpus": 2, "smt": False, "memory_gib": 23.5,
+    "kernel": "6.18.44", "virtualised": "yes", "cpu": "AMD EPYC", "cpus": 2, "smt": False, "memory_gib": 23.5,
     "cgroup": "v1 + v2", "links_mbit_per_s": {}, "tools": {"stress-ng": "0.15.06"}, "skipped": [],
 }  # fmt: skip
 

@@ -108,11 +108,12 @@ def load_report(
     told = [row for row in latest(rows) if row["factors"].get("role", "pair") == "pair"]
     events = list(read_rows(run.ledger_path))
     analysis = analysed or analyse(run, scenario, rows=rows, events=events)
+    own = read_party(run.series, victims(rows))
     recording = Recording.of_run(run)
     analysis = replace(
         analysis,
         phase_alibis=phase_alibis(latest(rows), recording),
-        alibis=cell_alibis(told, recording, read_party(run.series, victims(rows))),
+        alibis=cell_alibis(told, recording, own),
         schedules=cell_schedules(latest(rows), run.series),
         probe=probe_cost(events, recording.interval_ns),
         context=context or beside(run, scenario),

@@ -212,13 +212,19 @@ def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple
     if report.analysis.study == "placement":
         compared |= {"host", "subnet", "encapsulation"}
     same = {k: v for k, v in cell.factors.items() if k not in compared}
-    return [
-        (int(trial.get("block", 0)), float(metric["value"]), bool(trial.get("flags")))
-        for trial in report.counted
-        if (factors := trial.get("factors", {}))
+    counted = report.counted
+    chosen = {
+        name
+        for name, factors in {str(t.get("cell", "")): t.get("factors", {}) for t in counted}.items()
+        if factors
         and any(str(v).endswith(CONTROL) for v in factors.values())
         and subject(factors) == mine
         and all(factors.get(k) == v for k, v in same.items())
+    }
+    return [
+        (int(trial.get("block", 0)), float(metric["value"]), bool(trial.get("flags")))
+        for trial in counted
+        if str(trial.get("cell", "")) in chosen
         for metric in trial.get("metrics", ())
         if metric["name"] == cell.metric.name
     ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -77,7 +76,7 @@ def save(place: Path, runs: Mapping[str, Kept]) -> None:
 def _file(place: Path) -> tuple[Path, tuple[int, int]] | None:
     """Where a place's list is kept, and what it is of."""
     try:
-        about = os.stat(place)
+        about = place.stat()
     except OSError:
         return None
     of = about.st_dev, about.st_ino

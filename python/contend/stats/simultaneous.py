@@ -184,7 +184,7 @@ def _randomise(
     smallest_p = np.ones(randomisations)
     largest_t = np.zeros(randomisations)
     for family in families:
-        family = _Family(family.members, _some(family.residuals, rng))  # noqa: PLW2901
+        family = _Family(family.members, _some(family.residuals, rng))
         per_chunk = max(1, _CHUNK_VALUES // family.residuals.size)
         for start in range(0, randomisations, per_chunk):
             part = slice(start, min(start + per_chunk, randomisations))

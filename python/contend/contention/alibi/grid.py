@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 
+MOST_COMPARED = 64  # keys that are looked for one by one, which is faster than to sort all rows by them
+
+
 @dataclass(frozen=True)
 class Grid:
     """n bins between n + 1 sample times `edges` (ns, increasing)."""
@@ -101,6 +104,14 @@ def make_grid(times: Array, start_ns: int, end_ns: int, least_ns: int) -> Grid |
 def by_key(keys: Array) -> Iterator[tuple[Any, Array]]:
     """Each distinct key and the positions of its rows, in order."""
     if not len(keys):
+        return
+    if keys.dtype == object:
+        few = sorted(set(keys.tolist()))
+    else:
+        few = np.unique(keys).tolist()
+    if len(few) <= MOST_COMPARED:
+        for name in few:
+            yield name, np.flatnonzero(keys == name)
         return
     names, inverse = np.unique(keys, return_inverse=True)
     order = np.argsort(inverse, kind="stable")

@@ -36,7 +36,7 @@ def judge_networks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
             found.tracks.append(track)
     used = 0.0
     if net is not None:
-        for interface, rows in by_key(net["interface"]):
+        for interface, rows in by_key(net["interface"]) if recording.link_bytes_per_s else ():
             speed = recording.link_bytes_per_s.get(str(interface))
             if speed:
                 used = max(

@@ -6,7 +6,7 @@ CPU or more, and cgroups that were throttled, stalled or near their limit. A day
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,8 @@ _UNREAD = {
     "dirty_bytes", "writeback_bytes", "swap_total_bytes", "swap_free_bytes", "tcp_retransmits", "in_flight", "queue_ns",
     "rx_packets", "rx_errors", "rx_dropped", "tx_packets", "tx_errors", "tx_dropped",
 }  # fmt: skip
+# Plain scans, whose rows come in the same order however often they are asked for: read a column at a time.
+_SCANS = ("host", "cpu", "disk", "net", "qdisc", "busy", "cgroups")
 _SOURCE = {"busy": "process_use", "delays": "process_use", "cgroups": "cgroup_use", "own": "process_use"}
 
 
@@ -81,7 +83,11 @@ class Recording:
                     table
                 )
 
-        return cls(read_tables(prepare, list(found), str(directory), QUERIES), link_bytes_per_s or {})
+        # Of interfaces whose speed nobody knows nothing is asked.
+        queries = (
+            QUERIES if link_bytes_per_s else QUERIES | {"net": "SELECT t_ns, interface FROM net LIMIT 0"}
+        )
+        return cls(read_tables(prepare, list(found), str(directory), queries, _SCANS), link_bytes_per_s or {})
 
     @classmethod
     def of_tables(
@@ -170,9 +176,12 @@ class Recording:
 
 
 def read_tables(
-    prepare: Any, present: list[str], where: str, queries: Mapping[str, str]
+    prepare: Any, present: list[str], where: str, queries: Mapping[str, str], scans: Sequence[str] = ()
 ) -> dict[str, dict[str, Array]]:
-    """The results of the queries whose tables are `present`; `prepare` makes them known to a connection. BadInput."""
+    """The results of the queries whose tables are `present`; `prepare` makes them known to a connection. BadInput.
+
+    scans: those that may be read a column at a time, in less memory: of no join and no group, whose order may change.
+    """
     import duckdb
 
     # One thread: this may run beside the next trial.
@@ -180,7 +189,7 @@ def read_tables(
         try:
             prepare(connection)
             return {
-                name: _columns(connection, query)
+                name: _columns(connection, query, at_once=name not in scans)
                 for name, query in queries.items()
                 if _SOURCE.get(name, name) in present
             }
@@ -191,38 +200,49 @@ def read_tables(
             ) from error
 
 
-def _columns(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Array]:
+def _columns(connection: duckdb.DuckDBPyConnection, query: str, *, at_once: bool) -> dict[str, Array]:
     """A query's columns: times and ids as integers, other numbers as floats (NaN where not recorded), names. By time, where
     they have one.
 
-    A column at a time: DuckDB holds a result beside the arrays that are made of it, and sorts by copying all of it.
+    A column at a time unless `at_once`: DuckDB holds a result beside the arrays that are made of it, and sorts by copying
+    all of it.
     """
     import numpy as np
 
     relation = connection.sql(query)
-    kinds = {"t_ns": "BIGINT", "start_ns": "BIGINT"}
-    order = None
-    if "t_ns" in relation.columns:
-        times = _column(relation, '"t_ns"::BIGINT AS "t_ns"')
-        # Files are sorted by device and then by time: what was read is in order for each, and stays so.
-        order = None if (np.diff(times) >= 0).all() else np.argsort(times, kind="stable")
-    found: dict[str, Array] = {}
-    for column in relation.columns:
-        if column in _UNREAD:
-            continue
-        kind = "" if column in _NAMES else f"::{kinds.get(column, 'DOUBLE')}"
-        values = _column(relation, f'"{column}"{kind} AS "{column}"')
-        found[column] = values if order is None else values[order]
+    shown = {
+        column: f'"{column}"{_cast(column)} AS "{column}"'
+        for column in relation.columns
+        if column not in _UNREAD
+    }
+    if at_once:
+        raw = relation.project(", ".join(shown.values())).fetchnumpy()
+        found = {column: _plain(raw.pop(column)) for column in shown}
+    else:
+        found = {}
+        for column, text in shown.items():
+            (values,) = relation.project(text).fetchnumpy().values()
+            found[column] = _plain(values)
+    # Files are sorted by device and then by time: what was read is in order for each, and stays so.
+    if "t_ns" in found and (np.diff(found["t_ns"]) < 0).any():
+        order = np.argsort(found["t_ns"], kind="stable")
+        for column in found:
+            found[column] = found[column][order]
     return found
 
 
-def _column(relation: duckdb.DuckDBPyRelation, shown: str) -> Array:
+def _cast(column: str) -> str:
+    """To what a column is read."""
+    return "" if column in _NAMES else "::BIGINT" if column in ("t_ns", "start_ns") else "::DOUBLE"
+
+
+def _plain(values: Any) -> Array:
     import numpy as np
 
-    (values,) = relation.project(shown).fetchnumpy().values()
     if isinstance(values, np.ma.MaskedArray):
         values = values.filled("" if values.dtype == object else np.nan if values.dtype.kind == "f" else 0)
     if values.dtype == object:  # the same few names over and over
         names: dict[str, str] = {}
         values = np.array([names.setdefault(name, name) for name in values], dtype=object)
-    return values
+    found: Array = values
+    return found
