@@ -53,7 +53,7 @@ def command(
 ) -> int:
     """Serve the run directories in DIR as pages: list and filter them, open a report, compare two, see a metric's trend.
 
-    Only reads there, and only answers GET; its list is kept in your cache directory. Ctrl-C ends it. On a host that others use too, loopback is theirs as well:
+    Only reads, and only answers GET. Ctrl-C ends it. On a host that others use too, loopback is theirs as well:
     --new-token keeps them out.
     """
     from contend.errors import BadInput

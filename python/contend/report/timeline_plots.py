@@ -146,7 +146,7 @@ def _strip(trials: list[dict[str, Any]], colours: Mapping[str, str], end: float)
 
 
 def _thinned(trials: list[dict[str, Any]], every: int) -> list[dict[str, Any]]:
-    """Every k-th trial in the order they ran, up to the next that is drawn; and those that failed, whose marks would be lost."""
+    """Every k-th trial in the order they ran, up to the next that is drawn; and some that failed."""
     if every == 1:
         return trials
     ran = sorted(trials, key=lambda t: t["start"])

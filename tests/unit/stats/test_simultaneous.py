@@ -129,3 +129,34 @@ def test_a_large_matrix_takes_seconds_not_minutes() -> None:
     start = time.process_time()
     simultaneous(data)
     assert time.process_time() - start < 5
+
+
+def test_many_blocks_are_judged_by_a_part_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The level that each comparison gets is that of all blocks, within what differs from seed to seed."""
+    from contend.stats import simultaneous as module
+
+    data = matrix(700, 1, 5)
+    some = simultaneous(data)
+    monkeypatch.setattr(module, "MOST_BLOCKS", 10**9)
+    every = simultaneous(data)
+    for key, estimate in every.items():
+        assert some[key].value == estimate.value
+        ratio = (some[key].high / some[key].low - 1) / (estimate.high / estimate.low - 1)
+        assert 0.95 < ratio < 1.05
+
+
+def test_of_many_blocks_a_cell_that_has_few_is_judged_too() -> None:
+    data = matrix(2000, 1, 3)
+    alone, sparse = data["0/1"]
+    sparse[np.arange(2000) % 80 > 0] = np.nan
+    found = simultaneous(data | {"0/1": (alone, sparse)})
+    assert found["0/1"].n == 25
+    assert found["0/1"].verdict != "too few"
+    assert all(math.isfinite(e.high) for e in found.values())
+
+
+def test_a_shift_of_many_blocks_needs_no_list_of_their_pairs() -> None:
+    from contend.stats.selection import walsh_averages, walsh_median
+
+    x = np.random.default_rng(4).normal(0, 1, 1100)
+    assert walsh_median(x) == pytest.approx(float(np.median(walsh_averages(x))), abs=1e-12)

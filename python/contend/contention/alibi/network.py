@@ -29,8 +29,8 @@ def judge_networks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
     found, net = Judged(), recording.get("net")
     if recording.get("qdisc") is None:
         found.unknown.append("network queues: no qdisc table")
-    for interface, rows in recording.devices("qdisc").items():
-        queues = recording.once(("queues", interface), partial(_queues, rows, whole))
+    for interface, own in recording.devices("qdisc").items():
+        queues = recording.once(("queues", interface), partial(_queues, own, whole))
         track = _fullest(interface, queues, grid)
         if track is not None:
             found.tracks.append(track)

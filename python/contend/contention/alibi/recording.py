@@ -136,7 +136,9 @@ class Recording:
         def split() -> dict[str, dict[str, Array]]:
             from contend.contention.alibi.grid import by_key
 
-            found = self.tables.get(table) or {column: []}
+            found = self.tables.get(table)
+            if not found:
+                return {}
             return {
                 str(name): {key: values[rows] for key, values in found.items() if key != column}
                 for name, rows in by_key(found[column])
