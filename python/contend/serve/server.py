@@ -29,6 +29,7 @@ from contend.serve.index import Index
 from contend.serve.pages import Pages
 from contend.serve.requests import Request
 
+SEND_BYTES = 256 * 1024  # of an answer that wait in the kernel for who asked
 BACKLOG = 256  # connections that the kernel holds before they are taken
 
 
@@ -126,6 +127,8 @@ def _listening(listen: Listen) -> socket.socket:
     listening = socket.socket(listen.family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Taken over by each connection. The kernel would else hold megabytes for each that does not read.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         listening.bind((listen.address, listen.port))
         listening.listen(BACKLOG)
         listening.setblocking(False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_a_part_is_drawn_and_all_of_it_counts(run: RunDirectory) -> None:
     assert f"every {-(-6002 // MOST_BANDS)}th is drawn" in strip.caption
     assert len(strip.spec["data"]["values"]) <= MOST_BANDS
     wide = sorted(strip.spec["data"]["values"], key=lambda band: float(band["start"]))
-    assert all(a["end"] == b["start"] for a, b in zip(wide, wide[1:], strict=False)), "no gap between them"
+    assert all(a["end"] == b["start"] for a, b in pairwise(wide)), "no gap between them"
 
 
 def test_the_page_is_small_and_lists_few_ranges(run: RunDirectory) -> None:
@@ -74,7 +75,8 @@ def test_compact_rows_say_the_same(run: RunDirectory) -> None:
 
 
 @pytest.mark.parametrize(
-    "evidence", [None, 7, [1], [{}], [{"name": "a", "value": "x", "unit": "s"}], [{"name": [], "value": 1, "unit": 2}]]
+    "evidence",
+    [None, 7, [1], [{}], [{"name": "a", "value": "x", "unit": "s"}], [{"name": [], "value": 1, "unit": 2}]],
 )
 def test_odd_evidence_stays_as_it_is(evidence: object) -> None:
     row = {"cell": ["odd"], "evidence": evidence, "metrics": [3], "factors": None}

@@ -64,11 +64,13 @@ SLOW = {
 
 
 @pytest.mark.parametrize("first", SLOW.values(), ids=SLOW)
-def test_two_hundred_that_are_slow_do_not_stop_the_next(server: Server, first: bytes) -> None:
+def test_two_hundred_that_are_slow_do_not_stop_the_next(
+    server: Server, first: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for deadline in ("REQUEST_S", "TAKE_S"):
+        monkeypatch.setattr(connections, deadline, 60.0)  # longer than who asks waits
     with many(server, 200, first):
-        began = time.monotonic()
         assert ask(server, "/").status == 200
-        assert time.monotonic() - began < connections.REQUEST_S / 2  # it waited for no deadline of theirs
 
 
 def test_more_than_are_held_lose_the_slowest(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
