@@ -23,7 +23,17 @@ from contend.errors import BadInput, ContendError, TrialFailed
 from contend.ledger import Ledger
 from contend.places import Place
 from contend.platforms import names, standing
-from contend.platforms.base import Command, Exit, Host, HostSpec, Limit, Platform, Process, Role
+from contend.platforms.base import (
+    Command,
+    Exit,
+    Host,
+    HostSpec,
+    Limit,
+    Platform,
+    Process,
+    Releases,
+    Role,
+)
 from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
 from contend.said import last_words, refusal
@@ -340,11 +350,15 @@ class Parties:
     ) -> None:
         """Run them in {work}, one after the other. Raises TrialFailed for the first that fails, BadInput if that is one of
         contend's own that says so."""
+        users_own = (
+            seat.party.instance.workload.users_own
+        )  # of a revision's build: a build server may outlive it
         for number, argv in enumerate(commands):
-            command = Command(
-                argv, seat.work, seat.work / f"{what}-{number}.out", seat.work / f"{what}-{number}.err"
-            )
+            files = seat.work / f"{what}-{number}.out", seat.work / f"{what}-{number}.err"
+            command = Command(argv, seat.work, *files, left="released" if users_own else "ended")
             exit_ = host.run(command).wait(timeout_s)
+            if users_own and isinstance(host, Releases):
+                host.release()
             if exit_.code == BadInput.exit_code and (said := refusal(command.stderr)):
                 raise said
             if exit_.code != 0:

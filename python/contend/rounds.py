@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from contend.deadline import RESERVE_S, Deadline
 from contend.errors import ProbeEnded, TrialFailed
@@ -18,6 +19,7 @@ from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger
 from contend.plan import Plan, Trial, make_plan
+from contend.printable import printable
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
 from contend.store import Row, RunDirectory
@@ -107,6 +109,7 @@ class Rounds:
         self.plan, self.state, self.learnt = plan, State(), learnt
         self._run, self._scenario = run, scenario
         self._progress, self._deadline, self._interrupts = progress, deadline, interrupts
+        self._told_left: set[str] = set()  # by label, whose command left processes running
 
     def summary(self) -> PlanSummary:
         """What is ahead: the pilot's least rounds and every planned block that is not done."""
@@ -345,6 +348,9 @@ class Rounds:
                 raise TrialFailed(f"{what}{times}", hint=row["hint"])
             self._progress.note(what)
         self._progress.result(cell.id, headline(row))
+        if (left := row.get("left_running")) and cell.victim.label not in self._told_left:
+            self._told_left.add(cell.victim.label)
+            self._progress.note(left_running(cell.victim.label, left))
         return row
 
     def _collect(self, recorder: Recorder) -> None:
@@ -369,6 +375,21 @@ def look_now(passes: int, repeats: int, measure: Measure) -> bool:
 
     rule = Stopping(first=measure.blocks, step=measure.step)
     return any(rule.look_at(n) for n in range(passes - repeats + 1, passes + 1))
+
+
+def left_running(label: str, left: list[dict[str, Any]]) -> str:
+    """What a command left running, told once.
+
+    >>> left_running("A", [{"pid": 7, "name": "redis"}])
+    'A left 1 process running, and so does contend: redis (pid 7); --stop CMD ends it after each trial'
+    """
+    names = ", ".join(f"{printable(p['name'])} (pid {p['pid']})" for p in left[:3])
+    more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+    many = "1 process" if len(left) == 1 else f"{len(left)} processes"
+    return (
+        f"{label} left {many} running, and so does contend: {names}{more};"
+        f" --stop CMD ends {'it' if len(left) == 1 else 'them'} after each trial"
+    )
 
 
 def headline(row: Row) -> str:

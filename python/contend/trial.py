@@ -23,7 +23,7 @@ from contend.errors import TrialFailed
 from contend.parties import Parties, Seat, add_exits, clear
 from contend.plan import Trial
 from contend.platforms import standing
-from contend.platforms.base import Command, Exit, Host
+from contend.platforms.base import Command, Exit, Host, Releases
 from contend.probes.contamination import flags
 from contend.probes.evidence import Observed, put
 from contend.probes.peak import PeakMemory
@@ -38,6 +38,7 @@ from contend.workloads.instance import Commands
 from contend.workloads.metrics import Reading, read_metrics
 
 BEFORE_TIMEOUT_S = 600.0
+STOP_TIMEOUT_S = 60.0  # also after Ctrl-C, when nobody wants to wait for long
 DIRTY_LIMIT_BYTES = 32 * 2**20
 QUOTAS = 8  # of a trial are kept, those that held longest
 
@@ -130,6 +131,14 @@ class TrialRunner:
             for neighbour in burning:
                 prove(neighbour)
             window_ns = self._run_victim(trial, victim, burning, out, row)
+        except BaseException as error:
+            try:
+                self._stop(victim, out, trial.seed)
+            except TrialFailed as later:
+                error.add_note(f"nor {later.message}")
+            raise
+        else:
+            self._stop(victim, out, trial.seed)
         finally:
             # Reverse order; each stop is idempotent, and a failing one must not keep the others alive.
             for neighbour in reversed(burning):
@@ -167,7 +176,7 @@ class TrialRunner:
             for neighbour in burning:
                 neighbour.mark, neighbour.mark_ns = neighbour.used(), time.monotonic_ns()
             row["started_ns"] = time.monotonic_ns()
-            exits = self._steps(seat, commands, out, window, env)
+            exits = self._steps(seat, commands, out, window, env, row)
             row["ended_ns"] = time.monotonic_ns()
             for neighbour in burning:
                 spent_s = (time.monotonic_ns() - neighbour.mark_ns) / 1e9
@@ -228,20 +237,37 @@ class TrialRunner:
 
     def _before(self, seat: Seat, commands: Commands, out: Path) -> None:
         assert commands.before is not None
+        self._beside(seat, commands, "before", commands.before, out, BEFORE_TIMEOUT_S)
+
+    def _stop(self, seat: Seat, out: Path, seed: int) -> None:
+        """End what the preparation or the commands of a trial have left running, where the workload says how."""
+        commands = seat.commands(out, seed)
+        if commands.stop is not None:
+            self._beside(seat, commands, "stop", commands.stop, out, STOP_TIMEOUT_S)
+
+    @staticmethod
+    def _beside(
+        seat: Seat, commands: Commands, what: str, argv: tuple[str, ...], out: Path, timeout_s: float
+    ) -> None:
+        """Run what is no part of a trial, and whose services are the user's: contend ends none of them."""
         env = seat.party.instance.workload.env
-        command = Command(
-            commands.before, Path(commands.directory), out / "before.out", out / "before.err", env
-        )
-        exit_ = seat.host.run(command).wait(BEFORE_TIMEOUT_S)
-        if exit_.code != 0:
-            line = " ".join(commands.before)[:120]
+        files = out / f"{what}.out", out / f"{what}.err"
+        command = Command(argv, Path(commands.directory), *files, env, left="outside")
+        exit_ = seat.host.run(command).wait(timeout_s)
+        if exit_.code != 0 or exit_.timed_out:
+            doing = "preparing" if what == "before" else "stopping what was left by"
+            ended = (
+                f"did not end within {timeout_s:g} s"
+                if exit_.timed_out
+                else f"failed with exit status {exit_.code}"
+            )
             raise TrialFailed(
-                f"preparing a trial of {seat.party.label} failed with exit status {exit_.code}: {line}",
+                f"{doing} a trial of {seat.party.label} {ended}: {' '.join(argv)[:120]}",
                 hint=f"it said: {last_words(command.stderr, command.stdout)}",
             )
 
     def _steps(
-        self, seat: Seat, commands: Commands, out: Path, window: Window, env: Mapping[str, str]
+        self, seat: Seat, commands: Commands, out: Path, window: Window, env: Mapping[str, str], row: Row
     ) -> list[Exit]:
         host = seat.load if seat.load is not None else seat.host
         workload = seat.party.instance.workload
@@ -256,7 +282,12 @@ class TrialRunner:
                 window.open()
             directory = Path(commands.directory)
             command = Command(
-                argv, directory, out / f"stdout-{number}", out / f"stderr-{number}", {**workload.env, **env}
+                argv,
+                directory,
+                out / f"stdout-{number}",
+                out / f"stderr-{number}",
+                {**workload.env, **env},
+                left="released" if workload.users_own else "ended",
             )
             try:
                 exit_ = self._step(seat, host, command, window, timeout)
@@ -264,6 +295,12 @@ class TrialRunner:
                 if number == last:
                     window.close()
             exits.append(exit_)
+            if not exit_.timed_out and workload.users_own and isinstance(host, Releases):
+                # After the window: what it left has no part in its figures, and is foreign to the next trial's.
+                row["left_running"] = [
+                    *row.get("left_running", ()),
+                    *({"pid": s.pid, "name": s.name} for s in host.release()),
+                ]
             if exit_.timed_out:
                 raise TrialFailed(
                     f"{seat.party.label} did not end within {timeout:g} s",

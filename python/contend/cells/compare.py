@@ -8,6 +8,7 @@ from contend.cells.base import COMMAND, COMMAND_METRICS, Cell, Party, escape
 from contend.studies import Compare, Variant
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
+from contend.workloads.parts import Stop
 from contend.workloads.spec import Workload
 
 
@@ -35,6 +36,7 @@ def _command(scenario: Compare, variant: Variant) -> Workload:
         title=variant.name,
         prepare=_build(variant),
         before=escape(variant.prepare) or None,
+        stop=Stop(run=escape(variant.stop)),
         directory="{work}/tree" if variant.rev else escape(variant.directory),
         env=variant.env,
         run=(escape(variant.command),),

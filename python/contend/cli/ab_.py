@@ -29,7 +29,13 @@ _METRIC = re.compile(
     "--prepare",
     metavar="CMD",
     default="",
-    help="Run before every trial, not timed: restart a service, clear a cache.",
+    help="Run before every trial, not timed: restart a service, clear a cache. What it starts stays.",
+)
+@click.option(
+    "--stop",
+    metavar="CMD",
+    default="",
+    help="Run after every trial, not timed: end what --prepare or the command has left running.",
 )
 @click.option(
     "--metric",
@@ -141,6 +147,8 @@ def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compar
         }
         if o["prepare"]:
             variant["prepare"] = shlex.join(["sh", "-c", o["prepare"]])
+        if o["stop"]:
+            variant["stop"] = shlex.join(["sh", "-c", o["stop"]])
         if o["revs"]:
             variant |= {"rev": o["revs"][index], "build": o["build"]}
         elif o["build"]:

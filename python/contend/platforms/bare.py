@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
 from contend.platforms import cgroups, names, network, procfs
-from contend.platforms.base import Command, Exit, HostSpec, Usage
+from contend.platforms.base import Command, Exit, HostSpec, Survivor, Usage
 from contend.platforms.groups import Groups, PartyGroup
 from contend.platforms.kin import Kin
 from contend.platforms.network import namespace_path
 from contend.platforms.processes import LocalProcess, Place, launch
 from contend.platforms.topology import format_cpu_list, permitted
+
+# For what ends right after its command, like the rest of a pipe: it was not left.
+_LAST_WORDS_S = 0.2
+_GRACE_S = 2.0
+_RELEASE_S = 2.0  # a user's process that forks without end cannot be moved out whole
 
 
 class BarePlatform:
@@ -126,6 +132,8 @@ class BareHost:
         self._kin = found_by if isinstance(found_by, Kin) else None
         self._running: list[tuple[LocalProcess, str]] = []  # with the name in the ledger, "" for none
         self._ended: list[Exit] = []
+        self._outside: list[LocalProcess] = []  # the user's own, while they run
+        self._released: dict[int, int] = {}  # pid → start ticks of what was let go, where there are no groups
         self._got_cpus: tuple[int, ...] | None = None
         self._started = 0
         self._closed = False
@@ -136,11 +144,19 @@ class BareHost:
             raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
         self._settle()
         place = Place(
-            cgroup_procs=self._group.procs() if self._group else (),
+            cgroup_procs=self._group.procs() if self._group and command.left != "outside" else (),
             cpus=self._cpus,
             netns=None if self.spec.netns is None else namespace_path(self.spec.netns),
         )
+        if command.left == "outside":
+            process = launch(command, place, {})
+            self._outside.append(process)
+            if self._kin is not None:
+                self._kin.waits_for(process.pid)
+            return process
         marks = {procfs.MARKER: self._run_id, procfs.PARTY_MARKER: self.spec.name}
+        if self._group is not None and command.left == "released":
+            marks = {}  # the group tells whose it is, and no mark is to stay on what is let go
         name = ""
         if self._group is None:  # with a group, the group is what is found again
             self._started += 1
@@ -201,15 +217,70 @@ class BareHost:
             boot_id=procfs.boot_id(),
         )
 
+    def release(self) -> tuple[Survivor, ...]:
+        """See `base.Releases`."""
+        until, found = time.monotonic() + _LAST_WORDS_S, self._left()
+        while found and time.monotonic() < until:
+            time.sleep(0.005)
+            found = self._left()
+        released: dict[int, str] = {}
+        until = time.monotonic() + _RELEASE_S
+        while found and time.monotonic() < until:  # again: what was forked while the others were moved
+            released |= {pid: procfs.name(pid) for pid in found}
+            if self._group is not None:
+                self._groups.release(self._group, found)
+            else:
+                self._released |= {s.pid: s.start_ticks for s in procfs.processes(found)}
+                if self._kin is not None:
+                    self._kin.let_go(found)
+            found = self._left()
+        self._settle()
+        return tuple(Survivor(pid, name) for pid, name in sorted(released.items()))
+
+    def _left(self) -> set[int]:
+        """What runs here and belongs to no command that still does."""
+        running = {process.pid for process, _ in self._running if process.alive()}
+        left = set(self.pids())
+        if not left or not running:
+            return left
+        among = left | running
+        for pid in running:
+            left -= {pid} | procfs.descendants(pid, among) | procfs.in_session(pid, among)
+        return left
+
+    def _gone_from_here(self) -> set[int]:
+        """What was let go, and what came of it."""
+        found = {s.pid for s in procfs.processes(self._released) if s.start_ticks == self._released[s.pid]}
+        return found.union(*(procfs.descendants(pid) for pid in found))
+
+    def _in_session(self, process: LocalProcess) -> set[int]:
+        return procfs.in_session(process.pid) - self._gone_from_here()
+
+    @staticmethod
+    def _left_outside(kin: Kin, ended: list[LocalProcess]) -> set[int]:
+        """What the user's own commands have left, where this process is the reaper of orphans: the rest of their sessions,
+        and orphans without a mark, in sessions of their own, that are not older than the commands."""
+        found = set().union(*(procfs.in_session(process.pid) for process in ended))
+        began_ticks = min(process.started_ns for process in ended) * os.sysconf("SC_CLK_TCK") // 10**9
+        for one in procfs.processes(kin.alive()):
+            orphan = one.ppid == os.getpid() and one.session != os.getsid(0)
+            if orphan and one.start_ticks >= began_ticks and procfs.marks(one.pid) is None:
+                found.add(one.pid)
+        return found
+
     def _settle(self) -> None:
         """Put the processes that have ended behind us."""
+        ended = [process for process in self._outside if not process.alive()]
+        if ended and self._kin is not None:
+            self._kin.let_go(self._left_outside(self._kin, ended))
+        self._outside = [process for process in self._outside if process not in ended]
         still = []
         for process, name in self._running:
             if process.alive():
                 still.append((process, name))
                 continue
             self._ended.append(process.wait())
-            if name and not procfs.in_session(process.pid):
+            if name and not self._in_session(process):
                 self._ledger.removed("process", name)
             elif name:  # the leader is gone, its session is not: remember it until close
                 still.append((process, name))
@@ -223,7 +294,7 @@ class BareHost:
         if self._group is not None:
             self._group.kill()
         else:
-            procfs.kill_until_gone(self._marked)
+            procfs.kill_until_gone(lambda: self._marked() - self._gone_from_here())
 
     def usage(self) -> Usage:
         """Counters since `prepare`. Without a group: rusage of what ended plus /proc of what runs."""
@@ -246,7 +317,7 @@ class BareHost:
         found = self._marked()
         sessions = {process.pid for process, _ in self._running}
         found |= {p.pid for p in procfs.processes() if p.session in sessions}
-        return tuple(sorted(found))
+        return tuple(sorted(found - self._gone_from_here()))
 
     def _marked(self) -> set[int]:
         """Without a group: descendants of this process that say that they are this party's."""
@@ -283,10 +354,15 @@ class BareHost:
 
     def close(self) -> None:
         """See `base.Host`. What cannot be ended is raised as HostFailed, after everything was tried."""
+        self._settle()
         self._closed = True
         with contextlib.ExitStack() as stack:
             if self._group is not None:
                 stack.callback(self._groups.drop, self._group)
+            for process in self._outside:
+                if process.alive():
+                    stack.callback(process.stop, "TERM", _GRACE_S)
+            self._outside = []
             for process, name in self._running:
                 stack.callback(self._kill, process, name)
             self._running = []
@@ -299,7 +375,7 @@ class BareHost:
 
     def _kill(self, process: LocalProcess, name: str) -> None:
         exit_ = process.stop("KILL", 0.0)
-        if left := procfs.kill_until_gone(lambda: procfs.in_session(process.pid)):
+        if left := procfs.kill_until_gone(lambda: self._in_session(process)):
             raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
         self._ended.append(exit_)
         if name:

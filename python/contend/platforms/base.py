@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 Role = Literal["victim", "neighbour", "load"]
 PERIOD_US = 100_000  # of a CPU quota: the kernel's default
@@ -50,13 +50,32 @@ class HostSpec:
     ports: tuple[int, ...] = ()
 
 
+Left = Literal["ended", "released", "outside"]
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
+    """What to run, and what becomes of the processes that it leaves behind.
+
+    ended: contend ends them with the host. released: they are the user's once the command has ended by itself, see
+    `Releases`. outside: the command is the user's, and on the bare host runs where contend itself does: not in the host's
+    group, not accounted, and found again by nobody.
+    """
+
     argv: tuple[str, ...]
     cwd: Path
     stdout: Path
     stderr: Path
     env: Mapping[str, str] = field(default_factory=dict)  # added to the tool's own environment
+    left: Left = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A process that a user's command left running, and that contend leaves running too."""
+
+    pid: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +193,16 @@ class Host(Protocol):
 
     def close(self) -> None:
         """End every process and remove everything. Idempotent; safe after a failure half-way."""
+        ...
+
+
+@runtime_checkable
+class Releases(Protocol):
+    """A host whose commands can leave processes that outlive it: the bare one. What is left in a container ends with it."""
+
+    def release(self) -> tuple[Survivor, ...]:
+        """Let go what ended commands have left running: no longer of this host, so neither accounted to it nor ended with
+        it. To be called while none of the user's commands runs. Raises HostFailed when the kernel refuses."""
         ...
 
 

@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -128,6 +128,20 @@ def members(group: Path) -> set[int]:
             continue
         found.update(int(pid) for pid in text.split() if pid != "0")
     return found
+
+
+def move(pids: Iterable[int], group: Path) -> None:
+    """Put processes into a group, each with all its threads; one that has ended is none. Raises HostFailed."""
+    for pid in pids:
+        try:
+            (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
+        except ProcessLookupError:
+            continue
+        except OSError as error:
+            raise HostFailed(
+                f"process {pid} cannot be moved to the cgroup {group}: {error.strerror}",
+                hint="contend doctor",
+            ) from error
 
 
 def _tree(group: Path) -> list[Path]:

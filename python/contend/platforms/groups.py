@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -121,6 +121,13 @@ class Groups:
             if where is not None:
                 group.read_back |= limits.apply(where, controller, version, limit, directory)
         return group
+
+    def release(self, group: PartyGroup, pids: Iterable[int]) -> None:
+        """Move processes out of a party's groups, to where contend itself is. Raises HostFailed when that is refused."""
+        moved = tuple(pids)
+        for path in group.paths():
+            within = [h for h in self._layout.hierarchies() if path.is_relative_to(h.root)]
+            cgroups.move(moved, max(within, key=lambda h: len(h.root.parts)).own)
 
     def drop(self, group: PartyGroup) -> None:
         """End what is in a party's groups and remove them. Idempotent."""

@@ -40,8 +40,8 @@ def launch(
 ) -> LocalProcess:
     """Start `command`. Raises TrialFailed naming the step that failed; nothing is left behind then.
 
-    The process is killed when the calling *thread* ends (PR_SET_PDEATHSIG is per thread): call this from one
-    that outlives the process. `marks` go into its environment last. `among` and `sweep`: see LocalProcess.
+    The process, not what it forks, is killed when the calling *thread* ends (PR_SET_PDEATHSIG is per thread): call this
+    from one that outlives the process. `marks` go into its environment last. `among` and `sweep`: see LocalProcess.
     """
     environment = {**os.environ, **command.env, **marks}
     with contextlib.ExitStack() as files:

@@ -168,6 +168,14 @@ def executing(pid: int) -> bool:
     return executable(pid) is not None and not (PROC / str(pid) / "cmdline").read_bytes()
 
 
+def name(pid: int) -> str:
+    """The kernel's name of the process, of at most 15 bytes; "" when it is gone."""
+    try:
+        return (PROC / str(pid) / "comm").read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
+    except OSError:
+        return ""
+
+
 def executable(pid: int) -> str | None:
     try:
         return str((PROC / str(pid) / "exe").readlink())

@@ -20,6 +20,7 @@ class Variant(Strict):
     command: str = ""
     parameters: dict[str, Scalar] = {}
     prepare: str = ""  # before every trial of this variant, outside the measured window
+    stop: str = ""  # after every trial of this variant: ends what `prepare` or the command has left running
     env: dict[str, str] = {}
     directory: str = ""  # where it runs; a directory of the run when empty
     rev: str = (
@@ -75,7 +76,15 @@ class Compare(OnHosts):
         for variant in self.variants:
             if not self.workload and not variant.command:
                 raise ValueError(f"variant '{variant.name}' needs a `command`")
-            own = {"command", "prepare", "env", "directory", "rev", "build"} & variant.model_fields_set
+            own = {
+                "command",
+                "prepare",
+                "stop",
+                "env",
+                "directory",
+                "rev",
+                "build",
+            } & variant.model_fields_set
             if self.workload and own:
                 raise ValueError(f"variant '{variant.name}': `{min(own)}` is the workload's to say")
             if not self.workload and variant.parameters:

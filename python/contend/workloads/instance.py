@@ -30,6 +30,7 @@ class Commands:
     prepare: tuple[Argv, ...]
     finish: tuple[Argv, ...]
     before: Argv | None
+    stop: Argv | None  # after every trial
     serve: Argv | None
     run: tuple[Argv, ...]
     neighbour: Argv  # runs until it is stopped; with `serve`, it loads that server
@@ -103,6 +104,7 @@ class Instance:
             prepare=tuple(argv(command) for command in workload.prepare),
             finish=tuple(argv(command) for command in workload.finish),
             before=argv(workload.before) if workload.before else None,
+            stop=argv(workload.stop.run) if workload.stop.run else None,
             serve=argv(workload.serve.run) if workload.serve else None,
             run=run,
             neighbour=self._pulsed(

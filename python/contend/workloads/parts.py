@@ -151,6 +151,10 @@ class Serve(Strict):
 
 
 class Stop(Strict):
+    """How a command is ended that runs too long; and by `run`, after every trial, what `before` or the commands of the
+    trial have started and left."""
+
+    run: str = ""
     signal: Literal["TERM", "INT", "QUIT", "KILL"] = "TERM"
     grace: Duration = 2_000_000_000
 

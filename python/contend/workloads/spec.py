@@ -164,6 +164,8 @@ class Workload(Strict):
         ]
         if self.before:
             located.append((("before",), self.before))
+        if self.stop.run:
+            located.append((("stop", "run"), self.stop.run))
         if self.directory:
             located.append((("directory",), shlex.quote(self.directory)))
         if self.serve:
@@ -175,6 +177,11 @@ class Workload(Strict):
     def commands(self) -> tuple[str, ...]:
         """Every command line the file holds."""
         return tuple(command for _, command in self._located())
+
+    @property
+    def users_own(self) -> bool:
+        """Whether its commands are a user's, given where no workload file is: what they leave running is the user's."""
+        return not self.origin
 
     @property
     def primary(self) -> str:
