@@ -12,6 +12,7 @@ from contend.errors import TrialFailed
 from contend.parties import Seat, wait_ready
 from contend.platforms.base import Command, Process
 from contend.said import last_words
+from contend.variables import expand_argv, expand_env
 
 # A neighbour must have shown over this long, before the victim starts, that it uses its resource.
 BURN_WINDOW_S = 0.1
@@ -93,7 +94,9 @@ def ignite(seat: Seat, out: Path, number: int, seed: int) -> Burning:
         if commands.serve is not None:
             burning.processes.append(serve(seat, commands.serve, folder))
         host = seat.load if seat.load is not None else seat.host
-        burning.processes.append(host.run(Command(commands.neighbour, folder, folder / "stdout", errors)))
+        burning.processes.append(
+            host.run(Command(expand_argv(commands.neighbour), folder, folder / "stdout", errors))
+        )
     except BaseException:
         burning.stop()
         raise
@@ -128,7 +131,9 @@ def prove(neighbour: Burning) -> None:
 
 def serve(seat: Seat, argv: tuple[str, ...], out: Path, env: Mapping[str, str] | None = None) -> Process:
     """Start a server and wait until it is ready. Raises TrialFailed, with nothing left of it."""
-    process = seat.host.run(Command(argv, seat.work, out / "serve.out", out / "serve.err", env or {}))
+    process = seat.host.run(
+        Command(expand_argv(argv), seat.work, out / "serve.out", out / "serve.err", expand_env(env or {}))
+    )
     try:
         wait_ready(seat, process, out, out / "serve.err")
     except BaseException:

@@ -30,6 +30,7 @@ from contend.studies import (
     WorkloadRef,
     platform_of,
 )
+from contend.variables import missing, names, needed
 from contend.workloads import install
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
@@ -46,6 +47,7 @@ def check(scenario: Scenario) -> None:
         _check_app(scenario.app, scenario.directory)
     for cell in cells:
         for party in (cell.victim, *cell.neighbours):
+            _check_variables(party.instance, party.label)
             absent = install.missing(party.instance.workload)
             if party is cell.victim and platform_of(scenario).in_guest:
                 absent = () if _is_inside(party.instance.workload) else absent
@@ -84,6 +86,16 @@ def check(scenario: Scenario) -> None:
         packages = install.of_guests([cell.victim.instance.workload for cell in cells])
         need(spec.image, packages, spec.hypervisor)
     place(scenario)
+
+
+def _check_variables(instance: Instance, label: str) -> None:
+    """Raises BadInput for a variable that a command or a parameter names and the environment has not."""
+    workload = instance.workload
+    words = [name for command in workload.commands() for name in needed(shlex.split(command))]
+    values = (*workload.env.values(), *map(str, instance.parameters.values()))
+    for name in (*words, *(name for value in values for name in names(value))):
+        if name not in os.environ:
+            raise missing(name, label)
 
 
 def _check_placement(scenario: NetworkPlacement) -> None:

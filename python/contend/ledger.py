@@ -20,8 +20,10 @@ from typing import Any
 
 from contend.clock import Clock, SystemClock
 from contend.errors import HostFailed
+from contend.masking import mask_row
 
 SCHEMA_VERSION = 1
+_OF_RESOURCES = frozenset({"intend", "created", "removed"})
 
 
 class Ledger:
@@ -47,7 +49,8 @@ class Ledger:
             "at_ns": self._clock.monotonic_ns(),
             "utc": self._clock.utc(),
             "event": event,
-            **detail,
+            # A resource's name is what it is found by; what happened is told in texts of others.
+            **(detail if event in _OF_RESOURCES else mask_row(detail)),
         }
         append_line(self._fd, row, self.path)
 

@@ -36,9 +36,10 @@ from contend.platforms.base import (
 )
 from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
-from contend.said import last_words, refusal
+from contend.said import last_words, refusal, shown
 from contend.store import RunDirectory, safe_name
 from contend.studies import GUESTS
+from contend.variables import expand_argv, hide
 from contend.workloads.instance import Argv, Commands
 
 NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
@@ -355,7 +356,7 @@ class Parties:
         )  # of a revision's build: a build server may outlive it
         for number, argv in enumerate(commands):
             files = seat.work / f"{what}-{number}.out", seat.work / f"{what}-{number}.err"
-            command = Command(argv, seat.work, *files, left="released" if users_own else "ended")
+            command = Command(expand_argv(argv), seat.work, *files, left="released" if users_own else "ended")
             exit_ = host.run(command).wait(timeout_s)
             if users_own and isinstance(host, Releases):
                 host.release()
@@ -364,8 +365,8 @@ class Parties:
             if exit_.code != 0:
                 doing = {"fetch": "getting what is needed for", "prepare": "preparing"}.get(what, "finishing")
                 raise TrialFailed(
-                    f"{doing} {seat.party.label} failed with exit status {exit_.code}: {' '.join(argv)[:120]}",
-                    hint=f"it said: {last_words(command.stderr, command.stdout)}",
+                    f"{doing} {seat.party.label} failed with exit status {exit_.code}: {shown(argv)}",
+                    hint=f"it said: {hide(last_words(command.stderr, command.stdout), argv)}",
                 )
 
 

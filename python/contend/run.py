@@ -31,6 +31,7 @@ from contend.guard import LOOK_S, Guardian
 from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
+from contend.masking import mask_value
 from contend.parties import Parties
 from contend.plan import Plan, by_host, make_plan
 from contend.platforms import state
@@ -128,7 +129,7 @@ def execute(
         execution = None
         try:
             state.register(run.id, run.path)
-            run.write_text("scenario.yaml", to_yaml(scenario))
+            run.write_scenario(to_yaml(scenario))
             run.write_json(
                 "environment.json",
                 fingerprint(tools_of(plan)) | {"skipped": list(skipped), **wiring(scenario, runs)},
@@ -165,7 +166,7 @@ def resume(
     check(scenario)
     recorded = run.read_json("plan.json")
     plan = make_plan(scenario, int(recorded["seed"]), recorded["design"], recorded.get("focus"))
-    again = json.loads(json.dumps(plan.to_json()))
+    again = mask_value(json.loads(json.dumps(plan.to_json())))  # as it was recorded
     if again["trials"] != recorded["trials"] or again["workloads"] != recorded["workloads"]:
         raise BadInput(
             f"the plan of {run.path} can not be made again: a workload or scenario file has changed",

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from contend.errors import BadInput
+from contend.masking import mask, mask_argv
 
 
 def refusal(errors: Path) -> BadInput | None:
     """What a generator of contend's tells of what it was given; None if it is no such."""
-    told = re.search(r"^error: (.+)\n  hint: (.+)$", tail(errors), re.MULTILINE)
+    told = re.search(r"^error: (.+)\n  hint: (.+)$", mask(tail(errors)), re.MULTILINE)
     return BadInput(told[1], hint=told[2]) if told else None
 
 
 def last_words(*paths: Path) -> str:
     """The last line that a tool wrote, for a hint; of a generator of contend's its error with what helps."""
     for path in paths:
-        lines = [line for line in tail(path).splitlines() if line.strip()]
+        lines = [line for line in mask(tail(path)).splitlines() if line.strip()]
         if len(lines) > 1 and lines[-1].startswith("  hint: ") and lines[-2].startswith("error: "):
             return f"{lines[-2].removeprefix('error: ')} ({lines[-1].removeprefix('  hint: ')})"[:300]
         if lines:
@@ -33,3 +35,12 @@ def tail(path: Path, size: int = 4096) -> str:
             return file.read().decode("utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def shown(argv: Sequence[str], most: int = 120) -> str:
+    """A command for an error: its secrets masked, and cut.
+
+    >>> shown(("psql", "--password", "hunter2"))
+    'psql --password ***'
+    """
+    return " ".join(mask_argv(argv))[:most]

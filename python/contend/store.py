@@ -1,6 +1,6 @@
 """One run, one directory. Readable without contend, portable, resumable.
 
-    scenario.yaml      what was asked, resolved
+    scenario.yaml      what was asked, resolved: mode 0600, and the only file in which secrets are not masked
     environment.json   the machine and the tools
     plan.json          cells, order, seed
     ledger.ndjson      what was made and removed (append, fsync)
@@ -29,8 +29,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from contend import files
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.ledger import append_lines, is_locked, path_of, read_rows, truncate_torn_line
+from contend.masking import mask_row, mask_value
 
 SCHEMA_VERSION = 1
 PLAN_FILE, SAMPLE_FILE, WATCH_FILE = "plan.json", "sample.json", "recording.json"
@@ -132,7 +134,10 @@ class RunDirectory:
         return self.path / "work"
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        self.write_text(name, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        """Replace a whole JSON document, its secrets masked; otherwise as `write_text`."""
+        self.write_text(
+            name, json.dumps(mask_value(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        )
 
     def write_text(self, name: str, text: str) -> None:
         """Replace a whole file, or leave the old one. Raises HostFailed when the disk is full."""
@@ -152,6 +157,16 @@ class RunDirectory:
                 f"cannot write {target}: {error.strerror}", hint="free some space, then --resume"
             ) from error
 
+    def write_scenario(self, text: str) -> None:
+        """`scenario.yaml`, for its owner alone: it keeps the secrets that `--resume` needs."""
+        target = self.path / "scenario.yaml"
+        try:
+            files.write(target, text.encode(), mode=files.PRIVATE)
+        except OSError as error:
+            raise HostFailed(
+                f"cannot write {target}: {error.strerror}", hint="free some space, then --resume"
+            ) from error
+
     def read_json(self, name: str) -> dict[str, Any]:
         try:
             value = json.loads((self.path / name).read_text(encoding="utf-8"))
@@ -161,7 +176,7 @@ class RunDirectory:
             ) from error
         if not isinstance(value, dict):
             raise BadInput(f"{self.path / name} holds no JSON object", hint="is this a whole run directory?")
-        return value
+        return mask_row(value)  # of an older contend, or of somebody else
 
     def append(self, row: Row) -> None:
         """Add one trial's row; it is on the disk when this returns. Raises HostFailed when the disk is full."""
@@ -174,7 +189,7 @@ class RunDirectory:
             self._trials = os.open(
                 self.trials_path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
             )
-        versioned = ({"schema_version": SCHEMA_VERSION, **row} for row in rows)
+        versioned = ({"schema_version": SCHEMA_VERSION, **mask_row(row)} for row in rows)
         append_lines(self._trials, versioned, self.trials_path)
 
     def rows(self) -> list[Row]:
@@ -182,7 +197,7 @@ class RunDirectory:
 
     def each_row(self) -> Iterator[Row]:
         """The rows one by one: whoever keeps a part of them need not hold all."""
-        return read_rows(self.trials_path)
+        return map(mask_row, read_rows(self.trials_path))
 
     def compact_rows(self) -> Sequence[Row]:
         """The rows for reading only, in a tenth of the memory (`contend.compact`). Read again only where there are more."""
@@ -284,7 +299,7 @@ def views(run: RunDirectory) -> dict[str, str]:
         found["ledger"] = (
             f"select * from read_json({quoted(run.ledger_path)}, format='newline_delimited', union_by_name=true)"
         )
-    for table, files in series_files(run.series).items():
-        listed = ", ".join(quoted(path) for path in files)
+    for table, parts in series_files(run.series).items():
+        listed = ", ".join(quoted(path) for path in parts)
         found[table] = f"select * from read_parquet([{listed}], union_by_name=true)"
     return found

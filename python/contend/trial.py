@@ -29,10 +29,11 @@ from contend.probes.evidence import Observed, put
 from contend.probes.peak import PeakMemory
 from contend.probes.snapshot import device_of
 from contend.ramp import ramp
-from contend.said import last_words
+from contend.said import last_words, shown
 from contend.store import Row
 from contend.studies import Guard
 from contend.traces import TrialTraces
+from contend.variables import expand_argv, expand_env, hide
 from contend.window import Window
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import Reading, read_metrics
@@ -252,7 +253,9 @@ class TrialRunner:
         """Run what is no part of a trial, and whose services are the user's: contend ends none of them."""
         env = seat.party.instance.workload.env
         files = out / f"{what}.out", out / f"{what}.err"
-        command = Command(argv, Path(commands.directory), *files, env, left="outside")
+        command = Command(
+            expand_argv(argv), Path(commands.directory), *files, expand_env(env), left="outside"
+        )
         exit_ = seat.host.run(command).wait(timeout_s)
         if exit_.code != 0 or exit_.timed_out:
             doing = "preparing" if what == "before" else "stopping what was left by"
@@ -262,8 +265,8 @@ class TrialRunner:
                 else f"failed with exit status {exit_.code}"
             )
             raise TrialFailed(
-                f"{doing} a trial of {seat.party.label} {ended}: {' '.join(argv)[:120]}",
-                hint=f"it said: {last_words(command.stderr, command.stdout)}",
+                f"{doing} a trial of {seat.party.label} {ended}: {shown(argv)}",
+                hint=f"it said: {hide(last_words(command.stderr, command.stdout), argv, env.values())}",
             )
 
     def _steps(
@@ -282,11 +285,11 @@ class TrialRunner:
                 window.open()
             directory = Path(commands.directory)
             command = Command(
-                argv,
+                expand_argv(argv),
                 directory,
                 out / f"stdout-{number}",
                 out / f"stderr-{number}",
-                {**workload.env, **env},
+                expand_env({**workload.env, **env}),
                 left="released" if workload.users_own else "ended",
             )
             try:
@@ -311,8 +314,8 @@ class TrialRunner:
             if exit_.code != 0:
                 ended = f"exit status {exit_.code}" if exit_.code > 0 else f"signal {-exit_.code}"
                 raise TrialFailed(
-                    f"{seat.party.label} failed with {ended}: {' '.join(argv)[:120]}",
-                    hint=f"it said: {last_words(command.stderr, command.stdout)}",
+                    f"{seat.party.label} failed with {ended}: {shown(argv)}",
+                    hint=f"it said: {hide(last_words(command.stderr, command.stdout), argv, workload.env.values())}",
                 )
         return exits
 

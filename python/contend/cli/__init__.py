@@ -188,11 +188,12 @@ def _silence(stream: TextIO) -> None:
 
 
 def fail(message: str, hint: str, code: int, notes: Sequence[str] = ()) -> int:
+    from contend.masking import mask
     from contend.printable import passage
 
-    lines = [f"error: {passage(message)}"]
-    lines += [f"  hint: {passage(hint)}"] if hint else []
-    lines += [f"  {passage(note)}" for note in notes]
+    lines = [f"error: {passage(mask(message))}"]
+    lines += [f"  hint: {passage(mask(hint))}"] if hint else []
+    lines += [f"  {passage(mask(note))}" for note in notes]
     with contextlib.suppress(OSError, ValueError):  # nobody listens: the exit code still tells
         print("\n".join(lines), file=sys.stderr, flush=True)
     return code

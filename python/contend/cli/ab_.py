@@ -11,6 +11,7 @@ import click
 
 from contend.cli.common import began_ns, finish, make_progress, runs_option
 from contend.errors import BadInput
+from contend.masking import mask
 
 if TYPE_CHECKING:
     from contend.studies import Compare
@@ -268,4 +269,5 @@ def command_line(words: tuple[str, ...], **options: Any) -> str:
 
 
 def _short(text: str) -> str:
+    text = mask(text)  # before it is cut: half a secret is one
     return text if len(text) <= 50 else text[:49] + "…"

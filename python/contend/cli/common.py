@@ -82,12 +82,13 @@ def load_report(
     from contend.errors import ScenarioError
     from contend.fleet.record import hosts_of_run, on_one_clock
     from contend.ledger import read_rows
+    from contend.masking import mask_yaml
     from contend.report.model import ReportInput
     from contend.report.traced_cells import traced_cells
     from contend.scenario import parse
     from contend.yamlfile import read_yaml
 
-    text = (run.path / "scenario.yaml").read_text(encoding="utf-8")
+    text = mask_yaml((run.path / "scenario.yaml").read_text(encoding="utf-8"))
     scenario = parse(read_yaml(text, "scenario.yaml", ScenarioError))
     recorded = run.read_json("plan.json")
     name = recorded.get("scenario", "")

@@ -14,6 +14,8 @@ import click
 from contend.cli.common import began_ns, finish, make_progress, runs_option
 from contend.cli.fleet_ import chosen, way_options
 from contend.errors import BadInput
+from contend.masking import mask, mask_value
+from contend.printable import printable
 
 if TYPE_CHECKING:
     from contend.fleet.ssh import Way
@@ -205,7 +207,7 @@ def _on_hosts(
         hosts = fleet_of(asked)
         assert hosts is not None
         plan = make_plan(asked, asked.measure.seed or 0)
-        print(asked.title or asked.origin)
+        print(printable(mask(asked.title or asked.origin)))
         print(f"{len(plan.cells)} cells on each of {len(hosts.names)} hosts: {', '.join(hosts.names)}")
         for cell in plan.cells:
             print(f"  {cell.label}{' (control)' if cell.control else ''}")
@@ -262,7 +264,7 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
         print(
             "\n".join(
                 [
-                    asked.title or asked.origin,
+                    printable(mask(asked.title or asked.origin)),
                     *(f"  left out: {line}" for line in left_out),
                     *lines(asked, plan, runs),
                 ]
@@ -272,12 +274,12 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
             raise refusal
         return 0
     if as_json:
-        json.dump(plan.to_json(), sys.stdout, indent=1)
+        json.dump(mask_value(plan.to_json()), sys.stdout, indent=1)
         print()
         return 0
     places = checks.place(asked)
     first = next(iter(plan.rounds("counted")))
-    print(asked.title or asked.origin)
+    print(printable(mask(asked.title or asked.origin)))
     print(f"{len(plan.cells)} cells; places: {places.summary()}")
     for line in left_out:
         print(f"  left out: {line}")

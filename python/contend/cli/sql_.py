@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+from contend.masking import mask_value
+from contend.printable import printable
+
 
 @click.command("sql", short_help="Ask a run's or trace's rows anything.")
 @click.argument("run")
@@ -31,6 +34,7 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
       contend sql TRACE "select median(end_ns - begin_ns) from jobs" --job 'rpc serve *'
     """
     columns, rows = _ask(run, query, job)
+    rows = [tuple(mask_value(list(row))) for row in rows]
     if as_json:
         json.dump(
             [dict(zip(columns, map(_plain, row), strict=True)) for row in rows], sys.stdout, default=str
@@ -81,4 +85,4 @@ def _plain(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))

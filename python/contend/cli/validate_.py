@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from contend.masking import mask_value, mask_yaml
+
 
 @click.command("validate", short_help="Check a scenario or workload file.")
 @click.argument("file", required=False)
@@ -50,7 +52,8 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
             f"{file}: workload '{workload.name}' is right: {len(workload.parameters)} parameters, metrics {names}"
         )
         if show:
-            print(workload.model_dump_json(indent=1, by_alias=True, exclude_defaults=True))
+            shown = workload.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            print(json.dumps(mask_value(shown), indent=1, ensure_ascii=False))
         return 0
     from contend.cells import cells_of
     from contend.checks import fitted
@@ -64,7 +67,7 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
     for line in left_out:
         print(f"  left out: {line}")
     if show:
-        print(scenarios.to_yaml(asked), end="")
+        print(mask_yaml(scenarios.to_yaml(asked)), end="")
     return 0
 
 

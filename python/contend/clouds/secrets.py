@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from contend.errors import BadInput
+from contend.masking import has_url_password
 
 FILE = "file:"
 DATABASE, BROKER = "CONTEND_DATABASE_URL", "CONTEND_BROKER_URL"
 NOTIFICATIONS = "CONTEND_NOTIFICATIONS_URL"
-# Linear in the text, however long: it may be a megabyte of somebody's making.
-_USER_INFO = re.compile(r"(?<=[a-zA-Z0-9+.-])://([^/?#\s]*)@")
 
 
 def has_password(text: str) -> bool:
     """Whether a text holds a URL with one: such a text may not be an option, which others see and runs record.
 
+    `${NAME}` in its place is none.
+
     >>> has_password("mysql://nova:s3@db/"), has_password("mysql://nova@db:3306/"), has_password("file:/etc/url")
     (True, False, False)
+    >>> has_password("mysql://nova:${DB_PASSWORD}@db/")
+    False
     """
-    return any(":" in found[1] for found in _USER_INFO.finditer(text))
+    return has_url_password(text)
 
 
 def find_url(given: str, variable: str, environ: Mapping[str, str] = os.environ) -> SplitResult | None:

@@ -159,7 +159,7 @@ def execute(
         run = RunDirectory.create(runs, name, stamp)
         try:
             state.register(run.id, run.path)
-            run.write_text("scenario.yaml", to_yaml(scenario))
+            run.write_scenario(to_yaml(scenario))
             run.write_json("environment.json", _environment())
             told = {"hosts": list(hosts), "way": way.to_json(), "address": address}
             told["seeds"] = {host: host_seed(seed, host) for host in hosts}

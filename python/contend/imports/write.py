@@ -15,6 +15,7 @@ from contend.errors import ScenarioError
 from contend.imports.cells import Placed
 from contend.imports.read import Import
 from contend.ledger import Ledger
+from contend.masking import mask_yaml
 from contend.probes.evidence import Observed
 from contend.scenario import parse, to_yaml
 from contend.store import RunDirectory
@@ -28,14 +29,12 @@ _SAMPLES = Observed.SAMPLES
 def write_run(found: Import, runs: Path, name: str) -> RunDirectory:
     """A new directory below `runs`; on any error there is none. Raises BadInput for what no scenario may hold."""
     scenario = _scenario(found)
-    text = to_yaml(scenario)
-    parse(
-        read_yaml(text, "what was imported", ScenarioError)
-    )  # a password in a command, for one, is said here
+    text = mask_yaml(to_yaml(scenario))  # nothing is to be measured again: what is a secret is needed no more
+    parse(read_yaml(text, "what was imported", ScenarioError))
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
     run = RunDirectory.create(runs, name or found.format.name, stamp)
     try:
-        run.write_text("scenario.yaml", text)
+        run.write_scenario(text)
         run.write_json("environment.json", _environment(found))
         run.write_json("plan.json", _plan(found))
         with Ledger(run.ledger_path) as ledger:

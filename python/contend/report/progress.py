@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from contend.clock import Clock, SystemClock
+from contend.masking import mask
 from contend.units import NS_PER_S, format_duration
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class ConsoleProgress:
 
     def _print(self, text: str) -> None:
         self._erase()
-        printable = "".join(c if c.isprintable() else " " for c in text)
+        printable = "".join(c if c.isprintable() else " " for c in mask(text))
         self._write(printable + "\n")
 
     def _write(self, text: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from contend.environment import HOST_KEYS
 from contend.errors import BadInput, ContendError
 from contend.ledger import is_locked
+from contend.masking import mask, mask_value
 from contend.serve.files import fingerprint, is_plain, members, opened, parsed, plain, read_file, size_of
 from contend.store import PLAN_FILE, SAMPLE_FILE, SCHEMA_VERSION, WATCH_FILE
 
@@ -164,7 +165,7 @@ def _run(directory: int, names: set[str], common: dict[str, Any], is_run: Callab
         answer="" if locked else text(findings.get("answer", "")),
         state=state,
         command=text(plan.get("command", "")),
-        wrong=tuple(wrong),
+        wrong=tuple(map(mask, wrong)),
         whole=bool(cells)
         and bool(question)
         and bool(environment)
@@ -172,7 +173,7 @@ def _run(directory: int, names: set[str], common: dict[str, Any], is_run: Callab
         and is_plain(directory, "trials.ndjson", names),
         cells=cells,
         metrics=_metrics(plan, last),
-        environment=environment,
+        environment=mask_value(environment),
         **common,
     )
 
@@ -199,8 +200,8 @@ def _recording(directory: int, kind: str, mark: str, common: dict[str, Any]) -> 
         began=_utc(told.get("began_utc")),
         state="ended" if ended or not told or kind == WATCH else UNENDED,
         command=text(command),
-        wrong=tuple(wrong),
-        environment=environment,
+        wrong=tuple(map(mask, wrong)),
+        environment=mask_value(environment),
         **common,
     )
 
@@ -238,7 +239,7 @@ def _findings(directory: int, wrong: list[str]) -> dict[str, Any]:
 
 def text(value: Any) -> str:
     """A value as a line of a list, of a bounded length."""
-    return str(value).encode("utf-8", "replace").decode().replace("\0", "")[:LONGEST]
+    return mask(str(value).encode("utf-8", "replace").decode().replace("\0", ""))[:LONGEST]
 
 
 def _ledger(directory: int, names: set[str], wrong: list[str]) -> tuple[str, str]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from contend.errors import UnknownName, WorkloadError, suggest
+from contend.masking import mask_value
+from contend.variables import expand, names, shell_word
 from contend.workloads.install import find_command
 from contend.workloads.placeholders import PLACEHOLDERS, fill, placeholders
 from contend.workloads.spec import Parameter, Scalar, Workload
@@ -48,7 +50,7 @@ class Instance:
     def label(self) -> str:
         """The name, and what differs from the defaults, in the order of the file."""
         changed = [
-            f"{name}={_text(self.parameters[name])}"
+            f"{name}={mask_value(_text(self.parameters[name]), name)}"
             for name, parameter in self.workload.parameters.items()
             if self.parameters[name] != parameter.default
         ]
@@ -156,7 +158,7 @@ class Instance:
             def insert(match: re.Match[str], name: str = name) -> str:
                 word = match[1]
                 if word in self.parameters or word in _LASTING:
-                    return str(filled[word])
+                    return expand(str(filled[word])) if word in self.parameters else str(filled[word])
                 if word in PLACEHOLDERS:
                     raise WorkloadError(
                         f"{self.workload.name}: file '{name}' holds @{word}@, which changes with every trial",
@@ -166,7 +168,15 @@ class Instance:
 
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_MARK.sub(insert, text), encoding="utf-8")
+            inserted = _MARK.sub(insert, text)
+            named = [
+                name
+                for word in _MARK.findall(text)
+                if word in self.parameters
+                for name in names(str(filled[word]))
+            ]
+            path.touch(mode=0o600 if named else 0o644)  # it may hold a secret of the environment's
+            path.write_text(inserted, encoding="utf-8")
 
     def inputs(self, values: Mapping[str, object]) -> tuple[object, ...]:
         """All that its inputs are made from, with these values: equal where two parties would make the same."""
@@ -216,7 +226,7 @@ def repeated(run: tuple[Argv, ...]) -> Argv:
     >>> repeated((("mytool", "--out", "/tmp/a b"),))[2]
     "while mytool --out '/tmp/a b' >/dev/null; do :; done"
     """
-    steps = " && ".join(f"{shlex.join(argv)} >/dev/null" for argv in run)
+    steps = " && ".join(f"{' '.join(map(shell_word, argv))} >/dev/null" for argv in run)
     return ("sh", "-c", f"while {steps}; do :; done")
 
 
