@@ -109,6 +109,28 @@ fn files<'py>(py: Python<'py>, trace: &Trace) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict)
 }
 
+/// The files as one trace, in whose texts `contend.masking` has masked what looks like a secret: nothing that is made of
+/// it shows one. What an event says of itself may come from anywhere.
+pub(crate) fn open_masked(paths: &[PathBuf], first_boot_ns: u64) -> Result<Trace> {
+    let mut trace = Trace::open_beside(paths, first_boot_ns)?;
+    let changed = Python::attach(|py| -> PyResult<Vec<(usize, String)>> {
+        let texts: Vec<&str> = trace.names.texts().collect();
+        py.import("contend.masking")?
+            .call_method1("mask_texts", (texts,))?
+            .extract()
+    });
+    let changed = changed.map_err(|error| {
+        Error::invalid(
+            format!("the texts of the trace cannot be masked: {error}"),
+            "is contend installed whole?",
+        )
+    })?;
+    for (place, text) in changed {
+        trace.names.show(place, &text);
+    }
+    Ok(trace)
+}
+
 /// See `_native.pyi`.
 #[pyfunction]
 #[pyo3(signature = (paths, form, target, first_boot_ns=0))]
@@ -131,7 +153,7 @@ pub fn ctrace_export<'py>(
         }
     };
     let (trace, done): (Trace, Exported) = interruptible(py, |go_on| {
-        let mut trace = Trace::open_beside(&paths, first_boot_ns)?;
+        let mut trace = open_masked(&paths, first_boot_ns)?;
         let file = File::create(&target).map_err(|error| {
             let what = format!("cannot write {}", target.display());
             Error::system(what, "choose another place with -o FILE", error)
@@ -298,7 +320,7 @@ pub fn ctrace_summary<'py>(
     parts: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (trace, summed): (Trace, Summed) = interruptible(py, |go_on| {
-        let trace = Trace::open(&paths)?;
+        let trace = open_masked(&paths, 0)?;
         let summed = sum_up(&trace, least, (lanes, parts), go_on)?;
         Ok((trace, summed))
     })?;

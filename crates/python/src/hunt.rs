@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::columns::column;
-use crate::ctrace::{self, Pauses, interruptible, told};
+use crate::ctrace::{self, Pauses, interruptible, open_masked, told};
 use crate::hunt_calls::Rows;
 
 /// What is left when the events have been read.
@@ -42,7 +42,7 @@ fn hunt(
     least: u64,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Hunted> {
-    let trace = Trace::open(paths)?;
+    let trace = open_masked(paths, 0)?;
     let choice = choose(&trace, pattern, &mut *go_on)?;
     let (mut calls, mut pauses) = (Calls::new(&trace, least), of_pauses::Pauses::new(&trace));
     let found = match least {

@@ -8,7 +8,7 @@ use contend_core::hunt::calls::{Called, Calls, Group, Held, Longest};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::ctrace::{interruptible, table};
+use crate::ctrace::{interruptible, open_masked, table};
 
 const CALLS: [&str; 20] = [
     "name",
@@ -142,7 +142,7 @@ pub fn ctrace_calls<'py>(
     least: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (trace, rows) = interruptible(py, |go_on| {
-        let trace = Trace::open(&paths)?;
+        let trace = open_masked(&paths, 0)?;
         let mut sink = Calls::new(&trace, least);
         tell(&trace, &mut sink, go_on)?;
         let rows = Rows::of(sink);
@@ -163,7 +163,7 @@ pub fn ctrace_windows<'py>(
     windows: Vec<(u64, u64)>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (trace, rows) = interruptible(py, |go_on| {
-        let trace = Trace::open(&paths)?;
+        let trace = open_masked(&paths, 0)?;
         let mut sink = Windows::new(windows);
         tell(&trace, &mut sink, go_on)?;
         let rows = sink.rows(&trace);

@@ -2,7 +2,6 @@
 use std::path::PathBuf;
 
 use contend_core::Error;
-use contend_core::ctrace::reader::Trace;
 use contend_core::replay::coalesce::Source;
 use contend_core::replay::edits::{Edit, apply, reorder};
 use contend_core::replay::extract::{self, extract};
@@ -12,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::columns::column;
-use crate::ctrace::interruptible;
+use crate::ctrace::{interruptible, open_masked};
 use crate::errors::raise;
 
 /// See `_native.pyi`.
@@ -30,7 +29,7 @@ impl Storm {
     #[new]
     fn new(py: Python<'_>, paths: Vec<PathBuf>, jobs: Vec<String>) -> PyResult<Self> {
         let (storm, boot_ns) = interruptible(py, |go_on| {
-            let trace = Trace::open(&paths)?;
+            let trace = open_masked(&paths, 0)?;
             Ok((extract(&trace, &jobs, go_on)?, trace.boot_ns))
         })?;
         Ok(Self { storm, boot_ns })

@@ -86,6 +86,18 @@ impl Names {
         self.texts.get(place as usize).map_or("", |text| text)
     }
 
+    /// Every text with its place.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(|text| &**text)
+    }
+
+    /// Shows another text at that place. It is still found by the one that was read.
+    pub fn show(&mut self, place: usize, text: &str) {
+        if let Some(shown) = self.texts.get_mut(place) {
+            *shown = text.into();
+        }
+    }
+
     /// Of a text that is there.
     pub fn find(&self, text: &str) -> Option<u32> {
         self.places.get(text).copied()
