@@ -85,6 +85,12 @@ def chosen(hosts: tuple[str, ...], file: Path | None) -> tuple[str, ...]:
     metavar="TIME",
     help="After this alone a worker ends by itself.",
 )
+@click.option(
+    "--listen",
+    default="",
+    metavar="ADDRESS",
+    help="Where the scheduler listens here, and nowhere else (default: --address, or where SSH came from).",
+)
 @way_options
 def start(
     hosts: tuple[str, ...],
@@ -92,6 +98,7 @@ def start(
     by_hand: bool,
     port: int,
     lost: str,
+    listen: str,
     address: str,
     ssh_config: str,
     there: str,
@@ -118,7 +125,15 @@ def start(
         asyncio.run(up.look_at(names, way))
     elif not address:
         raise BadInput("--by-hand needs --address", hint="the address of this machine that the others reach")
-    fleet = up.make(names, way, keep=True, by_hand=by_hand, port=port, lost_s=parse_duration_ns(lost) / 1e9)
+    fleet = up.make(
+        names,
+        way,
+        keep=True,
+        by_hand=by_hand,
+        port=port,
+        listen=up.addresses(names, way, address, listen),
+        lost_s=parse_duration_ns(lost) / 1e9,
+    )
     if by_hand:
         for name in names:
             file, cloud = up.write_joins(fleet, name, address)

@@ -321,7 +321,10 @@ class _Coordination:
         if old is not None:  # of a coordinator that was killed
             up.stop(old)
             shutil.rmtree(old.folder, ignore_errors=True)  # who is still out of reach ends by itself
-        fleet = up.make(hosts, self._way, keep=False, lost_s=self._asked.lost / 1e9, name=self._run.id)
+        listen = up.addresses(hosts, self._way, self._address)
+        fleet = up.make(
+            hosts, self._way, keep=False, listen=listen, lost_s=self._asked.lost / 1e9, name=self._run.id
+        )
         told = self._stop.run(up.bring(fleet, hosts, self._address))
         self._progress.note(
             f"{sum(not isinstance(t, HostFailed) for t in told.values())} of {len(hosts)} hosts joined"

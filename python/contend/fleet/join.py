@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from contend import __version__
 from contend.errors import BadInput, HostFailed
 from contend.fleet import folders
-from contend.fleet.needs import INSTALL, ON_HOSTS, need, settle_dask
+from contend.fleet.needs import INSTALL, ON_HOSTS, STATUS, need, settle_dask
 from contend.platforms.names import check_name
 
 AGAIN_S = 1.0
@@ -126,6 +126,7 @@ async def serve(folder: Path) -> None:
                     heartbeat_interval="5s",
                     death_timeout="8s",
                     dashboard=False,
+                    dashboard_address=STATUS,
                     plugins=(host,),
                 ) as worker:
                     folders.write_json(

@@ -24,6 +24,10 @@ def need(modules: Iterable[str] = HERE) -> None:
             ) from error
 
 
+STATUS = "127.0.0.1:0"
+"""Where the web servers listen that dask starts in a scheduler and in every worker. They have no pages here."""
+
+
 def settle_dask() -> None:
     """Dask's settings for a worker that must not disturb what it stands beside, and that hears of a lost peer soon.
 

@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -70,6 +71,12 @@ class Fleet:
     def port(self) -> int:
         return int(folders.read_json(self.folder / "scheduler.json")["port"])
 
+    @property
+    def near(self) -> str:
+        """The address at which its scheduler is reached from this machine."""
+        listens = folders.read_json(self.folder / "scheduler.json").get("listen", [EVERYWHERE])
+        return LOOPBACK if {EVERYWHERE, LOOPBACK} & set(listens) else str(listens[0])
+
     def document(self, host: str, address: str) -> dict[str, Any]:
         """What a host joins with: it holds the host's key."""
         return folders.read_json(self.folder / "hosts" / file_name(host)) | {
@@ -94,8 +101,37 @@ def find(fleet: str) -> Fleet | None:
     return Fleet.of(folder) if (folder / "fleet.json").exists() else None
 
 
+LOOPBACK, EVERYWHERE = "127.0.0.1", "0.0.0.0"
+
+
+def addresses(hosts: Sequence[str], way: Way, address: str = "", listen: str = "") -> tuple[str, ...]:
+    """Where the scheduler of these hosts is to listen: at `listen`, else at `address`, else at the addresses that SSH came
+    from. It listens nowhere else. Raises BadInput for what is no IPv4 address of this machine."""
+    if named := listen or address:
+        return (_own(named),)
+
+    async def asked() -> set[str]:
+        found = await ssh.of_all(hosts, lambda host: ssh.own_address(host, way))
+        return {mine for mine in found.values() if isinstance(mine, str) and ":" not in mine}
+
+    return tuple(sorted(asyncio.run(asked()))) or (LOOPBACK,)
+
+
+def _own(address: str) -> str:
+    try:
+        found = str(socket.getaddrinfo(address, 0, socket.AF_INET)[0][4][0])
+        with socket.socket() as probe:
+            probe.bind((found, 0))
+    except OSError as error:
+        raise BadInput(
+            f"{address} is no address of this machine: {error.strerror}, and a fleet's scheduler listens there only",
+            hint="behind a translated address: contend fleet start --listen MINE --address AS_HOSTS_REACH_IT",
+        ) from error
+    return found
+
+
 def check_address(address: str) -> None:
-    """Raise BadInput for an address that the scheduler does not listen on: it does on all of IPv4."""
+    """Raise BadInput for an address that hosts cannot be given."""
     if ":" in address:
         raise BadInput(
             f"--address {address}: a fleet's hosts connect back over IPv4",
@@ -110,10 +146,11 @@ def make(
     keep: bool,
     by_hand: bool = False,
     port: int = 0,
+    listen: Sequence[str] = (LOOPBACK,),
     lost_s: float,
     name: str = "",
 ) -> Fleet:
-    """Its folder, certificates and scheduler. Raises HostFailed where the port is taken."""
+    """Its folder, certificates and scheduler, which listens at `listen`. Raises HostFailed where the port is taken."""
     need(HERE)
     fleet = name or f"fleet-{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
     folder = folders.fleets() / fleet
@@ -128,7 +165,9 @@ def make(
         document |= {"certificate": made[host].own, "key": made[host].key}
         folders.write_json(folder / "hosts" / file_name(host), document)
     told = {"schema_version": 1, "hosts": list(hosts), "way": way.to_json(), "keep": keep, "by_hand": by_hand}
-    folders.write_json(folder / "fleet.json", {**told, "lost_s": lost_s, "port": port})
+    folders.write_json(
+        folder / "fleet.json", {**told, "lost_s": lost_s, "port": port, "listen": list(listen)}
+    )
     try:
         _schedule(folder)
     except BaseException:
@@ -191,7 +230,7 @@ async def bring(
 
     async def one(host: str) -> dict[str, Any]:
         mine = address or await ssh.own_address(host, fleet.way)
-        if ":" in mine:  # the scheduler listens on this machine's IPv4 addresses
+        if ":" in mine:
             raise HostFailed(
                 f"{host} is reached over IPv6, and a fleet's hosts connect back over IPv4",
                 hint="--address names this machine's IPv4 address, as hosts reach it",
@@ -211,7 +250,7 @@ async def client_of(fleet: Fleet) -> AsyncIterator[Client]:
         raise HostFailed(f"the scheduler of {fleet.id} does not run", hint=f"contend fleet stop {fleet.id}")
     try:
         client = await Client(  # type: ignore[no-untyped-call]
-            f"tls://127.0.0.1:{fleet.port}",
+            f"tls://{fleet.near}:{fleet.port}",
             asynchronous=True,
             security=folders.security(fleet.folder),
             set_as_default=False,
