@@ -23,7 +23,6 @@ from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
 from contend.comparisons import compare_all, latest, limits_changed, planned_cells, tabulate
 from contend.errors import NoVerdict
 from contend.imports import levels
-from contend.ledger import read_rows
 from contend.plan import REPEATS
 from contend.stats import trend
 from contend.stats.estimate import Estimate
@@ -61,19 +60,19 @@ def analyse(
 
     rows, events: of its trials and its ledger, by whoever has read them already.
     """
-    plan = run.read_json("plan.json")
+    plan = run.plan()
     if "fleet" in plan:
         from contend.fleets import analyse_fleet
 
         return analyse_fleet(run, scenario, stopped=stopped)
-    rows = latest(run.compact_rows() if rows is None else rows)
-    environment = run.read_json("environment.json")
+    rows = latest(run.compact_rows(plan) if rows is None else rows)
+    environment = run.environment()
     kept = [r for r in rows if r["phase"] != "pilot"]
     counted = [r for r in kept if r["phase"] == "counted"]
     table = tabulate(counted)
     cells = planned_cells(plan)
     results, controls = compare_all(cells, table, counted, scenario, int(plan["seed"]), plan["design"])
-    events = list(read_rows(run.ledger_path)) if events is None else events
+    events = run.events() if events is None else events
     pilot: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "pilot"), {})
     target = scenario.measure.target
     primary = [r for r in results if r.metric.primary]
@@ -294,8 +293,8 @@ def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCo
 
 def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
     """Whether every headline comparison is as precise as asked. Called at looks only, never after every block."""
-    rows = [r for r in latest(run.compact_rows()) if r["phase"] == "counted"]
-    plan = run.read_json("plan.json")
+    plan = run.plan()
+    rows = [r for r in latest(run.compact_rows(plan)) if r["phase"] == "counted"]
     results, _ = compare_all(
         planned_cells(plan), tabulate(rows), rows, scenario, int(plan["seed"]), plan["design"]
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from contend.contention.scheduling import CellSchedule
     from contend.context.effect import Context
     from contend.crowds import Crowd
+    from contend.damage import Damage
     from contend.fleets import Fleets
     from contend.growths import Growths
     from contend.imports.levels import ImportedRuns
@@ -219,6 +220,7 @@ class Analysis:
     sensitivity: Sensitivities | None = None  # of a forecast, where every kind of cell has a value
     sweep: Sweep | None = None  # of a storage study
     context: Context | None = None  # of a component's cost, where a storm to put it in is known
+    damage: tuple[Damage, ...] = ()  # what of the run's files could not be read, and was left out
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -249,6 +251,7 @@ class Analysis:
             **({} if self.sensitivity is None else {"sensitivity": self.sensitivity.to_json()}),
             **({} if self.sweep is None else {"sweep": self.sweep.to_json()}),
             **({} if self.context is None else {"context": self.context.to_json()}),
+            **({"damage": [d.to_json() for d in self.damage]} if self.damage else {}),
         }
 
     def _overhead(self) -> dict[str, Any]:

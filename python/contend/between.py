@@ -24,7 +24,8 @@ from contend.overheads import NO_RATIO
 from contend.stats.compare import compare_unpaired
 from contend.stats.estimate import Estimate
 from contend.stats.sessions import widen
-from contend.store import RunDirectory
+from contend.store import SCENARIO_FILE, RunDirectory
+from contend.yamlfile import read_yaml
 
 # What a scenario says of how precisely, and under which name: two that differ in nothing else ask the same.
 MEASURED = ("measure", "title", "about")
@@ -83,7 +84,7 @@ def compare_runs(
     for run in (first, second):
         refuse_hosts(run, "a comparison of two runs")
     warnings = []
-    one, other = first.read_json("environment.json"), second.read_json("environment.json")
+    one, other = first.environment(), second.environment()
     imported = [run.path.name for run, told in ((first, one), (second, other)) if "imported" in told]
     if imported:
         warnings.append(
@@ -110,7 +111,7 @@ def compare_runs(
             level,
             [s[cell.id][name] for s in earlier if name in s.get(cell.id, {})],
         )
-        for cell in planned_cells(first.read_json("plan.json"))
+        for cell in planned_cells(first.plan())
         if not cell.control and cell.id in a and cell.id in b
         for name in a[cell.id]
         if name in b[cell.id]
@@ -169,13 +170,13 @@ def aa_sessions(
     first: RunDirectory, second: RunDirectory, candidates: Iterable[Path]
 ) -> Iterable[dict[str, dict[str, Series]]]:
     """Tables of those that are of the first one's scenario, host and tools: what "unchanged" has looked like."""
-    environment, asked = first.read_json("environment.json"), _question(first)
+    environment, asked = first.environment(), _question(first)
     for path in candidates:
         if path.resolve() == second.path.resolve():
             continue
         try:
             run = RunDirectory.open(path)
-            other = run.read_json("environment.json")
+            other = run.environment()
             alike = (
                 _question(run) == asked
                 and same_host(environment, other)
@@ -190,7 +191,9 @@ def aa_sessions(
 
 def _question(run: RunDirectory) -> Any:
     """The scenario less how precisely it was measured."""
-    data = yaml.safe_load((run.path / "scenario.yaml").read_text(encoding="utf-8"))
+    data = read_yaml(run.scenario_text(), f"{run.path / SCENARIO_FILE}").data
+    if not isinstance(data, dict):
+        raise BadInput(f"{run.path / SCENARIO_FILE} is no scenario", hint="is this a whole run directory?")
     return {k: v for k, v in data.items() if k not in MEASURED}
 
 

@@ -102,21 +102,20 @@ class _Part(RunDirectory):
         super().__init__(path)
         self._rows = rows
 
-    def each_row(self) -> Iterator[Row]:
+    def each_row(self, plan: Mapping[str, Any] | None = None) -> Iterator[Row]:
         return iter(self._rows)
 
-    def compact_rows(self) -> Sequence[Row]:
+    def compact_rows(self, plan: Mapping[str, Any] | None = None) -> Sequence[Row]:
         return self._rows
 
 
 def analyse_fleet(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Analysis:
     """The analysis of a run on several hosts, from what is on disk; an unfinished one too."""
     from contend.analyse import last_stop
-    from contend.ledger import read_rows
 
     assert isinstance(scenario, OnHosts)
     by_host = _by_host(run, scenario)
-    plan = run.read_json(PLAN_FILE)
+    plan = run.plan()
     told, counts = told_of_hosts(run), done(run)
     hosts = tuple(_host(name, told.get(name, {}), count, by_host.get(name)) for name, count in counts.items())
     at = scenario.measure.level
@@ -144,7 +143,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -
             simultaneous=len(primary),
             target=None,
             target_reached={},
-            stopped=stopped or last_stop(list(read_rows(run.ledger_path))),
+            stopped=stopped or last_stop(run.events()),
             spiky=None,
             warmup={},
         ),

@@ -5,7 +5,6 @@ Made from the documents that the workload left in RUN/outputs/TRIAL/growth.json.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import BadInput
+from contend.rows import wrong_growth
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.trend import PER, Trend, Visit, trend
+from contend.store import Row, documents
 from contend.units import format_duration
 
 Document = Mapping[str, Any]
@@ -162,15 +163,13 @@ class Growths:
 
 
 def read(
-    run: Path, rows: Iterable[Mapping[str, Any]], kinds: Sequence[str], slo_s: float, level: float = 0.95
+    run: Path, rows: Iterable[Row], kinds: Sequence[str], slo_s: float, level: float = 0.95
 ) -> Growths | None:
     """The passes of a run's counted trials; None where none is on record. rows: of trials.ndjson."""
     found: dict[str, list[tuple[str, Document]]] = {}
-    for row in sorted(rows, key=lambda row: (row["block"], row["trial"])):
-        place = run / "outputs" / f"{int(row['trial']):06d}" / FILE
-        if row["status"] == "ok" and row["phase"] == "counted" and place.is_file():
-            document = json.loads(place.read_text(encoding="utf-8"))
-            found.setdefault(str(document["kind"]), []).append((str(row["trial"]), document))
+    in_order = sorted(rows, key=lambda row: (row["block"], row["trial"]))
+    for row, document in documents(run, in_order, FILE, wrong_growth):
+        found.setdefault(document["kind"], []).append((str(row["trial"]), document))
     if not found:
         return None
     ordered = [(kind, found[kind]) for kind in dict.fromkeys((*kinds, *found)) if kind in found]

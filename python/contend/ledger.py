@@ -19,11 +19,13 @@ from types import TracebackType
 from typing import Any
 
 from contend.clock import Clock, SystemClock
+from contend.damage import whole_rows
 from contend.errors import HostFailed
 from contend.masking import mask_row
 
 SCHEMA_VERSION = 1
 _OF_RESOURCES = frozenset({"intend", "created", "removed"})
+_STEP = 1 << 16
 
 
 class Ledger:
@@ -32,7 +34,7 @@ class Ledger:
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self.path = path
         self._clock = clock or SystemClock()
-        self._fd = _open(path)
+        self._fd = open_to_append(path)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -83,7 +85,7 @@ class Record:
     def __init__(self, path: Path, run: str, clock: Clock | None = None) -> None:
         self.path, self.run = path, run
         self._clock = clock or SystemClock()
-        self._fd = _open(path)
+        self._fd = open_to_append(path)
 
     def intend(self, kind: str, wanted: Iterable[str], **detail: str) -> None:
         """On the disk when this returns: only then may they be made."""
@@ -121,7 +123,7 @@ def path_of(directory: Path) -> Path:
     return ledger_of(directory)
 
 
-def _open(path: Path) -> int:
+def open_to_append(path: Path) -> int:
     """For appending. Raises HostFailed for a link or a device that lies in its way; OSError."""
     try:
         fd = os.open(
@@ -162,24 +164,28 @@ def append_lines(fd: int, rows: Iterable[dict[str, Any]], path: Path) -> None:
 
 
 def truncate_torn_line(path: Path) -> None:
-    """Cut off a last line that a crash left without its newline. DuckDB refuses a file with one."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    """Cut off a last line that a crash left without its newline. Only for who goes on writing the file."""
+    if not path.exists() and not path.is_symlink():
         return
-    keep = data.rfind(b"\n") + 1
-    if keep != len(data):
-        os.truncate(path, keep)
+    fd = open_to_append(path)
+    try:
+        end = at = os.lseek(fd, 0, os.SEEK_END)
+        while at > 0:
+            start = max(0, at - _STEP)
+            newline = os.pread(fd, at - start, start).rfind(b"\n")
+            at = start
+            if newline >= 0:
+                at = start + newline + 1
+                break
+        if at != end:
+            os.ftruncate(fd, at)
+    finally:
+        os.close(fd)
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of an NDJSON file; a torn last line is passed over, not an error."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if line.endswith("\n"):
-                yield json.loads(line)
+    """Objects of an NDJSON file of a run that may be anybody's; what is none is noted as damage and passed over."""
+    return whole_rows(path, lambda row: "" if isinstance(row, dict) else "it is not an object")
 
 
 def parse(data: bytes) -> tuple[list[dict[str, Any]], list[int]]:
@@ -204,7 +210,9 @@ def parse(data: bytes) -> tuple[list[dict[str, Any]], list[int]]:
 
 def leftovers(path: Path) -> list[dict[str, Any]]:
     """Rows of the things announced and never recorded as removed, newest first: the order to remove them in."""
-    return standing(read_rows(path))
+    from contend.rows import wrong_event
+
+    return standing(whole_rows(path, wrong_event))
 
 
 def standing(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -179,7 +179,7 @@ class Rounds:
         focus = choose(scenario, self._run.rows())
         means.ledger.event("screened", focus=focus)
         self.plan = make_plan(scenario, self.plan.seed, self.plan.design, focus)
-        recorded = self._run.read_json("plan.json")
+        recorded = self._run.plan()
         self._run.write_json("plan.json", recorded | self.plan.to_json())
         self.state.block_s = []
         self._progress.note(f"screened: {len(focus)} cells of the pools are measured in blocks")
@@ -219,7 +219,7 @@ class Rounds:
             self._progress.note(f"{share:.0%} of the pilot's runs are spikes: blocks of 8 instead of pairs")
             self.plan = of_8
             self.state.block_s = [s * self.plan.repeats for s in self.state.block_s]
-            recorded = self._run.read_json("plan.json")
+            recorded = self._run.plan()
             self._run.write_json("plan.json", recorded | self.plan.to_json())
         self._progress.replanned(self.summary())
 

@@ -164,7 +164,7 @@ def resume(
             update={"measure": scenario.measure.model_copy(update={"budget": budget_ns})}
         )
     check(scenario)
-    recorded = run.read_json("plan.json")
+    recorded = run.plan()
     plan = make_plan(scenario, int(recorded["seed"]), recorded["design"], recorded.get("focus"))
     again = mask_value(json.loads(json.dumps(plan.to_json())))  # as it was recorded
     if again["trials"] != recorded["trials"] or again["workloads"] != recorded["workloads"]:
@@ -338,7 +338,7 @@ class _Execution:
         scenario, places = self._scenario, place(self._scenario)
         spec = platform_of(scenario)
         self._progress.started(self._rounds.summary())
-        self._progress.note(summary_line(self._run.read_json("environment.json")))
+        self._progress.note(summary_line(self._run.environment()))
         self._progress.note(
             f"{self._plan.counted or len(self._plan.cells)} cells {'a block' if self._plan.counted else 'screened'}"
             f" · {places.summary()} · seed {self._plan.seed}"

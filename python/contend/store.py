@@ -15,27 +15,37 @@ A recording of `contend sample` is a smaller one: sample.json (what was asked, h
 summary.json, report.html. One of `contend watch -o` has recording.json instead, and watch.json for its summary.
 
 Crash guarantees: a row that `append` returned from is on the disk; a torn last line is cut off when the run
-is opened again; whole files are written beside their name and renamed, so they are old or new, never half.
+is taken up again; whole files are written beside their name and renamed, so they are old or new, never half.
+
+A directory may be damaged, or a stranger's: no link in it is followed, what is read is bounded, and what cannot be used is
+noted (`contend.damage`) and passed over. Reading never changes what was measured.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from contend import files
+from contend.damage import json_object, note, noting, numbered_rows, whole_rows
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.ledger import append_lines, is_locked, path_of, read_rows, truncate_torn_line
-from contend.masking import mask_row, mask_value
+from contend.files import MOST_BYTES, PRIVATE, SHARED, read_inside, replacing
+from contend.ledger import append_lines, open_to_append, path_of, truncate_torn_line
+from contend.masking import mask_row, mask_value, mask_yaml
 
 SCHEMA_VERSION = 1
 PLAN_FILE, SAMPLE_FILE, WATCH_FILE = "plan.json", "sample.json", "recording.json"
+SCENARIO_FILE, ENVIRONMENT_FILE = "scenario.yaml", "environment.json"
+SECRETIVE = frozenset({SCENARIO_FILE, ENVIRONMENT_FILE})
+"""Files that may hold what is not for other users of the host: of mode 0600."""
+_WHOLE = "is this a whole run directory?"
 Row = dict[str, Any]
 
 
@@ -142,41 +152,62 @@ class RunDirectory:
     def write_text(self, name: str, text: str) -> None:
         """Replace a whole file, or leave the old one. Raises HostFailed when the disk is full."""
         target = self.path / name
-        temporary = target.with_name(f".{name}.part")
         try:
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException as error:
-            temporary.unlink(missing_ok=True)
-            if not isinstance(error, OSError):
-                raise
+            with replacing(target, mode=PRIVATE if name in SECRETIVE else SHARED) as file:
+                file.write(text.encode("utf-8"))
+        except OSError as error:
             raise HostFailed(
                 f"cannot write {target}: {error.strerror}", hint="free some space, then --resume"
             ) from error
 
     def write_scenario(self, text: str) -> None:
         """`scenario.yaml`, for its owner alone: it keeps the secrets that `--resume` needs."""
-        target = self.path / "scenario.yaml"
-        try:
-            files.write(target, text.encode(), mode=files.PRIVATE)
-        except OSError as error:
-            raise HostFailed(
-                f"cannot write {target}: {error.strerror}", hint="free some space, then --resume"
-            ) from error
+        self.write_text(SCENARIO_FILE, text)
 
     def read_json(self, name: str) -> dict[str, Any]:
+        """A file that holds one JSON object. Raises BadInput naming the file."""
+        path = self.path / name
         try:
-            value = json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise BadInput(
-                f"cannot read {self.path / name}: {error}", hint="is this a whole run directory?"
-            ) from error
-        if not isinstance(value, dict):
-            raise BadInput(f"{self.path / name} holds no JSON object", hint="is this a whole run directory?")
-        return mask_row(value)  # of an older contend, or of somebody else
+            return mask_row(json_object(path))  # of an older contend, or of somebody else
+        except FileNotFoundError as error:
+            raise BadInput(f"there is no {path}", hint=_WHOLE) from error
+
+    def plan(self) -> dict[str, Any]:
+        """plan.json. Raises BadInput for one that says nothing of what was to be measured."""
+        from contend.rows import PlanFile, wrong
+
+        plan = self.read_json(PLAN_FILE)
+        if why := wrong(PlanFile, plan):
+            raise BadInput(f"{self.path / PLAN_FILE} is damaged: {why}", hint=_WHOLE)
+        return plan
+
+    def environment(self) -> dict[str, Any]:
+        """environment.json, or what of it can be read: nothing depends on the rest."""
+        from contend.rows import EnvironmentFile, mistakes
+
+        path = self.path / ENVIRONMENT_FILE
+        try:
+            environment = mask_row(json_object(path))
+        except FileNotFoundError:
+            note(path, "", "it is missing")
+            return {}
+        except BadInput as error:
+            note(path, "", error.message.removeprefix("cannot read ").removeprefix(str(path)).lstrip(": "))
+            return {}
+        for at, what in mistakes(EnvironmentFile, environment):
+            note(path, f"key {at[0]}" if at else "", what)
+            environment.pop(str(at[0]) if at else "", None)
+        return environment
+
+    def scenario_text(self) -> str:
+        """scenario.yaml without its secrets, to be shown. Raises BadInput naming it."""
+        path = self.path / SCENARIO_FILE
+        try:
+            return mask_yaml(read_inside(path, most=MOST_BYTES).decode("utf-8"))
+        except OSError as error:
+            raise BadInput(f"cannot read {path}: {error.strerror}", hint=_WHOLE) from error
+        except ValueError as error:
+            raise BadInput(f"cannot read {path}: it is not UTF-8 text", hint=_WHOLE) from error
 
     def append(self, row: Row) -> None:
         """Add one trial's row; it is on the disk when this returns. Raises HostFailed when the disk is full."""
@@ -186,39 +217,47 @@ class RunDirectory:
         """Add several trials' rows at once; otherwise as `append`."""
         if self._trials < 0:
             truncate_torn_line(self.trials_path)
-            self._trials = os.open(
-                self.trials_path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
-            )
+            self._trials = open_to_append(self.trials_path)
         versioned = ({"schema_version": SCHEMA_VERSION, **mask_row(row)} for row in rows)
         append_lines(self._trials, versioned, self.trials_path)
 
-    def rows(self) -> list[Row]:
-        return list(self.each_row())
+    def rows(self, plan: Mapping[str, Any] | None = None) -> list[Row]:
+        """Rows of trials.ndjson that are whole, and of a cell of that plan; others are noted as damage."""
+        return list(self.each_row(plan))
 
-    def each_row(self) -> Iterator[Row]:
+    def each_row(self, plan: Mapping[str, Any] | None = None) -> Iterator[Row]:
         """The rows one by one: whoever keeps a part of them need not hold all."""
-        return map(mask_row, read_rows(self.trials_path))
+        return map(mask_row, whole_rows(self.trials_path, wrong_row(plan)))
 
-    def compact_rows(self) -> Sequence[Row]:
-        """The rows for reading only, in a tenth of the memory (`contend.compact`). Read again only where there are more."""
+    def compact_rows(self, plan: Mapping[str, Any] | None = None) -> Sequence[Row]:
+        """The rows for reading only, in a tenth of the memory (`contend.compact`). Read again only where there are more,
+        or where some are damaged: who asks is to hear of it."""
         from contend.compact import compacted
 
         try:
             about = self.trials_path.stat()
-            now = (about.st_ino, about.st_size, about.st_mtime_ns)
+            now = (about.st_ino, about.st_size, about.st_mtime_ns, plan is None)
         except OSError:
             now = None
         if now is None or self._compact is None or self._compact[0] != now:
-            self._compact = now, tuple(compacted(self.each_row()))
+            with noting() as damage:
+                rows = tuple(compacted(self.each_row(plan)))
+            self._compact = (None if damage else now), rows
         return self._compact[1]
+
+    def events(self) -> list[Row]:
+        """Rows of ledger.ndjson that are whole; others are noted as damage."""
+        from contend.rows import wrong_event
+
+        return [mask_row(row) for row in whole_rows(self.ledger_path, wrong_event)]
 
     def remove_half_files(self) -> None:
         """Remove what a kill or a full disk left half written, beside the whole files. Only while none is written."""
-        from contend.probes.series import covered_files
+        from contend.probes.series import covered_files, half_files
 
-        halves = (*self.path.glob(".*.part"), *self.series.glob("*.partial"), *covered_files(self.series))
-        for path in halves:
-            path.unlink(missing_ok=True)
+        for path in (*self.path.glob(".*.part"), *half_files(self.series), *covered_files(self.series)):
+            with contextlib.suppress(IsADirectoryError):
+                path.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Remove the directory of a run that never began."""
@@ -239,6 +278,20 @@ class RunDirectory:
         self.close()
 
 
+def wrong_row(plan: Mapping[str, Any] | None) -> Callable[[Any], str]:
+    """What says what is wrong with a trial's row, "" for nothing."""
+    from contend.rows import wrong_trial
+
+    if plan is None:
+        return wrong_trial
+    planned = {str(cell["id"]) for cell in plan["cells"]}
+
+    def check(row: Any) -> str:
+        return wrong_trial(row) or ("" if row["cell"] in planned else f"the plan has no cell {row['cell']!r}")
+
+    return check
+
+
 def safe_name(name: str) -> str:
     """A file name from any title.
 
@@ -254,52 +307,111 @@ def query(
     more: Mapping[str, Mapping[str, Any]] | None = None,
     others: Sequence[str] = (),
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Column names and rows of a query over the run's views (see VIEWS), and over `more` tables of columns; `others`
+    """Column names and rows of a query over the run's views (see `views`), and over `more` tables of columns; `others`
     are names that a query may ask for too. Raises BadInput for wrong SQL.
+
+    The query is the user's own, and may read other files as any of DuckDB's may; the views hold only rows of regular
+    files of the run that are whole.
     """
     import duckdb
 
-    if not is_locked(run.ledger_path):  # else the last line is being written just now
-        for path in (run.trials_path, run.ledger_path):
-            truncate_torn_line(path)
-    connection = duckdb.connect()
+    from contend.probes.series import connect, read_sound
+
+    def ask() -> tuple[list[str], list[tuple[Any, ...]]]:
+        with (
+            tempfile.TemporaryDirectory(prefix="contend-sql-") as folder,
+            contextlib.closing(connect()) as connection,
+        ):
+            known.clear()
+            known.update(views(run, Path(folder)))
+            for name, text in known.items():
+                connection.execute(f"create view {name} as {text}")
+            for name, table in (more or {}).items():
+                connection.register(name, dict(table))
+            result = connection.execute(sql)
+            columns = [d[0] for d in result.description or []]
+            return columns, result.fetchall()
+
+    known: dict[str, str] = {}
     try:
-        for name, text in views(run).items():
-            connection.execute(f"create view {name} as {text}")
-        for name, table in (more or {}).items():
-            connection.register(name, dict(table))
-        result = connection.execute(sql)
-        columns = [d[0] for d in result.description or []]
-        return columns, result.fetchall()
+        return read_sound(run.series, ask)
     except duckdb.Error as error:
-        known = ", ".join(dict.fromkeys([*views(run), *others]))
+        names = ", ".join(dict.fromkeys([*known, *others]))
         raise BadInput(
             f"DuckDB refused the query: {str(error).splitlines()[0]}",
-            hint=f"tables: {known}; `describe trials` shows columns",
+            hint=f"tables: {names}; `describe trials` shows columns",
         ) from error
-    finally:
-        connection.close()
 
 
-def views(run: RunDirectory) -> dict[str, str]:
-    """SQL text of each view that this run's files allow."""
+def views(run: RunDirectory, folder: Path) -> dict[str, str]:
+    """SQL text of each view that this run's files allow. `folder` is for rows that are whole of files that are not."""
     from contend.probes.series import pattern, series_files
+    from contend.rows import wrong_event
 
-    def quoted(path: Path) -> str:
-        return "'" + pattern(path).replace("'", "''") + "'"
+    def source(path: Path, wrong: Callable[[Any], str]) -> str:
+        whole = _whole_file(path, wrong, folder / path.name)
+        return (
+            f"read_json({_quoted(pattern(whole))}, format='newline_delimited', union_by_name=true)"
+            if whole
+            else ""
+        )
 
     found: dict[str, str] = {}
-    if run.trials_path.exists() and run.trials_path.stat().st_size:
-        source = f"read_json({quoted(run.trials_path)}, format='newline_delimited', union_by_name=true)"
-        found["trials"] = f"select * from {source}"
+    if trials := source(run.trials_path, wrong_row(None)):
+        found["trials"] = f"select * from {trials}"
         keys = "trial, block, phase, cell, factors"
         for name in ("metrics", "evidence"):
-            found[name] = f"select {keys}, unnest({name}, recursive := true) from {source}"
-    if run.ledger_path.exists():
-        found["ledger"] = (
-            f"select * from read_json({quoted(run.ledger_path)}, format='newline_delimited', union_by_name=true)"
-        )
+            found[name] = f"select {keys}, unnest({name}, recursive := true) from {trials}"
+    if ledger := source(run.ledger_path, wrong_event):
+        found["ledger"] = f"select * from {ledger}"
     for table, parts in series_files(run.series).items():
-        listed = ", ".join(quoted(path) for path in parts)
+        listed = ", ".join(_quoted(pattern(path)) for path in parts)
         found[table] = f"select * from read_parquet([{listed}], union_by_name=true)"
     return found
+
+
+def table_names(run: RunDirectory) -> set[str]:
+    """What views a query over the run may be about."""
+    from contend.probes.series import series_files
+
+    return {"trials", "metrics", "evidence", "ledger", *series_files(run.series)}
+
+
+def _whole_file(path: Path, wrong: Callable[[Any], str], copy: Path) -> Path | None:
+    """A file of the rows that are whole: the run's own where all are, else a copy; None without a row."""
+    from contend.damage import noting
+
+    rows = 0
+    with noting() as damage:
+        for _ in numbered_rows(path, wrong):
+            rows += 1
+    if not rows or not damage:
+        return path if rows else None
+    with copy.open("xb") as file:
+        file.writelines(line for line, _ in numbered_rows(path, wrong))
+    return copy
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def documents(
+    run: Path, rows: Iterable[Row], name: str, wrong: Callable[[Any], str]
+) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Each counted trial that gave a result, and what its RUN/outputs/TRIAL/NAME holds, where that is whole."""
+    for row in rows:
+        if row["status"] != "ok" or row["phase"] != "counted":
+            continue
+        path = run / "outputs" / f"{int(row['trial']):06d}" / name
+        try:
+            document = json_object(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except BadInput as error:
+            note(path, "", error.message)
+            continue
+        if why := wrong(document):
+            note(path, "", why)
+        else:
+            yield row, document

@@ -5,7 +5,6 @@ Made from the documents that the workload left in RUN/outputs/TRIAL/storm.json.
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,10 +26,12 @@ from contend.clouds.storm.beside import (
 from contend.contention.scaling import Key, Scaling, scale
 from contend.contention.scaling import Storm as Batch
 from contend.errors import BadInput
+from contend.rows import wrong_storm
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
 from contend.stats.scaling import StormTimes, load_of
+from contend.store import Row, RunDirectory, documents
 
 Document = Mapping[str, Any]
 FILE = "storm.json"
@@ -157,17 +158,15 @@ class Storms:
         }
 
 
-def read(run: Path, rows: Iterable[Mapping[str, Any]], at: float = 0.95, traces: str = "") -> Storms | None:
+def read(run: Path, rows: Iterable[Row], at: float = 0.95, traces: str = "") -> Storms | None:
     """The storms of a run's counted trials; None where none is on record. rows: of trials.ndjson; traces: directory of
     the services' traces, where they are recorded.
     """
     cells: dict[str, list[tuple[Mapping[str, Any], Document]]] = {}
-    for row in sorted(rows, key=lambda row: (row["block"], row["trial"])):
-        place = run / "outputs" / f"{int(row['trial']):06d}" / FILE
+    ordered = sorted(rows, key=lambda row: (row["block"], row["trial"]))
+    for row, document in documents(run, ordered, FILE, wrong_storm):
         # The control is a label; its storms are storms of that size like any other.
-        if row["status"] == "ok" and row["phase"] == "counted" and place.is_file():
-            document = json.loads(place.read_text(encoding="utf-8"))
-            cells.setdefault(row["cell"].removesuffix(CONTROL), []).append((row, document))
+        cells.setdefault(row["cell"].removesuffix(CONTROL), []).append((row, document))
     if not cells:
         return None
     sizes = tuple(
@@ -191,8 +190,7 @@ def read(run: Path, rows: Iterable[Mapping[str, Any]], at: float = 0.95, traces:
 
 
 def _cpus(run: Path) -> int:
-    place = run / "environment.json"
-    return int(json.loads(place.read_text(encoding="utf-8")).get("cpus", 0)) if place.is_file() else 0
+    return int(RunDirectory(run).environment().get("cpus", 0))
 
 
 def _size(cell: str, found: Sequence[tuple[Mapping[str, Any], Document]], at: float) -> Size:

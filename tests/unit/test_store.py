@@ -23,13 +23,17 @@ def make_run(parent: Path) -> RunDirectory:
 
 
 def row(trial: int) -> dict[str, object]:
-    metrics = [{"name": "wall", "value": 1.5 + trial, "unit": "s"}]
+    metrics = [
+        {"name": "wall", "value": 1.5 + trial, "unit": "s", "better": "lower", "loop": "", "primary": True}
+    ]
     return {
         "trial": trial,
         "block": 0,
         "phase": "counted",
         "cell": "a",
         "factors": {"victim": "a"},
+        "status": "ok",
+        "flags": [],
         "metrics": metrics,
         "evidence": [{"name": "cpu", "value": 1.0, "unit": "s"}],
     }
@@ -75,7 +79,7 @@ def test_sql_sees_rows_and_unnested_metrics(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     for trial in range(4):
         run.append(row(trial))
-    assert set(views(run)) == {"trials", "metrics", "evidence"}
+    assert set(views(run, tmp_path)) == {"trials", "metrics", "evidence"}
     columns, rows = query(run, "select name, avg(value) as mean from metrics group by name")
     assert (columns, rows) == (["name", "mean"], [("wall", 3.0)])
     with pytest.raises(BadInput) as caught:

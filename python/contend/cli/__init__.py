@@ -10,12 +10,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 import click
 
 from contend import __version__
+from contend.damage import Damage, noting
 from contend.deadline import Began
 from contend.errors import ContendError, suggest
 
@@ -46,6 +47,8 @@ VERBS = {
 }
 
 
+_MOST_TOLD = 12
+_LEFT_OUT = "  hint: what is damaged was left out; the rest was used. A copy from before, or --resume, may bring it back"
 _HINTS = {
     errno.ENOSPC: "free some space, then try again",
     errno.EDQUOT: "free some of this user's space, then try again",
@@ -115,6 +118,23 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None, began: Began | None = None) -> int:
     """The exit code of a command line. began: when it was entered, for what has a budget; now where it is None."""
+    with noting() as damage:
+        code = _run(arguments, began)
+    tell(damage)
+    return code
+
+
+def tell(damage: Iterable[Damage]) -> None:
+    """Say what could not be read of the files that a verb has looked at."""
+    lines = [f"damaged: {item}" for item in damage]
+    if len(lines) > _MOST_TOLD:
+        lines = [*lines[:_MOST_TOLD], f"damaged: {len(lines) - _MOST_TOLD} more places in these files"]
+    if lines:
+        with contextlib.suppress(OSError, ValueError):
+            print("\n".join([*lines, _LEFT_OUT]), file=sys.stderr, flush=True)
+
+
+def _run(arguments: list[str] | None, began: Began | None) -> int:
     try:
         result: Any = cli.main(arguments, standalone_mode=False, obj=began or Began(time.monotonic_ns()))
         return result if isinstance(result, int) else 0

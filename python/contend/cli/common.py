@@ -71,7 +71,20 @@ def load_report(
     run: RunDirectory, context: Context | None = None, analysed: Analysis | None = None
 ) -> ReportInput:
     """Everything a report needs, from the run directory alone; and of what lies beside it, unless `context` is given, the
-    storm that a component's cost is put in. analysed: by whoever has just analysed the run as it is."""
+    storm that a component's cost is put in. analysed: by whoever has just analysed the run as it is.
+
+    Of a damaged directory, what its whole files and rows allow. Raises BadInput where its plan or scenario is unreadable.
+    """
+    from contend.damage import noting
+    from contend.probes.series import read_sound
+
+    with noting() as damage:
+        report = read_sound(run.series, lambda: _load(run, context, analysed))
+    found = tuple(dict.fromkeys((*report.analysis.damage, *(item.within(run.path) for item in damage))))
+    return replace(report, analysis=replace(report.analysis, damage=found))
+
+
+def _load(run: RunDirectory, context: Context | None, analysed: Analysis | None) -> ReportInput:
     from contend.analyse import analyse, probe_cost
     from contend.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
@@ -81,24 +94,22 @@ def load_report(
     from contend.context.choose import beside
     from contend.errors import ScenarioError
     from contend.fleet.record import hosts_of_run, on_one_clock
-    from contend.ledger import read_rows
-    from contend.masking import mask_yaml
     from contend.report.model import ReportInput
     from contend.report.traced_cells import traced_cells
     from contend.scenario import parse
     from contend.yamlfile import read_yaml
 
-    text = mask_yaml((run.path / "scenario.yaml").read_text(encoding="utf-8"))
+    text = run.scenario_text()
     scenario = parse(read_yaml(text, "scenario.yaml", ScenarioError))
-    recorded = run.read_json("plan.json")
+    recorded = run.plan()
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
-    rows = run.compact_rows()
+    rows = run.compact_rows(recorded)
     if hosts_of_run(run):  # each host's timelines and hardware are in its own directory
         rows = on_one_clock(rows)
         return ReportInput(
             analysis=analysed or analyse(run, scenario),
-            environment=run.read_json("environment.json"),
+            environment=run.environment(),
             scenario_text=text,
             rows=tuple(rows),
             series_dir=None,
@@ -107,7 +118,7 @@ def load_report(
         )
     # Of a forecast's hundreds of cells those that tables are about.
     told = [row for row in latest(rows) if row["factors"].get("role", "pair") == "pair"]
-    events = list(read_rows(run.ledger_path))
+    events = run.events()
     analysis = analysed or analyse(run, scenario, rows=rows, events=events)
     own = read_party(run.series, victims(rows))
     recording = Recording.of_run(run)
@@ -121,7 +132,7 @@ def load_report(
     )
     return ReportInput(
         analysis=analysis,
-        environment=run.read_json("environment.json"),
+        environment=run.environment(),
         scenario_text=text,
         rows=tuple(rows),
         series_dir=run.series,

@@ -68,14 +68,14 @@ def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tupl
     if is_trace(source):
         return read(source, jobs=job).query(query)
     from contend.contention.run_events import tables, traced
-    from contend.store import RunDirectory, views
+    from contend.store import RunDirectory, table_names
     from contend.store import query as ask
 
     run = RunDirectory.open(source, samples=True)
     found = traced(run)
     if job is not None and not found:
         raise BadInput(f"'{source}' has no traces, which --job is about", hint="leave --job out")
-    known = views(run)
+    known = table_names(run)
     more = {name: table for name, table in tables(run, query, job).items() if name not in known}
     return ask(run, query, more, TABLES if found else ())
 

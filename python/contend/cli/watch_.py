@@ -155,7 +155,7 @@ def report_again(run: RunDirectory, as_json: bool) -> None:
     from contend.store import WATCH_FILE
 
     told = run.read_json(WATCH_FILE)
-    report = _report(read_watched(run), told, run.read_json("environment.json"))
+    report = _report(read_watched(run), told, run.environment())
     _finish(report, run, as_json)
 
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from contend.analyse import last_stop
 from contend.comparisons import Table, latest, planned_cells, tabulate
 from contend.errors import BadInput, ContendError, ScenarioError
-from contend.ledger import read_rows
 from contend.scenario import parse
 from contend.store import RunDirectory
 from contend.studies import Compare, Scenario
@@ -64,19 +63,12 @@ def is_cost(scenario: Scenario) -> bool:
 
 def scenario_of(run: RunDirectory) -> Scenario:
     """What was asked. Raises BadInput."""
-    try:
-        text = (run.path / "scenario.yaml").read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadInput(
-            f"cannot read {run.path / 'scenario.yaml'}: {error.strerror}",
-            hint="is this a whole run directory?",
-        ) from error
-    return parse(read_yaml(text, "scenario.yaml", ScenarioError))
+    return parse(read_yaml(run.scenario_text(), "scenario.yaml", ScenarioError))
 
 
 def check_finished(run: RunDirectory) -> None:
     """Raises BadInput for a run that goes on, or was killed or interrupted, or failed."""
-    events = [event for event in read_rows(run.ledger_path) if event["event"] in ("run-start", "run-end")]
+    events = [event for event in run.events() if event["event"] in ("run-start", "run-end")]
     stopped = last_stop(events) if events and events[-1]["event"] == "run-end" else ""
     if stopped in ("", "interrupted", "failed"):
         why = {"interrupted": ": it was interrupted", "failed": ": it failed"}.get(stopped, "")
@@ -90,7 +82,7 @@ def costs(run: RunDirectory) -> Costs:
         what = getattr(scenario, "workload", "") or f"{scenario.study} study"
         raise BadInput(f"{run.id} tells no component's cost: it is of {what}", hint=_OFFER)
     check_finished(run)
-    plan = run.read_json("plan.json")
+    plan = run.plan()
     cells = planned_cells(plan)
     first = next(cell.id for cell in cells if not cell.baseline)
     names = tuple(cell.id for cell in cells if cell.baseline == first and not cell.control)
@@ -112,7 +104,7 @@ def costs(run: RunDirectory) -> Costs:
         _size(plan, first, given) if kind == IMAGE else 0,
         scenario.measure.level,
         int(plan["seed"]),
-        run.read_json("environment.json"),
+        run.environment(),
         {name: _logs(table, name) for name in (first, *measured)},
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,9 @@ from contend.comparisons import latest
 from contend.contention.whatif.batches import has_storms
 from contend.context.costs import check_finished, scenario_of
 from contend.errors import BadInput
+from contend.rows import wrong_storm
 from contend.store import RunDirectory
+from contend.store import documents as documents_of
 from contend.storms import CONTROL, FILE, Document
 from contend.studies import Storm
 
@@ -58,11 +59,8 @@ def boots(run: RunDirectory) -> Boots:
         raise BadInput(f"{run.id} is no boot storm: it is of a {scenario.study} study", hint=_OFFER)
     check_finished(run)
     by_cell: dict[str, list[Document]] = {}
-    for row in latest(run.rows()):
-        place = run.path / "outputs" / f"{int(row['trial']):06d}" / FILE
-        if row["status"] == "ok" and row["phase"] == "counted" and place.is_file():
-            document = json.loads(place.read_text(encoding="utf-8"))
-            by_cell.setdefault(str(row["cell"]).removesuffix(CONTROL), []).append(document)
+    for row, document in documents_of(run.path, latest(run.rows()), FILE, wrong_storm):
+        by_cell.setdefault(str(row["cell"]).removesuffix(CONTROL), []).append(document)
     if not by_cell:
         raise BadInput(f"{run.id} has no storm", hint=f"contend report {run.path} says what failed")
     cell, documents = max(by_cell.items(), key=lambda item: int(item[1][0]["n"]))
@@ -88,7 +86,7 @@ def boots(run: RunDirectory) -> Boots:
         None if own is None else np.maximum(own, 0.0),
         np.array([float(document["median_s"]) for document in documents]),
         str(scenario.parameters.get("traces", "")),
-        run.read_json("environment.json"),
+        run.environment(),
         documents,
     )
 

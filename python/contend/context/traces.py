@@ -54,9 +54,11 @@ def in_traces(of: Boots) -> InTraces:
     """
     storms = [list(window(document)) for document in of.documents]
     run = RunDirectory(of.place)
-    if (run.path / FILE).exists():
+    with suppress(
+        BadInput, TypeError, ValueError, KeyError
+    ):  # not there, or not of this version: it is read anew
         told = run.read_json(FILE)
-        if told.pop("schema_version") == SCHEMA_VERSION and told.pop("storms_ns") == storms:
+        if told.pop("schema_version", None) == SCHEMA_VERSION and told.pop("storms_ns", None) == storms:
             arrays = {name: told[name] and np.array(told[name]) for name in ("ends", "first", "path")}
             return InTraces(**{**told, **arrays})
     found = _read(of)

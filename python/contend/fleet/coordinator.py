@@ -177,7 +177,7 @@ def resume(run: RunDirectory, *, progress: Progress) -> Outcome:
     """Go on with a fleet's run: hosts that had ended are left alone. Raises BadInput."""
     need(HERE)
     scenario = load_scenario(str(run.path / "scenario.yaml"))
-    recorded = run.read_json("plan.json")
+    recorded = run.plan()
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
     told = recorded["fleet"]
     way, address = Way(**told["way"]), str(told["address"])
@@ -289,7 +289,7 @@ class _Coordination:
         return Outcome(self._run, analysis, stopped, 0, stopped == "interrupted", missing=lost)
 
     def _settings(self, fleet: Fleet) -> Settings:
-        plan = self._run.read_json("plan.json")
+        plan = self._run.plan()
         part = (
             self._scenario.model_copy(update={"hosts": None}) if isinstance(self._scenario, OnHosts) else None
         )

@@ -33,7 +33,7 @@ from contend.fleet.record import (
 from contend.fleet.ssh import Problem
 from contend.fleet.together import Together
 from contend.fleet.up import Fleet
-from contend.ledger import Ledger, read_rows
+from contend.ledger import Ledger
 from contend.plan import make_plan
 from contend.report.progress import PlanSummary, Progress
 from contend.rounds import headline
@@ -70,9 +70,7 @@ class Following:
         self._settings, self._run, self._ledger, self._progress = settings, run, ledger, progress
         self._merge = Merge(run.rows())
         before = told_of_hosts(run)
-        parts = {
-            str(e["host"]): str(e["part"]) for e in read_rows(run.ledger_path) if e["event"] == "host-part"
-        }
+        parts = {str(e["host"]): str(e["part"]) for e in run.events() if e["event"] == "host-part"}
         self.states = {name: HostState(name) for name in settings.seeds}
         for name, state in self.states.items():
             told = before.get(name, {})

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contend.damage import json_object, note
 from contend.errors import BadInput
+from contend.rows import HostsFile, wrong
 from contend.store import PLAN_FILE, Row, RunDirectory
 
 if TYPE_CHECKING:
@@ -77,11 +79,11 @@ def write_hosts(
 
 def write_environment(run: RunDirectory) -> None:
     """What each host is, and its clock, into the run's environment."""
-    environment = run.read_json("environment.json")
+    environment = run.environment()
     told = {}
     for host, state in told_of_hosts(run).items():
         own = folder_of(run, host) / "environment.json"
-        known = json.loads(own.read_text(encoding="utf-8")) if own.exists() else {}
+        known = RunDirectory(own.parent).environment() if own.exists() else {}
         told[host] = {key: known[key] for key in SHOWN if key in known} | {"clock": state["clock"]}
     run.write_json("environment.json", environment | {"hosts": told})
 
@@ -117,7 +119,7 @@ def on_one_clock(rows: Iterable[Row]) -> list[Row]:
 
 def hosts_of_run(run: RunDirectory) -> tuple[str, ...]:
     """The hosts of a fleet's run; none of another one."""
-    plan = run.read_json(PLAN_FILE)
+    plan = run.plan()
     return tuple(plan["fleet"]["hosts"]) if "fleet" in plan else ()
 
 
@@ -138,9 +140,18 @@ def refuse_part(run: RunDirectory) -> None:
 
 def told_of_hosts(run: RunDirectory) -> Mapping[str, Mapping[str, Any]]:
     """hosts.json by host; empty where the coordinator was killed before it could write it."""
-    if not (run.path / HOSTS_FILE).exists():
+    path = run.path / HOSTS_FILE
+    try:
+        document = json_object(path)
+    except FileNotFoundError:
         return {}
-    found: Mapping[str, Mapping[str, Any]] = run.read_json(HOSTS_FILE)["hosts"]
+    except BadInput as error:
+        note(path, "", error.message)
+        return {}
+    if why := wrong(HostsFile, document):
+        note(path, "", why)
+        return {}
+    found: Mapping[str, Mapping[str, Any]] = document["hosts"]
     return found
 
 
@@ -154,7 +165,7 @@ class Done:
 
 def done(run: RunDirectory) -> dict[str, Done]:
     """By host, those without any row too."""
-    plan = run.read_json(PLAN_FILE)
+    plan = run.plan()
     rows = Counter(
         host
         for host, _ in {
@@ -164,7 +175,12 @@ def done(run: RunDirectory) -> dict[str, Done]:
     found = {}
     for host in hosts_of_run(run):
         own = folder_of(run, host) / PLAN_FILE
-        trials = json.loads(own.read_text(encoding="utf-8"))["trials"] if own.exists() else plan["trials"]
+        trials = plan["trials"]
+        if own.exists():
+            try:
+                trials = RunDirectory(own.parent).plan()["trials"]
+            except BadInput as error:
+                note(own, "", error.message)
         found[host] = Done(rows[host], sum(1 for trial in trials if trial[2] == "counted"))
     return found
 

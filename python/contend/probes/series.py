@@ -14,19 +14,26 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend.clock import Clock, SystemClock
-from contend.errors import HostFailed
+from contend.damage import note
+from contend.errors import BadInput, HostFailed
+from contend.files import HALF, open_inside
 from contend.probes.base import Coded
 
 if TYPE_CHECKING:
     import duckdb
 
     from contend.probes.base import Column
+
+T = TypeVar("T")
 
 BATCH_VALUES = 1 << 20  # 8 MiB as they come from the probe
 BATCH_AGE_S = 60.0
@@ -51,18 +58,108 @@ _KEYS = (
 _NAME = re.compile(r"^(?P<table>[a-z_]+)-(?P<first>\d{4,})(?:-(?P<last>\d{4,}))?\.parquet$")
 
 
+_MAGIC = b"PAR1"  # how a Parquet file begins and ends
+_INTEGERS = frozenset(f"{sign}{kind}INT" for sign in ("", "U") for kind in ("TINY", "SMALL", "", "BIG")) | {
+    "INTEGER",
+    "UINTEGER",
+}
+# Files that DuckDB has failed on while this program ran.
+_unsound: ContextVar[frozenset[Path]] = ContextVar("unsound", default=frozenset())
+
+
 def series_files(directory: Path) -> dict[str, list[Path]]:
     """The files of each table that hold its rows, each row once, in the order they were written.
 
-    Without those that a merged file covers, which a kill may have left beside it.
+    Without those that a merged file covers, which a kill may have left beside it, and without what is no Parquet file
+    (noted as damage): links are not followed.
     """
     found: dict[str, list[tuple[int, int, Path]]] = {}
-    for path in directory.glob("*.parquet") if directory.is_dir() else ():
+    for path in _entries(directory, "*.parquet"):
         match = _NAME.match(path.name)
-        if match:
+        if match and path not in _unsound.get() and _is_parquet(path):
             first = int(match["first"])
             found.setdefault(match["table"], []).append((first, int(match["last"] or first), path))
     return {table: _standing(files) for table, files in sorted(found.items())}
+
+
+def read_sound(directory: Path, read: Callable[[], T]) -> T:
+    """`read()`; where DuckDB fails in it, once more without the files of `directory` that it cannot read.
+
+    Those are noted as damage. To read every file first would cost as much as what is done with them.
+    """
+    import duckdb
+
+    try:
+        return read()
+    except (duckdb.Error, BadInput) as error:
+        if not isinstance(error, duckdb.Error) and not isinstance(error.__cause__, duckdb.Error):
+            raise
+        if isinstance(error, duckdb.ParserException | duckdb.CatalogException):
+            raise  # of the query
+        bad = frozenset(_broken(directory))
+        if not bad:
+            raise
+        _unsound.set(_unsound.get() | bad)
+        return read()
+
+
+def _broken(directory: Path) -> Iterator[Path]:
+    """Files that cannot be read to their end, or that hold another kind of table."""
+    import duckdb
+
+    with contextlib.closing(connect()) as connection:
+        for path in [path for files in series_files(directory).values() for path in files]:
+            try:
+                relation = connection.read_parquet([pattern(path)])
+                columns = dict(zip(relation.columns, map(str, relation.types), strict=True))
+                numbers = [c for c in columns if c.endswith(("_ns", "_bytes"))]
+                odd = [
+                    c
+                    for c in numbers
+                    if columns[c] not in _INTEGERS and columns[c] not in ("DOUBLE", "FLOAT")
+                ]
+                if odd or columns.get("t_ns") not in _INTEGERS:
+                    note(path, f"column {odd[0] if odd else 't_ns'}", "it is missing, or no number")
+                    yield path
+                    continue
+                counted = ", ".join(f"max({_column(c)})" for c in columns)
+                connection.execute(
+                    f"SELECT {counted} FROM read_parquet([{_quoted(pattern(path))}])"
+                ).fetchall()
+            except (duckdb.Error, UnicodeDecodeError) as error:
+                note(path, "", str(error).splitlines()[0][:200])
+                yield path
+
+
+def _entries(directory: Path, wanted: str) -> list[Path]:
+    """What of that name lies in the directory; nothing where it is a link to another one."""
+    if directory.is_symlink():
+        note(directory, "", "it is a symbolic link")
+        return []
+    return list(directory.glob(wanted)) if directory.is_dir() else []
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        with open_inside(path) as file:
+            if file.read(4) == _MAGIC and file.seek(-4, 2) >= 8 and file.read(4) == _MAGIC:
+                return True
+        note(path, "", "it is cut off, or no Parquet file")
+    except FileNotFoundError:
+        pass  # merged with others just now
+    except BadInput as error:
+        note(path, "", error.message.removeprefix(f"{path} "))
+    except OSError as error:
+        note(path, "", error.strerror or str(error))
+    return False
+
+
+def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
+    """A database in memory that fetches nothing: no query makes DuckDB download an extension."""
+    import duckdb
+
+    config: dict[str, str] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    return duckdb.connect(config=config | ({} if threads is None else {"threads": str(threads)}))
 
 
 def open_series(connection: duckdb.DuckDBPyConnection, directory: Path) -> dict[str, set[str]]:
@@ -84,9 +181,25 @@ def open_series(connection: duckdb.DuckDBPyConnection, directory: Path) -> dict[
 
 def covered_files(directory: Path) -> list[Path]:
     """Files whose rows stand in a merged file too."""
-    standing = {path for files in series_files(directory).values() for path in files}
-    found = directory.glob("*.parquet") if directory.is_dir() else ()
-    return [path for path in found if _NAME.match(path.name) and path not in standing]
+    names = [
+        (int(m["first"]), int(m["last"] or m["first"]), path, m["table"])
+        for path in _entries(directory, "*.parquet")
+        if (m := _NAME.match(path.name)) and _is_parquet(path)
+    ]
+    standing = {
+        path
+        for table in {name[3] for name in names}
+        for path in _standing([(first, last, path) for first, last, path, of in names if of == table])
+    }
+    return [path for *_, path, _ in names if path not in standing]
+
+
+def half_files(directory: Path) -> list[Path]:
+    """Files that a kill or a full disk left half written."""
+    return [
+        *_entries(directory, f".*{HALF}"),
+        *_entries(directory, "*.partial"),
+    ]  # .partial: of earlier versions
 
 
 def _standing(files: list[tuple[int, int, Path]]) -> list[Path]:
@@ -241,9 +354,12 @@ class SeriesWriter:
     def _copy(self, query: str, target: Path) -> None:
         import duckdb
 
-        partial = target.with_suffix(".partial")
+        # DuckDB would write through a link laid in its way: nobody knows this name.
+        partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}{HALF}")
         try:
             self.directory.mkdir(exist_ok=True)  # never what is above it: somebody removed that on purpose
+            if not stat.S_ISDIR(self.directory.lstat().st_mode):
+                raise NotADirectoryError(f"{self.directory} is a symbolic link")
             options = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2"
             self._connection.execute(f"COPY ({query}) TO {_quoted(partial)} ({options})")
             partial.replace(target)
@@ -292,6 +408,10 @@ def pattern(path: Path) -> str:
     '/runs/a[[]1]/what[?].parquet'
     """
     return re.sub(r"[*?\[]", r"[\g<0>]", str(path))
+
+
+def _column(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _quoted(path: Path | str) -> str:

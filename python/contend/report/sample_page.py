@@ -30,7 +30,7 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
     plots = [*sample_plots(lines, summary.cpus), *filter(None, [stack_plot(found)])]
     phases = summary.phases if len(summary.phases) > 1 else ()
     parties = summary.party_phases or (None,) * len(phases)
-    environment = run.read_json("environment.json")
+    environment = run.environment()
     return html.environment().get_template("sample.html.j2").render(
         summary=summary,
         told=summary.recording,

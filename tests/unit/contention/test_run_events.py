@@ -38,12 +38,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
             "status": "ok",
             "trace": f"traces/{trial:06d}",
         }
-        lines.append(json.dumps({**row, "block": 0, "factors": {}, "metrics": [], "evidence": []}))
+        lines.append(
+            json.dumps({**row, "block": 0, "factors": {}, "metrics": [], "evidence": [], "flags": []})
+        )
         if trial < 4:
             command = [sys.executable, "-c", PROGRAM, str(place / row["trace"]), str(trial + 1)]  # type: ignore[operator]
             subprocess.run(command, check=True)
     (place / "trials.ndjson").write_text("\n".join(lines) + "\n")
     plan = {"schema_version": 1, "cells": [{"id": cell} for cell in CELLS]}
+    plan |= {"seed": 1, "design": "pairs", "workloads": {}, "trials": []}
+    for cell in plan["cells"]:
+        cell |= {"factors": {}, "baseline": "", "control": False}
     (place / "plan.json").write_text(json.dumps(plan))
     (place / "environment.json").write_text("{}")
     (place / "series").mkdir()

@@ -35,7 +35,14 @@ def made(place: Path, *, cpu_s: float = 0.01, rate: float = 0.0, bend: float = 0
         makespan = (0.4 + 0.2 * n + bend * n * n) * noise
         document = {
             "rate": rate,
+            "n": n,
             "served": n,
+            "failed": 0,
+            "disagree": 0,
+            "problems": {},
+            "counts": {},
+            "phases_s": {},
+            "servers": [],
             "cpu_s": {"API": cpu_s * n},
             "median_s": 0.6 * makespan,
             "p90_s": 0.9 * makespan,
@@ -48,7 +55,7 @@ def made(place: Path, *, cpu_s: float = 0.01, rate: float = 0.0, bend: float = 0
         factors = {"n": str(n), "network": "none", "variant": f"n={n}"}
         rows.append(
             {"trial": number, "block": number // 3, "phase": "counted", "status": "ok", "cell": f"n={n}"}
-            | {"factors": factors, "started_ns": 0, "ended_ns": 1}
+            | {"factors": factors, "started_ns": 0, "ended_ns": 1, "metrics": [], "evidence": [], "flags": []}
         )
     (run / "trials.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return run

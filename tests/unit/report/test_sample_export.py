@@ -142,7 +142,8 @@ def trials(tmp_path: Path) -> RunDirectory:
     for number, (start, end) in enumerate(((2, 5), (5, 9), (7, 8))):
         place.append(
             {"trial": number, "cell": f"cell {number}", "phase": "counted", "block": 0, "status": "ok",
-             "factors": {"victim": "a<b", "neighbour": "none"}, "started_ns": BEGAN + start * S, "ended_ns": BEGAN + end * S}
+             "factors": {"victim": "a<b", "neighbour": "none"}, "metrics": [], "evidence": [], "flags": [],
+             "started_ns": BEGAN + start * S, "ended_ns": BEGAN + end * S}
         )  # fmt: skip
     place.close()
     return place

@@ -5,19 +5,20 @@ Traces are read once; what they say is kept in RUN/traced.json.
 
 from __future__ import annotations
 
-import json
 import shlex
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from contend.clouds.storm.counted import POLLS
 from contend.clouds.traced import Window, counts, length, per_item
-from contend.errors import BadInput, ContendError
+from contend.errors import BadInput, ContendError, HostFailed
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
+from contend.store import RunDirectory
 
 Document = Mapping[str, Any]
 FILE = "traced.json"
@@ -124,10 +125,10 @@ def traced(run: Path, directory: str, cells: Mapping[str, Sequence[Mapping[str, 
     """cells: the storms' documents by cell. Those without windows are left out."""
     known = {cell: [d for d in of if d.get("counted")] for cell, of in cells.items()}
     storms = [d["counted"]["storm_ns"] for of in known.values() for d in of]
-    kept = run / FILE
-    if kept.exists():
-        told = json.loads(kept.read_text(encoding="utf-8"))
-        if told.pop("schema_version") == SCHEMA_VERSION and told.pop("storms_ns") == storms:
+    place = RunDirectory(run)
+    with suppress(BadInput, TypeError):  # not there, or not of this version: it is read anew
+        told = place.read_json(FILE)
+        if told.pop("schema_version", None) == SCHEMA_VERSION and told.pop("storms_ns", None) == storms:
             return Traced(**{**told, "findings": tuple(told["findings"])})
     try:
         services = {cell: _mean(Path(directory), of) for cell, of in known.items() if of}
@@ -135,7 +136,8 @@ def traced(run: Path, directory: str, cells: Mapping[str, Sequence[Mapping[str, 
     except ContendError as error:
         found = Traced({}, why=f"{error.message} ({error.hint})" if error.hint else error.message)
     told = {"schema_version": SCHEMA_VERSION, "storms_ns": storms, **found.to_json()}
-    kept.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    with suppress(HostFailed):  # another's run, or a full disk
+        place.write_json(FILE, told)
     return found
 
 

@@ -69,7 +69,7 @@ class Recording:
     @classmethod
     def of_run(cls, run: RunDirectory) -> Recording:
         """The series of a run or a sample, and the link speeds in its environment. Raises BadInput as `of_directory`."""
-        links = run.read_json("environment.json").get("links_mbit_per_s", {})
+        links = run.environment().get("links_mbit_per_s", {})
         return cls.of_directory(run.series, {name: mbit * 1e6 / 8 for name, mbit in links.items()})
 
     @classmethod

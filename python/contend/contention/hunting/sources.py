@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from contend.damage import note
 from contend.errors import BadInput
 from contend.report.trace_export import is_trace
 
@@ -46,7 +47,7 @@ def run_of(trace: Path) -> list[RunDirectory]:
 
 
 def _of_run(source: str) -> list[Group]:
-    from contend.store import RunDirectory
+    from contend.store import PLAN_FILE, RunDirectory
 
     if not Path(source).exists():
         raise BadInput(
@@ -61,7 +62,7 @@ def _of_run(source: str) -> list[Group]:
             hint="a directory that holds .ctrace files, or a run's",
         ) from error
     cells: dict[str, list[Path]] = {}
-    rows = run.rows() if (run.path / "trials.ndjson").exists() else []
+    rows = run.rows()
     for row in rows:
         place = run.path / str(row.get("trace") or f"{TRACES}/{row.get('trial', '')}")
         if row.get("status") == "ok" and row.get("phase") == "counted" and is_trace(place):
@@ -71,7 +72,12 @@ def _of_run(source: str) -> list[Group]:
             f"no trial of '{source}' was traced",
             hint="`trace: true` in its scenario, or contend trace -- COMMAND",
         )
-    planned = run.read_json("plan.json").get("cells", []) if (run.path / "plan.json").exists() else []
+    try:
+        planned = run.plan()["cells"]
+    except BadInput as error:  # a recording has none
+        if (run.path / PLAN_FILE).exists():
+            note(run.path / PLAN_FILE, "", error.message)
+        planned = []
     order = {str(cell.get("id", "")): at for at, cell in enumerate(planned)}
     ordered = sorted(cells.items(), key=lambda item: order.get(item[0], len(order)))
     return [Group(f"{source}: {cell}", tuple(places)) for cell, places in ordered]

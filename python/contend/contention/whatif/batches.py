@@ -7,7 +7,6 @@ that a boot is known to cost, where the law does not predict its own largest siz
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,16 +37,13 @@ def has_storms(path: Path) -> bool:
 def measured(run: Path) -> dict[int, list[Document]]:
     """Counted storms by their number of servers. Raises BadInput for those of which nothing larger can be said."""
     from contend.comparisons import latest
-    from contend.store import RunDirectory
+    from contend.rows import wrong_storm
+    from contend.store import RunDirectory, documents
 
     found: dict[int, list[Document]] = {}
     networks: set[str] = set()
-    for row in latest(RunDirectory.open(str(run)).rows()):
-        place = run / "outputs" / f"{int(row['trial']):06d}" / FILE
-        if row["status"] != "ok" or row["phase"] != "counted" or not place.is_file():
-            continue
-        document = json.loads(place.read_text(encoding="utf-8"))
-        if document["rate"]:
+    for row, document in documents(run, latest(RunDirectory.open(str(run)).rows()), FILE, wrong_storm):
+        if document.get("rate"):
             raise BadInput(
                 f"{run}: its servers were sent at a rate, not at once",
                 hint="the batch law is for storms: rate=0",
@@ -146,8 +142,11 @@ def _room(run: Path, largest: Sequence[Document], jobs: int, makespan_ns: float)
     """The CPU time of the cloud's services, where they run here."""
     boots = sum(int(document["served"]) for document in largest)
     each_s = sum(sum(document["cpu_s"].values()) for document in largest) / max(boots, 1)
-    environment = json.loads((run / "environment.json").read_text(encoding="utf-8"))
-    processors = int(environment["cpus"])
+    from contend.store import RunDirectory
+
+    processors = int(RunDirectory(run).environment().get("cpus", 0))
+    if not processors:
+        return None
     has_s = processors * makespan_ns / 1e9
     if each_s * jobs < FULL_USE * has_s:
         return None

@@ -106,12 +106,10 @@ def _places(path: Path, cell: str | None) -> list[Path]:
 
 def _cells(path: Path) -> dict[str, str]:
     """The cell of each trial, by the name of its directory of traces."""
-    from contend.ledger import read_rows
+    from contend.store import RunDirectory
 
-    rows = path / "trials.ndjson"
-    if not rows.exists():
-        return {}
-    return {Path(str(row["trace"])).name: str(row.get("cell")) for row in read_rows(rows) if row.get("trace")}
+    rows = RunDirectory(path).rows()
+    return {Path(row["trace"]).name: row["cell"] for row in rows if row.get("trace")}
 
 
 def names(sources: Sequence[Source]) -> dict[str, list[str]]:

@@ -1,0 +1,390 @@
+"""What a row and a file of a run directory must hold, so that what reads them need not ask again.
+
+Checked once, where they are read. Keys that no reader relies on may be there or not, and hold anything: a run of an
+earlier or a later contend is read for what it shares with this one.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+
+from pydantic import AfterValidator, ConfigDict, Field
+from typing_extensions import TypedDict
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_STRICT = ConfigDict(strict=True)
+Nanoseconds = Annotated[int, Field(ge=0, lt=1 << 63)]
+Count = Annotated[int, Field(ge=0, lt=1 << 31)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=4096)]
+Text = Annotated[str, Field(max_length=1 << 20)]
+
+
+def _inside(path: str) -> str:
+    if path.startswith("/") or ".." in path.split("/") or not path:
+        raise ValueError("it leads out of the run directory")
+    return path
+
+
+def _one_name(name: str) -> str:
+    if "/" in name or name in ("", ".", ".."):
+        raise ValueError("it is no name of a host")
+    return name
+
+
+Inside = Annotated[Name, AfterValidator(_inside)]
+"""A path below the run directory."""
+Host = Annotated[Name, AfterValidator(_one_name)]
+"""The name of a host, and of its directory below hosts/."""
+
+
+class Metric(TypedDict):
+    __pydantic_config__ = _STRICT
+    name: Name
+    value: Finite
+    unit: Name
+    better: Literal["lower", "higher"]
+    loop: Name
+    primary: bool
+
+
+class Evidence(TypedDict):
+    __pydantic_config__ = _STRICT
+    name: Name
+    value: Finite
+    unit: Name
+
+
+class Neighbour(TypedDict):
+    __pydantic_config__ = _STRICT
+    name: NotRequired[Name]
+    during: NotRequired[Finite | None]
+    unit: NotRequired[Name]
+
+
+class Honoured(TypedDict):
+    __pydantic_config__ = _STRICT
+    cpus: NotRequired[list[Count] | None]
+    groups: NotRequired[list[Name]]
+    libvirt: NotRequired[Name | None]
+    host: NotRequired[dict[str, Any] | None]
+
+
+class ClockOffset(TypedDict):
+    __pydantic_config__ = _STRICT
+    offset_ns: NotRequired[Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)]]
+
+
+class TrialRow(TypedDict):
+    """A row of trials.ndjson."""
+
+    __pydantic_config__ = _STRICT
+    trial: Count
+    block: Annotated[int, Field(gt=-(1 << 31), lt=1 << 31)]
+    phase: Name
+    cell: Name
+    factors: dict[Name, Name]
+    status: Name
+    metrics: list[Metric]
+    error: NotRequired[Text]
+    hint: NotRequired[Text]
+    utc: NotRequired[Name | None]
+    started_ns: NotRequired[Nanoseconds | None]
+    ended_ns: NotRequired[Nanoseconds | None]
+    evidence: list[Evidence]
+    flags: list[Name]
+    neighbours: NotRequired[list[Neighbour]]
+    honoured: NotRequired[Honoured]
+    trace: NotRequired[Inside]
+    host: NotRequired[Host]
+    clock_offset: NotRequired[ClockOffset | None]
+
+
+class EventRow(TypedDict):
+    """A row of ledger.ndjson."""
+
+    __pydantic_config__ = _STRICT
+    event: Name
+    at_ns: NotRequired[Nanoseconds]
+    utc: NotRequired[Name]
+    kind: NotRequired[Name]
+    name: NotRequired[Text]
+    samples: NotRequired[Nanoseconds]
+    cpu_ns: NotRequired[Nanoseconds]
+    bpf_ns: NotRequired[Nanoseconds]
+    rounds: NotRequired[Count]
+    spiky: NotRequired[Finite | None]
+    focus: NotRequired[dict[Name, Any] | None]
+    stopped: NotRequired[Name]
+    host: NotRequired[Any]
+    part: NotRequired[Name]
+
+
+class Cell(TypedDict):
+    __pydantic_config__ = _STRICT
+    id: Name
+    factors: dict[Name, Name]
+    baseline: Name
+    control: bool
+    no_ratio: NotRequired[Text]
+    warnings: NotRequired[list[Text]]
+
+
+class WorkloadFacts(TypedDict):
+    __pydantic_config__ = _STRICT
+    dominant: NotRequired[Name]
+
+
+class FleetPlan(TypedDict):
+    __pydantic_config__ = _STRICT
+    hosts: list[Host]
+
+
+class Screening(TypedDict):
+    __pydantic_config__ = _STRICT
+    rounds: Count
+    designs: dict[Name, Any]
+
+
+class PlanFile(TypedDict):
+    """plan.json."""
+
+    __pydantic_config__ = _STRICT
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)]
+    design: Name
+    cells: list[Cell]
+    workloads: dict[Name, WorkloadFacts]
+    trials: list[list[Any]]
+    scenario: NotRequired[Name]
+    command: NotRequired[Text]
+    held_out: NotRequired[list[Any]]
+    screening: NotRequired[Screening]
+    focus: NotRequired[dict[Name, Any] | None]
+    fleet: NotRequired[FleetPlan]
+
+
+class ClockReading(TypedDict):
+    __pydantic_config__ = _STRICT
+    offset_ns: Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)]
+    bound_ns: Nanoseconds
+
+
+class ClockDrift(TypedDict):
+    __pydantic_config__ = _STRICT
+    ppm: Finite
+    bound_ppm: Finite
+
+
+class HostClock(TypedDict):
+    __pydantic_config__ = _STRICT
+    start: ClockReading
+    drift: ClockDrift | None
+
+
+class HostFacts(TypedDict):
+    __pydantic_config__ = _STRICT
+    state: Name
+    why: Text
+    failures: Count
+    losses: Count
+    clock: HostClock | None
+    start_late_ns: NotRequired[Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)] | None]
+
+
+class HostsFile(TypedDict):
+    """hosts.json of a fleet."""
+
+    __pydantic_config__ = _STRICT
+    hosts: dict[Host, HostFacts]
+
+
+class EnvironmentFile(TypedDict):
+    """environment.json: what readers use of it. Every key may be missing."""
+
+    __pydantic_config__ = _STRICT
+    cpus: NotRequired[Annotated[int, Field(gt=0, lt=1 << 20)]]
+    cpu: NotRequired[Name | None]
+    os: NotRequired[Name | None]
+    memory_gib: NotRequired[Finite | None]
+    skipped: NotRequired[list[Text]]
+    tools: NotRequired[dict[Name, Any]]
+    links_mbit_per_s: NotRequired[dict[Name, Finite]]
+    topology: NotRequired[dict[str, Any] | None]
+    hosts: NotRequired[dict[Name, dict[str, Any]]]
+    pools: NotRequired[dict[Name, dict[str, Any]]]
+    imported: NotRequired[dict[str, Any]]
+    kernel: NotRequired[Name | None]
+
+
+Seconds = Annotated[float, Field(allow_inf_nan=False, ge=0)]
+Counts = dict[Name, Finite]
+Window = Annotated[list[Nanoseconds], Field(min_length=2, max_length=2)]
+
+
+class StormServer(TypedDict):
+    __pydantic_config__ = _STRICT
+    due_s: Finite | None
+    active_s: list[Finite] | None
+
+
+class StormCounted(TypedDict):
+    __pydantic_config__ = _STRICT
+    polls: Count
+    quiet_ns: Window
+    storm_ns: Window
+    polled_ns: Window
+    per_boot: dict[Name, Annotated[list[Finite], Field(min_length=1)]]
+    per_poll: Counts
+    background_per_s: Counts
+
+
+class StormServing(TypedDict):
+    __pydantic_config__ = _STRICT
+    answered: Count
+    at_once: Count
+    timed_out: Count
+    median_s: NotRequired[Finite | None]
+    p90_s: NotRequired[Finite | None]
+    max_s: NotRequired[Finite | None]
+    after_active_s: NotRequired[Finite | None]
+    guest_s: NotRequired[Finite | None]
+    width_s: NotRequired[Finite | None]
+
+
+class StormStamps(TypedDict):
+    __pydantic_config__ = _STRICT
+    heard: Count
+    inside: Count
+    error_s: Finite
+    largest_error_s: Finite
+
+
+class StormFile(TypedDict):
+    """outputs/TRIAL/storm.json."""
+
+    __pydantic_config__ = _STRICT
+    n: Annotated[int, Field(gt=0, lt=1 << 31)]
+    served: Count
+    failed: Count
+    problems: Counts
+    counts: Counts
+    disagree: Count
+    rate: NotRequired[Finite]
+    median_s: Seconds
+    p90_s: Seconds
+    makespan_s: Seconds
+    min_s: NotRequired[Seconds | None]
+    max_s: NotRequired[Seconds | None]
+    accepted_s: NotRequired[Seconds | None]
+    running_s: NotRequired[Seconds | None]
+    delete_median_s: NotRequired[Seconds | None]
+    delete_makespan_s: NotRequired[Seconds | None]
+    width_s: NotRequired[Seconds | None]
+    client_cpu_s: NotRequired[Seconds | None]
+    asking_share: NotRequired[Seconds | None]
+    phases_s: Counts
+    cpu_s: Counts
+    counted: NotRequired[StormCounted | None]
+    serving: NotRequired[StormServing | None]
+    stamps: NotRequired[StormStamps | None]
+    awaited: NotRequired[Name]
+    servers: list[StormServer]
+
+
+class GrowthCall(TypedDict):
+    __pydantic_config__ = _STRICT
+    median_s: NotRequired[Seconds | None]
+
+
+class GrowthVisit(TypedDict):
+    __pydantic_config__ = _STRICT
+    mode: Name
+    way: Name
+    made: Count
+    population: Count
+    at_s: Finite
+    control_s: Seconds | None
+    calls: dict[Name, GrowthCall]
+    flooded_per_s: NotRequired[Finite | None]
+
+
+class GrowthFile(TypedDict):
+    """outputs/TRIAL/growth.json."""
+
+    __pydantic_config__ = _STRICT
+    kind: Name
+    reached: Count
+    left_out: Text
+    modes_left_out: dict[Name, Text]
+    stopped: Text
+    problems: Counts
+    requests: Counts
+    visits: list[GrowthVisit]
+
+
+class SampleFile(TypedDict):
+    """sample.json."""
+
+    __pydantic_config__ = _STRICT
+    interval_ns: Annotated[int, Field(gt=0, lt=1 << 63)]
+    began_ns: Nanoseconds
+    command: NotRequired[list[Text] | None]
+    line: NotRequired[Text]
+
+
+@functools.cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(shape)
+
+
+def wrong(shape: Any, value: Any) -> str:
+    """What keeps `value` from being of that shape, in a line; "" for nothing.
+
+    >>> wrong(EventRow, {"event": "run-end", "at_ns": "soon"})
+    'at_ns: input should be a valid integer'
+    """
+    return "; ".join(f"{'.'.join(map(str, at))}: {what}" for at, what in mistakes(shape, value)[:2])
+
+
+def mistakes(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
+    """Every place at which `value` is not of that shape, and what is wrong there."""
+    from pydantic import ValidationError
+
+    try:
+        _adapter(shape).validate_python(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        return [
+            (item["loc"], "it is missing" if item["type"] == "missing" else _lower(item["msg"]))
+            for item in found
+        ]
+    return []
+
+
+def wrong_trial(row: Any) -> str:
+    """What is wrong with a row of trials.ndjson."""
+    return wrong(TrialRow, row)
+
+
+def wrong_storm(document: Any) -> str:
+    """What is wrong with a storm.json."""
+    return wrong(StormFile, document)
+
+
+def wrong_growth(document: Any) -> str:
+    """What is wrong with a growth.json."""
+    return wrong(GrowthFile, document)
+
+
+def wrong_event(row: Any) -> str:
+    """What is wrong with a row of ledger.ndjson."""
+    return wrong(EventRow, row)
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
