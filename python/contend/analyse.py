@@ -177,7 +177,9 @@ def _overhead(
     environment: Mapping[str, Any],
     seed: int,
 ) -> overheads.Overheads | None:
-    if not isinstance(scenario, Overhead):
+    if (
+        not isinstance(scenario, Overhead) or "cpus" not in environment
+    ):  # of a damaged run: what is a part of them?
         return None
     emulated = {r["factors"]["platform"] for r in counted if r.get("honoured", {}).get("emulated")}
     libvirts = {

@@ -85,13 +85,22 @@ def replacing(path: Path, *, mode: int = SHARED) -> Iterator[IO[bytes]]:
     >>> [entry.name for entry in folder.iterdir()]
     ['a.json']
     """
+    with (
+        made_beside(path, mode=mode) as half,
+        os.fdopen(os.open(half, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "wb") as file,
+    ):
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def made_beside(path: Path, *, mode: int = SHARED) -> Iterator[Path]:
+    """As `replacing`, for what writes a file by its name: a new, empty one that takes the place of `path`."""
     half = path.with_name(f".{path.name}.{secrets.token_hex(6)}{HALF}")
-    descriptor = os.open(half, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    os.close(os.open(half, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode))
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        yield half
         half.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):

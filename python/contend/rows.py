@@ -21,6 +21,7 @@ Count = Annotated[int, Field(ge=0, lt=1 << 31)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=4096)]
 Text = Annotated[str, Field(max_length=1 << 20)]
+UTC = r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$"
 
 
 def _inside(path: str) -> str:
@@ -325,14 +326,65 @@ class GrowthFile(TypedDict):
     visits: list[GrowthVisit]
 
 
+class ProbeCosts(TypedDict):
+    __pydantic_config__ = _STRICT
+    cpu_ns: Nanoseconds
+    samples: Nanoseconds
+    bpf_ns: Nanoseconds
+    late_max_ns: NotRequired[Nanoseconds]
+    dropped: Nanoseconds
+    errors: Nanoseconds
+    last_error: Text
+
+
+class CommandEnd(TypedDict):
+    __pydantic_config__ = _STRICT
+    status: int
+    user_ns: Nanoseconds
+    system_ns: Nanoseconds
+
+
 class SampleFile(TypedDict):
-    """sample.json."""
+    """sample.json. What stands only in one that was ended well may be missing."""
 
     __pydantic_config__ = _STRICT
     interval_ns: Annotated[int, Field(gt=0, lt=1 << 63)]
     began_ns: Nanoseconds
-    command: NotRequired[list[Text] | None]
+    began_utc: Annotated[str, Field(pattern=UTC)]
+    command: list[Text]
     line: NotRequired[Text]
+    sched: NotRequired[Name]
+    stacks: NotRequired[bool]
+    pid: NotRequired[Annotated[int, Field(ge=0, lt=1 << 63)] | None]
+    sources: NotRequired[dict[Name, Name]]
+    notes: NotRequired[list[Text]]
+    ended_ns: NotRequired[Nanoseconds]
+    stopped: NotRequired[Text]
+    failed: NotRequired[Text]
+    exit: NotRequired[CommandEnd | None]
+    cost: NotRequired[ProbeCosts | None]
+    own_cpu_ns: NotRequired[Nanoseconds]
+
+
+class WatchFile(TypedDict):
+    """recording.json."""
+
+    __pydantic_config__ = _STRICT
+    kind: Literal["blame", "correlation"]
+    by: Literal["cgroup", "process"]
+    interval_ns: Annotated[int, Field(gt=0, lt=1 << 63)]
+    source: Text
+    note: Text
+    began_ns: Nanoseconds
+    line: Text
+    scope: Text
+    began: NotRequired[Name]
+    asked_by: NotRequired[Name]
+    threshold: NotRequired[Finite | None]
+    names: NotRequired[dict[Name, Text]]
+    machines: NotRequired[list[Text]]
+    cost: NotRequired[ProbeCosts]
+    loading_ns: NotRequired[Nanoseconds]
 
 
 @functools.cache

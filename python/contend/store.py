@@ -181,6 +181,26 @@ class RunDirectory:
             raise BadInput(f"{self.path / PLAN_FILE} is damaged: {why}", hint=_WHOLE)
         return plan
 
+    def sample(self) -> dict[str, Any]:
+        """sample.json of a recording. Raises BadInput naming it."""
+        from contend.rows import SampleFile
+
+        return self._recording(SAMPLE_FILE, SampleFile)
+
+    def watch(self) -> dict[str, Any]:
+        """recording.json of a watch. Raises BadInput naming it."""
+        from contend.rows import WatchFile
+
+        return self._recording(WATCH_FILE, WatchFile)
+
+    def _recording(self, name: str, shape: Any) -> dict[str, Any]:
+        from contend.rows import wrong
+
+        told = self.read_json(name)
+        if why := wrong(shape, told):
+            raise BadInput(f"{self.path / name} is damaged: {why}", hint=_WHOLE)
+        return told
+
     def environment(self) -> dict[str, Any]:
         """environment.json, or what of it can be read: nothing depends on the rest."""
         from contend.rows import EnvironmentFile, mistakes

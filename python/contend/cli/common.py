@@ -76,10 +76,9 @@ def load_report(
     Of a damaged directory, what its whole files and rows allow. Raises BadInput where its plan or scenario is unreadable.
     """
     from contend.damage import noting
-    from contend.probes.series import read_sound
 
     with noting() as damage:
-        report = read_sound(run.series, lambda: _load(run, context, analysed))
+        report = _load(run, context, analysed)
     found = tuple(dict.fromkeys((*report.analysis.damage, *(item.within(run.path) for item in damage))))
     return replace(report, analysis=replace(report.analysis, damage=found))
 
@@ -94,6 +93,7 @@ def _load(run: RunDirectory, context: Context | None, analysed: Analysis | None)
     from contend.context.choose import beside
     from contend.errors import ScenarioError
     from contend.fleet.record import hosts_of_run, on_one_clock
+    from contend.probes.series import series_or
     from contend.report.model import ReportInput
     from contend.report.traced_cells import traced_cells
     from contend.scenario import parse
@@ -113,20 +113,20 @@ def _load(run: RunDirectory, context: Context | None, analysed: Analysis | None)
             scenario_text=text,
             rows=tuple(rows),
             series_dir=None,
-            command=str(recorded["command"]),
+            command=str(recorded.get("command", f"contend run {shown(run.path)}/scenario.yaml")),
             run_dir=str(shown(run.path)),
         )
     # Of a forecast's hundreds of cells those that tables are about.
     told = [row for row in latest(rows) if row["factors"].get("role", "pair") == "pair"]
     events = run.events()
     analysis = analysed or analyse(run, scenario, rows=rows, events=events)
-    own = read_party(run.series, victims(rows))
-    recording = Recording.of_run(run)
+    recording = series_or(run.series, Recording({}), lambda: Recording.of_run(run))
+    party = series_or(run.series, None, lambda: read_party(run.series, victims(rows)))
     analysis = replace(
         analysis,
         phase_alibis=phase_alibis(latest(rows), recording),
-        alibis=cell_alibis(told, recording, own),
-        schedules=cell_schedules(latest(rows), run.series),
+        alibis=cell_alibis(told, recording, party),
+        schedules=series_or(run.series, (), lambda: cell_schedules(latest(rows), run.series)),
         probe=probe_cost(events, recording.interval_ns),
         context=context or beside(run, scenario),
     )
@@ -156,12 +156,17 @@ def write_report(
 
 def write_sample_report(run: RunDirectory) -> Summary:
     """summary.json and report.html of a recording, anew."""
+    from contend.probes.series import read_series
     from contend.report.sample_page import render_sample
     from contend.sample.summary import summarise
 
-    summary = summarise(run)
+    def read() -> tuple[Summary, str]:
+        found = summarise(run)
+        return found, render_sample(run, found, shown_as=str(shown(run.path)))
+
+    summary, page = read_series(run.series, read)
     run.write_json("summary.json", summary.to_json())
-    run.write_text("report.html", render_sample(run, summary, shown_as=str(shown(run.path))))
+    run.write_text("report.html", page)
     return summary
 
 

@@ -49,16 +49,21 @@ def command(what: str | None, runs: Path, as_json: bool) -> int:
 
 def _runs(place: Path) -> dict[str, str]:
     """Directories of runs and recordings, oldest first, and the command that each came from."""
+    from contend.damage import json_object
+    from contend.errors import BadInput
+    from contend.printable import printable
     from contend.store import PLAN_FILE, SAMPLE_FILE, WATCH_FILE
 
     marks = [mark for name in (PLAN_FILE, SAMPLE_FILE, WATCH_FILE) for mark in place.glob(f"*/{name}")]
     found = {}
-    for mark in sorted(marks, key=lambda path: path.stat().st_mtime):
+    for mark in sorted(marks, key=lambda path: path.lstat().st_mtime):
         try:
-            told = json.loads(mark.read_text(encoding="utf-8"))
-        except ValueError:  # being written, or cut off
+            told = json_object(mark)
+        except (BadInput, FileNotFoundError):  # being written, cut off, or no file
             told = {}
-        found[str(shown(mark.parent.absolute()))] = str(told.get("line") or told.get("command") or "")
+        found[printable(str(shown(mark.parent.absolute())))] = printable(
+            str(told.get("line") or told.get("command") or "")
+        )
     return found
 
 

@@ -152,9 +152,8 @@ def command(
 def report_again(run: RunDirectory, as_json: bool) -> None:
     """watch.json, report.html and the summary of a recorded watch, from its rows."""
     from contend.contention.watch_record import read_watched
-    from contend.store import WATCH_FILE
 
-    told = run.read_json(WATCH_FILE)
+    told = run.watch()
     report = _report(read_watched(run), told, run.environment())
     _finish(report, run, as_json)
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from contend.contention.groups import Namer
 from contend.contention.watch import Watched
-from contend.errors import BadInput, HostFailed
+from contend.errors import HostFailed
 from contend.probes.base import Cost
-from contend.probes.series import SeriesWriter, open_series
+from contend.probes.series import SeriesWriter, open_series, read_series
 from contend.store import SCHEMA_VERSION, WATCH_FILE, RunDirectory
 
 if TYPE_CHECKING:
@@ -85,14 +85,13 @@ class WatchRecord:
 
 def read_watched(run: RunDirectory) -> Watched:
     """The watch as it was, from its rows. Raises BadInput for a directory that is none."""
-    told = run.read_json(WATCH_FILE)
-    try:
-        watched = Watched(told["kind"], told["by"], told["interval_ns"], told["source"], told["note"])
-        watched.last_ns = told["began_ns"]
-    except KeyError as error:
-        raise BadInput(
-            f"{run.path / WATCH_FILE} says nothing of {error}", hint="was it made by contend watch -o?"
-        ) from error
+    return read_series(run.series, lambda: _read_watched(run))
+
+
+def _read_watched(run: RunDirectory) -> Watched:
+    told = run.watch()
+    watched = Watched(told["kind"], told["by"], told["interval_ns"], told["source"], told["note"])
+    watched.last_ns = told["began_ns"]
     watched.namer = Namer(dict(told.get("names", {})), set(told.get("machines", ())), asks=False)
     watched.cost = Cost(**told.get("cost", {"cpu_ns": 0, "samples": 0}))
     watched.loading_ns = told.get("loading_ns", 0)

@@ -103,6 +103,30 @@ def read_sound(directory: Path, read: Callable[[], T]) -> T:
         return read()
 
 
+def read_series(directory: Path, read: Callable[[], T]) -> T:
+    """As `read_sound`. Raises BadInput for series that are whole but not of this version's kind."""
+    import duckdb
+
+    try:
+        return read_sound(directory, read)
+    except duckdb.Error as error:
+        raise BadInput(
+            f"cannot read the series of {directory}: {str(error).splitlines()[0]}",
+            hint="were they written by this version of contend? `contend sql` shows their columns",
+        ) from error
+
+
+def series_or(directory: Path, default: T, read: Callable[[], T]) -> T:
+    """As `read_series`; where that cannot be read it is noted as damage, and the answer is `default`."""
+    try:
+        return read_series(directory, read)
+    except BadInput as error:
+        if error.__cause__ is None:
+            raise
+        note(directory, "", error.message)
+        return default
+
+
 def _broken(directory: Path) -> Iterator[Path]:
     """Files that cannot be read to their end, or that hold another kind of table."""
     import duckdb

@@ -8,13 +8,14 @@ change for a field once it is published. Timestamps are CLOCK_MONOTONIC, as in e
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from contend.errors import BadInput, HostFailed
+from contend.files import write
+from contend.probes.series import series_or
 from contend.report.sample_plots import TITLES
 from contend.report.sample_series import SampleLines, read_sample
 from contend.store import RunDirectory
@@ -52,17 +53,15 @@ class Trial(NamedTuple):
 
 def export_counters(run: RunDirectory, form: str, target: Path) -> None:
     """Write `target` in the form "perfetto" or "chrome"; whole or not at all. Raises BadInput without anything to show."""
-    lines, trials = read_sample(run.series, EVERY_SAMPLE), read_trials(run)
+    lines = series_or(run.series, SampleLines(), lambda: read_sample(run.series, EVERY_SAMPLE))
+    trials = read_trials(run)
     if not lines.charts and not trials:
         raise BadInput(f"'{run.path}' holds no timelines", hint="was it ended within its first second?")
     data = perfetto(lines, run.id, trials) if form == "perfetto" else chrome(lines, run.id, trials).encode()
-    part = target.with_name(f".{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        os.replace(part, target)  # noqa: PTH105 - as everywhere: old or new, never half
+        write(target, data)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise HostFailed(
             f"cannot write {target}: {error.strerror}", hint="choose another place with -o FILE"
         ) from error

@@ -14,6 +14,7 @@ from typing import Any
 
 from contend.analysis import CellResult
 from contend.errors import BadInput
+from contend.files import write
 from contend.report import words
 from contend.report.matrix import CONTROL, Matrix, is_compare, matrices, subject
 from contend.report.model import ReportInput
@@ -243,10 +244,10 @@ def save_plots(report: ReportInput, directory: Path, formats: Sequence[str] = ("
         spec = standalone(plot)
         if "svg" in formats:
             paths.append(directory / f"{plot.id}.svg")
-            paths[-1].write_text(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE), encoding="utf-8")
+            write(paths[-1], vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE).encode("utf-8"))
         if "png" in formats:
             paths.append(directory / f"{plot.id}.png")
-            paths[-1].write_bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2))
+            write(paths[-1], vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2))
     return paths
 
 

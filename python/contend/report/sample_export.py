@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed
-from contend.probes.series import open_series
+from contend.files import made_beside, write
+from contend.probes.series import open_series, read_series, read_sound
 from contend.report.exposition import Family, exposition
 from contend.sample.stacks import folded, read_stacks
-from contend.store import SAMPLE_FILE, RunDirectory
+from contend.store import RunDirectory
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -42,16 +43,15 @@ def export_sample(run: RunDirectory, form: str, output: Path | None) -> Path:
         raise BadInput(
             f"a recording has no {form} form", hint="csv, parquet, openmetrics, folded, perfetto or chrome"
         )
-    return _text(exposition(_families(run)), output or run.path / "export.txt")
+    text = read_series(run.series, lambda: exposition(_families(run)))
+    return _text(text, output or run.path / "export.txt")
 
 
 def _text(text: str, target: Path) -> Path:
     """Write it whole; where."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(target)
+        write(target, text.encode("utf-8"))
     except OSError as error:
         raise HostFailed(
             f"cannot write {target}: {error.strerror}", hint="choose another place with -o FILE"
@@ -64,14 +64,17 @@ def _tables(run: RunDirectory, form: str, directory: Path) -> Path:
     import duckdb
 
     options = "FORMAT csv, HEADER" if form == "csv" else "FORMAT parquet, COMPRESSION zstd"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
+
+    def copy() -> None:
         with duckdb.connect() as connection:
             for table in open_series(connection, run.series):
-                part = directory / f".{table}.part"
-                place = str(part).replace("'", "''")
-                connection.execute(f"COPY (SELECT * FROM {table} ORDER BY t_ns) TO '{place}' ({options})")
-                part.replace(directory / f"{table}.{form}")
+                with made_beside(directory / f"{table}.{form}") as part:
+                    place = str(part).replace("'", "''")
+                    connection.execute(f"COPY (SELECT * FROM {table} ORDER BY t_ns) TO '{place}' ({options})")
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        read_sound(run.series, copy)
     except (OSError, duckdb.Error) as error:
         reason = str(error).splitlines()[0]
         raise HostFailed(
@@ -84,7 +87,7 @@ def _families(run: RunDirectory) -> Iterator[Family]:
     """What was counted from the first sample to the last; gauges as they were at the last."""
     import duckdb
 
-    told = run.read_json(SAMPLE_FILE)
+    told = run.sample()
     began = datetime.fromisoformat(str(told["began_utc"])).timestamp()
     command = " ".join(told.get("command", ()))
     yield Family(

@@ -208,15 +208,16 @@ def counts(storms: Storms) -> list[str]:
         listed = ", ".join(f"{name} {count:,.0f}" for name, count in sorted(of.items(), key=lambda i: -i[1]))
         parts.append(
             f"{many(told['statements'])} SQL statements{f' ({listed})' if listed else ''} and"
-            f" {many(told['commits'])} commits"
+            f" {many(told.get('commits', told['statements']))} commits"
         )
         beside.append(
-            f"{background['statements']:.1f} statements a second, {max(0.0, poll['statements']):.0f} a poll"
+            f"{background.get('statements', 0.0):.1f} statements a second,"
+            f" {max(0.0, poll.get('statements', 0.0)):.0f} a poll"
         )
     if "messages" in told:
         parts.append(f"{many(told['messages'])} messages")
         beside.append(
-            f"{background['messages']:.1f} messages a second, {max(0.0, poll['messages']):.0f} a poll"
+            f"{background.get('messages', 0.0):.1f} messages a second, {max(0.0, poll.get('messages', 0.0)):.0f} a poll"
         )
     return ([*_counted(largest.n, parts, beside)] if parts else []) + _traced(storms, largest)
 

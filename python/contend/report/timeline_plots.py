@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from contend.probes.series import series_or
 from contend.report.matrix import matrices, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import (
@@ -50,7 +51,12 @@ def timeline_plots(report: ReportInput) -> list[Plot]:
     if not trials:
         return []
     origin = min(int(row["started_ns"]) for row in report.rows if row.get("started_ns") is not None)
-    lines = read_timelines(report.series_dir, origin)
+    directory = report.series_dir
+    lines = (
+        Timelines()
+        if directory is None
+        else series_or(directory, Timelines(), lambda: read_timelines(directory, origin))
+    )
     palette = condition_colours(report)
     ran = {t["name"] for t in trials}
     colours = {name: colour for name, colour in palette.items() if name in ran}

@@ -9,9 +9,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contend.probes.series import read_series
 from contend.report.counters import EVERY_SAMPLE, Own, Trial, chrome_events, perfetto, read_trials
 from contend.report.sample_series import SampleLines, read_sample
 from contend.store import SAMPLE_FILE, WATCH_FILE, RunDirectory
@@ -41,7 +43,7 @@ def boot_ns(run: RunDirectory) -> int:
     """When the host's CLOCK_MONOTONIC began, ns since 1970; 0 where the recording does not tell."""
     for name in (SAMPLE_FILE, WATCH_FILE):
         if (run.path / name).is_file():
-            told = run.read_json(name)
+            told = run.sample() if name == SAMPLE_FILE else run.watch()
             return _boot(told.get("began_ns"), told.get("began_utc"))
     for row in run.rows():
         if found := _boot(row.get("started_ns"), row.get("utc")):
@@ -52,7 +54,10 @@ def boot_ns(run: RunDirectory) -> int:
 def _boot(t_ns: object, utc: object) -> int:
     if not isinstance(t_ns, int) or not isinstance(utc, str) or not utc:
         return 0
-    return round(datetime.fromisoformat(utc).timestamp() * NS_PER_S) - t_ns
+    try:
+        return round(datetime.fromisoformat(utc).timestamp() * NS_PER_S) - t_ns
+    except (ValueError, OverflowError):  # of a row that says no moment
+        return 0
 
 
 def _same_boot(one: int, other: int) -> bool:
@@ -71,7 +76,9 @@ def append_recordings(
     for number, run in enumerate(runs):
         boot = boot_ns(run)
         shift = 0 if _same_boot(boot, began_ns) else boot - began_ns
-        lines, trials = moved(read_sample(run.series, EVERY_SAMPLE), read_trials(run), shift)
+        lines, trials = moved(
+            read_series(run.series, partial(read_sample, run.series, EVERY_SAMPLE)), read_trials(run), shift
+        )
         if not lines.charts and not trials:
             said.append(f"'{run.path}' holds no timelines")
             continue

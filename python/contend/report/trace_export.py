@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed
+from contend.files import PRIVATE, made_beside
 
 if TYPE_CHECKING:
     from contend.store import RunDirectory
@@ -104,21 +104,20 @@ def export_traces(sources: Sequence[str | Path], form: str, target: Path) -> dic
         from contend.report.trace_beside import append_recordings, boot_ns
 
         boots = [boot for run in runs if (boot := boot_ns(run))]
-    part = target.with_name(f".{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        told = _native.ctrace_export([str(trace) for trace in traces], form, str(part), min(boots, default=0))
-        files, began_ns = columns_of(told.pop("files")), told.pop("boot_ns")
-        if runs:
-            told["passed_over"] += append_recordings(part, form, runs, files, began_ns)
-            told["bytes"] = part.stat().st_size
-        os.replace(part, target)  # noqa: PTH105 - as everywhere: old or new, never half
+        with made_beside(target, mode=PRIVATE) as part:
+            told = _native.ctrace_export(
+                [str(trace) for trace in traces], form, str(part), min(boots, default=0)
+            )
+            files, began_ns = columns_of(told.pop("files")), told.pop("boot_ns")
+            if runs:
+                told["passed_over"] += append_recordings(part, form, runs, files, began_ns)
+                told["bytes"] = part.stat().st_size
     except OSError as error:
         raise HostFailed(
             f"cannot write {target}: {error.strerror}", hint="choose another place with -o FILE"
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
     return told
 
 

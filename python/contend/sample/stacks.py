@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from contend.probes.series import open_series
-from contend.store import SAMPLE_FILE, RunDirectory
+from contend.store import RunDirectory
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def read_stacks(run: RunDirectory, *, everyone: bool = False) -> Stacks:
         tables = open_series(connection, run.series)
         if "sched_stack" not in tables:
             return Stacks(())
-        told = run.read_json(SAMPLE_FILE)
+        told = run.sample()
         by, pid = told.get("sched", ""), told.get("pid")
         if pid is not None and not everyone and "process" in tables and by != "cgroup":
             found = tuple(_grouped(connection, by, _of_family(int(pid))))

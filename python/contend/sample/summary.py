@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.probes.series import open_series
 from contend.sample.stacks import Stack, longest, read_stacks
-from contend.store import SAMPLE_FILE, RunDirectory
+from contend.store import RunDirectory
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def summarise(run: RunDirectory) -> Summary:
 class _Reader:
     def __init__(self, connection: duckdb.DuckDBPyConnection, run: RunDirectory) -> None:
         self._db = connection
-        self._recording = run.read_json(SAMPLE_FILE)
+        self._recording = run.sample()
         self._columns = open_series(connection, run.series)
         self._end_ns = 0
 

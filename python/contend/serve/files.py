@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from contend.damage import document
+
 LIMIT = 64 * 2**20  # what is larger is no plan and no environment of ours
 MANY = 20_000  # files, after which a size is told as "at least"
 _ODD = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -96,7 +98,7 @@ def size_of(path: Path) -> tuple[int, bool]:
 
 def parsed(data: bytes) -> Any:
     """A JSON document. Raises ValueError."""
-    return plain(json.loads(data), data)
+    return document(data)
 
 
 def plain(value: Any, data: bytes) -> Any:

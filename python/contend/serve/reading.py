@@ -257,7 +257,7 @@ def _ledger(directory: int, names: set[str], wrong: list[str]) -> tuple[str, str
         if began and b'"run-end"' not in line and b'"run-start"' not in line:
             continue
         try:
-            row = json.loads(line)
+            row = parsed(line)
         except ValueError:  # cut through by the ends of what was read, or torn
             continue
         if not isinstance(row, dict):
@@ -275,7 +275,7 @@ def _first_trial(directory: int, names: set[str]) -> str:
     if "trials.ndjson" not in names:
         return ""
     try:
-        row = json.loads(read_file(directory, "trials.ndjson", head=HEAD).split(b"\n")[0])
+        row = parsed(read_file(directory, "trials.ndjson", head=HEAD).split(b"\n")[0])
         return _utc(row.get("utc")) if isinstance(row, dict) else ""
     except (OSError, ValueError):
         return ""
