@@ -9,13 +9,12 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_STRICT = ConfigDict(strict=True)
 Nanoseconds = Annotated[int, Field(ge=0, lt=1 << 63)]
 Count = Annotated[int, Field(ge=0, lt=1 << 31)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -43,7 +42,6 @@ Host = Annotated[Name, AfterValidator(_one_name)]
 
 
 class Metric(TypedDict):
-    __pydantic_config__ = _STRICT
     name: Name
     value: Finite
     unit: Name
@@ -53,21 +51,18 @@ class Metric(TypedDict):
 
 
 class Evidence(TypedDict):
-    __pydantic_config__ = _STRICT
     name: Name
     value: Finite
     unit: Name
 
 
 class Neighbour(TypedDict):
-    __pydantic_config__ = _STRICT
     name: NotRequired[Name]
     during: NotRequired[Finite | None]
     unit: NotRequired[Name]
 
 
 class Honoured(TypedDict):
-    __pydantic_config__ = _STRICT
     cpus: NotRequired[list[Count] | None]
     groups: NotRequired[list[Name]]
     libvirt: NotRequired[Name | None]
@@ -75,14 +70,12 @@ class Honoured(TypedDict):
 
 
 class ClockOffset(TypedDict):
-    __pydantic_config__ = _STRICT
     offset_ns: NotRequired[Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)]]
 
 
 class TrialRow(TypedDict):
     """A row of trials.ndjson."""
 
-    __pydantic_config__ = _STRICT
     trial: Count
     block: Annotated[int, Field(gt=-(1 << 31), lt=1 << 31)]
     phase: Name
@@ -107,7 +100,6 @@ class TrialRow(TypedDict):
 class EventRow(TypedDict):
     """A row of ledger.ndjson."""
 
-    __pydantic_config__ = _STRICT
     event: Name
     at_ns: NotRequired[Nanoseconds]
     utc: NotRequired[Name]
@@ -125,7 +117,6 @@ class EventRow(TypedDict):
 
 
 class Cell(TypedDict):
-    __pydantic_config__ = _STRICT
     id: Name
     factors: dict[Name, Name]
     baseline: Name
@@ -135,17 +126,14 @@ class Cell(TypedDict):
 
 
 class WorkloadFacts(TypedDict):
-    __pydantic_config__ = _STRICT
     dominant: NotRequired[Name]
 
 
 class FleetPlan(TypedDict):
-    __pydantic_config__ = _STRICT
     hosts: list[Host]
 
 
 class Screening(TypedDict):
-    __pydantic_config__ = _STRICT
     rounds: Count
     designs: dict[Name, Any]
 
@@ -153,7 +141,6 @@ class Screening(TypedDict):
 class PlanFile(TypedDict):
     """plan.json."""
 
-    __pydantic_config__ = _STRICT
     seed: Annotated[int, Field(ge=0, lt=1 << 63)]
     design: Name
     cells: list[Cell]
@@ -168,25 +155,21 @@ class PlanFile(TypedDict):
 
 
 class ClockReading(TypedDict):
-    __pydantic_config__ = _STRICT
     offset_ns: Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)]
     bound_ns: Nanoseconds
 
 
 class ClockDrift(TypedDict):
-    __pydantic_config__ = _STRICT
     ppm: Finite
     bound_ppm: Finite
 
 
 class HostClock(TypedDict):
-    __pydantic_config__ = _STRICT
     start: ClockReading
     drift: ClockDrift | None
 
 
 class HostFacts(TypedDict):
-    __pydantic_config__ = _STRICT
     state: Name
     why: Text
     failures: Count
@@ -198,14 +181,12 @@ class HostFacts(TypedDict):
 class HostsFile(TypedDict):
     """hosts.json of a fleet."""
 
-    __pydantic_config__ = _STRICT
     hosts: dict[Host, HostFacts]
 
 
 class EnvironmentFile(TypedDict):
     """environment.json: what readers use of it. Every key may be missing."""
 
-    __pydantic_config__ = _STRICT
     cpus: NotRequired[Annotated[int, Field(gt=0, lt=1 << 20)]]
     cpu: NotRequired[Name | None]
     os: NotRequired[Name | None]
@@ -226,13 +207,11 @@ Window = Annotated[list[Nanoseconds], Field(min_length=2, max_length=2)]
 
 
 class StormServer(TypedDict):
-    __pydantic_config__ = _STRICT
     due_s: Finite | None
     active_s: list[Finite] | None
 
 
 class StormCounted(TypedDict):
-    __pydantic_config__ = _STRICT
     polls: Count
     quiet_ns: Window
     storm_ns: Window
@@ -243,7 +222,6 @@ class StormCounted(TypedDict):
 
 
 class StormServing(TypedDict):
-    __pydantic_config__ = _STRICT
     answered: Count
     at_once: Count
     timed_out: Count
@@ -256,7 +234,6 @@ class StormServing(TypedDict):
 
 
 class StormStamps(TypedDict):
-    __pydantic_config__ = _STRICT
     heard: Count
     inside: Count
     error_s: Finite
@@ -266,7 +243,6 @@ class StormStamps(TypedDict):
 class StormFile(TypedDict):
     """outputs/TRIAL/storm.json."""
 
-    __pydantic_config__ = _STRICT
     n: Annotated[int, Field(gt=0, lt=1 << 31)]
     served: Count
     failed: Count
@@ -296,12 +272,10 @@ class StormFile(TypedDict):
 
 
 class GrowthCall(TypedDict):
-    __pydantic_config__ = _STRICT
     median_s: NotRequired[Seconds | None]
 
 
 class GrowthVisit(TypedDict):
-    __pydantic_config__ = _STRICT
     mode: Name
     way: Name
     made: Count
@@ -315,7 +289,6 @@ class GrowthVisit(TypedDict):
 class GrowthFile(TypedDict):
     """outputs/TRIAL/growth.json."""
 
-    __pydantic_config__ = _STRICT
     kind: Name
     reached: Count
     left_out: Text
@@ -327,7 +300,6 @@ class GrowthFile(TypedDict):
 
 
 class ProbeCosts(TypedDict):
-    __pydantic_config__ = _STRICT
     cpu_ns: Nanoseconds
     samples: Nanoseconds
     bpf_ns: Nanoseconds
@@ -338,7 +310,6 @@ class ProbeCosts(TypedDict):
 
 
 class CommandEnd(TypedDict):
-    __pydantic_config__ = _STRICT
     status: int
     user_ns: Nanoseconds
     system_ns: Nanoseconds
@@ -347,7 +318,6 @@ class CommandEnd(TypedDict):
 class SampleFile(TypedDict):
     """sample.json. What stands only in one that was ended well may be missing."""
 
-    __pydantic_config__ = _STRICT
     interval_ns: Annotated[int, Field(gt=0, lt=1 << 63)]
     began_ns: Nanoseconds
     began_utc: Annotated[str, Field(pattern=UTC)]
@@ -369,7 +339,6 @@ class SampleFile(TypedDict):
 class WatchFile(TypedDict):
     """recording.json."""
 
-    __pydantic_config__ = _STRICT
     kind: Literal["blame", "correlation"]
     by: Literal["cgroup", "process"]
     interval_ns: Annotated[int, Field(gt=0, lt=1 << 63)]
@@ -408,7 +377,7 @@ def mistakes(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
     from pydantic import ValidationError
 
     try:
-        _adapter(shape).validate_python(value)
+        _adapter(shape).validate_python(value, strict=True)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         return [

@@ -27,7 +27,8 @@ class TrialTraces:
         """An empty place for the trial's files: one that failed may have been tried before."""
         if self._asked is not None:
             shutil.rmtree(self._place(trial), ignore_errors=True)
-            self._place(trial).mkdir(parents=True)
+            # Arguments and labels of functions may hold secrets: for its owner only.
+            self._place(trial).mkdir(mode=0o700, parents=True)
 
     def environment(self, trial: Trial, workload: Workload) -> Mapping[str, str]:
         """What to add to the environment of a command so that its Python processes are recorded."""

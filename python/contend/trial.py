@@ -20,6 +20,7 @@ from contend.burning import Burning, ignite, prove, serve
 from contend.cells import Cell
 from contend.clock import Clock
 from contend.errors import TrialFailed
+from contend.files import PRIVATE, made_beside
 from contend.parties import Parties, Seat, add_exits, clear
 from contend.plan import Trial
 from contend.platforms import standing
@@ -120,8 +121,9 @@ class TrialRunner:
         for name in wanted:
             if (out / name).is_file():
                 place = self._directory.parent / "outputs" / out.name
-                place.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(out / name, place / name)
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with made_beside(place / name, mode=PRIVATE) as half:
+                    shutil.copyfile(out / name, half)
 
     def _measure(self, trial: Trial, cell: Cell, out: Path, row: Row) -> int:
         victim, neighbours = self._parties.seats(cell)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 from contend.errors import HostFailed
+from contend.files import PRIVATE, replacing
 from contend.fleet import host as there
 from contend.fleet.asking import Asking
 from contend.fleet.record import folder_of
@@ -33,19 +33,14 @@ async def fetch(asking: Asking, run: RunDirectory, host: str, only: tuple[str, .
 
 
 async def _copy(asking: Asking, run: str, host: str, name: str, size: int, target: Path) -> None:
-    part = target.with_name(f".{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
+        with replacing(target, mode=PRIVATE) as file:
             while file.tell() < size:
                 data = await asking.ask(host, there.chunk, run, name, file.tell())
                 if not data:
                     break
                 file.write(data)
-        part.replace(target)
     except OSError as error:
         told = HostFailed(f"cannot write {target}: {error.strerror}", hint="free some space, then --resume")
         raise NotKept from told
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)

@@ -183,8 +183,11 @@ def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
     """A database in memory that fetches nothing: no query makes DuckDB download an extension."""
     import duckdb
 
-    config: dict[str, str] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    return duckdb.connect(config=config | ({} if threads is None else {"threads": str(threads)}))
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    return duckdb.connect(config=config if threads is None else {**config, "threads": threads})
 
 
 def open_series(connection: duckdb.DuckDBPyConnection, directory: Path) -> dict[str, set[str]]:

@@ -40,6 +40,7 @@ def analysis_schema() -> Schema:
                 "sensitivity",
                 "sweep",
                 "context",
+                "damage",
             ),
             schema_version={"const": SCHEMA_VERSION},
             run=TEXT,
@@ -77,6 +78,14 @@ def analysis_schema() -> Schema:
             sensitivity=sensitivity(),
             sweep=sweep(),
             context=context(),
+            damage=many(
+                closed(
+                    "What of the run's files could not be read and was left out.",
+                    file={**TEXT, "description": "within the run directory"},
+                    where={**TEXT, "description": "row or key; empty for the whole file"},
+                    what=TEXT,
+                )
+            ),
         ),
         "$defs": DEFINITIONS,
     }
