@@ -345,8 +345,8 @@ class WatchFile(TypedDict):
     source: Text
     note: Text
     began_ns: Nanoseconds
-    line: Text
-    scope: Text
+    line: NotRequired[Text]
+    scope: NotRequired[Text]
     began: NotRequired[Name]
     asked_by: NotRequired[Name]
     threshold: NotRequired[Finite | None]

@@ -162,7 +162,7 @@ def _keep(told: Mapping[str, Any], watched: Watched) -> Callable[[str], bool]:
     """Which victims are shown and alerted for. Machines may be found while it goes on."""
     from contend.contention.groups import matches
 
-    scope, machines = str(told["scope"]), told["asked_by"] == "vm"
+    scope, machines = str(told.get("scope", "")), told.get("asked_by") == "vm"
 
     def keep(name: str) -> bool:
         return (not scope or matches(scope, name)) and (not machines or name in watched.namer.machines)
@@ -175,14 +175,14 @@ def _report(watched: Watched, told: Mapping[str, Any], environment: Mapping[str,
     from contend.contention.findings import findings
     from contend.report.watch_document import WatchReport
 
-    keep, threshold = _keep(told, watched), told["threshold"]
+    keep, threshold = _keep(told, watched), told.get("threshold")
     return WatchReport(
         watched=watched,
         findings=findings(watched, keep),
         alert=None if threshold is None else judge(watched, threshold, keep),
-        scope=str(told["scope"]),
-        command=str(told["line"]),
-        began=str(told["began"]),
+        scope=str(told.get("scope", "")),
+        command=str(told.get("line", "")),
+        began=str(told.get("began", "")),
         environment=environment,
         keep=keep,
     )
