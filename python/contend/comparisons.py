@@ -313,7 +313,7 @@ def medians(rows: Iterable[Row]) -> Observations:
                 found.setdefault(name, []).append(value)
                 units[name] = unit
     for row in rows:
-        for n in row["neighbours"]:
+        for n in row.get("neighbours", ()):
             found.setdefault(f"neighbour {n['name']}", []).append(float(n["during"]))
             units[f"neighbour {n['name']}"] = n["unit"]
     return Observations({name: (statistics.median(values), units[name]) for name, values in found.items()})

@@ -57,9 +57,9 @@ class Evidence(TypedDict):
 
 
 class Neighbour(TypedDict):
-    name: NotRequired[Name]
-    during: NotRequired[Finite | None]
-    unit: NotRequired[Name]
+    name: Name
+    during: Finite
+    unit: Name
 
 
 class Honoured(TypedDict):
@@ -142,7 +142,7 @@ class PlanFile(TypedDict):
     """plan.json."""
 
     seed: Annotated[int, Field(ge=0, lt=1 << 63)]
-    design: Name
+    design: Literal["pairs", "blocks of 8"]
     cells: list[Cell]
     workloads: dict[Name, WorkloadFacts]
     trials: list[list[Any]]
