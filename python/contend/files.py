@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,7 +96,7 @@ def replacing(path: Path, *, mode: int = SHARED) -> Iterator[IO[bytes]]:
 @contextlib.contextmanager
 def made_beside(path: Path, *, mode: int = SHARED) -> Iterator[Path]:
     """As `replacing`, for what writes a file by its name: a new, empty one that takes the place of `path`."""
-    half = path.with_name(f".{path.name}.{secrets.token_hex(6)}{HALF}")
+    half = path.with_name(f".{path.name}.{os.urandom(6).hex()}{HALF}")
     os.close(os.open(half, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode))
     try:
         yield half

@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Any
 
 from contend.clock import Clock, SystemClock
-from contend.damage import whole_rows
 from contend.errors import HostFailed
 from contend.masking import mask_row
 
@@ -185,6 +184,10 @@ def truncate_torn_line(path: Path) -> None:
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Objects of an NDJSON file of a run that may be anybody's; what is none is noted as damage and passed over."""
+    from contend.damage import (
+        whole_rows,  # here and below: brings what a generator's short life need not wait for
+    )
+
     return whole_rows(path, lambda row: "" if isinstance(row, dict) else "it is not an object")
 
 
@@ -210,6 +213,7 @@ def parse(data: bytes) -> tuple[list[dict[str, Any]], list[int]]:
 
 def leftovers(path: Path) -> list[dict[str, Any]]:
     """Rows of the things announced and never recorded as removed, newest first: the order to remove them in."""
+    from contend.damage import whole_rows
     from contend.rows import wrong_event
 
     return standing(whole_rows(path, wrong_event))

@@ -234,13 +234,13 @@ def _blocks(report: ReportInput) -> list[tuple[str, float, float]]:
 def _grouped(spans: Mapping[str, tuple[int, int]]) -> list[tuple[str, tuple[int, int]]]:
     """Names and spans; of very many, several that follow each other as one.
 
-    >>> len(_grouped({f"block {n}": (n, n + 1) for n in range(1000)})), _grouped({"pilot": (0, 5)})
-    (200, [('pilot', (0, 5))])
+    >>> len(_grouped({f"block {n}": (n, n + 1) for n in range(1000)})), _grouped({"pilot": (0, 5)}), _grouped({})
+    (200, [('pilot', (0, 5))], [])
     >>> _grouped({f"block {n}": (n, n + 1) for n in range(1000)})[1]
     ('block 5 to block 9', (5, 10))
     """
     named = list(spans.items())
-    at_once = -(-len(named) // MOST_RANGES)
+    at_once = max(1, -(-len(named) // MOST_RANGES))
     groups = [named[n : n + at_once] for n in range(0, len(named), at_once)]
     return [
         (
