@@ -93,7 +93,7 @@ def kill_and_destroy(home: Home, kind: str, chance: random.Random, uri: str) -> 
     pending = leftovers(runs[0] / "ledger.ndjson") if runs else []
     machines = [row for row in pending if row["kind"] in ("local-container", "local-vm", "local-domain")]
     began = time.monotonic()
-    said = home("destroy", "--all", timeout=300)
+    said = home("destroy", "--all", timeout=300, env={"LIBVIRT_DEFAULT_URI": uri})
     took_s = time.monotonic() - began
     time.sleep(1.0)
     return {

@@ -19,6 +19,7 @@ from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger, leftovers
 from contend.platforms import cgroups, destroy, procfs, resources, state, strays
 from contend.platforms.base import Exit, Host, Limit, Platform
+from contend.platforms.guests import virsh
 from contend.platforms.vm import VmHost
 from contend.testbed import virt
 from support import platform_cases as cases
@@ -66,6 +67,9 @@ def libvirt() -> Iterator[Callable[[], None]]:
                 place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="contend-virt-")))
                 os.environ[cases.LIBVIRT] = stack.enter_context(virt.running(place))
                 stack.callback(os.environ.pop, cases.LIBVIRT)
+                # After a crash a ledger's address counts only where the environment names it.
+                os.environ[virsh.DEFAULT[0]] = os.environ[cases.LIBVIRT]
+                stack.callback(os.environ.pop, virsh.DEFAULT[0])
 
         yield start
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from contend.environment import HOST_KEYS
 from contend.errors import BadInput, ContendError
-from contend.ledger import is_locked
+from contend.ledger import is_locked, path_of
 from contend.masking import mask, mask_value
 from contend.serve.files import fingerprint, is_plain, members, opened, parsed, plain, read_file, size_of
 from contend.store import PLAN_FILE, SAMPLE_FILE, SCHEMA_VERSION, WATCH_FILE
@@ -84,7 +84,7 @@ class Entry:
 
 def is_run_by_somebody(place: Path, name: str) -> bool:
     """Whether a contend holds the ledger of that run. Asked of those only that may be: it takes the lock for a moment."""
-    return is_locked(place / name / "ledger.ndjson")
+    return is_locked(path_of(place / name))
 
 
 def read(place: Path, name: str) -> Entry:
