@@ -77,7 +77,7 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
         for other in others:
             first.add_note(
                 other.message
-                + (f"\nhint: {other.hint}" if isinstance(other.hint, str) and other.hint else "")
+                + (f"\n    hint: {other.hint}" if isinstance(other.hint, str) and other.hint else "")
             )
         raise _printable(first)
     return 0

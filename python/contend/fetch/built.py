@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,15 +16,25 @@ from contend.errors import CannotHonour
 def kept(cache: Path, name: str, made_of: bytes, make: Callable[[Path], None]) -> Path:
     """The program in `cache`: `make` writes it to the path it is given, unless it is there made of the same.
 
-    Who is killed amid of it leaves nothing under the program's name. Raises what `make` does.
+    One builds at a time; another waits, and finds the program. A builder that is killed leaves nothing under the program's
+    name, and what else it leaves (`.NAME-…`) goes with the next build. Raises what `make` does.
     """
     program = cache / f"{name}-{hashlib.sha256(made_of).hexdigest()[:16]}"
     if program.exists():
         return program
     cache.mkdir(parents=True, exist_ok=True)
-    making = program.with_name(f".{program.name}.{os.getpid()}")
-    make(making)
-    making.replace(program)
+    with (cache / ".building").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if program.exists():
+            return program
+        for left in cache.glob(f".{name}-*"):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+        making = program.with_name(f".{program.name}.{os.getpid()}")
+        make(making)
+        making.replace(program)
     return program
 
 
