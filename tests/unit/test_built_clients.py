@@ -15,7 +15,7 @@ def test_what_a_killed_build_left_goes_with_the_next(tmp_path: Path) -> None:
     (tmp_path / ".other-dead").mkdir()
     program = built.kept(tmp_path, "tool", b"source", _write)
     assert program.read_text() == "program"
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".building", ".other-dead", program.name]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".other-dead", program.name]
 
 
 def test_two_at_once_build_once(tmp_path: Path) -> None:

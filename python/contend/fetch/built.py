@@ -23,7 +23,8 @@ def kept(cache: Path, name: str, made_of: bytes, make: Callable[[Path], None]) -
     if program.exists():
         return program
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / ".building").open("a") as lock:
+    lock = os.open(cache, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if program.exists():
             return program
@@ -35,6 +36,8 @@ def kept(cache: Path, name: str, made_of: bytes, make: Callable[[Path], None]) -
         making = program.with_name(f".{program.name}.{os.getpid()}")
         make(making)
         making.replace(program)
+    finally:
+        os.close(lock)
     return program
 
 
