@@ -23,6 +23,7 @@ from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
 from contend.comparisons import compare_all, latest, limits_changed, planned_cells, tabulate
 from contend.errors import NoVerdict
 from contend.imports import levels
+from contend.masking import mask
 from contend.plan import REPEATS
 from contend.stats import trend
 from contend.stats.estimate import Estimate
@@ -114,7 +115,7 @@ def analyse(
     return Analysis(
         run=run.id,
         study=scenario.study,
-        title=scenario.title or scenario.origin,
+        title=mask(scenario.title or scenario.origin),
         answer=("" if forecast is None else sensitivities.answer(forecast))
         or ("" if swept is None else verdicts.answer(swept))
         or _said(found, grown, placed, stood, imported, primary)

@@ -16,6 +16,7 @@ from typing import Any
 
 from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo
 from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
+from contend.masking import mask
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
 from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
@@ -130,7 +131,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -
     return Analysis(
         run=run.id,
         study=scenario.study,
-        title=scenario.title or scenario.origin,
+        title=mask(scenario.title or scenario.origin),
         answer=_answer(found, primary),
         design=Design(
             seed=int(plan["seed"]),

@@ -59,14 +59,14 @@ class Server:
     def serve_until_interrupted(self) -> None:
         """For the main thread, which does nothing but wait for its signals: one that came amid an answer would cut it."""
         serves = threading.Thread(target=self.serve_forever, name="serves", daemon=True)
-        serves.start()
         try:
+            serves.start()  # an interrupt may come here too, when it has begun
             serves.join()
         except KeyboardInterrupt:
             self.shutdown()
-            serves.join(
-                GRACE_S
-            )  # a thread that is left holds what DuckDB has made, of which it complains at the end
+            if serves.is_alive():
+                # A thread that is left holds what DuckDB has made, of which it complains at the end.
+                serves.join(GRACE_S)
 
     def server_close(self) -> None:
         self._listening.close()

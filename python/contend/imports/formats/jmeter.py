@@ -79,7 +79,8 @@ def _run(label: str, of: _Label, settings: dict[str, str], source: Source) -> Ru
 
 def _moment(text: str, where: str) -> float:
     """Seconds since the epoch; of a stamp in words, as if of UTC, since it names no zone."""
-    if text.isdecimal() and text.isascii():  # as it is by default; of a million samples each try below would tell
+    # As it is by default; of a million samples each try below would tell.
+    if text.isdecimal() and text.isascii():
         return finite(text, where, "timeStamp") / 1000
     for form in _STAMPS:
         try:
