@@ -54,36 +54,6 @@ def test_what_left_its_session_and_lost_its_parent_is_found_after_a_kill() -> No
     assert procfs.stat(orphan) is None or not list(procfs.processes([orphan]))
 
 
-def test_the_file_is_this_users_alone_and_goes_when_nothing_lives() -> None:
-    watched = kin.Kin(RUN)
-    with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
-        watched.waits_for(child.pid)
-        file = kin._file(RUN)
-        assert file.stat().st_mode & 0o777 == 0o600
-        assert child.pid in {pid for pid, *_ in kin.read(RUN)}
-        child.kill()
-    watched.close()
-    watched.close()
-    assert not file.exists()
-
-
-def test_orphans_that_have_ended_are_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kin, "_ZOMBIE_S", 0.1)
-    watched = kin.Kin(RUN)
-    try:
-        script = "setsid sh -c 'sleep 0.2' >/dev/null 2>&1 & exit"
-        subprocess.run(["sh", "-c", script], check=True, start_new_session=True)
-
-        def mine() -> set[int]:
-            children = kin._children(os.getpid())
-            return {pid for pid in children if (one := procfs.stat(pid)) and one.session != os.getsid(0)}
-
-        until(mine)
-        until(lambda: not mine())
-    finally:
-        watched.close()
-
-
 @pytest.mark.parametrize(
     "text",
     ["", "another boot\n{pid} {start} 0\n", "{boot}\n{pid} 1 0\n", "{boot}\n{pid}\nx y z\n[[[\n", "\udcff"],
@@ -121,33 +91,6 @@ def test_what_is_forked_while_it_is_ended_is_ended_too() -> None:
     assert procfs.in_session(forking.pid) == set()
 
 
-def test_what_was_let_go_is_the_users_with_all_that_comes_of_it() -> None:
-    watched = kin.Kin(RUN)
-    script = "sleep 60 & echo $!; read line; (setsid sleep 60 & echo $!); exec sleep 60"
-    with subprocess.Popen(
-        ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as service:
-        try:
-            assert service.stdin is not None
-            assert service.stdout is not None
-            before = int(service.stdout.readline())
-            watched.waits_for(service.pid)
-            until(lambda: before in {pid for pid, *_ in kin.read(RUN)})
-            watched.let_go([service.pid])
-            print("go on", file=service.stdin, flush=True)
-            after = int(service.stdout.readline())
-            watched.look()
-            service.kill()
-            service.wait()
-            time.sleep(0.3)
-            assert kin.read(RUN) == []
-            assert kin.Recorded(RUN).find() == set()
-        finally:
-            for pid in (service.pid, before, after):
-                procfs.send(pid, signal.SIGKILL)
-            watched.close()
-
-
 def test_the_record_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kin, "_FULL_BYTES", 200)
     watched = kin.Kin(RUN)
@@ -162,3 +105,33 @@ def test_the_record_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
             stays.kill()
     finally:
         watched.close()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "test_the_file_is_this_users_alone_and_goes_when_nothing_lives",
+        "test_orphans_that_have_ended_are_reaped",
+        "test_what_was_let_go_is_the_users_with_all_that_comes_of_it",
+    ],
+)
+def test_by_a_process_with_no_other_children(case: str) -> None:
+    """What runs the tests may have servers of other tests among its descendants, and their zombies."""
+    alone = Path(__file__).with_name("kin_alone.py")
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        f"{alone}::{case}",
+    ]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=environment, cwd=alone.parents[3], timeout=120
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
