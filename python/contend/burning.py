@@ -59,7 +59,9 @@ class Burning:
             return float(self.seat.network.bytes())
         usage = self.seat.host.usage()
         if self.resource != "disk":
-            return (usage.cpu_ns or 0) / 1e9
+            # A server and what asks of it stand on the same CPUs, and either may be the one that keeps them busy.
+            asks = self.seat.load.usage() if self.seat.load is not None else None
+            return ((usage.cpu_ns or 0) + ((asks and asks.cpu_ns) or 0)) / 1e9
         if usage.read_bytes is not None and usage.write_bytes is not None:
             return float(usage.read_bytes + usage.write_bytes)
         return float(sum(disk_bytes(pid) for pid in self.seat.host.pids()))

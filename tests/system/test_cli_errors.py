@@ -170,6 +170,15 @@ def test_a_neighbour_that_is_none(contend: Home, name: str, command: str, said: 
     assert any(row["status"] == "ok" for row in rows(contend.the_run())), "the trials alone are kept"
 
 
+def test_a_neighbour_burns_by_its_client_too(contend: Home) -> None:
+    serve = '{run: "python3 -m http.server --bind 127.0.0.1 {port}", ready: {tcp: "{port}"}}'
+    busy = "{run: \"sh -c 'while :; do :; done'\", burning: 0.1}"
+    contend.workload("asks", f"name: asks\nserve: {serve}\nrun: 'true'\nneighbour: {busy}\n{METRICS}")
+    contend("run", contend.scenario(neighbour="asks", blocks=1)).fine()
+    beside = [row for row in rows(contend.the_run()) if row["neighbours"]]
+    assert beside and all(row["neighbours"][0]["during"] > 0.1 for row in beside)
+
+
 @pytest.mark.parametrize("step", [100_000, 0])
 def test_a_neighbour_elsewhere_burns_as_it_counts(contend: Home, step: int) -> None:
     count = f"n=0; while :; do n=$((n+{step})); echo $n >{{out}}/new; mv {{out}}/new {{out}}/moved; sleep 0.05; done"
