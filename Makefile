@@ -34,7 +34,7 @@ test:
 	@scripts/setup.sh
 	$(MAKE) --no-print-directory check
 	cargo test --workspace --exclude contend-python --quiet $(FEATURES)
-	$(VENV)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder --durations=40
+	$(VENV)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder
 
 ## accept: the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results
 accept:

@@ -16,6 +16,7 @@ from support.prerequisites import need
 
 pytest_plugins = [
     "pytester",
+    "support.costs",
     "support.repeats",
     "support.turns",
     "support.left_behind",

@@ -1,0 +1,132 @@
+"""What a run of the tests cost, by kind and by file, in wall time and in CPU time, and what of it did not run.
+
+CPU time is of the process that runs the test and of the children that it has waited for: a daemon that outlives its
+test is not counted. `--costs FILE` writes the figures of every test.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from collections import Counter, defaultdict
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+CPU = "cpu_s"
+MOST = 12
+BEGAN = pytest.StashKey[float]()
+WALL = pytest.StashKey[float]()
+
+
+@dataclass
+class Cost:
+    """Of one test, of a file's, or of a kind's: times in s."""
+
+    tests: int = 0
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+    def add(self, report: pytest.TestReport) -> None:
+        self.tests += report.when == "call"
+        self.wall_s += report.duration
+        self.cpu_s += getattr(report, CPU, 0.0)
+
+    def __str__(self) -> str:
+        return f"{self.tests:6d} tests {self.wall_s:8.1f} s {self.cpu_s:8.1f} CPU-s"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--costs", type=Path, metavar="FILE", help="write what each test cost, as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[WALL] = time.monotonic()
+
+
+def used_s() -> float:
+    """CPU seconds of this process and of its ended children, so far."""
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[BEGAN] = used_s()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    now = used_s()
+    setattr(
+        report, CPU, now - item.stash[BEGAN]
+    )  # with the report it reaches the process that hands tests out
+    item.stash[BEGAN] = now
+    return report
+
+
+def kind(nodeid: str) -> str:
+    """
+    >>> kind("tests/unit/stats/test_ratio.py::test_a"), kind("python/contend/units.py::contend.units")
+    ('unit', 'examples of docstrings')
+    """
+    first, second, *_ = nodeid.split("/")
+    return second if first == "tests" else "examples of docstrings"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [
+        report
+        for of_kind in terminalreporter.stats.values()
+        for report in of_kind
+        if isinstance(report, pytest.TestReport)
+    ]
+    each: dict[str, Cost] = defaultdict(Cost)
+    for report in {id(report): report for report in reports}.values():
+        each[report.nodeid].add(report)
+    kinds: dict[str, Cost] = defaultdict(Cost)
+    files: dict[str, Cost] = defaultdict(Cost)
+    for nodeid, cost in each.items():
+        for of, name in ((kinds, kind(nodeid)), (files, nodeid.partition("::")[0])):
+            of[name].tests += cost.tests
+            of[name].wall_s += cost.wall_s
+            of[name].cpu_s += cost.cpu_s
+    line = terminalreporter.write_line
+    terminalreporter.section("what it cost")
+    for name, cost in sorted(kinds.items()):
+        line(f"{cost}  {name}")
+    whole_s = time.monotonic() - terminalreporter.config.stash[WALL]
+    line(f"{_sum(kinds)}  of all, in {whole_s:.0f} s on the clock")
+    line(f"the {MOST} files that took most CPU time, and the {MOST} tests that took longest:")
+    for name, cost in sorted(files.items(), key=lambda pair: -pair[1].cpu_s)[:MOST]:
+        line(f"{cost}  {name}")
+    for name, cost in sorted(each.items(), key=lambda pair: -pair[1].wall_s)[:MOST]:
+        line(f"{cost.wall_s:8.1f} s {cost.cpu_s:8.1f} CPU-s  {name}")
+    skipped = Counter(_reason(report) for report in terminalreporter.getreports("skipped"))
+    line(f"did not run: {sum(skipped.values())}")
+    for reason, count in skipped.most_common():
+        line(f"{count:6d}  {reason}")
+    if (file := terminalreporter.config.getoption("costs")) is not None:
+        of_each = {
+            nodeid: {"wall_s": round(cost.wall_s, 3), "cpu_s": round(cost.cpu_s, 3)}
+            for nodeid, cost in each.items()
+        }
+        file.write_text(json.dumps(of_each, indent=1) + "\n", encoding="utf-8")
+
+
+def _sum(kinds: dict[str, Cost]) -> Cost:
+    costs = list(kinds.values())
+    return Cost(sum(c.tests for c in costs), sum(c.wall_s for c in costs), sum(c.cpu_s for c in costs))
+
+
+def _reason(report: pytest.TestReport) -> str:
+    told = report.longrepr
+    return str(told[2]).removeprefix("Skipped: ") if isinstance(told, tuple) else str(told)
