@@ -17,6 +17,7 @@ from support.prerequisites import need
 pytest_plugins = [
     "pytester",
     "support.costs",
+    "support.skips",
     "support.repeats",
     "support.turns",
     "support.left_behind",

@@ -30,7 +30,7 @@ from support.sudden_ends import end_at
 
 pytestmark = [
     pytest.mark.accept,
-    pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is made for x86-64"),
+    pytest.mark.needs(os.uname().machine == "x86_64", "attaching is made for x86-64"),
 ]
 
 TARGETS = int(os.environ.get("CONTEND_ATTACH_TARGETS", "100"))

@@ -24,6 +24,7 @@ from contend.platforms.vm import VmHost
 from contend.testbed import virt
 from support import platform_cases as cases
 from support.platform_cases import STUBBORN, shell, spec
+from support.prerequisites import need
 
 # What a killed tool leaves, `contend destroy --all` of another test would remove.
 pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
@@ -41,17 +42,21 @@ def capped(case: str) -> bool:
     return case != "bare-affinity"
 
 
-@pytest.fixture(params=cases.CASES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The platforms that a test is tried on: not each on every one that would have to boot for it."""
+    if "case" not in metafunc.fixturenames or any(
+        mark.args[0] == "case" for mark in metafunc.definition.iter_markers("parametrize")
+    ):
+        return
+    test = metafunc.function.__name__
+    metafunc.parametrize("case", [case for case in cases.wanted() if cases.tries(case, test)], indirect=True)
+
+
+@pytest.fixture
 def case(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
-    if lacking := cases.missing(name):
-        message = f"{name} needs {lacking}"
-        if os.environ.get("CI") and not os.environ.get(cases.UNPRIVILEGED):
-            pytest.fail(message)
-        pytest.skip(message)
-    test = getattr(request.node, "originalname", "")
-    if cases.only_on_request(name, test) and os.environ.get("CONTEND_TEST_GUESTS") != "all":
-        pytest.skip("CONTEND_TEST_GUESTS=all boots guests for this test as well")
+    lacking = cases.missing(name)
+    need(not lacking, f"{name} needs {lacking}")
     if name == "vm-libvirt":
         request.getfixturevalue("libvirt")()
     return name
@@ -379,9 +384,9 @@ def test_a_tenth_of_a_cpu_throttles(case: str, platform: Platform, tmp_path: Pat
     assert str(256 << 20) in limits
 
 
+# Containers and guests are the treatment.
+@pytest.mark.parametrize("case", [name for name in cases.wanted() if name.startswith("bare")], indirect=True)
 def test_the_baseline_does_not_contain_the_treatment(case: str, platform: Platform, tmp_path: Path) -> None:
-    if not case.startswith("bare"):
-        pytest.skip("containers and guests are the treatment")
     host = platform.prepare(spec("victim", tmp_path))
     host.run(shell("cat /proc/self/cgroup", tmp_path)).wait(20)
     for line in (tmp_path / "out").read_text().splitlines():
@@ -477,7 +482,7 @@ def nobodys() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="this is the test that becomes another user")
+@pytest.mark.needs(os.geteuid() == 0, "this is the test that becomes another user")
 def test_the_contract_holds_for_an_unprivileged_user(nobodys: Path) -> None:
     """The affinity cases again as `nobody`, who gets no cgroup. Its one right is to read this checkout."""
     rights = ("--inh-caps", "-all,+dac_read_search", "--ambient-caps", "-all,+dac_read_search")

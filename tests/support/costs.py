@@ -1,4 +1,4 @@
-"""What a run of the tests cost, by kind and by file, in wall time and in CPU time, and what of it did not run.
+"""What a run of the tests cost, by kind and by file, in wall time and in CPU time.
 
 CPU time is of the process that runs the test and of the children that it has waited for: a daemon that outlives its
 test is not counted. `--costs FILE` writes the figures of every test.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import resource
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,10 +110,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         line(f"{cost}  {name}")
     for name, cost in sorted(each.items(), key=lambda pair: -pair[1].wall_s)[:MOST]:
         line(f"{cost.wall_s:8.1f} s {cost.cpu_s:8.1f} CPU-s  {name}")
-    skipped = Counter(_reason(report) for report in terminalreporter.getreports("skipped"))
-    line(f"did not run: {sum(skipped.values())}")
-    for reason, count in skipped.most_common():
-        line(f"{count:6d}  {reason}")
     if (file := terminalreporter.config.getoption("costs")) is not None:
         of_each = {
             nodeid: {"wall_s": round(cost.wall_s, 3), "cpu_s": round(cost.cpu_s, 3)}
@@ -125,8 +121,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _sum(kinds: dict[str, Cost]) -> Cost:
     costs = list(kinds.values())
     return Cost(sum(c.tests for c in costs), sum(c.wall_s for c in costs), sum(c.cpu_s for c in costs))
-
-
-def _reason(report: pytest.TestReport) -> str:
-    told = report.longrepr
-    return str(told[2]).removeprefix("Skipped: ") if isinstance(told, tuple) else str(told)

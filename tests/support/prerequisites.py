@@ -1,10 +1,29 @@
-"""A missing prerequisite fails where CI is set, and skips elsewhere with its reason."""
+"""What a test needs and a machine may lack. Nothing is skipped without being told (support/skips.py).
+
+`need` and the mark `needs` are for what a machine of the tests must have: where CI is set a missing one fails the test,
+elsewhere it skips it, with its reason. `cannot` is for the few that no such machine can run: they are listed here, each with
+its reason.
+"""
 
 from __future__ import annotations
 
+import enum
 import os
+from typing import NoReturn
 
 import pytest
+
+SAID = "cannot run here, because "
+
+
+class Cannot(enum.StrEnum):
+    """Why a test cannot run on the machines that the tests are made for."""
+
+    OPEN_VSWITCH = "Open vSwitch's package brings a service that starts with the machine from then on"
+    PYTHON_3_14 = "Debian 12 and 13 have no CPython 3.14"
+    OWN_TESTS = "Debian's Python comes without its own tests"
+    CAMPAIGNS = "what the largest workloads need is installed for campaigns only (make accept)"
+    HOST_CHANGES = "others on this host left no moment for it"
 
 
 def need(condition: object, reason: str) -> None:
@@ -14,3 +33,8 @@ def need(condition: object, reason: str) -> None:
     if os.environ.get("CI"):
         pytest.fail(f"missing prerequisite: {reason}")
     pytest.skip(reason)
+
+
+def cannot(why: Cannot, more: str = "") -> NoReturn:
+    """Skip this test, in CI too."""
+    pytest.skip(f"{SAID}{why.value}{f': {more}' if more else ''}")

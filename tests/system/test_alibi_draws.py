@@ -10,6 +10,7 @@ import pytest
 
 from support.alibi_loads import KINDS, scratch
 from support.alibi_trials import INTERVALS_MS, NEED_IDLE, Trial, run_trial, undisturbed
+from support.prerequisites import Cannot, cannot
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
 
@@ -36,4 +37,6 @@ def test_names_what_idle_cores_tell(kind: str, place: Path) -> None:
         kind, random.Random(f"one draw of {kind}"), place, disturbed, attempts=2, patience_s=10
     )
     assert all(trial.true_all_the_same for trial in disturbed), [trial.to_json() for trial in disturbed]
-    assert trial is None or trial.right, trial
+    if trial is None:
+        cannot(Cannot.HOST_CHANGES, f"{len(disturbed)} of {len(disturbed)} tries were disturbed")
+    assert trial.right, trial

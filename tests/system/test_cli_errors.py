@@ -309,7 +309,7 @@ def test_a_full_disk(contend: Home, full_disk: Path) -> None:
     assert list(runs.iterdir()) == []
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.needs(Path("/dev/full").exists(), "no /dev/full")
 def test_an_output_that_is_full(contend: Home) -> None:
     with Path("/dev/full").open("w") as full:
         contend("list", stdout=full).error(1, "No space left on device")

@@ -50,7 +50,7 @@ def test_a_copy_is_listed_and_left_and_the_run_itself_goes(contend: Home, tmp_pa
     shutil.rmtree(copy)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.needs(os.geteuid() == 0, "only root can give files away")
 def test_root_in_a_users_directory_is_cleaned_up_after(contend: Home) -> None:
     """`sudo contend run` at home: the ledger is where only root writes, and the run directory holds a copy in the end."""
     contend.runs.mkdir()
@@ -67,7 +67,7 @@ def test_root_in_a_users_directory_is_cleaned_up_after(contend: Home) -> None:
     contend("report", str(run)).fine()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.needs(os.geteuid() == 0, "only root can give files away")
 def test_root_in_a_users_directory_resumes_at_once(contend: Home) -> None:
     """What the killed contend left is removed by the ledger that was kept, and the run goes on."""
     contend.runs.mkdir()

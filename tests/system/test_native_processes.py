@@ -138,9 +138,9 @@ def test_what_a_process_did_up_to_its_end_and_how_it_ended(source: str) -> None:
     assert rows.cost.dropped == 0
 
 
+# In /proc the kernel's own sum of a process holds those of children that it waited for.
+@pytest.mark.parametrize("source", ["bpf", "taskstats"], indirect=True)
 def test_a_childs_bytes_are_its_own_and_not_also_its_parents(source: str, data: Path) -> None:
-    if source == "proc":
-        pytest.skip("the kernel's own sum of a process holds those of children it waited for")
     recording = Recording(source)
     recording.settle()
     script = f"dd if={data} of=/dev/null bs=1M iflag=direct 2>/dev/null; exit 0"

@@ -24,7 +24,7 @@ from contend.testbed.placement import ovs, respond, trial
 from contend.testbed.placement.bed import Bed
 from contend.testbed.placement.layout import UNDERLAY, WAY, Encapsulation, Layout, Where
 from support.command_line import Home, check_files, rows, wait_for
-from support.prerequisites import need
+from support.prerequisites import Cannot, cannot, need
 
 # What a test makes without a run is of no live one: nobody may look for strays meanwhile.
 pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
@@ -56,7 +56,7 @@ def make(place: Path, encapsulation: Encapsulation, pairs: int = 1) -> tuple[Bed
 def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bed]:
     # Its package brings a service that starts from the next boot on: not for those who only run tests.
     if request.param == "ovs" and (why := ovs.missing()):
-        pytest.skip(why)
+        cannot(Cannot.OPEN_VSWITCH, why)
     made, ledger = make(tmp_path, request.param)
     try:
         yield made

@@ -183,11 +183,11 @@ def test_pidstat_tells_the_same(source: str) -> None:
     assert told["cswch/s"] * interval_s == pytest.approx(voluntary, rel=0.01, abs=6)
 
 
+# /proc loses the last moments of whoever else ends on this host meanwhile.
 @pytest.mark.alone
+@pytest.mark.parametrize("source", ["bpf", "taskstats"], indirect=True)
 def test_processes_add_up_to_what_proc_stat_counts_of_busy_cpus(source: str) -> None:
     """With every CPU busy all the time the ticks of /proc/stat miss nothing, and both are read at the same moments."""
-    if source == "proc":
-        pytest.skip("it loses the last moments of whoever else ends on this host meanwhile")
     need(len(CPUS) == os.cpu_count() and len(CPUS) <= 16, "few CPUs, and all of them")
     with ExitStack() as stack:
         burners = [stack.enter_context(Worker()) for _ in CPUS]

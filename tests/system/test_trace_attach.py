@@ -23,7 +23,7 @@ from support.prerequisites import need
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is made for x86-64"),
+    pytest.mark.needs(os.uname().machine == "x86_64", "attaching is made for x86-64"),
 ]
 
 

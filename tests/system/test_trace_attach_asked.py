@@ -19,11 +19,12 @@ from contend.probes.client import installed
 from support.attaching import LOOPS, attach, names, refused, target, traced
 from support.ctrace_events import read_all
 from support.interpreters import asked_by_themselves
+from support.prerequisites import Cannot, need
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is made for x86-64"),
-    pytest.mark.skipif(not asked_by_themselves(), reason="no CPython 3.14 or newer is on this machine"),
+    pytest.mark.needs(os.uname().machine == "x86_64", "attaching is made for x86-64"),
+    pytest.mark.cannot(not asked_by_themselves(), Cannot.PYTHON_3_14),
 ]
 
 each = pytest.mark.parametrize("version", asked_by_themselves())
@@ -165,7 +166,7 @@ def test_a_signal_that_comes_meanwhile_is_not_lost(version: str, tmp_path: Path)
 def test_another_user_may_not(version: str, tmp_path: Path) -> None:
     """contend-probe as nobody, at a process of root; this Python may be where only root may read."""
     if os.geteuid() != 0:
-        pytest.skip("becoming another user needs root")
+        need(False, "becoming another user needs root")
     code = """
         import os, sys
         program = os.open(sys.argv[1], os.O_RDONLY)

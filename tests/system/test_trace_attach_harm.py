@@ -19,7 +19,7 @@ from support.sudden_ends import end_at
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is made for x86-64"),
+    pytest.mark.needs(os.uname().machine == "x86_64", "attaching is made for x86-64"),
 ]
 
 # Its main thread waits in a signal's handler on a small stack of its own, as faulthandler gives it, with much below it.

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from support.prerequisites import Cannot, cannot
 from support.traced_program import CONTEND, PATH
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.skipif(
+    pytest.mark.cannot(
         importlib.util.find_spec("test") is None or importlib.util.find_spec("test.test_asyncio") is None,
-        reason="this Python comes without its own tests, as Debian's does",
+        Cannot.OWN_TESTS,
     ),
 ]
 
@@ -47,7 +48,7 @@ SAMPLES = {
 @pytest.mark.parametrize("sample", sorted(SAMPLES))
 def test_cpythons_own_tests_pass(sample: str, tmp_path: Path) -> None:
     if sample == "futures" and importlib.util.find_spec("test.test_concurrent_futures") is None:
-        pytest.skip("this Python comes without its own tests of pools")
+        cannot(Cannot.OWN_TESTS, "of pools")
     (tmp_path / "made.py").write_text(_MADE)
     done = subprocess.run(
         [*CONTEND, "-o", "t", "--", sys.executable, "-m", "unittest", "-q", *SAMPLES[sample]],

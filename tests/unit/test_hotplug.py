@@ -17,6 +17,7 @@ from contend.platforms.hotplug import Hotplug, staying
 from contend.platforms.topology import Cpu, Topology
 from support.command_line import wait_for
 from support.own_runs import own_state
+from support.prerequisites import need
 
 SMT = Topology(tuple(Cpu(n, n % 4, node=n % 4 // 2, cache=n % 4 // 2) for n in range(8)))
 # Numbers that this host has no CPU of, so that no thread or group here is touched.
@@ -38,7 +39,7 @@ def states(cpus: Path) -> list[str]:
     return [(cpus / f"cpu{number}" / "online").read_text() for number in (FIRST, SECOND)]
 
 
-root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may take CPUs offline")
+root = pytest.mark.needs(os.geteuid() == 0, "only root may take CPUs offline")
 
 
 def test_what_stays_are_whole_cores_near_what_cannot_go() -> None:
@@ -221,8 +222,7 @@ def test_interrupts_get_back_what_they_had(tmp_path: Path) -> None:
 
 def test_a_thread_is_pinned_again_unless_it_chose_for_itself() -> None:
     mine = sorted(os.sched_getaffinity(0))
-    if len(mine) < 2:
-        pytest.skip("two CPUs")
+    need(len(mine) > 1, "two CPUs")
     one, other = mine[-1], mine[0]
     with subprocess.Popen(["sleep", "60"]) as child:
         try:

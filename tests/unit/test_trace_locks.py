@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import queue
 import random
 import signal
@@ -27,11 +28,15 @@ from support.ctrace_events import (
     every_wait_ends,
     record,
 )
+from support.prerequisites import Cannot, cannot
 
 
 def _cpython() -> dict[str, type[unittest.TestCase]]:
     """CPython's conformance tests over our classes; Debian and others leave the package `test` out."""
-    lock_tests = pytest.importorskip("test.lock_tests", reason="this Python comes without its own tests")
+    try:
+        lock_tests = importlib.import_module("test.lock_tests")
+    except ModuleNotFoundError:
+        cannot(Cannot.OWN_TESTS)
     kinds = {
         "LockTests": trace.Lock,
         "RLockTests": trace.RLock,

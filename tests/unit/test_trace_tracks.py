@@ -9,8 +9,8 @@ import pytest
 
 from support.ctrace_events import BEGIN, SWITCH, Trace, record
 
-GREENLETS = pytest.mark.skipif(
-    importlib.util.find_spec("greenlet") is None, reason="greenlet is not installed: pip install greenlet"
+GREENLETS = pytest.mark.needs(
+    importlib.util.find_spec("greenlet") is not None, "greenlet is not installed: pip install greenlet"
 )
 
 
@@ -245,7 +245,7 @@ def test_greenlets_methods_stay_as_they_were(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.skipif(importlib.util.find_spec("gevent") is None, reason="gevent is not installed")
+@pytest.mark.needs(importlib.util.find_spec("gevent") is not None, "gevent is not installed")
 def test_greenlets_of_gevent_switch_from_c(tmp_path: Path) -> None:
     told = record(
         """

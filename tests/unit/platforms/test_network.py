@@ -15,6 +15,7 @@ from contend.platforms import network, resources
 from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Command, HostSpec
 from contend.platforms.network import Networks
+from support import prerequisites
 from support.own_runs import own, own_state
 
 pytestmark = pytest.mark.system
@@ -33,10 +34,7 @@ print(n)
 
 @pytest.fixture
 def run_id() -> str:
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        if os.environ.get("CI"):
-            pytest.fail("network namespaces need root and iproute2")
-        pytest.skip("network namespaces need root and iproute2")
+    prerequisites.need(os.geteuid() == 0 and shutil.which("ip"), "network namespaces need root and iproute2")
     return f"net-{os.getpid()}"
 
 

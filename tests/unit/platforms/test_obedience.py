@@ -33,10 +33,11 @@ from contend.platforms import (
 from contend.platforms.guests import virsh
 from contend.platforms.obedience import Obeyed, ReadOnly
 from support.own_runs import own_state
+from support.prerequisites import need
 
 RUN = "hostile-run"
 NOBODY = 65534
-root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+root = pytest.mark.needs(os.geteuid() == 0, "only root can give files away")
 
 
 @pytest.fixture(autouse=True)
@@ -442,8 +443,8 @@ def test_a_mount_point_that_is_no_text_stops_nothing(run: Path, tmp_path: Path) 
     places = [os.fsencode(tmp_path) + b"/\xff\xfe\xe2\x80\xa8\x85 x", os.fsencode(run / "work") + b"/\xff"]
     for place in places:
         Path(os.fsdecode(place)).mkdir()
-        if subprocess.run([b"mount", b"-t", b"tmpfs", b"none", place], check=False).returncode:
-            pytest.skip("nothing can be mounted here")
+        done = subprocess.run([b"mount", b"-t", b"tmpfs", b"none", place], check=False)
+        need(done.returncode == 0, "nothing can be mounted here")
     try:
         assert cgroups.read_layout().name
         (failed,) = destroy.destroy_run(run).failed

@@ -21,6 +21,7 @@ from contend.workloads.generators.download_glance import RandomBytes, authority_
 from contend.workloads.generators.download_server import make
 from contend.workloads.load import load
 from contend.yamlfile import read_yaml
+from support.prerequisites import need
 from support.wire_servers import serving
 
 TASK = Task("https://127.0.0.1:1", output="x", authority="/ca.pem", sha512="0" * 128)
@@ -31,8 +32,8 @@ def test_every_choice_is_a_client_and_every_client_a_choice() -> None:
         client = load(workload).parameters["client"]
         assert set(client.choices) == set(CLIENTS)
         assert set(client.needs) <= set(CLIENTS)
-        for name, need in client.needs.items():
-            assert CLIENTS[name].needs == (need,)
+        for name, wanted in client.needs.items():
+            assert CLIENTS[name].needs == (wanted,)
 
 
 def test_what_a_client_cannot_do_is_refused() -> None:
@@ -53,8 +54,7 @@ def test_limits_reach_those_that_keep_them() -> None:
 
 @pytest.mark.parametrize("name", ["curl", "requests"])
 def test_a_command_holds_what_it_was_told(name: str) -> None:
-    if not install.is_here(load("image-download").parameters["client"].needs.get(name, name)):
-        pytest.skip(name)
+    need(install.is_here(load("image-download").parameters["client"].needs.get(name, name)), name)
     words = " ".join(command_of(name, TASK).argv)
     for word in ("https://127.0.0.1:1", "/ca.pem", "0" * 128, "x"):
         assert word in words
@@ -63,8 +63,7 @@ def test_a_command_holds_what_it_was_told(name: str) -> None:
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_token_is_on_no_command_line(name: str) -> None:
     chosen = CLIENTS[name]
-    if chosen.missing():
-        pytest.skip(f"{name}: {', '.join(chosen.missing())}")
+    need(not chosen.missing(), f"{name}: {', '.join(chosen.missing())}")
     sha512 = "0" * 128 if chosen.verifies == "must" else ""
     command = command_of(name, Task("http://h", token="secret-token", sha512=sha512, programs="/p"))
     assert "secret-token" not in " ".join(command.argv)

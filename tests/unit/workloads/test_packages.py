@@ -13,7 +13,18 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "packages.sh"
 POLICY = Path("/usr/sbin/policy-rc.d")
 TOOLS = ("sh", "id", "cut", "sort", "tr", "mktemp", "python3", "rm", "tail", "env", "chmod", "touch", "cat")
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0 or POLICY.exists(), reason="writes /usr/sbin/policy-rc.d")
+needs_root = pytest.mark.needs(
+    os.geteuid() == 0, "a mount namespace of one's own, with an empty /usr/sbin, needs root"
+)
+# What it leaves in that /usr/sbin is copied out.
+ALONE = """
+mount -t tmpfs none /usr/sbin || exit 99
+[ ! -e "$1/before" ] || cp "$1/before" /usr/sbin/policy-rc.d
+PATH=$1 sh "$2" "$3"
+code=$?
+[ ! -e /usr/sbin/policy-rc.d ] || cp /usr/sbin/policy-rc.d "$1/after"
+exit $code
+"""
 
 
 @pytest.fixture
@@ -30,6 +41,14 @@ def run(bin_: Path, what: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["sh", str(SCRIPT), what], env=environment, capture_output=True, text=True, timeout=30
     )
+
+
+def run_alone(bin_: Path, what: str) -> subprocess.CompletedProcess[str]:
+    """In an /usr/sbin of its own: this machine's may hold somebody's policy, and is not to be written to."""
+    words = ("unshare", "--mount", "sh", "-c", ALONE, "alone", str(bin_), str(SCRIPT), what)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode != 99, done.stderr
+    return done
 
 
 def apt_get(bin_: Path, then: str) -> None:
@@ -71,7 +90,7 @@ def test_it_says_what_it_installs_and_keeps_services_from_starting(bin_: Path) -
     (bin_ / "ln").symlink_to(str(shutil.which("ln")))
     for program in ("ffmpeg", "nginx", "stress-ng", "ip", "cc"):
         (bin_ / program).symlink_to("/bin/true")
-    done = run(bin_, "demo")
+    done = run_alone(bin_, "demo")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "packages: installing fio wrk (no service is started)\n"
     calls = (bin_ / "calls").read_text()
@@ -79,27 +98,24 @@ def test_it_says_what_it_installs_and_keeps_services_from_starting(bin_: Path) -
     assert "DPkg::Lock::Timeout=900" in calls
     assert "update" not in calls
     assert "exit 101" in (bin_ / "policy").read_text()
-    assert not POLICY.exists()
+    assert not (bin_ / "after").exists()
 
 
 @needs_root
 def test_the_policy_is_removed_when_apt_fails(bin_: Path) -> None:
     apt_get(bin_, "echo E: no such package >&2; exit 100")
-    done = run(bin_, "demo")
+    done = run_alone(bin_, "demo")
     assert done.returncode == 0
     assert "E: no such package" in done.stderr
     assert "left out" in done.stderr
     assert "exit 101" in (bin_ / "policy").read_text()
     assert "update" in (bin_ / "calls").read_text()
-    assert not POLICY.exists()
+    assert not (bin_ / "after").exists()
 
 
 @needs_root
 def test_a_policy_that_exists_is_left_alone(bin_: Path) -> None:
     apt_get(bin_, "exit 100")
-    POLICY.write_text("#!/bin/sh\nexit 0\n")
-    try:
-        run(bin_, "demo")
-        assert POLICY.read_text() == "#!/bin/sh\nexit 0\n"
-    finally:
-        POLICY.unlink()
+    (bin_ / "before").write_text("#!/bin/sh\nexit 0\n")
+    run_alone(bin_, "demo")
+    assert (bin_ / "after").read_text() == "#!/bin/sh\nexit 0\n"
