@@ -11,6 +11,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "python"
 _NEWEST = 20
+_NOT_FOUND = 127  # as shells have it
 _ABOUT = (
     "import sys, sysconfig; print(*sys.version_info[:2], sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
 )
@@ -21,12 +22,16 @@ def interpreters() -> dict[str, str]:
     """Version, such as 3.14 or 3.14t, → path: python3.X and python3.Xt on PATH, and what CONTEND_TEST_PYTHONS names
     (paths, separated as in PATH). Of free-threaded ones those that a native module was built for.
     """
-    named = filter(None, os.environ.get("CONTEND_TEST_PYTHONS", "").split(os.pathsep))
+    named = [path for path in os.environ.get("CONTEND_TEST_PYTHONS", "").split(os.pathsep) if path]
     on_path = (shutil.which(f"python3.{minor}{kind}") for minor in range(11, _NEWEST) for kind in ("", "t"))
     found = {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
     for path in [*named, *on_path]:
         told = path and subprocess.run([path, "-I", "-c", _ABOUT], capture_output=True, text=True)
-        if told and told.returncode == 0:
+        if told and told.returncode == _NOT_FOUND and path not in named:  # a shim whose Python is not there
+            continue
+        if told and told.returncode != 0:  # one that is broken is there
+            raise RuntimeError(f"{path} does not start: {told.stderr.strip()[-500:]}")
+        if told:
             major, minor, free_threaded = map(int, told.stdout.split())
             if (major, minor) >= (3, 11) and (not free_threaded or has_native(minor)):
                 found.setdefault(f"{major}.{minor}{'t' * free_threaded}", str(path))
