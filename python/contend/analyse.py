@@ -61,7 +61,7 @@ def analyse(
 
     rows, events: of its trials and its ledger, by whoever has read them already.
     """
-    plan = run.plan()
+    plan = run.plan(scenario.study)
     if "fleet" in plan:
         from contend.fleets import analyse_fleet
 
@@ -235,8 +235,8 @@ def _cells_a_block(plan: Mapping[str, Any]) -> int:
     """All of them, but of a sweep those that the screening chose."""
     if "screening" not in plan:
         return len(plan["cells"])
-    focus = plan["focus"] or {}
-    return sum(1 for cell in plan["cells"] if cell["factors"]["victim"] in focus)
+    focus = plan.get("focus") or {}
+    return sum(1 for cell in plan["cells"] if cell["factors"].get("victim") in focus)
 
 
 def _dominant(plan: Mapping[str, Any]) -> dict[str, str]:
@@ -296,7 +296,7 @@ def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCo
 
 def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
     """Whether every headline comparison is as precise as asked. Called at looks only, never after every block."""
-    plan = run.plan()
+    plan = run.plan(scenario.study)
     rows = [r for r in latest(run.compact_rows(plan)) if r["phase"] == "counted"]
     results, _ = compare_all(
         planned_cells(plan), tabulate(rows), rows, scenario, int(plan["seed"]), plan["design"]

@@ -198,7 +198,7 @@ def _question(run: RunDirectory) -> Any:
 
 
 def _table(run: RunDirectory) -> dict[str, dict[str, Series]]:
-    return tabulate(r for r in latest(run.rows()) if r["phase"] == "counted")
+    return tabulate(r for r in latest(run.rows(run.plan())) if r["phase"] == "counted")
 
 
 def verdict(comparison: Comparison, fail_above: float) -> int:

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo
+from contend.damage import note
+from contend.errors import BadInput
 from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
 from contend.masking import mask
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
 from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
 from contend.stats.levels import level
-from contend.store import PLAN_FILE, Row, RunDirectory
+from contend.store import PLAN_FILE, Row, RunDirectory, wrong_row
 from contend.studies import OnHosts, Scenario
 from contend.units import format_ratio
 
@@ -104,10 +106,15 @@ class _Part(RunDirectory):
         self._rows = rows
 
     def each_row(self, plan: Mapping[str, Any] | None = None) -> Iterator[Row]:
-        return iter(self._rows)
+        wrong = wrong_row(plan)
+        for row in self._rows:
+            if why := wrong(row):
+                note(self.path, f"trial {row['trial']}", why)
+            else:
+                yield row
 
     def compact_rows(self, plan: Mapping[str, Any] | None = None) -> Sequence[Row]:
-        return self._rows
+        return list(self.each_row(plan))
 
 
 def analyse_fleet(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Analysis:
@@ -116,7 +123,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -
 
     assert isinstance(scenario, OnHosts)
     by_host = _by_host(run, scenario)
-    plan = run.plan()
+    plan = run.plan(scenario.study)
     told, counts = told_of_hosts(run), done(run)
     hosts = tuple(_host(name, told.get(name, {}), count, by_host.get(name)) for name, count in counts.items())
     at = scenario.measure.level
@@ -165,13 +172,17 @@ def _by_host(run: RunDirectory, scenario: OnHosts) -> dict[str, Analysis]:
 
     alone: Any = scenario.model_copy(update={"hosts": None})
     rows: dict[str, list[Row]] = {}
-    for row in run.rows():
+    for row in run.rows(run.plan(scenario.study)):
         rows.setdefault(str(row["host"]), []).append(row)
-    return {
-        host: analyse(_Part(folder, own), alone)
-        for host, own in sorted(rows.items())
-        if all(((folder := folder_of(run, host)) / name).exists() for name in (PLAN_FILE, "environment.json"))
-    }
+    found = {}
+    for host, own in sorted(rows.items()):
+        folder = folder_of(run, host)
+        if all((folder / name).exists() for name in (PLAN_FILE, "environment.json")):
+            try:
+                found[host] = analyse(_Part(folder, own), alone)
+            except BadInput as error:  # its plan is damaged: the others' are not
+                note(folder / PLAN_FILE, "", error.message)
+    return found
 
 
 def _host(name: str, told: Mapping[str, Any], count: Done, analysis: Analysis | None) -> HostResult:

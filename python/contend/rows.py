@@ -7,6 +7,7 @@ earlier or a later contend is read for what it shares with this one.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, Field
@@ -69,6 +70,30 @@ class Honoured(TypedDict):
     host: NotRequired[dict[str, Any] | None]
 
 
+class HeldBack(TypedDict):
+    """A quota that kept a party from CPU time."""
+
+    group: Name
+    whose: Name
+    cpus: Finite | None
+    throttled_s: Finite
+    periods: Count
+
+
+class Changed(TypedDict):
+    """A limit that somebody else changed."""
+
+    file: Name
+    before: Name
+    after: Name
+
+
+class Overhead(TypedDict):
+    """What a trial took besides its window."""
+
+    washout_ns: NotRequired[Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)]]
+
+
 class ClockOffset(TypedDict):
     offset_ns: NotRequired[Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)]]
 
@@ -92,6 +117,10 @@ class TrialRow(TypedDict):
     flags: list[Name]
     neighbours: NotRequired[list[Neighbour]]
     honoured: NotRequired[Honoured]
+    quotas: NotRequired[list[HeldBack]]
+    quotas_unknown: NotRequired[Text]
+    limits_changed: NotRequired[list[Changed]]
+    overhead: NotRequired[Overhead]
     trace: NotRequired[Inside]
     host: NotRequired[Host]
     clock_offset: NotRequired[ClockOffset | None]
@@ -116,42 +145,34 @@ class EventRow(TypedDict):
     part: NotRequired[Name]
 
 
-class Cell(TypedDict):
-    id: Name
-    factors: dict[Name, Name]
-    baseline: Name
-    control: bool
-    no_ratio: NotRequired[Text]
-    warnings: NotRequired[list[Text]]
+class RunEnd(TypedDict):
+    stopped: Name
 
 
-class WorkloadFacts(TypedDict):
-    dominant: NotRequired[Name]
+class Preconditioned(TypedDict):
+    file: Name
+    written_bytes: Finite
+    seconds: Finite
 
 
-class FleetPlan(TypedDict):
-    hosts: list[Host]
+class Stood(TypedDict):
+    """Where a sweep's instances were."""
+
+    hosts: dict[Name, Name]
+    emulated: bool
+    backends: dict[Name, Name]
+    apart: dict[Name, Name]
 
 
-class Screening(TypedDict):
-    rounds: Count
-    designs: dict[Name, Any]
+class HostPart(TypedDict):
+    host: Host
+    part: Name
 
 
-class PlanFile(TypedDict):
-    """plan.json."""
-
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)]
-    design: Literal["pairs", "blocks of 8"]
-    cells: list[Cell]
-    workloads: dict[Name, WorkloadFacts]
-    trials: list[list[Any]]
-    scenario: NotRequired[Name]
-    command: NotRequired[Text]
-    held_out: NotRequired[list[Any]]
-    screening: NotRequired[Screening]
-    focus: NotRequired[dict[Name, Any] | None]
-    fleet: NotRequired[FleetPlan]
+_EVENTS: Mapping[str, Any] = {
+    "run-end": RunEnd, "preconditioned": Preconditioned, "instances": Stood, "host-part": HostPart,
+}  # fmt: skip
+"""What some rows of a ledger hold besides, and readers rely on."""
 
 
 class ClockReading(TypedDict):
@@ -184,6 +205,40 @@ class HostsFile(TypedDict):
     hosts: dict[Host, HostFacts]
 
 
+class CpuFacts(TypedDict):
+    cpu: Count
+    core: Count
+    package: Count
+    node: Count
+    cache: Count
+
+
+class Wired(TypedDict):
+    """Which CPUs share what."""
+
+    cpus: NotRequired[list[CpuFacts]]
+
+
+class HostKnown(TypedDict):
+    """What a fleet's run knows of a host."""
+
+    memory_gib: NotRequired[Finite | None]
+
+
+class PoolFacts(TypedDict):
+    """What a storage pool is."""
+
+    device: Name
+
+
+class ImportedFacts(TypedDict):
+    """Of a run that another tool measured."""
+
+    version: NotRequired[Text]
+    files: NotRequired[dict[Name, Name]]
+    notes: NotRequired[list[Text]]
+
+
 class EnvironmentFile(TypedDict):
     """environment.json: what readers use of it. Every key may be missing."""
 
@@ -194,11 +249,25 @@ class EnvironmentFile(TypedDict):
     skipped: NotRequired[list[Text]]
     tools: NotRequired[dict[Name, Any]]
     links_mbit_per_s: NotRequired[dict[Name, Finite]]
-    topology: NotRequired[dict[str, Any] | None]
-    hosts: NotRequired[dict[Name, dict[str, Any]]]
-    pools: NotRequired[dict[Name, dict[str, Any]]]
-    imported: NotRequired[dict[str, Any]]
+    topology: NotRequired[Wired | None]
+    hosts: NotRequired[dict[Name, HostKnown]]
+    pools: NotRequired[dict[Name, PoolFacts]]
+    imported: NotRequired[ImportedFacts]
     kernel: NotRequired[Name | None]
+
+
+class InTracesFile(TypedDict):
+    """rpc-in-traces.json, of this version."""
+
+    schema_version: Literal[1]
+    storms_ns: list[list[int]]
+    ends: list[Finite]
+    first: list[Finite]
+    timed: bool
+    path: list[Finite] | None
+    whole: bool
+    jobs: Text
+    why: Text
 
 
 Seconds = Annotated[float, Field(allow_inf_nan=False, ge=0)]
@@ -209,6 +278,7 @@ Window = Annotated[list[Nanoseconds], Field(min_length=2, max_length=2)]
 class StormServer(TypedDict):
     due_s: Finite | None
     active_s: list[Finite] | None
+    active_at_s: NotRequired[Finite | None]
 
 
 class StormCounted(TypedDict):
@@ -253,15 +323,15 @@ class StormFile(TypedDict):
     median_s: Seconds
     p90_s: Seconds
     makespan_s: Seconds
-    min_s: NotRequired[Seconds | None]
-    max_s: NotRequired[Seconds | None]
-    accepted_s: NotRequired[Seconds | None]
+    min_s: Seconds
+    max_s: Seconds
+    accepted_s: Seconds
     running_s: NotRequired[Seconds | None]
-    delete_median_s: NotRequired[Seconds | None]
-    delete_makespan_s: NotRequired[Seconds | None]
-    width_s: NotRequired[Seconds | None]
-    client_cpu_s: NotRequired[Seconds | None]
-    asking_share: NotRequired[Seconds | None]
+    delete_median_s: Seconds
+    delete_makespan_s: Seconds
+    width_s: Seconds
+    client_cpu_s: Seconds
+    asking_share: Seconds
     phases_s: Counts
     cpu_s: Counts
     counted: NotRequired[StormCounted | None]
@@ -389,7 +459,9 @@ def mistakes(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
 
 def wrong_trial(row: Any) -> str:
     """What is wrong with a row of trials.ndjson."""
-    return wrong(TrialRow, row)
+    if why := wrong(TrialRow, row):
+        return why
+    return "" if row["status"] == "ok" or "error" in row else "error: it is missing"
 
 
 def wrong_storm(document: Any) -> str:
@@ -404,7 +476,9 @@ def wrong_growth(document: Any) -> str:
 
 def wrong_event(row: Any) -> str:
     """What is wrong with a row of ledger.ndjson."""
-    return wrong(EventRow, row)
+    if why := wrong(EventRow, row):
+        return why
+    return wrong(more, row) if (more := _EVENTS.get(row["event"])) else ""
 
 
 def _lower(text: str) -> str:

@@ -45,6 +45,7 @@ PLAN_FILE, SAMPLE_FILE, WATCH_FILE = "plan.json", "sample.json", "recording.json
 SCENARIO_FILE, ENVIRONMENT_FILE = "scenario.yaml", "environment.json"
 SECRETIVE = frozenset({SCENARIO_FILE, ENVIRONMENT_FILE})
 """Files that may hold what is not for other users of the host: of mode 0600."""
+_STUDY = re.compile(rb"""^study:\s*["']?([a-z]+)["']?\s*$""", re.MULTILINE)
 _WHOLE = "is this a whole run directory?"
 Row = dict[str, Any]
 
@@ -172,28 +173,40 @@ class RunDirectory:
         except FileNotFoundError as error:
             raise BadInput(f"there is no {path}", hint=_WHOLE) from error
 
-    def plan(self) -> dict[str, Any]:
-        """plan.json. Raises BadInput for one that says nothing of what was to be measured."""
-        from contend.rows import PlanFile, wrong
+    def plan(self, study: str | None = None) -> dict[str, Any]:
+        """plan.json, with what a reader of that study relies on. Raises BadInput for one that has it not.
+
+        study: of its scenario; where it is not given, what scenario.yaml names.
+        """
+        from contend.planned import wrong_plan
 
         plan = self.read_json(PLAN_FILE)
-        if why := wrong(PlanFile, plan):
+        if why := wrong_plan(plan, self._study() if study is None else study):
             raise BadInput(f"{self.path / PLAN_FILE} is damaged: {why}", hint=_WHOLE)
         return plan
+
+    def _study(self) -> str:
+        """What scenario.yaml names, without reading the rest of it; "" where it names none."""
+        with contextlib.suppress(OSError, BadInput):
+            found = _STUDY.search(read_inside(self.path / SCENARIO_FILE, most=MOST_BYTES))
+            return "" if found is None else found[1].decode("ascii")
+        return ""
 
     def sample(self) -> dict[str, Any]:
         """sample.json of a recording. Raises BadInput naming it."""
         from contend.rows import SampleFile
 
-        return self._recording(SAMPLE_FILE, SampleFile)
+        # What an earlier contend did not write yet, and nobody can tell apart from a file without it.
+        return {"line": "", "sched": "", "notes": []} | self.shaped(SAMPLE_FILE, SampleFile)
 
     def watch(self) -> dict[str, Any]:
         """recording.json of a watch. Raises BadInput naming it."""
         from contend.rows import WatchFile
 
-        return self._recording(WATCH_FILE, WatchFile)
+        return self.shaped(WATCH_FILE, WatchFile)
 
-    def _recording(self, name: str, shape: Any) -> dict[str, Any]:
+    def shaped(self, name: str, shape: Any) -> dict[str, Any]:
+        """A document of that shape (see `contend.rows`). Raises BadInput naming the file for another, and for none."""
         from contend.rows import wrong
 
         told = self.read_json(name)
@@ -299,17 +312,10 @@ class RunDirectory:
 
 
 def wrong_row(plan: Mapping[str, Any] | None) -> Callable[[Any], str]:
-    """What says what is wrong with a trial's row, "" for nothing."""
-    from contend.rows import wrong_trial
+    """What says what is wrong with a trial's row, "" for nothing; by that plan, where there is one."""
+    from contend import planned, rows
 
-    if plan is None:
-        return wrong_trial
-    planned = {str(cell["id"]) for cell in plan["cells"]}
-
-    def check(row: Any) -> str:
-        return wrong_trial(row) or ("" if row["cell"] in planned else f"the plan has no cell {row['cell']!r}")
-
-    return check
+    return rows.wrong_trial if plan is None else planned.wrong_row(plan)
 
 
 def safe_name(name: str) -> str:

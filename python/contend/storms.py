@@ -234,13 +234,13 @@ def _growth(
 
 
 def _batch(row: Mapping[str, Any], document: Document) -> Batch:
-    served = [server for server in document["servers"] if server["active_s"]]
-    begins = [round(server["due_s"] * 1e9) for server in served]
+    served = [(s["due_s"], s) for s in document["servers"] if s["active_s"] and s["due_s"] is not None]
+    begins = [round(due_s * 1e9) for due_s, _ in served]
     # Earlier documents have the middle in mind.
-    ends = [round(s.get("active_at_s", sum(s["active_s"]) / 2) * 1e9) for s in served]
+    ends = [round((s.get("active_at_s") or sum(s["active_s"]) / 2) * 1e9) for _, s in served]
     times = StormTimes(len(served), *(document[k] * 1e9 for k in ("median_s", "p90_s", "makespan_s")))
     parts = {Key("running", name): s * 1e9 for name, s in document["phases_s"].items()}
-    mean = sum(ends) / len(ends) - sum(begins) / len(begins)
+    mean = (sum(ends) - sum(begins)) / max(1, len(served))
     return Batch(
         f"trial {row['trial']}", "boot", times, load_of(begins, ends), mean, parts, {}, {}, frozenset()
     )

@@ -66,7 +66,14 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
         console = Console(highlight=False)
         for report, (document, placed) in zip(reports, advised, strict=True):
             show_advice(report, document, placed, console)
-    return REFUSED if any(document["refused"] for document, _ in advised) else 0
+    refused = [document for document, _ in advised if document["refused"]]
+    for document in refused:
+        print(
+            f"no advice by {document['run']}: {document['refused']}\n"
+            "  hint: the report has the measured slowdowns of the pairs; more blocks and more pairs make a forecast",
+            file=sys.stderr,
+        )
+    return REFUSED if refused else 0
 
 
 def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[dict[str, Any], Placed | None]:

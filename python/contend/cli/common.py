@@ -101,7 +101,7 @@ def _load(run: RunDirectory, context: Context | None, analysed: Analysis | None)
 
     text = run.scenario_text()
     scenario = parse(read_yaml(text, "scenario.yaml", ScenarioError))
-    recorded = run.plan()
+    recorded = run.plan(scenario.study)
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
     rows = run.compact_rows(recorded)

@@ -86,7 +86,7 @@ def costs(run: RunDirectory) -> Costs:
     cells = planned_cells(plan)
     first = next(cell.id for cell in cells if not cell.baseline)
     names = tuple(cell.id for cell in cells if cell.baseline == first and not cell.control)
-    table = tabulate(row for row in latest(run.rows()) if row["phase"] == "counted")
+    table = tabulate(row for row in latest(run.rows(plan)) if row["phase"] == "counted")
     measured = tuple(name for name in names if name in table)
     if first not in table or not measured:
         raise BadInput(

@@ -59,7 +59,9 @@ def boots(run: RunDirectory) -> Boots:
         raise BadInput(f"{run.id} is no boot storm: it is of a {scenario.study} study", hint=_OFFER)
     check_finished(run)
     by_cell: dict[str, list[Document]] = {}
-    for row, document in documents_of(run.path, latest(run.rows()), FILE, wrong_storm):
+    for row, document in documents_of(
+        run.path, latest(run.rows(run.plan(scenario.study))), FILE, wrong_storm
+    ):
         by_cell.setdefault(str(row["cell"]).removesuffix(CONTROL), []).append(document)
     if not by_cell:
         raise BadInput(f"{run.id} has no storm", hint=f"contend report {run.path} says what failed")

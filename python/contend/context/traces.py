@@ -20,6 +20,7 @@ import numpy.typing as npt
 from contend.clouds.storm.beside import BOOTS
 from contend.context.storm import Boots, window
 from contend.errors import BadInput, ContendError, HostFailed
+from contend.rows import InTracesFile
 from contend.store import RunDirectory
 
 Floats = npt.NDArray[np.float64]
@@ -54,13 +55,13 @@ def in_traces(of: Boots) -> InTraces:
     """
     storms = [list(window(document)) for document in of.documents]
     run = RunDirectory(of.place)
-    with suppress(
-        BadInput, TypeError, ValueError, KeyError
-    ):  # not there, or not of this version: it is read anew
-        told = run.read_json(FILE)
-        if told.pop("schema_version", None) == SCHEMA_VERSION and told.pop("storms_ns", None) == storms:
+    with suppress(BadInput):  # not there, or not of this version: it is read anew
+        told = run.shaped(FILE, InTracesFile)
+        values = [told[name] for name in ("ends", "first", "path") if told[name] is not None]
+        if told["storms_ns"] == storms and all(len(value) == len(storms) for value in values):
             arrays = {name: told[name] and np.array(told[name]) for name in ("ends", "first", "path")}
-            return InTraces(**{**told, **arrays})
+            rest = {name: told[name] for name in ("timed", "whole", "jobs", "why")}
+            return InTraces(**rest, **arrays)
     found = _read(of)
     told = {
         name: value.tolist() if isinstance(value, np.ndarray) else value

@@ -91,7 +91,7 @@ def write_environment(run: RunDirectory) -> None:
 def write_parts(run: RunDirectory) -> None:
     """Each host's rows beside what was fetched of it, so that its directory is a run by itself."""
     rows: dict[str, list[str]] = {}
-    for row in run.rows():
+    for row in run.rows(run.plan()):
         rows.setdefault(str(row["host"]), []).append(
             json.dumps(row, ensure_ascii=False, separators=(",", ":"))
         )
@@ -169,7 +169,7 @@ def done(run: RunDirectory) -> dict[str, Done]:
     rows = Counter(
         host
         for host, _ in {
-            (r["host"], r["trial"]) for r in run.rows() if r["phase"] == "counted" and r["status"] == "ok"
+            (r["host"], r["trial"]) for r in run.rows(plan) if r["phase"] == "counted" and r["status"] == "ok"
         }
     )
     found = {}

@@ -102,8 +102,9 @@ def _cost(summary: Summary) -> Iterator[tuple[str, str]]:
         )
         if cost["bpf_ns"]:
             yield "its BPF programs", f"{format_duration(cost['bpf_ns'])}, counted in it"
-        own = told["own_cpu_ns"] / NS_PER_S / max(summary.length_s, 1e-9)
-        yield "contend around it", f"{own * 100:.2g} % of one CPU"
+        if "own_cpu_ns" in told:
+            own = told["own_cpu_ns"] / NS_PER_S / max(summary.length_s, 1e-9)
+            yield "contend around it", f"{own * 100:.2g} % of one CPU"
         yield "Records missed", str(cost["dropped"])
         yield "Reads that failed", f"{cost['errors']} ({cost['last_error']})" if cost["errors"] else "0"
     if late is not None:

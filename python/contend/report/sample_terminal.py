@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -163,12 +164,10 @@ def _own(summary: Summary) -> Iterator[str]:
     if cost is not None and summary.probe_share is not None:
         missed = f"; {cost['dropped']} records were missed" if cost["dropped"] else ""
         missed += f"; {cost['errors']} reads failed ({cost['last_error']})" if cost["errors"] else ""
-        own = told["own_cpu_ns"] / NS_PER_S / max(summary.length_s, 1e-9)
+        own = told.get("own_cpu_ns", math.nan) / NS_PER_S / max(summary.length_s, 1e-9)
+        around = f", contend around it {own * 100:.2g} %" if math.isfinite(own) else ""
         bpf = f", BPF {format_duration(cost['bpf_ns'])} of it" if cost["bpf_ns"] else ""
-        cost_words = (
-            f"  cost: the probe {summary.probe_share * 100:.2g} % of one CPU{bpf},"
-            f" contend around it {own * 100:.2g} %{missed}"
-        )
+        cost_words = f"  cost: the probe {summary.probe_share * 100:.2g} % of one CPU{bpf}{around}{missed}"
         yield from textwrap.wrap(cost_words, 80, subsequent_indent="    ")
     for note in told.get("notes", ()):
         yield from textwrap.wrap(f"  note: {note}", 80, subsequent_indent="    ")

@@ -252,6 +252,8 @@ def read(
         )
     measured = []
     for label, why in focus.items():
+        if label not in known:  # of a scenario that was changed by hand: it is no point of it any more
+            continue
         pool, point = known[label]
         mine = {r.metric.name: r for r in results if r.factors["victim"] == label}
         if IOPS in mine:
@@ -260,7 +262,7 @@ def read(
     washed = [
         float(row["overhead"]["washout_ns"]) / 1e9
         for row in rows
-        if row["factors"]["neighbour"] not in (ALONE, CONTROL)
+        if row["factors"]["neighbour"] not in (ALONE, CONTROL) and "washout_ns" in row.get("overhead", {})
     ]
     return Sweep(
         tuple(found),

@@ -4,9 +4,9 @@
 //! without asking the heap. Buffers share a fixed budget.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use super::files::open_regular;
 use super::format::{EVENT_BYTES, Event, event};
 use super::reader::Trace;
 use super::reader_chunks::long;
@@ -169,11 +169,12 @@ impl Cursor {
             return Ok(());
         }
         // Opened for each reading: a trace may have more files than a process may have open.
-        let path = &trace.files[self.file as usize].path;
+        let of = &trace.files[self.file as usize];
+        let path = &of.path;
         let failed = |e| {
             Error::system(format!("cannot read {}", path.display()), "keep the trace until it is read", e)
         };
-        let file = File::open(path).map_err(failed)?;
+        let file = open_regular(path, of.links).map_err(failed)?;
         let room = bytes.len() / EVENT_BYTES;
         while let Some(&(offset, count)) = pieces.get(self.piece).filter(|_| self.buffer.len() < room) {
             let take = ((count - self.done) as usize).min(room - self.buffer.len());

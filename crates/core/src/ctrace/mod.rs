@@ -11,6 +11,7 @@ pub mod chunk;
 pub mod clock;
 pub mod defs;
 pub mod export;
+mod files;
 pub mod flows;
 pub mod format;
 pub mod lane;

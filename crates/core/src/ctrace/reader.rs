@@ -4,11 +4,11 @@
 //!
 //! Whatever the bytes are, nothing panics: what cannot be used is counted in [`Oddities`] and told.
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::files::{Links, open_regular};
 use super::format::{self, EVENT_BYTES, HEADER_BYTES, Header, chunk};
 use super::reader_chunks::{Chunk, Chunks, long, number};
 use super::{Ids, Lock, Names, Ring, Strings, Ticks, Track};
@@ -48,6 +48,8 @@ pub struct Oddities {
 pub struct TraceFile {
     /// As given or found.
     pub path: PathBuf,
+    /// Whether it may be a link: one that was named by itself, not found in a directory.
+    pub(super) links: Links,
     /// What it begins with.
     pub header: Header,
     /// Added to pids and tids, so that those of another machine are others.
@@ -111,7 +113,8 @@ struct Said {
 }
 
 impl Trace {
-    /// Files, and the `*.ctrace` of directories. A directory's file that is none (one just made, say) is passed over.
+    /// Files, and the `*.ctrace` of directories. A directory's file that is none (one just made, say), that cannot be
+    /// opened, or that is a link, a FIFO or a device is passed over: the directory may be anybody's.
     ///
     /// # Errors
     /// [`Error::Invalid`] where there is no trace, [`Error::System`] where one cannot be read.
@@ -132,11 +135,11 @@ impl Trace {
             parts.push(trace.files.len());
             if path.is_dir() {
                 for file in listed(path)? {
-                    if let Some(why) = trace.add(&file)? {
+                    if let Some(why) = trace.add(&file, Links::Refused)? {
                         trace.passed_over.push(why);
                     }
                 }
-            } else if let Some(why) = trace.add(path)? {
+            } else if let Some(why) = trace.add(path, Links::Followed)? {
                 return Err(Error::invalid(why, HINT));
             }
         }
@@ -160,10 +163,15 @@ impl Trace {
     }
 
     /// Why it is no trace, else nothing.
-    fn add(&mut self, path: &Path) -> Result<Option<String>> {
+    fn add(&mut self, path: &Path, links: Links) -> Result<Option<String>> {
         let shown = path.display();
         let failed = |error| Error::system(format!("cannot read {shown}"), HINT, error);
-        let file = File::open(path).map_err(failed)?;
+        let file = match open_regular(path, links) {
+            Err(error) if links == Links::Refused => {
+                return Ok(Some(format!("cannot read '{shown}': {error}")));
+            }
+            opened => opened.map_err(failed)?,
+        };
         let length = file.metadata().map_err(failed)?.len();
         let mut bytes = [0; HEADER_BYTES];
         match file.read_exact_at(&mut bytes, 0) {
@@ -183,6 +191,7 @@ impl Trace {
         };
         let mut read = TraceFile {
             path: path.to_owned(),
+            links,
             header,
             first_pid: 0,
             process: 0,

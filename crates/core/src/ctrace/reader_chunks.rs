@@ -8,6 +8,9 @@ use super::format::{CHUNK_HEADER_BYTES, HEADER_BYTES, SUM_OF_NOTHING, chunk, sum
 const BUFFER_BYTES: usize = 256 << 10;
 /// Definitions longer than this are no recorder's.
 const MOST_DEFINITIONS_BYTES: usize = 64 << 20;
+/// Nor is any chunk longer than this: a recorder spills what it has four times a second. Its sum is not worth reading
+/// gigabytes that a sparse file only claims to hold.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// Whole, and its sum is right.
 #[derive(Debug)]
@@ -50,7 +53,7 @@ impl<'f> Chunks<'f> {
         let bytes = number(&head, 4);
         let sum = long(&head, 8);
         let padded = u64::from(bytes).next_multiple_of(8);
-        if u64::from(bytes) > self.end - offset {
+        if u64::from(bytes) > (self.end - offset).min(MOST_BYTES) {
             return Ok(None);
         }
         let keep = bytes as usize <= MOST_DEFINITIONS_BYTES

@@ -42,7 +42,8 @@ def measured(run: Path) -> dict[int, list[Document]]:
 
     found: dict[int, list[Document]] = {}
     networks: set[str] = set()
-    for row, document in documents(run, latest(RunDirectory.open(str(run)).rows()), FILE, wrong_storm):
+    opened = RunDirectory.open(str(run))
+    for row, document in documents(run, latest(opened.rows(opened.plan())), FILE, wrong_storm):
         if document.get("rate"):
             raise BadInput(
                 f"{run}: its servers were sent at a rate, not at once",
@@ -110,7 +111,7 @@ def _alibis(run: Path) -> Sequence[CellAlibi]:
     from contend.store import RunDirectory
 
     directory = RunDirectory.open(str(run))
-    found = cell_alibis(latest(directory.rows()), Recording.of_run(directory))
+    found = cell_alibis(latest(directory.rows(directory.plan())), Recording.of_run(directory))
     return [alibi for alibi in found if not alibi.cell.endswith(CONTROL)]
 
 
