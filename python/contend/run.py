@@ -320,7 +320,7 @@ class _Execution:
             )
         with self._interrupts.postponed():  # half a pointer would stay
             state.register(self._run.id, self._run.path)
-        for row in self._run.compact_rows():
+        for row in self._run.compact_rows(self._run.plan()):
             if row["status"] == "ok":
                 self._state.done[int(row["trial"])] = row
 

@@ -14,24 +14,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend import cli
+from contend import cli, damage
 from contend.cli.common import shown
+from contend.errors import ContendError
 from contend.imports.read import read_files
 from contend.imports.write import write_run
 from contend.ledger import Ledger
 from contend.serve.index import Filter, Index
+from contend.serve.pages import Pages
 from contend.store import RunDirectory
+from support import ctrace_files as c
 from support import foreign_files
 from support.made_context import DOWNLOAD, IMAGE, RPC, costs_run, storms_run
 from support.made_fleets import made_run as fleet_run
 from support.made_forecast import forecast_run
+from support.made_growths import growth_run
 from support.made_placement import MadePlacement
 from support.made_runs import Made
 from support.made_samples import made_sample
 from support.made_sweeps import one_pool
+from support.made_watches import recorded
 from support.report_series import write_series
 
 EXIT_CODES = {0, 1, 2, 3, 4, 5}
+AB = """
+study: compare
+title: Which command is faster?
+variants: [{name: A, command: 'true'}, {name: B, command: 'true'}]
+measure: {blocks: BLOCKS, target: null, pilot: 1}
+"""
 # A report needs these of a run; without one it says so and ends with exit code 2.
 OVERHEAD = """
 study: overhead
@@ -42,6 +53,8 @@ measure: {blocks: BLOCKS, target: null, most: BLOCKS}
 """
 NEEDED = {"plan.json", "scenario.yaml", "sample.json", "recording.json"}
 SECONDS = 60
+# Of these nothing is left to be measured, or nothing ever is.
+RESUMED = {"ab", "imported", "sample", "watch"}
 
 
 class TooLong(BaseException):
@@ -95,7 +108,55 @@ def shelf(place: Path) -> dict[str, Path]:
     )  # fmt: skip
     overhead.run.close()
     keep("overhead", overhead.run.path)
+    (place / "l").mkdir()
+    watch, _ = recorded(place / "l" / "watch", 4)
+    watch.write_text("environment.json", json.dumps({"cpus": 2, "cpu": "Made CPU", "os": "Made Linux 1"}))
+    keep("watch", watch.path)
+    growth = growth_run(place / "m")
+    keep("growth", growth.path)
+    keep("traced", _traced(place / "n").path)
+    commands = Made(place / "o", 2, {}, {}, text=AB, environment={"cpus": 2}).run
+    commands.close()
+    _diary(commands)
+    keep("ab", commands.path)
     return made
+
+
+def _traced(place: Path) -> RunDirectory:
+    """A run of a command whose counted trials were traced."""
+    run = Made(place, 2, {}, {}, text=AB, environment={"cpus": 2}).run
+    rows = run.rows()
+    run.close()
+    for row in rows:
+        if row["phase"] == "counted":
+            row["trace"] = f"traces/{row['trial']:06d}"
+            traced(c.Made(100 + row["trial"])).save(_made(run.path / row["trace"]))
+    run.write_text("trials.ndjson", "".join(json.dumps(row) + "\n" for row in rows))
+    return run
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    return directory
+
+
+def traced(file: c.Made) -> c.Made:
+    """Two jobs that wait for each other's lock and call something in between."""
+    ms = 1_000_000
+    file.track(1, c.PROCESS, "service")
+    file.lock(1, c.LOCK, "the lock", "app.py:7")
+    job, work = file.string("job"), file.string("work")
+    for ring, begin in ((2, 0), (3, 5)):
+        file.track(ring, c.THREAD, f"worker {ring}", parent=1, tid=ring)
+        at = [n * ms for n in range(begin, begin + 40, 5)]
+        file.events(ring, [
+            c.event(at[0], c.JOB_BEGIN, job, ring), c.event(at[0] + 1, c.BEGIN, work),
+            c.event(at[1], c.LOCK_WAIT, 1), c.event(at[2], c.LOCK_ACQUIRED, 1), c.event(at[4], c.LOCK_RELEASED, 1),
+            c.event(at[5], c.END, work), c.event(at[6], c.JOB_END, job, ring),
+        ])  # fmt: skip
+    file.sync(50 * ms, 50 * ms)
+    file.end(60 * ms)
+    return file
 
 
 def _diary(run: RunDirectory) -> None:
@@ -297,6 +358,9 @@ def verbs(at: Damaged, chance: random.Random) -> list[list[str]]:
         ["context", run, "--of", str(at.run.parent / "storm")],
         ["context", run, "--of", run],
         ["hunt", run],
+        ["hunt", run, "--json"],
+        ["sql", run, "select count(*) from jobs"],
+        *([["run", "--resume", run, "--budget", "1s"]] * 2 if at.kind in RESUMED else []),
         ["whatif", run, "--jobs", "40"],
         ["list", "runs", "--runs", str(at.run.parent)],
         ["destroy", run],
@@ -386,11 +450,41 @@ def failures(shelf: Mapping[str, Path], seed: int, place: Path) -> Iterator[str]
         for entry in listing.entries:
             index.figures(entry)
             index.alike(entry)
+        yield from _pages(at, index)
     except Exception as error:  # noqa: BLE001
         yield f"{at}: serve: raised {type(error).__name__}: {error}"
     finally:
         index.close()
     shutil.rmtree(place)
+
+
+def _pages(at: Damaged, index: Index) -> Iterator[str]:
+    """Pages of `contend serve` about that run, asked for as a browser does."""
+    other = "storm" if at.kind == "interference" else "interference"
+    asked: list[tuple[list[str], dict[str, list[str]]]] = [
+        ([""], {}),
+        (["run", at.kind], {}),
+        (["run", at.kind, "report.html"], {}),
+        (["compare"], {"first": [at.kind], "second": [other]}),
+        (["trend"], {}),
+    ]
+    for entry, _ in index.groups():
+        cells = [(cell.id, metric) for cell in entry.cells[:1] for metric in entry.metrics[:1]]
+        asked += [
+            (
+                ["trend"],
+                {"question": [entry.question], "host": [entry.host], "cell": [cell], "metric": [metric]},
+            )
+            for cell, metric in cells
+        ]
+    pages = Pages(index)
+    for parts, query in asked:
+        with contextlib.suppress(ContendError), damage.noting():  # the server shows it, with its hint
+            answer = pages.answer(parts, query)
+            if answer.status >= 500:
+                yield f"{at}: serve: /{'/'.join(parts)}: {answer.status}"
+            if answer.file >= 0:
+                os.close(answer.file)
 
 
 __all__ = ["Damaged", "damaged", "failures", "shelf", "shown", "tried"]

@@ -16,6 +16,7 @@ from contend.report import growth_words as words
 from contend.scenario import load, parse, to_yaml
 from contend.studies import Growth
 from contend.yamlfile import read_yaml
+from support.made_growths import document
 
 MEASURE = "measure: {target: null, blocks: 1}"
 
@@ -64,49 +65,6 @@ def test_the_built_in_scenario_reads_back() -> None:
 def test_what_is_no_growth_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError):
         parse(read_yaml(f"study: growth\n{text}", "mine.yaml", ScenarioError))
-
-
-def document(
-    kind: str, chance: random.Random, *, each_s: float, counted: float | None = None
-) -> dict[str, Any]:
-    """A pass whose listing takes 20 ms and so much more for each entity, beside calls that take what they take."""
-    levels = [1, 31, 61, 91, 121]
-    visits = []
-    for at, (way, made) in enumerate([("up", n) for n in levels] + [("down", n) for n in reversed(levels)]):
-        for mode, slower in (("quiet", 1.0), ("mixed", 1.5)):
-            took = {"list": 0.02 + each_s * made, "show": 0.01}
-            calls = {
-                name: {
-                    "median_s": s * slower * chance.uniform(0.98, 1.02),
-                    "took_s": [s],
-                    "counted": {"SQL": 4 + counted * made} if counted is not None and name == "list" else {},
-                    "entities": made,
-                    "bytes": 100 + 300 * made,
-                }
-                for name, s in took.items()
-            }
-            visits.append(
-                {
-                    "mode": mode,
-                    "way": way,
-                    "made": made,
-                    "population": made,
-                    "at_s": 3.0 * at,
-                    "flooded_per_s": 0.0 if mode == "quiet" else 4.0,
-                    "control_s": 0.004 * chance.uniform(0.98, 1.02),
-                    "calls": calls,
-                }
-            )
-    return {
-        "kind": kind,
-        "reached": levels[-1],
-        "left_out": "",
-        "modes_left_out": {"neighbour": "403 not an administrator"},
-        "stopped": "as many as asked",
-        "visits": visits,
-        "problems": {},
-        "requests": {"requests": 400},
-    }
 
 
 def run_of(place: Path, *documents: dict[str, Any]) -> Growths:
