@@ -132,12 +132,24 @@ def version_of(tool: str) -> str:
 
 
 def summary_line(environment: Mapping[str, Any]) -> str:
-    """One line for the head of a run's output."""
-    e = environment
-    virtual = "virtualised" if str(e["virtualised"]).startswith("yes") else "bare metal"
-    cpus = f"{e['cpus']} CPU{'s' if e['cpus'] != 1 else ''}"
-    parts = (f"contend {e['contend']}", f"{cpus} {e['cpu']}", f"{e['memory_gib']:.0f} GiB", e["os"])
-    return " · ".join((*parts, f"kernel {e['kernel']}", virtual, f"cgroup {e['cgroup']}"))
+    """One line for the head of a run's output, of what is known: a run that is taken up may have lost some of it.
+
+    >>> summary_line({"contend": "0.1.0", "cpus": 2, "cpu": "AMD EPYC", "virtualised": "yes (kvm)"})
+    'contend 0.1.0 · 2 CPUs AMD EPYC · virtualised'
+    """
+    of = environment
+    cpus, memory = of.get("cpus"), of.get("memory_gib")
+    virtual = of.get("virtualised")
+    parts = (
+        f"contend {of['contend']}" if of.get("contend") else "",
+        f"{cpus} CPU{'s' if cpus != 1 else ''} {of.get('cpu') or ''}".strip() if cpus else "",
+        f"{memory:.0f} GiB" if memory else "",
+        of.get("os") or "",
+        f"kernel {of['kernel']}" if of.get("kernel") else "",
+        "" if virtual is None else "virtualised" if str(virtual).startswith("yes") else "bare metal",
+        f"cgroup {of['cgroup']}" if of.get("cgroup") else "",
+    )
+    return " · ".join(part for part in parts if part)
 
 
 def _read(path: str | Path) -> str:

@@ -254,6 +254,10 @@ class EnvironmentFile(TypedDict):
     pools: NotRequired[dict[Name, PoolFacts]]
     imported: NotRequired[ImportedFacts]
     kernel: NotRequired[Name | None]
+    contend: NotRequired[Name | None]
+    machine: NotRequired[Name | None]
+    virtualised: NotRequired[Name | bool | None]
+    cgroup: NotRequired[Name | None]
 
 
 class InTracesFile(TypedDict):
@@ -455,6 +459,16 @@ def mistakes(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
             for item in found
         ]
     return []
+
+
+def sound_environment(environment: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """What of an environment.json fits, and the keys of the rest with what is wrong there: nothing depends on them.
+
+    >>> sound_environment({"cpus": "two", "kernel": "6.1"})
+    ({'kernel': '6.1'}, [('cpus', 'input should be a valid integer')])
+    """
+    bad = {str(at[0]): what for at, what in reversed(mistakes(EnvironmentFile, environment)) if at}
+    return {key: value for key, value in environment.items() if key not in bad}, [*bad.items()][::-1]
 
 
 def wrong_trial(row: Any) -> str:

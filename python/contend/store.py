@@ -216,7 +216,7 @@ class RunDirectory:
 
     def environment(self) -> dict[str, Any]:
         """environment.json, or what of it can be read: nothing depends on the rest."""
-        from contend.rows import EnvironmentFile, mistakes
+        from contend.rows import sound_environment
 
         path = self.path / ENVIRONMENT_FILE
         try:
@@ -227,9 +227,9 @@ class RunDirectory:
         except BadInput as error:
             note(path, "", error.message.removeprefix("cannot read ").removeprefix(str(path)).lstrip(": "))
             return {}
-        for at, what in mistakes(EnvironmentFile, environment):
-            note(path, f"key {at[0]}" if at else "", what)
-            environment.pop(str(at[0]) if at else "", None)
+        environment, damaged = sound_environment(environment)
+        for key, what in damaged:
+            note(path, f"key {key}", what)
         return environment
 
     def scenario_text(self) -> str:

@@ -19,6 +19,7 @@ from contend.environment import HOST_KEYS
 from contend.errors import BadInput, ContendError
 from contend.ledger import is_locked, path_of
 from contend.masking import mask, mask_value
+from contend.rows import sound_environment
 from contend.serve.files import fingerprint, is_plain, members, opened, parsed, plain, read_file, size_of
 from contend.store import PLAN_FILE, SAMPLE_FILE, SCHEMA_VERSION, WATCH_FILE
 
@@ -117,7 +118,7 @@ def read(place: Path, name: str) -> Entry:
 def _run(directory: int, names: set[str], common: dict[str, Any], is_run: Callable[[], bool]) -> Entry:
     wrong: list[str] = []
     plan = _document(directory, PLAN_FILE, wrong)
-    environment = _document(directory, "environment.json", wrong)
+    environment = _environment(directory, wrong)
     question = ""
     scenario: dict[str, Any] = {}
     if "scenario.yaml" in names:
@@ -181,7 +182,7 @@ def _run(directory: int, names: set[str], common: dict[str, Any], is_run: Callab
 def _recording(directory: int, kind: str, mark: str, common: dict[str, Any]) -> Entry:
     wrong: list[str] = []
     told = _document(directory, mark, wrong)
-    environment = _document(directory, "environment.json", wrong)
+    environment = _environment(directory, wrong)
     if any(_newer(each) for each in (told, environment)):
         wrong.append(
             f"written by a newer contend: schema_version {SCHEMA_VERSION} is the last that this one reads"
@@ -218,6 +219,13 @@ def _document(directory: int, name: str, wrong: list[str]) -> dict[str, Any]:
             return value
         wrong.append(f"{name} holds no JSON object")
     return {}
+
+
+def _environment(directory: int, wrong: list[str]) -> dict[str, Any]:
+    """What of environment.json fits."""
+    environment, damaged = sound_environment(_document(directory, "environment.json", wrong))
+    wrong.extend(f"environment.json, key {key}: {what}" for key, what in damaged)
+    return environment
 
 
 def _findings(directory: int, wrong: list[str]) -> dict[str, Any]:
