@@ -177,11 +177,13 @@ def _by_host(run: RunDirectory, scenario: OnHosts) -> dict[str, Analysis]:
     found = {}
     for host, own in sorted(rows.items()):
         folder = folder_of(run, host)
-        if all((folder / name).exists() for name in (PLAN_FILE, "environment.json")):
-            try:
+        try:
+            if all((folder / name).exists() for name in (PLAN_FILE, "environment.json")):
                 found[host] = analyse(_Part(folder, own), alone)
-            except BadInput as error:  # its plan is damaged: the others' are not
-                note(folder / PLAN_FILE, "", error.message)
+        except BadInput as error:  # its plan is damaged: the others' are not
+            note(folder / PLAN_FILE, "", error.message)
+        except PermissionError as error:
+            note(folder, "", error.strerror or str(error))
     return found
 
 

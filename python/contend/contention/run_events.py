@@ -30,11 +30,15 @@ def asked_for(sql: str) -> tuple[str, ...]:
 
 def traced(run: RunDirectory) -> list[tuple[int, str, Path]]:
     """Trial, cell and trace of those trials that have one, in the order they were run."""
-    from contend.report.trace_export import is_trace
+    from contend.report.trace_export import is_trace_of
 
     rows = run.each_row() if _mentions(run.trials_path, b'"trace"') else ()
     places = [(row, run.path / str(row["trace"])) for row in rows if row.get("trace")]
-    return [(int(row["trial"]), str(row.get("cell", "")), place) for row, place in places if is_trace(place)]
+    return [
+        (int(row["trial"]), str(row.get("cell", "")), place)
+        for row, place in places
+        if is_trace_of(run.path, place)
+    ]
 
 
 def _mentions(path: Path, word: bytes) -> bool:

@@ -176,11 +176,13 @@ def done(run: RunDirectory) -> dict[str, Done]:
     for host in hosts_of_run(run):
         own = folder_of(run, host) / PLAN_FILE
         trials = plan["trials"]
-        if own.exists():
-            try:
+        try:
+            if own.exists():
                 trials = RunDirectory(own.parent).plan()["trials"]
-            except BadInput as error:
-                note(own, "", error.message)
+        except BadInput as error:
+            note(own, "", error.message)
+        except PermissionError as error:
+            note(own, "", error.strerror or str(error))
         found[host] = Done(rows[host], sum(1 for trial in trials if trial[2] == "counted"))
     return found
 

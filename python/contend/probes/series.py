@@ -13,6 +13,7 @@ from row to row, and Parquet's dictionaries and deltas make it small.
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import re
 import secrets
 import stat
@@ -172,7 +173,13 @@ def _entries(directory: Path, wanted: str) -> list[Path]:
     if directory.is_symlink():
         note(directory, "", "it is a symbolic link")
         return []
-    return list(directory.glob(wanted)) if directory.is_dir() else []
+    try:
+        return [path for path in directory.iterdir() if fnmatch.fnmatchcase(path.name, wanted)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:  # which glob would not tell
+        note(directory, "", error.strerror or str(error))
+        return []
 
 
 def _is_parquet(path: Path) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contend.damage import note
 from contend.errors import BadInput, HostFailed
 from contend.files import PRIVATE, made_beside
 
@@ -62,9 +63,29 @@ def is_trace(path: str | Path) -> bool:
     >>> is_trace("/proc")
     False
     """
-    path = Path(path)
-    if path.is_dir():
-        return any(path.glob(f"*{SUFFIX}"))
+    try:
+        return _is_trace(Path(path))
+    except OSError:  # it may not be looked at
+        return False
+
+
+def is_trace_of(run: Path, place: Path) -> bool:
+    """Whether a trace stands at that place of a run. A link to another, and what may not be read, is noted as damage."""
+    within = place.relative_to(run)
+    try:
+        for part in (place, *(run / each for each in within.parents if each.name)):
+            if part.is_symlink():
+                note(part, "", "it is a symbolic link")
+                return False
+        return _is_trace(place)
+    except OSError as error:
+        note(place, "", error.strerror or str(error))
+        return False
+
+
+def _is_trace(path: Path) -> bool:
+    if path.is_dir():  # glob says nothing of a directory that it may not list
+        return any(entry.name.endswith(SUFFIX) for entry in path.iterdir())
     return path.suffix == SUFFIX and path.exists()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contend.damage import note
 from contend.errors import ContendError
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ def _batch(cell: str, traces: Sequence[Path]) -> Batch | None:
     from contend.contention.hunting.together import together
 
     step = -(-len(traces) // MOST_TRACES)
-    try:
-        tables = tuple(read(trace, None) for trace in traces[::step])
-    except ContendError:
-        return None
-    return Batch(cell, tables, together(tables), None, "")
+    tables = []
+    for trace in traces[::step]:
+        try:
+            tables.append(read(trace, None))
+        except ContendError as error:
+            note(trace, "", error.message)
+    return Batch(cell, tuple(tables), together(tables), None, "") if tables else None
 
 
 def traced_plots(batches: Sequence[Batch]) -> list[Plot]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from contend.damage import note
 from contend.errors import BadInput
-from contend.report.trace_export import is_trace
+from contend.report.trace_export import is_trace, is_trace_of
 
 if TYPE_CHECKING:
     from contend.store import RunDirectory
@@ -65,7 +65,7 @@ def _of_run(source: str) -> list[Group]:
     rows = run.rows()
     for row in rows:
         place = run.path / str(row.get("trace") or f"{TRACES}/{row.get('trial', '')}")
-        if row.get("status") == "ok" and row.get("phase") == "counted" and is_trace(place):
+        if row.get("status") == "ok" and row.get("phase") == "counted" and is_trace_of(run.path, place):
             cells.setdefault(str(row.get("cell", "")), []).append(place)
     if not cells:
         raise BadInput(

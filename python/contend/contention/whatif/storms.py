@@ -69,21 +69,23 @@ def open_storms(
 
 def cells_of(path: str | Path) -> list[str]:
     """The cells of a run whose trials have traces, in the order of their first trials; none of a trace."""
-    from contend.report.trace_export import is_trace
+    from contend.report.trace_export import is_trace, is_trace_of
 
     if is_trace(Path(path)):
         return []
     cells = _cells(Path(path))
-    traced = (place.name for place in sorted((Path(path) / "traces").glob("*")) if is_trace(place))
+    traced = (
+        place.name for place in sorted((Path(path) / "traces").glob("*")) if is_trace_of(Path(path), place)
+    )
     return list(dict.fromkeys(cells[name] for name in traced if name in cells))
 
 
 def _places(path: Path, cell: str | None) -> list[Path]:
-    from contend.report.trace_export import is_trace
+    from contend.report.trace_export import is_trace, is_trace_of
 
     if is_trace(path):
         return [path]
-    trials = [place for place in sorted((path / "traces").glob("*")) if is_trace(place)]
+    trials = [place for place in sorted((path / "traces").glob("*")) if is_trace_of(path, place)]
     if not trials:
         missing = (
             "no such file or directory" if not path.exists() else "neither a trace nor a run with traces"
