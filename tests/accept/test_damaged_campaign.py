@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import time
 from pathlib import Path
 
 import pytest
 
+from contend.environment import fingerprint
 from contend.stats.quantiles import clopper_pearson
 from support.damaged import failures, shelf
 from support.results import RESULTS, commit
 
 WAYS, FIRST = 2000, 10_000
+MACHINE = ("cpus", "cpu", "memory_gib", "os", "kernel", "virtualised", "python")
 
 pytestmark = [pytest.mark.accept, pytest.mark.timeout(7200)]
 
@@ -27,7 +30,10 @@ def test_two_thousand_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         if found := list(failures(runs, seed, tmp_path / str(seed))):
             failed[seed] = [text.splitlines()[0] for text in found]
     bound = clopper_pearson(len(failed), WAYS)[1]
+    machine = fingerprint()
     document = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": {key: machine[key] for key in MACHINE if key in machine},
         "commit": commit(),
         "ways": WAYS,
         "first_seed": FIRST,
