@@ -172,7 +172,7 @@ def _by_host(run: RunDirectory, scenario: OnHosts) -> dict[str, Analysis]:
 
     alone: Any = scenario.model_copy(update={"hosts": None})
     rows: dict[str, list[Row]] = {}
-    for row in run.rows(run.plan(scenario.study)):
+    for row in run.rows(run.plan()):
         rows.setdefault(str(row["host"]), []).append(row)
     found = {}
     for host, own in sorted(rows.items()):

@@ -59,9 +59,9 @@ def in_traces(of: Boots) -> InTraces:
         told = run.shaped(FILE, InTracesFile)
         values = [told[name] for name in ("ends", "first", "path") if told[name] is not None]
         if told["storms_ns"] == storms and all(len(value) == len(storms) for value in values):
-            arrays = {name: told[name] and np.array(told[name]) for name in ("ends", "first", "path")}
-            rest = {name: told[name] for name in ("timed", "whole", "jobs", "why")}
-            return InTraces(**rest, **arrays)
+            path = None if told["path"] is None else np.array(told["path"])
+            ends, first = np.array(told["ends"]), np.array(told["first"])
+            return InTraces(ends, first, told["timed"], path, told["whole"], told["jobs"], told["why"])
     found = _read(of)
     told = {
         name: value.tolist() if isinstance(value, np.ndarray) else value
