@@ -6,9 +6,12 @@ Most of a row is the same as in the row before: its keys, the names and units of
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from sys import intern
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+from operator import itemgetter
 from typing import Any, overload
+
+from contend.masking import FIGURES, PLAIN_TYPES, mask_value
 
 Row = dict[str, Any]
 Shape = tuple[tuple[str, str], ...]
@@ -21,6 +24,8 @@ _OF_A_CELL = (
     "honoured",
     "neighbours",
 )  # what rows of one cell mostly have in common
+_NAME_AND_UNIT, _VALUE = itemgetter("name", "unit"), itemgetter("value")
+_NUMBERS = frozenset({int, float})
 
 
 class Readings(Sequence[dict[str, Any]]):
@@ -74,38 +79,67 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[float]], 
     return dict(zip((name for name, _ in shape), values, strict=True)), dict(shape)
 
 
-def compacted(rows: Iterable[Row]) -> list[Row]:
-    """The rows, for reading only: what they share is one object.
+class Compactor:
+    """Makes rows compact as they are read, and masks their texts: once for all rows that share them.
 
+    `wrong` and then `made` are called for each row, in turn. Rows are for reading only: what they share is one object.
+
+    >>> compactor = Compactor(lambda row: "" if "cell" in row else "it has no cell")
     >>> row = {"cell": "a", "factors": {"victim": "a"}, "evidence": [{"name": "wall", "value": 1.0, "unit": "s"}]}
-    >>> compacted([row])[0]["evidence"][0]
-    {'name': 'wall', 'value': 1.0, 'unit': 's'}
+    >>> compactor.wrong(row), compactor.made(row)["evidence"][0]
+    ('', {'name': 'wall', 'value': 1.0, 'unit': 's'})
     """
-    shapes: dict[Shape, Shape] = {}
-    known: dict[tuple[str, str], Any] = {}
-    return [_compact(row, shapes, known) for row in rows]
+
+    def __init__(self, wrong: Callable[[Any], str]) -> None:
+        """wrong: what is wrong with a row as it was read, "" for nothing."""
+        self._wrong = wrong
+        self._sound: dict[Shape, Shape] = {}  # of evidence that stood in a sound row
+        self._known: dict[tuple[str, str], tuple[Any, Any]] = {}  # by cell and key: as read, and masked
+        self._readings: Readings | None = None  # of the row that was looked at last
+
+    def wrong(self, row: Any) -> str:
+        """What is wrong with a row. Evidence as other rows have it is not looked at name by name, only at its values."""
+        evidence = row.get("evidence") if isinstance(row, dict) else None
+        self._readings = _readings_of(evidence) if isinstance(evidence, list) else None
+        if self._readings is None:
+            return self._wrong(row)
+        shape = self._sound.get(self._readings.shape)
+        if shape is not None:
+            self._readings.shape = shape
+            return self._wrong({**row, "evidence": []})
+        if not (why := self._wrong(row)):
+            self._sound[self._readings.shape] = self._readings.shape
+        return why
+
+    def made(self, row: Row) -> Row:
+        """The row that `wrong` has just found nothing wrong with, compact and masked."""
+        found: Row = {}
+        cell = str(row.get("cell", ""))
+        for key, value in row.items():
+            if key == "evidence" and self._readings is not None:
+                found[key] = self._readings
+            elif type(value) in PLAIN_TYPES or not value:
+                found[key] = value
+            elif key in _OF_A_CELL:
+                raw, masked = self._known.get((cell, key), (None, None))
+                if raw != value:
+                    masked = value if key in FIGURES else mask_value(value, key)
+                    self._known.setdefault((cell, key), (value, masked))
+                found[key] = masked
+            else:
+                found[key] = value if key in FIGURES else mask_value(value, key)
+        return found
 
 
-def _compact(row: Row, shapes: dict[Shape, Shape], known: dict[tuple[str, str], Any]) -> Row:
-    found = {intern(key): value for key, value in row.items()}
-    cell = found.get("cell", "")
-    for key in _OF_A_CELL if isinstance(cell, str) else ():
-        if key in found:
-            before = known.setdefault((cell, key), found[key])
-            if before == found[key]:
-                found[key] = before
-    metrics = found.get("metrics")
-    if isinstance(metrics, list) and all(isinstance(m, dict) for m in metrics):
-        found["metrics"] = [
-            {intern(key): intern(value) if type(value) is str else value for key, value in m.items()}
-            for m in metrics
-        ]
-    evidence = found.get("evidence")
-    if isinstance(evidence, list):
-        try:
-            shape = tuple([(e["name"], e["unit"]) for e in evidence])
-            if sum(map(len, evidence)) == 3 * len(evidence):
-                found["evidence"] = Readings(shapes.setdefault(shape, shape), [e["value"] for e in evidence])
-        except (TypeError, KeyError, OverflowError):
-            pass  # not what contend writes: as it is
-    return found
+def _readings_of(evidence: list[Any]) -> Readings | None:
+    """A row's evidence as Readings; None where it is not what contend writes: finite numbers with a name and a unit."""
+    try:
+        shape = tuple(map(_NAME_AND_UNIT, evidence))
+        values = list(map(_VALUE, evidence))
+        if sum(map(len, evidence)) != 3 * len(evidence) or not _NUMBERS.issuperset(map(type, values)):
+            return None
+        readings = Readings(shape, values)
+        hash(shape)
+    except (TypeError, KeyError, OverflowError):
+        return None
+    return readings if isfinite(sum(readings.values)) else None

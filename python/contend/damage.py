@@ -98,6 +98,21 @@ def document(data: bytes) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+def _row_parser() -> Callable[[bytes], Any]:
+    """`document` in half the time, for the many rows of a run: what the quick parser refuses, the other one judges."""
+    from pydantic_core import from_json
+
+    def parse(line: bytes) -> Any:
+        if not _ODD.search(line):
+            try:
+                return from_json(line)
+            except ValueError:
+                pass
+        return document(line)
+
+    return parse
+
+
 def json_object(path: Path, *, most: int = MOST_BYTES) -> dict[str, Any]:
     """A JSON file of a run directory that holds one object. Raises BadInput naming it, FileNotFoundError."""
     try:
@@ -139,7 +154,7 @@ def numbered_rows(path: Path, wrong: Callable[[Any], str]) -> Iterator[tuple[byt
     except OSError as error:
         note(path, "", error.strerror or str(error))
         return
-    number = 0
+    number, parse = 0, _row_parser()
     with file:
         while line := file.readline(MOST_ROW_BYTES):
             number += 1
@@ -152,7 +167,7 @@ def numbered_rows(path: Path, wrong: Callable[[Any], str]) -> Iterator[tuple[byt
                     line = file.readline(MOST_ROW_BYTES)
                 continue
             try:
-                row = document(line)
+                row = parse(line)
                 why = wrong(row)
             except ValueError as error:
                 why = "it is not JSON" if isinstance(error, json.JSONDecodeError) else str(error)

@@ -20,9 +20,10 @@ from typing import Any
 
 MASK = "***"
 # Keys of rows and documents that hold figures, or ids that are masked where they are made.
-_FIGURES = frozenset(
+FIGURES = frozenset(
     {"metrics", "evidence", "honoured", "overhead", "utc", "clock", "trials", "columns", "series"}
 )
+PLAIN_TYPES = frozenset({int, float, bool, type(None)})  # of which rows hold most; nothing to mask
 _LONG = 4096  # characters: longer texts are not worth remembering
 
 # What a name ends with whose value is a secret. The first are so whatever the value is; the second may be other things too
@@ -223,7 +224,9 @@ def mask_value(value: Any, name: str = "") -> Any:
     """
     if isinstance(value, str):
         return _hidden(value, name) if name and is_secret_name(name) else mask(value)
-    if isinstance(value, Mapping):
+    if type(value) in PLAIN_TYPES:
+        return value
+    if isinstance(value, dict | Mapping):
         inner = name if name and is_secret_name(name) else ""
         return {
             (mask(key) if isinstance(key, str) else key): mask_value(
@@ -243,7 +246,7 @@ def mask_value(value: Any, name: str = "") -> Any:
 
 def mask_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A trial's row, masked where it holds texts of others; its figures are not looked at, of which it has most."""
-    return {key: value if key in _FIGURES else mask_value(value, key) for key, value in row.items()}
+    return {key: value if key in FIGURES else mask_value(value, key) for key, value in row.items()}
 
 
 def mask_yaml(text: str) -> str:

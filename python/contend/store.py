@@ -24,12 +24,14 @@ noted (`contend.damage`) and passed over. Reading never changes what was measure
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -57,7 +59,8 @@ class RunDirectory:
         self.path = path.absolute()
         self.id = path.name
         self._trials = -1
-        self._compact: tuple[object, tuple[Row, ...]] | None = None  # which state of the file, and its rows
+        self._compact: _Compact | None = None
+        self._plan: tuple[object, dict[str, Any]] | None = None  # which state of the file, and what it holds
 
     @classmethod
     def create(cls, parent: Path, name: str, stamp: str) -> RunDirectory:
@@ -180,10 +183,13 @@ class RunDirectory:
         """
         from contend.planned import wrong_plan
 
-        plan = self.read_json(PLAN_FILE)
-        if why := wrong_plan(plan, self._study() if study is None else study):
-            raise BadInput(f"{self.path / PLAN_FILE} is damaged: {why}", hint=_WHOLE)
-        return plan
+        about = _state(self.path / PLAN_FILE), study
+        if self._plan is None or about[0] is None or self._plan[0] != about:
+            plan = self.read_json(PLAN_FILE)
+            if why := wrong_plan(plan, self._study() if study is None else study):
+                raise BadInput(f"{self.path / PLAN_FILE} is damaged: {why}", hint=_WHOLE)
+            self._plan = about, plan
+        return dict(self._plan[1])
 
     def _study(self) -> str:
         """What scenario.yaml names, without reading the rest of it; "" where it names none."""
@@ -265,18 +271,20 @@ class RunDirectory:
     def compact_rows(self, plan: Mapping[str, Any] | None = None) -> Sequence[Row]:
         """The rows for reading only, in a tenth of the memory (`contend.compact`). Read again only where there are more,
         or where some are damaged: who asks is to hear of it."""
-        from contend.compact import compacted
+        from contend.compact import Compactor
 
-        try:
-            about = self.trials_path.stat()
-            now = (about.st_ino, about.st_size, about.st_mtime_ns, plan is None)
-        except OSError:
-            now = None
-        if now is None or self._compact is None or self._compact[0] != now:
-            with noting() as damage:
-                rows = tuple(compacted(self.each_row(plan)))
-            self._compact = (None if damage else now), rows
-        return self._compact[1]
+        state = _state(self.trials_path)
+        if (
+            self._compact is None
+            or state is None
+            or self._compact.state != state
+            or not self._compact.of(plan)
+        ):
+            with noting() as damage, uncollected():
+                compactor = Compactor(wrong_row(plan))
+                rows = tuple(map(compactor.made, whole_rows(self.trials_path, compactor.wrong)))
+            self._compact = _Compact(None if damage else state, rows)
+        return self._compact.rows
 
     def events(self) -> list[Row]:
         """Rows of ledger.ndjson that are whole; others are noted as damage."""
@@ -309,6 +317,40 @@ class RunDirectory:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Compact:
+    """Rows in memory, and of which state of their file; of None where some were damaged."""
+
+    state: object
+    rows: tuple[Row, ...]
+
+    def of(self, plan: Mapping[str, Any] | None) -> bool:
+        """Whether every row is of a cell of that plan."""
+        return plan is None or {str(c["id"]) for c in plan["cells"]}.issuperset(r["cell"] for r in self.rows)
+
+
+def _state(path: Path) -> object:
+    """What differs once a file has changed; None for no file."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """A block that makes very many objects, and none that refer to each other in a circle: to look for such took a
+    fifth of the time of a report."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def wrong_row(plan: Mapping[str, Any] | None) -> Callable[[Any], str]:

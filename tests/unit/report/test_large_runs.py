@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contend.cli.common import load_report
-from contend.compact import Readings, compacted
+from contend.compact import Compactor, Readings
+from contend.damage import document, whole_rows
+from contend.masking import mask_row
 from contend.report.html import render_html
 from contend.report.plots import all_plots
 from contend.report.timeline_plots import MOST_BANDS
+from contend.rows import wrong_trial
 from contend.store import RunDirectory
 from support.made_big import big_run
 
@@ -53,14 +61,16 @@ def test_a_small_run_is_drawn_whole(tmp_path: Path) -> None:
 
 def test_rows_are_read_once_for_a_report(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh, times = RunDirectory(run.path), []
-    real = RunDirectory.each_row
 
-    def counting(self: RunDirectory, plan: Mapping[str, Any] | None = None) -> object:
-        times.append(self.path)
-        return real(self, plan)
+    def counting(path: Path, wrong: Callable[[Any], str]) -> Iterator[dict[str, Any]]:
+        if path == fresh.trials_path:
+            times.append(path)
+        return whole_rows(path, wrong)
 
-    monkeypatch.setattr(RunDirectory, "each_row", counting)
+    monkeypatch.setattr("contend.store.whole_rows", counting)
+    fresh.compact_rows()
     load_report(fresh)
+    fresh.compact_rows()
     assert len(times) == 1
     fresh.append(dict(fresh.rows()[-1]) | {"trial": 10**6})
     times.clear()
@@ -71,10 +81,10 @@ def test_rows_are_read_once_for_a_report(run: RunDirectory, monkeypatch: pytest.
 
 
 def test_compact_rows_say_the_same(run: RunDirectory) -> None:
-    plain = run.rows()[:50]
-    compact = compacted(plain)
-    assert isinstance(compact[0]["evidence"], Readings)
+    plain, compact = run.rows(), run.compact_rows()
+    assert all(isinstance(row["evidence"], Readings) for row in compact)
     assert [{**row, "evidence": list(row["evidence"])} for row in compact] == plain
+    assert compact[0]["evidence"].shape is compact[-1]["evidence"].shape
 
 
 @pytest.mark.parametrize(
@@ -83,4 +93,63 @@ def test_compact_rows_say_the_same(run: RunDirectory) -> None:
 )
 def test_odd_evidence_stays_as_it_is(evidence: object) -> None:
     row = {"cell": ["odd"], "evidence": evidence, "metrics": [3], "factors": None}
-    assert compacted([row]) == [row]
+    assert _compact(Compactor(lambda _: ""), row) == row
+
+
+def _compact(compactor: Compactor, row: dict[str, Any]) -> dict[str, Any] | str:
+    return compactor.wrong(row) or compactor.made(row)
+
+
+def test_compact_rows_are_checked_and_masked_as_others(run: RunDirectory) -> None:
+    """What a row shares with those before it is not checked again; what it does not share is."""
+    compactor, sound = Compactor(wrong_trial), run.rows()[3]
+    assert isinstance(_compact(compactor, copy.deepcopy(sound)), dict)
+    for change in (
+        {"evidence": [{**e, "value": math.nan} for e in sound["evidence"]]},
+        {"evidence": [{**e, "value": True} for e in sound["evidence"]]},
+        {"evidence": [{**e, "value": "7"} for e in sound["evidence"]]},
+        {"evidence": [{**e, "name": 7} for e in sound["evidence"]]},
+        {"evidence": [{"name": "wall"}]},
+        {"factors": {"victim": 7}},
+        {"honoured": {"cpus": "all"}},
+    ):
+        row = {**sound, **change}
+        assert _compact(compactor, row) == wrong_trial(row) != "", change
+    for change in (
+        {"error": "cannot log in with --password=hunter2"},
+        {"flags": ["PGPASSWORD=hunter2"]},
+        {"factors": {"victim": "mytool --password hunter2"}},
+        {"neighbours": [{"name": "x", "during": 1.0, "unit": "s", "password": "hunter2"}]},
+        {"command": {"argv": ["a", "--token", "hunter2"]}},
+    ):
+        row = {**sound, **change}
+        made = _compact(compactor, copy.deepcopy(row))
+        assert isinstance(made, dict)
+        assert {**made, "evidence": list(made["evidence"])} == mask_row(row) != row, change
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=40),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+            lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        ).map(lambda value: json.dumps({"a": value}).encode()),
+        st.sampled_from(
+            (b"[" * 900 + b"]" * 900, b'{"a":1e999}', b'{"a":1,"a":2}', b"\xef\xbb\xbf{}", b'{"a":-0}')
+        ),
+    )
+)
+def test_a_row_holds_what_json_says_whichever_parser_reads_it(
+    tmp_path_factory: pytest.TempPathFactory, line: bytes
+) -> None:
+    if b"\n" in line or b"\r" in line:
+        return
+    path = tmp_path_factory.mktemp("rows") / "rows.ndjson"
+    path.write_bytes(line + b"\n")
+    try:
+        expected = [document(line)]
+    except ValueError:
+        expected = []
+    assert repr(list(whole_rows(path, lambda _: ""))) == repr(expected)
