@@ -65,8 +65,9 @@ def readings(row: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
             yield item["name"], float(item["value"]), item["unit"]
 
 
-def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[float]], dict[str, str]] | None:
-    """The evidence of rows by name, and its units; None where the rows do not all have the same, compact."""
+def medians(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, str]] | None:
+    """The median and the unit of each piece of evidence of rows, by name; None where they do not all have the same ones,
+    compact."""
     import numpy as np
 
     evidence = [row["evidence"] for row in rows]
@@ -75,8 +76,9 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[float]], 
     shape = evidence[0].shape
     if not shape or len({name for name, _ in shape}) < len(shape):
         return None
-    values = np.array([e.values for e in evidence]).T.tolist()
-    return dict(zip((name for name, _ in shape), values, strict=True)), dict(shape)
+    values = np.frombuffer(b"".join([e.values for e in evidence])).reshape(len(evidence), len(shape))
+    found = np.median(values, axis=0).tolist()
+    return {name: (value, unit) for (name, unit), value in zip(shape, found, strict=True)}
 
 
 class Compactor:

@@ -11,7 +11,8 @@ from typing import Any
 
 from contend import overheads
 from contend.analysis import CellResult, Control, Level, MetricInfo
-from contend.compact import columns, readings
+from contend.compact import medians as of_evidence
+from contend.compact import readings
 from contend.platforms.quotas import Quota
 from contend.platforms.standing import Change
 from contend.probes.evidence import Observations
@@ -304,16 +305,16 @@ def _by_block(p: _Pair, series: Series, blocks: Sequence[int]) -> list[float]:
 def medians(rows: Iterable[Row]) -> Observations:
     """Median of each piece of evidence over a cell's trials, and of what each neighbour burnt."""
     rows = list(rows)
-    if (same := columns(rows)) is not None:
-        found, units = same
-    else:
-        found, units = {}, {}
-        for row in rows:
+    same = of_evidence(rows)
+    found: dict[str, list[float]] = {}
+    units: dict[str, str] = {}
+    for row in rows:
+        if same is None:
             for name, value, unit in readings(row):
                 found.setdefault(name, []).append(value)
                 units[name] = unit
-    for row in rows:
         for n in row.get("neighbours", ()):
             found.setdefault(f"neighbour {n['name']}", []).append(float(n["during"]))
             units[f"neighbour {n['name']}"] = n["unit"]
-    return Observations({name: (statistics.median(values), units[name]) for name, values in found.items()})
+    each = {name: (statistics.median(values), units[name]) for name, values in found.items()}
+    return Observations({**(same or {}), **each})

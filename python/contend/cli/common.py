@@ -116,17 +116,18 @@ def _load(run: RunDirectory, context: Context | None, analysed: Analysis | None)
             command=str(recorded.get("command", f"contend run {shown(run.path)}/scenario.yaml")),
             run_dir=str(shown(run.path)),
         )
+    newest = latest(rows)
     # Of a forecast's hundreds of cells those that tables are about.
-    told = [row for row in latest(rows) if row["factors"].get("role", "pair") == "pair"]
+    told = [row for row in newest if row["factors"].get("role", "pair") == "pair"]
     events = run.events()
     analysis = analysed or analyse(run, scenario, rows=rows, events=events)
     recording = series_or(run.series, Recording({}), lambda: Recording.of_run(run))
     party = series_or(run.series, None, lambda: read_party(run.series, victims(rows)))
     analysis = replace(
         analysis,
-        phase_alibis=phase_alibis(latest(rows), recording),
+        phase_alibis=phase_alibis(newest, recording),
         alibis=cell_alibis(told, recording, party),
-        schedules=series_or(run.series, (), lambda: cell_schedules(latest(rows), run.series)),
+        schedules=series_or(run.series, (), lambda: cell_schedules(newest, run.series)),
         probe=probe_cost(events, recording.interval_ns),
         context=context or beside(run, scenario),
     )
@@ -147,10 +148,12 @@ def write_report(
 ) -> ReportInput:
     """findings.json and report.html, anew; `context` and `analysed` as of `load_report`."""
     from contend.report.html import render_html
+    from contend.store import uncollected
 
-    report = load_report(run, context, analysed)
-    run.write_json("findings.json", report.analysis.to_json())
-    run.write_text("report.html", render_html(report))
+    with uncollected():
+        report = load_report(run, context, analysed)
+        run.write_json("findings.json", report.analysis.to_json())
+        run.write_text("report.html", render_html(report))
     return report
 
 

@@ -31,11 +31,11 @@ def cell_alibis(
         return ()
     cells: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        if row["status"] == "ok" and row["phase"] == "counted" and _seen(row, recording):
-            cells.setdefault(row["cell"], []).append(row)
-    return tuple(
-        _of_cell(cell, trials[:MOST_TRIALS], recording, own) for cell, trials in sorted(cells.items())
-    )
+        if row["status"] == "ok" and row["phase"] == "counted":
+            trials = cells.setdefault(row["cell"], [])
+            if len(trials) < MOST_TRIALS and _seen(row, recording):
+                trials.append(row)
+    return tuple(_of_cell(cell, trials, recording, own) for cell, trials in sorted(cells.items()) if trials)
 
 
 def phase_alibis(rows: Iterable[Mapping[str, Any]], recording: Recording) -> tuple[PhaseAlibi, ...]:
@@ -45,14 +45,16 @@ def phase_alibis(rows: Iterable[Mapping[str, Any]], recording: Recording) -> tup
     """
     if len(recording.times) < 2:
         return ()
-    spans: dict[str, tuple[int, int]] = {}
+    phases: dict[str, list[Mapping[str, Any]]] = {"run": []}
     for row in rows:
         if row["status"] == "ok":
-            for phase in ("run", row["phase"]):
-                start, end = spans.get(phase, (row["started_ns"], row["ended_ns"]))
-                spans[phase] = min(start, row["started_ns"]), max(end, row["ended_ns"])
+            phases.setdefault(row["phase"], []).append(row)
+    phases["run"] = [row for of in phases.values() for row in of]
     found = []
-    for phase, (start, end) in spans.items():
+    for phase, of in phases.items():
+        if not of:
+            continue
+        start, end = min(row["started_ns"] for row in of), max(row["ended_ns"] for row in of)
         alibi = judge(recording, int(start), int(end))
         found.append(
             PhaseAlibi(phase, alibi.verdict, alibi.subject, alibi.text, alibi.start_ns, alibi.end_ns)

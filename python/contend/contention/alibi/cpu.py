@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contend.contention.alibi import limits
-from contend.contention.alibi.grid import Grid, by_key
+from contend.contention.alibi.grid import Grid, by_key, distinct, first_of_each
+from contend.contention.alibi.processes import PROCESS, PROGRAM, THREAD, coded
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.track import Judged, Measure, Track, mean
 
@@ -203,57 +204,60 @@ def judge_threads(seen: Cores, recording: Recording, grid: Grid, throttled: Floa
     if table is None:
         _without_processes(seen, room, grid, found)
         return found
-    for rows in _worth_a_look(table, grid, room):
+    if THREAD not in table:
+        table = {**table, **coded(table)}
+    which, inside = grid.locate(table["t_ns"])
+    for rows in _worth_a_look(table, which, inside, grid, room):
         _process(table, rows, grid, room, throttled, found)
-    _one_after_the_other(table, grid, room, found)
+    _one_after_the_other(table, which, inside, grid, room, found)
     return found
 
 
-def _one_after_the_other(table: Mapping[str, Array], grid: Grid, room: Flags, found: Judged) -> None:
+def _one_after_the_other(
+    table: Mapping[str, Array], which: Array, inside: Flags, grid: Grid, room: Flags, found: Judged
+) -> None:
     """Programs of which no process is full for long, but now this one and now that: the trials of a run, a compiler."""
-    which, inside = grid.locate(table["t_ns"])
-    programs, program = np.unique(table["name"].astype(str), return_inverse=True)
-    threads, thread = np.unique(
-        np.stack([program, table["start_ns"], table["pid"], table["busiest_tid"]]),
-        axis=1,
-        return_inverse=True,
-    )
-    cells, at = np.unique(thread.ravel()[inside] * grid.bins + which[inside], return_inverse=True)
+    threads = table[THREAD] * (int(table[PROGRAM].max(initial=0)) + 1) + table[PROGRAM]
+    _, first, thread = first_of_each(threads[inside])
+    cells, at = distinct(thread * grid.bins + which[inside])
     bins = cells % grid.bins
     busy = np.bincount(at, table["busiest_thread_ns"][inside], len(cells)) / grid.widths[bins]
     full = (busy >= limits.BUSY) & room[bins]
-    of_program, of_process = threads[0][cells // grid.bins], threads[:3, cells // grid.bins]
+    # A thread is of one program and one process.
+    row = np.flatnonzero(inside)[first[cells // grid.bins]]
+    of_program, of_process = table[PROGRAM][row], table[PROCESS][row]
     for number in np.unique(of_program[full]):
         own = full & (of_program == number)
-        longest, count = np.unique(of_process[:, own], axis=1, return_counts=True)
+        longest, count = np.unique(of_process[own], return_counts=True)
+        name = str(table["name"][row[own][0]])
         together: Floats = np.zeros(grid.bins)
         np.maximum.at(together, bins[own], busy[own])
-        track = Track("thread", f"{programs[int(number)]} ({len(count)} processes in turn)", together > 0, together, (
+        track = Track("thread", f"{name} ({len(count)} processes in turn)", together > 0, together, (
             Measure("time on a CPU of its busiest thread", together, "fraction", "table process_use, busiest_thread_ns"),
         ))  # fmt: skip
         alone = count.max() / grid.bins
-        if longest.shape[1] > 1 and alone < limits.MAIN_SHARE <= track.share(grid):
+        if len(longest) > 1 and alone < limits.MAIN_SHARE <= track.share(grid):
             found.tracks.append(track)
 
 
-def _worth_a_look(table: Mapping[str, Array], grid: Grid, room: Flags) -> list[Array]:
+def _worth_a_look(
+    table: Mapping[str, Array], which: Array, inside: Flags, grid: Grid, room: Flags
+) -> list[Array]:
     """Rows of the processes that may be a limit, those that were full for longest: MOST_PROCESSES of them.
 
     A day of compiling holds hundreds of thousands, each busy for a bin or two: so sums are made of the bins they were
     in alone.
     """
-    which, inside = grid.locate(table["t_ns"])
-    # One key a process, for a pid may be used again: its start in ms, and its pid (22 bits at most).
-    keys = (table["start_ns"] // 1_000_000) * 2**22 + table["pid"].astype(np.int64)
-    names, process = np.unique(keys, return_inverse=True)
-    score = np.zeros(len(names))
-    busy = ("busiest_thread_ns", process * 2**22 + table["busiest_tid"].astype(np.int64), limits.BUSY, np.inf)
-    turns = ("cpu_ns", process * 2**22, limits.TURNS_LEAST, limits.TURNS_MOST)
-    for column, key, low, high in (busy, turns):
-        cells, at = np.unique(key[inside] * grid.bins + which[inside], return_inverse=True)
+    _, first_process, process = first_of_each(table[PROCESS])
+    _, first_thread, thread = first_of_each(table[THREAD])
+    score = np.zeros(len(first_process))
+    busy = ("busiest_thread_ns", thread, process[first_thread], limits.BUSY, np.inf)
+    turns = ("cpu_ns", process, np.arange(len(score)), limits.TURNS_LEAST, limits.TURNS_MOST)
+    for column, key, owner, low, high in (busy, turns):
+        cells, at = distinct(key[inside] * grid.bins + which[inside])
         share = np.bincount(at, table[column][inside], len(cells)) / grid.widths[cells % grid.bins]
         full = (share >= low) & (share <= high) & room[cells % grid.bins]
-        np.add.at(score, cells[full] // grid.bins // 2**22, grid.widths[cells[full] % grid.bins])
+        np.add.at(score, owner[cells[full] // grid.bins], grid.widths[cells[full] % grid.bins])
     best = np.argsort(-score, kind="stable")[:MOST_PROCESSES]
     return [np.flatnonzero(process == number) for number in best if score[number] > 0]
 

@@ -107,6 +107,9 @@ def by_key(keys: Array) -> Iterator[tuple[Any, Array]]:
         return
     if keys.dtype == object:
         few = sorted(set(keys.tolist()))
+    elif (keys == keys[0]).all():
+        yield keys[0].item(), np.arange(len(keys))
+        return
     else:
         few = np.unique(keys).tolist()
     if len(few) <= MOST_COMPARED:
@@ -118,6 +121,36 @@ def by_key(keys: Array) -> Iterator[tuple[Any, Array]]:
     bounds = np.searchsorted(inverse[order], np.arange(len(names) + 1))
     for number, name in enumerate(names):
         yield name, order[bounds[number] : bounds[number + 1]]
+
+
+def distinct(keys: Array) -> tuple[Array, Array]:
+    """`np.unique(keys, return_inverse=True)` of integers, without sorting them where they lie close together.
+
+    >>> [a.tolist() for a in distinct(np.array([7, 5, 7]))]
+    [[5, 7], [1, 0, 1]]
+    """
+    if not len(keys):
+        return keys, np.zeros(0, np.int64)
+    low, high = int(keys.min()), int(keys.max())
+    if high - low > 4 * len(keys):
+        found, inverse = np.unique(keys, return_inverse=True)
+        return found, inverse
+    at = keys - low
+    there = np.zeros(high - low + 1, np.bool_)
+    there[at] = True
+    return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[at]
+
+
+def first_of_each(keys: Array) -> tuple[Array, Array, Array]:
+    """As `distinct`, with the position at which each stands first between the two.
+
+    >>> [a.tolist() for a in first_of_each(np.array([7, 5, 7]))]
+    [[5, 7], [1, 0], [1, 0, 1]]
+    """
+    found, at = distinct(keys)
+    first = np.zeros(len(found), np.int64)
+    first[at[::-1]] = np.arange(len(at))[::-1]
+    return found, first, at
 
 
 def ranges(grid: Grid, saturated: Flags) -> tuple[tuple[int, int], ...]:

@@ -190,7 +190,7 @@ def read_tables(
     with duckdb.connect(config={"threads": 1}) as connection:
         try:
             prepare(connection)
-            return {
+            found = {
                 name: _columns(connection, query, at_once=name not in scans)
                 for name, query in queries.items()
                 if _SOURCE.get(name, name) in present
@@ -200,6 +200,11 @@ def read_tables(
                 f"cannot read the series of {where}: {str(error).splitlines()[0]}",
                 hint="were they written by this version of contend? `contend sql` shows their columns",
             ) from error
+    if "busy" in found:
+        from contend.contention.alibi.processes import coded
+
+        found["busy"] |= coded(found["busy"])
+    return found
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, query: str, *, at_once: bool) -> dict[str, Array]:

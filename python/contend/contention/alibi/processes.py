@@ -1,0 +1,30 @@
+"""Processes, threads and programs of a table as numbers, which are compared faster than pids with start times and names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from contend.contention.alibi.grid import distinct
+
+if TYPE_CHECKING:
+    from contend.contention.alibi.grid import Array
+
+PROCESS, THREAD, PROGRAM = "process", "thread", "program"
+_PIDS = 2**22  # the kernel's most
+
+
+def coded(table: Mapping[str, Array]) -> dict[str, Array]:
+    """Columns that number the processes, threads and programs of the rows of "busy": equal numbers, equal ones.
+
+    Processes are in the order in which they were started, programs in that of their names.
+    """
+    # A pid may be used again: a process is its start in ms, and its pid.
+    process = distinct((table["start_ns"] // 1_000_000) * _PIDS + table["pid"].astype(np.int64))[1]
+    thread = distinct(process * _PIDS + table["busiest_tid"].astype(np.int64))[1]
+    names = table["name"].tolist()
+    places = {name: place for place, name in enumerate(sorted(set(names), key=str))}
+    program = np.fromiter(map(places.__getitem__, names), np.int64, len(names))
+    return {PROCESS: process, THREAD: thread, PROGRAM: program}
