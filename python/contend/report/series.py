@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contend.probes.series import pattern, series_files
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
     import duckdb
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
 
 POINTS = 360  # steps a chart can show on a wide screen; more only makes the page heavy
 
@@ -108,7 +111,7 @@ class _Reader:
         return self._columns[table]
 
     def _step_ns(self, table: str) -> int:
-        low, high = self._db.execute(f"SELECT min(t_ns), max(t_ns) FROM {table}").fetchone() or (0, 0)
+        ((low, high),) = self._db.execute(f"SELECT min(t_ns), max(t_ns) FROM {table}").fetchall()
         return max(1, ((high or 0) - (low or 0)) // POINTS)
 
     def gauge(self, table: str, column: str, name: str) -> list[Step]:
@@ -129,43 +132,93 @@ class _Reader:
         present = [c for c in columns if c in self._open(table)]
         if not present or (key and key not in self._columns[table]):
             return []
-        step = self._step_ns(table)
-        part = f'"{key}"' if key else "0"
-        line, group = ("k", "bucket, k") if by_key else ("''", "bucket")
-        numbers = range(len(present))
-        grown = ", ".join(f"{c}::DOUBLE - lag({c}::DOUBLE) OVER w AS grown{n}" for n, c in enumerate(present))
-        # A step's rate: growth over the time it covers, for each key by itself, then summed.
-        rates = ", ".join(
-            f"avg(t_ns) FILTER ({known}) AS t{n},"
-            f" sum(grown{n}) FILTER ({known}) / sum(spent) FILTER ({known}) * 1e9 AS rate{n}"
-            for n in numbers
-            for known in (f"grown{n} >= 0 AND spent > 0",)
-        )
-        rows = self._db.execute(
-            f"""
-            WITH samples AS (
-                SELECT {part} AS k, t_ns, t_ns - lag(t_ns) OVER w AS spent, {grown}
-                FROM {table} WINDOW w AS (PARTITION BY {part} ORDER BY t_ns)
-            ), steps AS (SELECT k, t_ns // {step} AS bucket, {rates} FROM samples GROUP BY 1, 2)
-            SELECT {line}, {", ".join(f"avg(t{n}), sum(rate{n})" for n in numbers)} FROM steps GROUP BY {group}
-            """
-        ).fetchall()
+        import numpy as np
+
+        counters = self._counters(table, key)
         points: list[Step] = []
-        for n in numbers:
-            name = columns[present[n]]
-            known = sorted(
-                (t, v, k)
-                for k, t, v in ((row[0], *row[1 + 2 * n : 3 + 2 * n]) for row in rows)
-                if v is not None
-            )
+        for column in present:
+            t, rate, code = counters.rates(self._fetch(table, f"{column}::DOUBLE"))
+            if not by_key:
+                steps, which = np.unique(t // counters.step, return_inverse=True)
+                t = np.bincount(which, t, len(steps)) / np.bincount(which, minlength=len(steps))
+                rate = np.bincount(which, rate, len(steps))
+                code = np.zeros(len(steps), np.int64)
+            name = columns[column]
+            known = sorted(zip((t + counters.first).tolist(), rate.tolist(), code.tolist(), strict=True))
             points += [
-                _step(self._seconds(t), _round(float(v) * scale), f"{k} {name}".strip() if by_key else name)
-                for t, v, k in known
+                _step(
+                    self._seconds(at),
+                    _round(value * scale),
+                    f"{counters.keys[k]} {name}".strip() if by_key else name,
+                )
+                for at, value, k in known
             ]
         return _without_idle(points)
 
+    def _fetch(self, table: str, column: str) -> Array:
+        """One column of a table, in the order of its files; NaN where a number was not recorded."""
+        import numpy as np
+
+        (values,) = self._db.sql(f"SELECT {column} AS c FROM {table}").fetchnumpy().values()
+        if isinstance(values, np.ma.MaskedArray):
+            return values.filled(np.nan if values.dtype.kind == "f" else -1)
+        return np.asarray(values)
+
+    def _counters(self, table: str, key: str) -> _Counters:
+        """The table's rows by key and time. A column at a time is read of it: all at once take ten times the memory."""
+        import numpy as np
+
+        t = self._fetch(table, "t_ns")
+        found = self._db.execute(f'SELECT DISTINCT "{key}" FROM {table} ORDER BY 1').fetchall() if key else []
+        keys = [row[0] for row in found if row[0] is not None] or [""]
+        if len(keys) == 1:
+            codes = np.zeros(len(t), np.int16)
+        else:
+            names = ", ".join("'" + str(name).replace("'", "''") + "'" for name in keys)
+            column = f"""enum_code(CAST("{key}"::VARCHAR AS ENUM({names})))::SMALLINT"""
+            codes = self._fetch(table, column).astype(np.int16)
+        return _Counters(t, codes, keys, self._step_ns(table))
+
     def _seconds(self, t_ns: float) -> float:
         return round((t_ns - self._origin_ns) / NS_PER_S, 2)
+
+
+class _Counters:
+    """Rows of cumulative counters in order of their key (a CPU, a device) and time, and what they grew by in each step."""
+
+    def __init__(self, t: Array, codes: Array, keys: Sequence[Any], step: int) -> None:
+        """t: ns; codes: the place of each row's key in `keys`."""
+        import numpy as np
+
+        self.keys, self.step = keys, step
+        in_order = bool((np.diff(t) >= 0).all())
+        self._order = np.argsort(codes, kind="stable") if in_order else np.lexsort((t, codes))
+        t, self._codes = t[self._order], codes[self._order].astype(np.int64)
+        bucket = t // step
+        changes = (np.diff(bucket) != 0) | (np.diff(self._codes) != 0)
+        self._starts = np.concatenate(([0], np.flatnonzero(changes) + 1)) if len(t) else np.zeros(0, np.int64)
+        self._spent = np.diff(t, prepend=t[:1]).astype(np.float64)
+        self._spent[1:][np.diff(self._codes) != 0] = 0.0  # the first of its key
+        # Buckets begin at whole steps; sums of times since one of those are exact enough.
+        self.first = int(bucket.min(initial=0)) * step
+        self._t = (t - self.first).astype(np.float64)
+
+    def rates(self, values: Array) -> tuple[Array, Array, Array]:
+        """Of each key and step in which the counter was read twice: the mean time (ns since `first`), its growth a second,
+        and the place of the key."""
+        import numpy as np
+
+        values = values[self._order]
+        grown = np.diff(values, prepend=values[:1])
+        known = (grown >= 0) & (self._spent > 0)
+
+        def summed(of: Array) -> Array:
+            return np.add.reduceat(np.where(known, of, 0.0), self._starts) if len(of) else of
+
+        number, spent = summed(np.ones_like(grown)), summed(self._spent)
+        there = number > 0
+        rate = summed(grown)[there] / spent[there] * NS_PER_S
+        return summed(self._t)[there] / number[there], rate, self._codes[self._starts][there]
 
 
 def _round(value: float) -> float:
