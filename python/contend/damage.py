@@ -98,8 +98,8 @@ def document(data: bytes) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def _row_parser() -> Callable[[bytes], Any]:
-    """`document` in half the time, for the many rows of a run: what the quick parser refuses, the other one judges."""
+def row_parser(slow: Callable[[bytes], Any] = document) -> Callable[[bytes], Any]:
+    """What `slow` does, in half the time, for the many rows of a run: what the quick parser refuses, `slow` judges."""
     from pydantic_core import from_json
 
     def parse(line: bytes) -> Any:
@@ -108,7 +108,7 @@ def _row_parser() -> Callable[[bytes], Any]:
                 return from_json(line)
             except ValueError:
                 pass
-        return document(line)
+        return slow(line)
 
     return parse
 
@@ -142,8 +142,10 @@ def whole_rows(path: Path, wrong: Callable[[Any], str]) -> Iterator[Row]:
         yield row
 
 
-def numbered_rows(path: Path, wrong: Callable[[Any], str]) -> Iterator[tuple[bytes, Row]]:
-    """As `whole_rows`, each with its line."""
+def numbered_rows(
+    path: Path, wrong: Callable[[Any], str], *, after: tuple[int, int] = (0, 0)
+) -> Iterator[tuple[bytes, Row]]:
+    """As `whole_rows`, each with its line. after: bytes and rows at the beginning that are passed over."""
     try:
         file = open_inside(path, most=MOST_ROWS_BYTES)
     except FileNotFoundError:
@@ -154,8 +156,10 @@ def numbered_rows(path: Path, wrong: Callable[[Any], str]) -> Iterator[tuple[byt
     except OSError as error:
         note(path, "", error.strerror or str(error))
         return
-    number, parse = 0, _row_parser()
+    offset, number = after
+    parse = row_parser()
     with file:
+        file.seek(offset)
         while line := file.readline(MOST_ROW_BYTES):
             number += 1
             if not line.endswith(b"\n"):

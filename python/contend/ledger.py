@@ -197,11 +197,14 @@ def parse(data: bytes) -> tuple[list[dict[str, Any]], list[int]]:
     >>> parse(b'{"event": "run-start"}\\n[1]\\n{"event"')
     ([{'event': 'run-start'}], [2])
     """
+    from contend.damage import row_parser
+
     rows: list[dict[str, Any]] = []
     damaged: list[int] = []
+    read = row_parser(json.loads)
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
         try:
-            row = json.loads(line)
+            row = read(line)
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict) and isinstance(row.get("event"), str):

@@ -38,7 +38,7 @@ from typing import Any
 
 from contend.damage import json_object, note, noting, numbered_rows, whole_rows
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.files import MOST_BYTES, PRIVATE, SHARED, read_inside, replacing
+from contend.files import MOST_BYTES, PRIVATE, SHARED, open_inside, read_inside, replacing
 from contend.ledger import append_lines, open_to_append, path_of, truncate_torn_line
 from contend.masking import mask_row, mask_value, mask_yaml
 
@@ -60,6 +60,7 @@ class RunDirectory:
         self.id = path.name
         self._trials = -1
         self._compact: _Compact | None = None
+        self._events: tuple[object, tuple[Row, ...]] | None = None  # which state of the ledger, and its rows
         self._plan: tuple[object, dict[str, Any]] | None = None  # which state of the file, and what it holds
 
     @classmethod
@@ -269,28 +270,36 @@ class RunDirectory:
         return map(mask_row, whole_rows(self.trials_path, wrong_row(plan)))
 
     def compact_rows(self, plan: Mapping[str, Any] | None = None) -> Sequence[Row]:
-        """The rows for reading only, in a tenth of the memory (`contend.compact`). Read again only where there are more,
-        or where some are damaged: who asks is to hear of it."""
+        """The rows for reading only, in a tenth of the memory (`contend.compact`). Of a file that has grown only what is
+        new is read; of one in which some are damaged all of it, for who asks is to hear of it."""
         from contend.compact import Compactor
 
-        state = _state(self.trials_path)
-        if (
-            self._compact is None
-            or state is None
-            or self._compact.state != state
-            or not self._compact.of(plan)
-        ):
-            with noting() as damage, uncollected():
-                compactor = Compactor(wrong_row(plan))
-                rows = tuple(map(compactor.made, whole_rows(self.trials_path, compactor.wrong)))
-            self._compact = _Compact(None if damage else state, rows)
-        return self._compact.rows
+        state, before = _state(self.trials_path), self._compact
+        if before is None or state is None or not before.of(plan):
+            before = None
+        elif before.state == state:
+            return before.rows
+        elif before.last != _bytes_of(self.trials_path, before.size - len(before.last), before.size):
+            before = None
+        with noting() as damage, uncollected():
+            compactor = Compactor(wrong_row(plan))
+            rows, size, last = ([*before.rows], before.size, before.last) if before else ([], 0, b"")
+            for line, row in numbered_rows(self.trials_path, compactor.wrong, after=(size, len(rows))):
+                rows.append(compactor.made(row))
+                size, last = size + len(line), line
+        self._compact = None if damage else _Compact(state, tuple(rows), size, last)
+        return tuple(rows)
 
-    def events(self) -> list[Row]:
-        """Rows of ledger.ndjson that are whole; others are noted as damage."""
+    def events(self) -> Sequence[Row]:
+        """Rows of ledger.ndjson that are whole, for reading only; others are noted as damage."""
         from contend.rows import wrong_event
 
-        return [mask_row(row) for row in whole_rows(self.ledger_path, wrong_event)]
+        state = _state(self.ledger_path)
+        if self._events is None or state is None or self._events[0] != state:
+            with noting() as damage, uncollected():
+                rows = tuple(map(mask_row, whole_rows(self.ledger_path, wrong_event)))
+            self._events = (None if damage else state), rows
+        return self._events[1]
 
     def remove_half_files(self) -> None:
         """Remove what a kill or a full disk left half written, beside the whole files. Only while none is written."""
@@ -321,10 +330,12 @@ class RunDirectory:
 
 @dataclass(frozen=True, slots=True)
 class _Compact:
-    """Rows in memory, and of which state of their file; of None where some were damaged."""
+    """Rows in memory, all of them whole: of which state of their file, their bytes there, and the last line of these."""
 
     state: object
     rows: tuple[Row, ...]
+    size: int
+    last: bytes
 
     def of(self, plan: Mapping[str, Any] | None) -> bool:
         """Whether every row is of a cell of that plan."""
@@ -338,6 +349,16 @@ def _state(path: Path) -> object:
     except OSError:
         return None
     return about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _bytes_of(path: Path, start: int, end: int) -> bytes | None:
+    """That part of a file of a run; None where it cannot be read."""
+    try:
+        with open_inside(path) as file:
+            file.seek(start)
+            return file.read(end - start)
+    except (OSError, BadInput):
+        return None
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from contend.cli.common import load_report
 from contend.compact import Compactor, Readings
-from contend.damage import document, whole_rows
+from contend.damage import document, noting, numbered_rows, whole_rows
 from contend.masking import mask_row
 from contend.report.html import render_html
 from contend.report.plots import all_plots
@@ -62,22 +62,33 @@ def test_a_small_run_is_drawn_whole(tmp_path: Path) -> None:
 def test_rows_are_read_once_for_a_report(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh, times = RunDirectory(run.path), []
 
-    def counting(path: Path, wrong: Callable[[Any], str]) -> Iterator[dict[str, Any]]:
-        if path == fresh.trials_path:
-            times.append(path)
-        return whole_rows(path, wrong)
+    def counting(
+        path: Path, wrong: Callable[[Any], str], *, after: tuple[int, int] = (0, 0)
+    ) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        times.append(after[1])
+        return numbered_rows(path, wrong, after=after)
 
-    monkeypatch.setattr("contend.store.whole_rows", counting)
+    monkeypatch.setattr("contend.store.numbered_rows", counting)
     fresh.compact_rows()
     load_report(fresh)
     fresh.compact_rows()
-    assert len(times) == 1
+    assert times == [0]
     fresh.append(dict(fresh.rows()[-1]) | {"trial": 10**6})
     times.clear()
     assert len(fresh.compact_rows()) == 6003, "what was added since is read"
-    assert len(times) == 1
+    assert times == [6002], "and nothing else: a run that measures looks often"
+    assert fresh.compact_rows()[-1]["trial"] == 10**6
+    times.clear()
+    with run.trials_path.open("ab") as file:
+        file.write(b"[]\n")
+    for _ in range(2):
+        with noting() as damage:
+            assert len(fresh.compact_rows()) == 6003
+        assert [item.where for item in damage] == ["row 6004"], "damage is told each time"
+    assert times == [6003, 0]
     lines = run.trials_path.read_bytes().splitlines(keepends=True)
-    run.trials_path.write_bytes(b"".join(lines[:-1]))
+    run.trials_path.write_bytes(b"".join(lines[:-2]))
+    assert len(fresh.compact_rows()) == 6002, "and a file that was cut is read anew"
 
 
 def test_compact_rows_say_the_same(run: RunDirectory) -> None:
