@@ -1,11 +1,12 @@
 """What large runs cost to look at: CPU, wall time, the most memory, and the bytes of the page.
 
-    python bench/pages.py [--trials 20000 100000] [--runs 2000] [--at DIR]
+    python bench/pages.py [--trials 20000 100000] [--runs 2000] [--at DIR] [--write docs/results/pages]
 
 `report`, `sql` and `run --resume` over made-up runs of so many trials, each in a process of its own, and the first page of
 `contend serve` over so many small runs: without an index, with the one that the first wrote, and once more in the same
 process. `run --resume` is of a run whose blocks are all done: it reads, makes the plan again, prepares what trials need,
-measures nothing, and ends with the report. --at keeps the runs, to be measured again.
+measures nothing, and ends with the report. --at keeps the runs, to be measured again. --write keeps the figures, with the
+machine and how busy it was: wall times are worth something on a quiet one only.
 """
 
 from __future__ import annotations
@@ -19,15 +20,36 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from kept_run import commit
+
+from contend.environment import fingerprint
 from support.made_big import big_run, small_runs
 
 CONTEND = [sys.executable, "-m", "contend"]
 COUNT = "select count(*), median(value) from metrics where name = 'rate'"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one verb or one page took. page_bytes: of what it wrote or sent; None for nothing."""
+
+    what: str
+    cpu_s: float
+    wall_s: float
+    peak_mib: float
+    page_bytes: int | None = None
+    exit: int = 0
+
+    def line(self) -> str:
+        page = f"{self.page_bytes / 2**20:.2f}" if self.page_bytes is not None else ""
+        return f"{self.what:<44} {self.cpu_s:7.2f} {self.wall_s:7.2f} {self.peak_mib:6.0f} {page:>8}"
 
 
 def main() -> None:
@@ -37,29 +59,49 @@ def main() -> None:
     parser.add_argument("--trials", type=int, nargs="*", default=[20_000, 100_000])
     parser.add_argument("--runs", type=int, default=2_000, help="small ones, for serve; 0: none")
     parser.add_argument("--at", type=Path, metavar="DIR", help="make the runs here, and keep them")
+    parser.add_argument("--write", type=Path, metavar="PATH", help="without suffix, for .md and .json")
     asked = parser.parse_args()
+    found: list[Figures] = []
     with tempfile.TemporaryDirectory(prefix="contend-pages-") as home:
         place = (asked.at or Path(home)).absolute()
         env = os.environ | {"XDG_STATE_HOME": f"{home}/state", "XDG_CACHE_HOME": f"{home}/cache"}
+        for trials in asked.trials:
+            make_run(place, trials)
+        if asked.runs and not (place / f"runs-{asked.runs}").exists():
+            small_runs(place / f"runs-{asked.runs}", asked.runs)
+        before = os.getloadavg()[0]
         print(f"{'':<44} {'CPU s':>7} {'wall s':>7} {'MiB':>6} {'page MiB':>8}")
         for trials in asked.trials:
-            measure_run(place, trials, env)
+            for one in measure_run(place, trials, env):
+                print(one.line(), flush=True)
+                found.append(one)
         if asked.runs:
-            measure_serve(place / f"runs-{asked.runs}", asked.runs, env)
+            for one in measure_serve(place / f"runs-{asked.runs}", asked.runs, env):
+                print(one.line(), flush=True)
+                found.append(one)
+        after = os.getloadavg()[0]
+    if asked.write:
+        write(asked.write, found, before, after)
 
 
-def measure_run(place: Path, trials: int, env: dict[str, str]) -> None:
-    name = f"trials-{trials}"
-    run = place / f"{name}-20260101-000000"
-    if not run.exists():
-        big_run(place, trials, name=name)
-    tell(f"sql count(*) of {trials}", [*CONTEND, "sql", str(run), COUNT], env)
-    tell(f"report of {trials}", [*CONTEND, "report", str(run)], env, run / "report.html")
-    tell(f"run --resume of {trials}", [*CONTEND, "run", "--resume", str(run)], env, run / "report.html")
+def _path(place: Path, trials: int) -> Path:
+    return place / f"trials-{trials}-20260101-000000"
 
 
-def tell(what: str, argv: list[str], env: dict[str, str], page: Path | None = None) -> None:
-    """Run it to its end and print what it took: its own, and its children's that it waited for."""
+def make_run(place: Path, trials: int) -> None:
+    if not _path(place, trials).exists():
+        big_run(place, trials, name=f"trials-{trials}")
+
+
+def measure_run(place: Path, trials: int, env: dict[str, str]) -> Iterator[Figures]:
+    run = _path(place, trials)
+    yield tell(f"sql count(*) of {trials}", [*CONTEND, "sql", str(run), COUNT], env)
+    yield tell(f"report of {trials}", [*CONTEND, "report", str(run)], env, run / "report.html")
+    yield tell(f"run --resume of {trials}", [*CONTEND, "run", "--resume", str(run)], env, run / "report.html")
+
+
+def tell(what: str, argv: list[str], env: dict[str, str], page: Path | None = None) -> Figures:
+    """Run it to its end; what it took is its own, and its children's that it waited for."""
     began = time.perf_counter()
     process = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
@@ -67,16 +109,19 @@ def tell(what: str, argv: list[str], env: dict[str, str], page: Path | None = No
     _, status, used = os.wait4(process.pid, 0)
     wall = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
-    size = f"{page.stat().st_size / 2**20:8.2f}" if page is not None and page.exists() else ""
-    cpu = used.ru_utime + used.ru_stime
-    print(f"{what:<44} {cpu:7.2f} {wall:7.2f} {used.ru_maxrss / 1024:6.0f} {size}", flush=True)
     if process.returncode not in (0, 3):
         print(f"  exit {process.returncode}: {said[-500:]}")
+    return Figures(
+        what,
+        used.ru_utime + used.ru_stime,
+        wall,
+        used.ru_maxrss / 1024,
+        page.stat().st_size if page is not None and page.exists() else None,
+        process.returncode,
+    )
 
 
-def measure_serve(place: Path, runs: int, env: dict[str, str]) -> None:
-    if not place.exists():
-        small_runs(place, runs)
+def measure_serve(place: Path, runs: int, env: dict[str, str]) -> Iterator[Figures]:
     for what in ("no index", "with the index kept"):
         argv = [*CONTEND, "serve", "--runs", str(place), "--listen", "127.0.0.1:0", "--json"]
         with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as server:
@@ -88,12 +133,37 @@ def measure_serve(place: Path, runs: int, env: dict[str, str]) -> None:
                 peer.request("GET", "/")
                 size = len(peer.getresponse().read())
                 cpu, wall = used_s(server.pid) - before, time.perf_counter() - began
-                told = f"{which} of {runs} runs, {what}"
-                print(
-                    f"{told:<44} {cpu:7.2f} {wall:7.2f} {peak_mib(server.pid):6.0f} {size / 2**20:8.2f}",
-                    flush=True,
-                )
+                yield Figures(f"{which} of {runs} runs, {what}", cpu, wall, peak_mib(server.pid), size)
             server.send_signal(signal.SIGINT)
+
+
+def write(path: Path, found: list[Figures], before: float, after: float) -> None:
+    host, of = fingerprint(), commit()
+    text = [
+        "# What large runs cost to look at",
+        "",
+        f"Made by `python bench/pages.py`, {time.strftime('%Y-%m-%d')}, commit {of}, on {host['cpus']} CPUs ({host['cpu']}),"
+        f" {host['memory_gib']:.0f} GiB, kernel {host['kernel']}; load {before:.1f} before, {after:.1f} after.",
+        "",
+        "| what | CPU, s | wall, s | peak, MiB | page, MiB | exit |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in found:
+        page = "" if one.page_bytes is None else f"{one.page_bytes / 2**20:.2f}"
+        text.append(
+            f"| {one.what} | {one.cpu_s:.2f} | {one.wall_s:.2f} | {one.peak_mib:.0f} | {page} | {one.exit} |"
+        )
+    path.with_suffix(".md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    about = {
+        "schema_version": 1,
+        "date": time.strftime("%Y-%m-%d"),
+        "commit": of,
+        "host": host,
+        "load_before": before,
+        "load_after": after,
+        "figures": [asdict(one) for one in found],
+    }
+    path.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
 def used_s(pid: int) -> float:
