@@ -30,7 +30,7 @@ _NAMES = {"device", "interface", "kind", "name", "cgroup"}
 QUERIES = {
     **{table: f"SELECT * FROM {table}" for table in ("host", "cpu", "disk", "net", "qdisc")},
     "busy": """
-        SELECT t_ns, interval_ns, pid, start_ns, name, cgroup, threads, busiest_tid, busiest_thread_ns,
+        SELECT t_ns, pid, start_ns, name, threads, busiest_tid, busiest_thread_ns,
                user_ns::DOUBLE + system_ns AS cpu_ns
         FROM process_use
         WHERE interval_ns > 0 AND (2 * busiest_thread_ns >= interval_ns OR 2 * (user_ns + system_ns) >= interval_ns)
