@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any, overload
 
 from contend.masking import FIGURES, PLAIN_TYPES, mask_value
+from contend.rows import JUDGED
 
 Row = dict[str, Any]
 Shape = tuple[tuple[str, str], ...]
@@ -108,7 +109,7 @@ class Compactor:
         shape = self._sound.get(self._readings.shape)
         if shape is not None:
             self._readings.shape = shape
-            return self._wrong({**row, "evidence": []})
+            return self._wrong({**row, "evidence": JUDGED})
         if not (why := self._wrong(row)):
             self._sound[self._readings.shape] = self._readings.shape
         return why

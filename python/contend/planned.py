@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from contend.errors import BadInput
 from contend.masking import mask_value
-from contend.rows import Count, Finite, Host, Name, Text, wrong, wrong_trial
+from contend.rows import JUDGED, Count, Finite, Host, Name, Text, wrong, wrong_trial
 from contend.units import parse_duration_ns
 
 
@@ -254,7 +254,8 @@ def wrong_row(plan: Mapping[str, Any]) -> Callable[[Any], str]:
             return "host: it is missing"
         if row["status"] == "ok" and not any(metric["primary"] for metric in row["metrics"]):
             return "metrics: there is no headline metric"
-        if row["status"] == "ok" and imported and all(e["name"] != "samples" for e in row["evidence"]):
+        known = row["evidence"] is JUDGED or any(e["name"] == "samples" for e in row["evidence"])
+        if row["status"] == "ok" and imported and not known:
             return "evidence: it has no number of samples"
         return ""
 

@@ -42,6 +42,10 @@ Host = Annotated[Name, AfterValidator(_one_name)]
 """The name of a host, and of its directory below hosts/."""
 
 
+JUDGED: list[Any] = []
+"""Stands for a row's evidence of the names and units that a whole row had before it, and of finite numbers."""
+
+
 class Metric(TypedDict):
     name: Name
     value: Finite

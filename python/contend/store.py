@@ -287,7 +287,7 @@ class RunDirectory:
             for line, row in numbered_rows(self.trials_path, compactor.wrong, after=(size, len(rows))):
                 rows.append(compactor.made(row))
                 size, last = size + len(line), line
-        self._compact = None if damage else _Compact(state, tuple(rows), size, last)
+        self._compact = None if damage else _Compact(state, tuple(rows), size, last, plan is not None)
         return tuple(rows)
 
     def events(self) -> Sequence[Row]:
@@ -336,10 +336,11 @@ class _Compact:
     rows: tuple[Row, ...]
     size: int
     last: bytes
+    planned: bool
 
     def of(self, plan: Mapping[str, Any] | None) -> bool:
-        """Whether every row is of a cell of that plan."""
-        return plan is None or {str(c["id"]) for c in plan["cells"]}.issuperset(r["cell"] for r in self.rows)
+        """Whether they are whole by the run's plan too, where that is asked."""
+        return plan is None or self.planned
 
 
 def _state(path: Path) -> object:
