@@ -106,8 +106,7 @@ def ends(
             named = replace(
                 one, exchange="peers-x", topic="peers", server="one", payloads=str(tmp_path / "payloads.json")
             )
-            marks = broker.marks or {}
-            started.append(Process(named, broker.urls[0], marks, programs.get(one.library, ())))
+            started.append(Process(named, broker.urls[0], {}, programs.get(one.library, ()), broker.bed))
             started[-1].ready()
         yield started
     assert queues(rabbit) == []

@@ -75,7 +75,7 @@ def end(role: str, library: str, **options: Any) -> End:
 
 def over(up: bed.Bed, vhost: str = "/") -> Broker:
     url = up.url(vhost)
-    return Broker((url, url), tuple(up.servers()), {bed.MARK: str(up.place)})
+    return Broker((url, url), tuple(up.servers()), bed=bed.members(up.place))
 
 
 def remover(url: str) -> Any:
@@ -92,7 +92,7 @@ def suffer(up: bed.Bed, library: str, fault: str, out: Path, **options: Any) -> 
     timeout_s = options.pop("timeout_s", 10.0)
     own = end("", library, quorum=len(up.ports) > 1, timeout_s=timeout_s)
     asked = failures.Asked(own, fault, **options, payload="1000")
-    broker = Broker((up.url(),) * 2, marks={bed.MARK: str(up.place)})
+    broker = Broker((up.url(),) * 2, bed=bed.members(up.place))
     told = failures.run(broker, up, asked, out, remover(up.url()))
     print(library, fault, len(up.ports), json.dumps(told))
     assert up.answers

@@ -113,8 +113,8 @@ def test_services_end_with_a_storm_that_is_killed(lab: Path) -> None:
     finally:
         process.kill()
         process.wait()
-    wait_for(lambda: not broker.pids(lab) - before, "end of the services", 20)
-    assert broker.pids(lab) == before
+    # RabbitMQ starts and ends helpers, such as those that ask for free space: at some moment there are none.
+    wait_for(lambda: broker.pids(lab) == before, "end of the services, and of nothing else", 20)
 
 
 @pytest.mark.parametrize("after_s", [0.3, 2.0])

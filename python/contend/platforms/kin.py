@@ -12,7 +12,7 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from contend import files
 from contend.errors import BadInput
 from contend.platforms import cgroups, names, procfs, state
 
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of <sys/prctl.h>
+_SUBREAPER, _GET_SUBREAPER = 36, 37  # PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER of <sys/prctl.h>
 # What is forked, leaves its session and loses its parent between two looks before a crash is not found again: so looks are
 # as frequent as this share of a CPU allows.
 _LEAST_S, _MOST_S, _SHARE = 0.05, 1.0, 0.005
@@ -53,7 +53,7 @@ class Kin:
         self._lock = threading.Lock()
         self._end = threading.Event()
         state.private(self._path.parent.name)
-        _reap_orphans(True)
+        reap_orphans(True)
         self._thread = threading.Thread(target=self._watch, name="kin", daemon=True)
         self._thread.start()
 
@@ -119,30 +119,15 @@ class Kin:
         return dict(self._let_go)
 
     def _append(self, new: list[Identity]) -> None:
-        """To the file, which a kill of this process leaves as it is: no fsync, beside measured disks. After a crash of the
-        host it says nothing anyway, by its boot."""
-        if new:
-            text = "".join(f"{pid} {start} {session}\n" for pid, start, session in new)
-            fd = os.open(
-                self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-            )
-            try:
-                if os.fstat(fd).st_size == 0:
-                    text = f"{procfs.boot_id()}\n{text}"
-                os.write(fd, text.encode())
-                full = os.fstat(fd).st_size > _FULL_BYTES
-            finally:
-                os.close(fd)
-            if full:  # mostly of those that have ended
-                alive = "".join(f"{pid} {start} {session}\n" for pid, start, session in self._known.values())
-                files.write(self._path, f"{procfs.boot_id()}\n{alive}{text}".encode(), mode=files.PRIVATE)
+        if new and append(self._path, new) > _FULL_BYTES:  # mostly of those that have ended
+            files.write(self._path, _text([*self._known.values(), *new]).encode(), mode=files.PRIVATE)
 
     def close(self) -> None:
         """Idempotent. What lives still stays written down."""
         if not self._end.is_set():
             self._end.set()
             self._thread.join()
-            _reap_orphans(False)
+            reap_orphans(False)
             if not self.look():
                 self._path.unlink(missing_ok=True)
 
@@ -155,12 +140,9 @@ class Kin:
             pause_s = min(_MOST_S, max(_LEAST_S, (time.thread_time() - began) / _SHARE))
 
     def _identity(self, pid: int) -> Identity | None:
-        found = procfs.stat(pid)
-        if found is None or found.state in "ZX":
-            return None
-        # The session of this process may be a user's terminal, and that of a libvirt is libvirt's.
-        theirs = found.session == os.getsid(0) or pid in self._added
-        return pid, found.start_ticks, 0 if theirs else found.session
+        found = identity(pid)
+        # The session of a libvirt is libvirt's.
+        return (pid, found[1], 0) if found is not None and pid in self._added else found
 
     def _reap(self, zombies: set[int]) -> None:
         """Orphans that came to this process and have ended. Children of its own it has in its session, or waits for."""
@@ -180,9 +162,9 @@ class Kin:
 class Recorded:
     """The processes of a run after a crash, found again and again while they are being ended."""
 
-    def __init__(self, run_id: str, more: Iterable[Identity] = ()) -> None:
-        """more: known to be the run's from elsewhere."""
-        self._known = {one[0]: one for one in (*read(run_id), *more)}
+    def __init__(self, run_id: str | None, more: Iterable[Identity] = ()) -> None:
+        """run_id: None has nothing but `more`, which are known from elsewhere."""
+        self._known = {one[0]: one for one in (*([] if run_id is None else read(run_id)), *more)}
         self._spare = procfs.ancestors(os.getpid())
         self._sessions: set[int] = set()
 
@@ -218,8 +200,43 @@ def of_run(run_id: str) -> set[int]:
 
 def read(run_id: str) -> list[Identity]:
     """What a contend of this boot has written down of a run; nothing where there is none, or it is damaged."""
+    return read_file(_file(run_id))
+
+
+def identity(pid: int) -> Identity | None:
+    """A process as it is written down; None where it has ended. The session of this process may be a user's terminal."""
+    found = procfs.stat(pid)
+    if found is None or found.state in "ZX":
+        return None
+    return pid, found.start_ticks, 0 if found.session == os.getsid(0) else found.session
+
+
+def append(path: Path, new: Sequence[Identity]) -> int:
+    """Write processes down in a file of the state directory, and say how many bytes it has then. Raises OSError.
+
+    Those of an earlier boot go. A kill of this process leaves the file as it is: no fsync, beside measured disks.
+    """
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        if file.readline(64).rstrip() != procfs.boot_id().encode():
+            path.unlink()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        boot, *lines = files.read_inside(_file(run_id), most=_MOST_BYTES).split(b"\n")
+        text = _text(new)
+        os.write(fd, (text if os.fstat(fd).st_size == 0 else text.partition("\n")[2]).encode())
+        return os.fstat(fd).st_size
+    finally:
+        os.close(fd)
+
+
+def _text(processes: Iterable[Identity]) -> str:
+    lines = "".join(f"{pid} {start} {session}\n" for pid, start, session in processes)
+    return f"{procfs.boot_id()}\n{lines}"
+
+
+def read_file(path: Path) -> list[Identity]:
+    """What a process of this boot has written down there; nothing where there is none, or it is damaged."""
+    try:
+        boot, *lines = files.read_inside(path, most=_MOST_BYTES).split(b"\n")
     except (OSError, BadInput):
         return []
     if boot.decode(errors="replace") != procfs.boot_id():
@@ -251,6 +268,11 @@ def _same(one: Identity) -> bool:
     return found is not None and found.start_ticks == one[1] and found.state not in "ZX"
 
 
+def below(pid: int) -> set[int]:
+    """Descendants of a process. One that is missed while another ends is seen at the next look."""
+    return _below(pid)[0]
+
+
 def _below(pid: int) -> tuple[set[int], set[int]]:
     """Descendants of a process, and those of its own children that have ended and were not waited for.
 
@@ -277,6 +299,10 @@ def _children(pid: int) -> set[int]:
     return found
 
 
-def _reap_orphans(on: bool) -> None:
-    """Where the kernel refuses (it never does since Linux 3.4), orphans go to init as ever."""
-    ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, ctypes.c_ulong(on), 0, 0, 0)
+def reap_orphans(on: bool) -> bool:
+    """Whether orphans below this process come to it from now on; whether they did. Where the kernel refuses (it never
+    does since Linux 3.4), orphans go to init as ever."""
+    library, before = ctypes.CDLL(None, use_errno=True), ctypes.c_int(0)
+    library.prctl(_GET_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    library.prctl(_SUBREAPER, ctypes.c_ulong(on), 0, 0, 0)
+    return bool(before.value)

@@ -193,17 +193,28 @@ def ancestors(pid: int) -> set[int]:
     return chain
 
 
-def marked(run_id: str | None = None, *, party: str | None = None) -> set[int]:
+def effective_user(pid: int) -> int | None:
+    """Whose rights a process has; None when it is gone. Its directory in /proc may be root's (proc(5), "dumpable")."""
+    try:
+        lines = (PROC / str(pid) / "status").read_bytes().split(b"\n")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return next((int(line.split()[2]) for line in lines if line.startswith(b"Uid:")), None)
+
+
+def marked(run_id: str | None = None, *, party: str | None = None, own: bool = False) -> set[int]:
     """Processes of this user (root: of everybody) that say in their environment that they are of `run_id`, or of any run.
 
-    The caller's own ancestors are left out, so that a tool that was itself started by a run is not its own
+    own: only those with this user's rights; for root too. The caller's own ancestors are left out, so that a tool that was itself started by a run is not its own
     leftover.
     """
     spare = ancestors(os.getpid())
     found = set()
     for process in processes():
         mark = None if process.pid in spare else marks(process.pid)
-        if mark and (run_id is None or mark[0] == run_id) and (party is None or mark[1] == party):
+        if not mark or (run_id is not None and mark[0] != run_id) or (party is not None and mark[1] != party):
+            continue
+        if not own or effective_user(process.pid) == os.geteuid():
             found.add(process.pid)
     return found
 

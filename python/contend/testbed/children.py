@@ -1,4 +1,4 @@
-"""Children of this process that a test bed started and that are ended by their mark, often by somebody else.
+"""Children of this process that a test bed started and that are ended as members of it, often by somebody else.
 
 An ended process is a zombie until its parent asks how it ended. Python asks for a child that nobody has a reference to
 any more, and only when it starts the next one; so they are kept here and asked for when a bed ends something.
@@ -6,11 +6,14 @@ any more, and only when it starts the next one; so they are kept here and asked 
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Iterable
 
 from contend.platforms import procfs
 
 _started: set[subprocess.Popen[bytes]] = set()
+_adopted: set[int] = set()
 
 
 def keep(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
@@ -19,8 +22,20 @@ def keep(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
     return process
 
 
+def adopt(pids: Iterable[int]) -> None:
+    """Processes that others forked and left to this one, which has not started them: `reap` asks for them too."""
+    own = {process.pid for process in _started}
+    _adopted.update(p for p in pids if p not in own and (one := procfs.stat(p)) and one.ppid == os.getpid())
+
+
 def reap() -> None:
     """Reap those that have ended. Those that live go on."""
+    for pid in tuple(_adopted):
+        try:
+            ended = os.waitpid(pid, os.WNOHANG)[0]
+        except ChildProcessError:  # somebody else has asked
+            ended = pid
+        _adopted.discard(ended)
     for process in list(_started):
         # A leader whose threads are still ending is a zombie that cannot be reaped yet: worth the wait.
         if process.poll() is not None or _is_ending(process.pid):

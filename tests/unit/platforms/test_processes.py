@@ -228,6 +228,21 @@ def test_marks_are_found_and_ancestors_spared(tmp_path: Path) -> None:
         process.stop("KILL", 0.0)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="starts a process of another user: root")
+def test_another_users_mark_is_waited_for_by_nobody() -> None:
+    """root sees everybody's marks; what it waits for carries its own rights."""
+    environment = {"PATH": os.environ["PATH"], procfs.MARKER: "unit", procfs.PARTY_MARKER: "engine-call"}
+    stranger = subprocess.Popen(["sleep", "30"], env=environment, user=65534, group=65534, extra_groups=[])
+    try:
+        assert until(lambda: stranger.pid in procfs.marked("unit", party="engine-call"))
+        assert procfs.marked("unit", party="engine-call", own=True) == set()
+        assert procfs.effective_user(stranger.pid) == 65534
+    finally:
+        stranger.kill()
+        stranger.wait()
+    assert procfs.effective_user(stranger.pid) is None
+
+
 def test_one_thread_that_computes_is_enough_not_to_be_asleep(tmp_path: Path) -> None:
     script = "import threading, time\nthreading.Thread(target=lambda: [0 for _ in range(10**8)]).start()\ntime.sleep(60)"
     busy = start(tmp_path, f"exec {sys.executable} -c '{script}'")

@@ -35,9 +35,9 @@ def let_calls_end(rows: Sequence[Mapping[str, Any]], within_s: float = 20.0) -> 
     runs = {str(row.get("run", "")) for row in rows if row["kind"] in (CONTAINER, DOMAIN)}
     for run in runs - {""}:
         procfs.kill_until_gone(functools.partial(_storms, run))
-        # Calls are waited for, not ended; a stranger that carries their mark costs this time.
+        # Calls are waited for, not ended. Another user's process that carries their mark costs nothing.
         until = time.monotonic() + within_s
-        while procfs.marked(run, party=calls.PARTY) and time.monotonic() < until:
+        while procfs.marked(run, party=calls.PARTY, own=True) and time.monotonic() < until:
             time.sleep(0.05)
 
 

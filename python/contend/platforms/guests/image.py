@@ -253,7 +253,7 @@ def remove_half(path: Path, run_id: str) -> bool:
         raise HostFailed(f"{path} is no half-built image of contend's", hint="the ledger names a stranger")
     # The build ends with contend (--kill-child): here it is waited for, not ended, since anybody can carry its mark.
     until = time.monotonic() + _ENDING_S
-    while procfs.marked(run_id, party=PARTY) and time.monotonic() < until:
+    while procfs.marked(run_id, party=PARTY, own=True) and time.monotonic() < until:
         time.sleep(0.02)
     if not path.is_dir() or path.is_symlink():
         return False

@@ -1,7 +1,7 @@
 """A RabbitMQ of the laboratory's own, on the loopback device, with its own port mapper.
 
-Everything of it lies in one directory, and every process of it carries MARK with that directory in its environment:
-so it is found again whatever became of who started it.
+Everything of it lies in one directory, and every process of it is a member of it (`contend.testbed.members`): so it is
+found again whatever became of who started it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,20 @@ import shutil
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
+from contend.testbed.members import Members
 from contend.testbed.rabbit import node
 from contend.testbed.rabbit.node import server
 
-__all__ = ["MARK", "metrics_url", "pids", "server", "start", "stop", "url"]
+__all__ = ["MARK", "members", "metrics_url", "pids", "server", "start", "stop", "url"]
 
 MARK = "CONTEND_STORM_LAB"
 _UP_S = 90.0
 _STATE = "broker.json"
+
+
+def members(lab: Path) -> Members:
+    """The laboratory's processes: broker, port mapper, services."""
+    return Members(MARK, lab.resolve())
 
 
 def url(lab: Path) -> str | None:
@@ -53,12 +59,13 @@ def start(lab: Path, *, metrics: bool = False) -> str:
     lab.mkdir(parents=True, exist_ok=True)
     port, mapper, distribution, counting = node.free_ports(4)
     ports = node.Ports(port, mapper, distribution)
-    environment = node.environment(lab, lab, ports, {MARK: str(lab.resolve())})
+    environment = node.environment(lab, lab, ports)
     if metrics:
         environment |= _counting(lab, counting)
-    process = node.launch(program, lab, environment)
     try:
-        node.wait(process, lab, port, _UP_S)
+        with members(lab).starting():
+            process = node.launch(members(lab), program, lab, environment)
+            node.wait(process, lab, port, _UP_S)
     except HostFailed:
         stop(lab)
         raise
@@ -85,7 +92,7 @@ def stop(lab: Path) -> list[int]:
 
     Idempotent. Raises HostFailed for a process that does not die.
     """
-    found = node.end(MARK, str(lab.resolve()))
+    found = members(lab).end()
     for name in ("db", "log"):
         shutil.rmtree(lab / name, ignore_errors=True)
     for path in (
@@ -100,5 +107,5 @@ def stop(lab: Path) -> list[int]:
 
 
 def pids(lab: Path) -> set[int]:
-    """Every process that carries the laboratory's mark: broker, port mapper, services; not this one and those above."""
-    return node.marked(MARK, str(lab.resolve()))
+    """Every process of the laboratory; not this one and those above."""
+    return members(lab).find()

@@ -89,7 +89,7 @@ class Services:
     """
 
     def __init__(self, lab: Path, url: str, options: Storm) -> None:
-        self._mark = {broker.MARK: str(lab.resolve())}
+        self._members = broker.members(lab)
         self._arguments = (url, f"storm-{secrets.token_hex(4)}", options.to_json())
         self._running: list[tuple[str, subprocess.Popen[str]]] = []
         try:
@@ -146,12 +146,12 @@ class Services:
     def _start(self, role: str, *more: str) -> subprocess.Popen[str]:
         place = Path(testbed.__file__).parent
         path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(place)]))
-        environment = {**os.environ, "PYTHONPATH": path, **self._mark}
+        environment = {**os.environ, "PYTHONPATH": path}
         program = str(place / "storm_lab" / "bin" / f"{role}.py")
-        process = subprocess.Popen(
+        process = self._members.popen(
             # Its libraries warn of each other's deprecations.
             [sys.executable, "-W", "ignore", program, *self._arguments, *more],
-            env=environment,
+            environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

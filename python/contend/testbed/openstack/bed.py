@@ -16,6 +16,7 @@ from pathlib import Path
 from contend.errors import BadInput, HostFailed
 from contend.platforms import procfs
 from contend.testbed import virt
+from contend.testbed.members import Members
 from contend.testbed.openstack import install, network
 
 MARK = "CONTEND_OPENSTACK"
@@ -141,9 +142,14 @@ class Bed:
         """The file that holds the URL of the bus on which nova's notifications are."""
         return self.root / "notifications.url"
 
+    @property
+    def members(self) -> Members:
+        """Its processes."""
+        return Members(MARK, self.root)
+
     def mark(self, service: str) -> dict[str, str]:
-        """The environment by which a process is known as the bed's, and as that service's."""
-        return {MARK: str(self.root), f"{MARK}_SERVICE": service}
+        """The environment by which a member of the bed is known as that service's."""
+        return {f"{MARK}_SERVICE": service}
 
     def remember(self, service: str, leader: int, digest: str) -> None:
         """The leader of the session in which that service was started, and of what it was started with.
@@ -179,32 +185,18 @@ class Bed:
 
     def processes(self) -> dict[int, str]:
         """Every process of the bed: pid → service. This one and those above it are left out."""
-        wanted, role = f"{MARK}={self.root}".encode(), f"{MARK}_SERVICE=".encode()
+        role = f"{MARK}_SERVICE=".encode()
         spare, sessions = procfs.ancestors(os.getpid()), self._sessions()
-        found = {}
-        for process in procfs.processes():
-            if process.pid in spare:
-                continue
+        found = {p.pid: sessions[p.session] for p in procfs.processes() if p.session in sessions}
+        for process in procfs.processes(self.members.find() - found.keys()):
             entries = procfs.environment(process.pid)
-            if wanted in entries:
-                named = next((entry for entry in entries if entry.startswith(role)), role)
-                found[process.pid] = named.removeprefix(role).decode(errors="replace")
-            elif process.session in sessions:
-                found[process.pid] = sessions[process.session]
-            elif process.pid == process.session and self._leads(process.pid):
-                # The bed's directory was removed, and what it remembered with it.
-                found[process.pid] = "unknown"
+            # A service may show a title of its own where its environment was; and the directory may have been removed, with
+            # what it remembered.
+            named = next((entry for entry in entries if entry.startswith(role)), role + b"unknown")
+            found[process.pid] = named.removeprefix(role).decode(errors="replace")
         # libvirt starts them in an environment and a session of their own.
-        return found | dict.fromkeys(virt.guests(self.libvirt), GUESTS)
-
-    def _leads(self, pid: int) -> bool:
-        """Whether it was started with configuration of the bed's, in its directory."""
-        try:
-            place = str((procfs.PROC / str(pid) / "cwd").readlink())
-            line = (procfs.PROC / str(pid) / "cmdline").read_bytes()
-        except OSError:
-            return False
-        return place.removesuffix(" (deleted)") == str(self.root) and os.fsencode(self.etc) + b"/" in line
+        found |= dict.fromkeys(virt.guests(self.libvirt), GUESTS)
+        return {pid: service for pid, service in found.items() if pid not in spare}
 
     def _sessions(self) -> dict[int, str]:
         """Of those remembered, in which the bed's processes may still live, by their leader's pid.

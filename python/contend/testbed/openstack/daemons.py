@@ -29,9 +29,9 @@ def start(
     end(bed, service.__eq__)
     bed.logs.mkdir(parents=True, exist_ok=True)
     with (bed.logs / f"{service}.log").open("ab") as log:
-        process = subprocess.Popen(
+        process = bed.members.popen(
             list(command),
-            env={**environment, **bed.mark(service)},
+            {**environment, **bed.mark(service)},
             cwd=bed.root,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -73,9 +73,9 @@ def run(
     bed: Bed, what: str, command: Sequence[str], environment: Mapping[str, str], told: str | None = None
 ) -> str:
     """What it printed; `told` is its standard input. Raises HostFailed if it fails."""
-    done = subprocess.run(
+    done = bed.members.run(
         list(command),
-        env={**environment, **bed.mark(what)},
+        {**environment, **bed.mark(what)},
         cwd=bed.root,
         input=told or "",
         capture_output=True,
@@ -89,7 +89,7 @@ def run(
         file.write(done.stdout + done.stderr)
     if done.returncode:
         raise HostFailed(f"{what} ended with {done.returncode}", hint=f"{last_words(bed, what)} ({log})")
-    return done.stdout
+    return str(done.stdout)
 
 
 def stop(bed: Bed) -> list[str]:
@@ -103,7 +103,7 @@ def stop(bed: Bed) -> list[str]:
         end(bed, service.__eq__)
     if left := procfs.kill_until_gone(bed.processes):
         raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
-    children.reap()
+    bed.members.forget()
     shutil.rmtree(bed.root / "run", ignore_errors=True)
     return sorted(set(found.values()))
 

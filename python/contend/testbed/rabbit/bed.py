@@ -1,8 +1,9 @@
 """A broker for RPC: one node, or three that make a cluster, of this host's own RabbitMQ.
 
-Everything of it lies in one directory that only its owner reads, and every process of it carries MARK with that
-directory: so it is found and removed again whatever became of who started it. Nodes listen on the loopback device only,
-on ports that were free, and find each other by a port mapper of their own: a broker of the host's is not touched.
+Everything of it lies in one directory that only its owner reads, and every process of it is a member of it
+(`contend.testbed.members`): so it is found and removed again whatever became of who started it. Nodes listen on the
+loopback device only, on ports that were free, and find each other by a port mapper of their own: a broker of the host's is
+not touched.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import procfs
 from contend.testbed import children
+from contend.testbed.members import Members
 from contend.testbed.rabbit import node
 
 MARK = "CONTEND_RABBIT"
@@ -68,6 +70,11 @@ class Bed:
         return sorted(process.pid for process in there if _name(process.pid) == "beam.smp")
 
 
+def members(place: Path) -> Members:
+    """Its processes: nodes, port mapper, drivers and services."""
+    return Members(MARK, place.resolve())
+
+
 def load(place: Path) -> Bed | None:
     """The bed of that directory, whether it is up or not; None if there is none."""
     try:
@@ -108,14 +115,14 @@ def up(place: Path, nodes: int = 1, more: Sequence[str] = ()) -> Bed:
 def down(place: Path) -> list[int]:
     """End everything of that bed and remove its files; the pids that were found. Idempotent."""
     if not place.is_dir():
-        return node.end(MARK, str(place.resolve()))
+        return members(place).end()
     with _alone(place):
         return _end(place)
 
 
 def pids(place: Path) -> set[int]:
     """Every process of that bed: nodes, port mapper, drivers and services; not this one and those above."""
-    return node.marked(MARK, str(place.resolve()))
+    return members(place).find()
 
 
 def ports(bed: Bed) -> list[node.Ports]:
@@ -174,8 +181,9 @@ def restart(bed: Bed, number: int) -> None:
     program = node.server()
     if program is None:
         raise HostFailed(_NO_PROGRAM, hint=_REMOVED)
-    process = _launch(bed.place, program, number, own)
-    node.wait(process, bed.place / f"node-{number}", own.amqp, _UP_S)
+    with members(bed.place).starting():
+        process = _launch(bed.place, program, number, own)
+        node.wait(process, bed.place / f"node-{number}", own.amqp, _UP_S)
     children.reap()  # what was killed of it, if this process had started it
 
 
@@ -192,9 +200,10 @@ def _start(place: Path, program: Path, nodes: int, more: Sequence[str]) -> Bed:
     _write(place / "rabbitmq.conf", _settings(place, ports, more))
     told = {"ports": bed.ports, "password": password, "version": bed.version, "mirrors": mirrors}
     _write(place / _STATE, json.dumps(told | {"nodes": [asdict(p) for p in ports]}))
-    running = [_launch(place, program, number, p) for number, p in enumerate(ports)]
-    for number, (process, p) in enumerate(zip(running, ports, strict=True)):
-        node.wait(process, place / f"node-{number}", p.amqp, _UP_S)
+    with members(place).starting():
+        running = [_launch(place, program, number, p) for number, p in enumerate(ports)]
+        for number, (process, p) in enumerate(zip(running, ports, strict=True)):
+            node.wait(process, place / f"node-{number}", p.amqp, _UP_S)
     if nodes > 1:
         _check_cluster(place, program, ports)
     return bed
@@ -203,9 +212,9 @@ def _start(place: Path, program: Path, nodes: int, more: Sequence[str]) -> Bed:
 def _launch(place: Path, program: Path, number: int, ports: node.Ports) -> subprocess.Popen[bytes]:
     where = place / f"node-{number}"
     where.mkdir(exist_ok=True)
-    settings = node.environment(place, where, ports, {MARK: str(place)})
+    settings = node.environment(place, where, ports)
     settings["RABBITMQ_CONFIG_FILE"] = str(place / "rabbitmq.conf")
-    return node.launch(program, where, settings)
+    return node.launch(members(place), program, where, settings)
 
 
 def _settings(place: Path, ports: list[node.Ports], more: Sequence[str]) -> str:
@@ -263,17 +272,17 @@ def _check_cluster(place: Path, program: Path, ports: list[node.Ports]) -> None:
 
 def control(place: Path, program: Path, ports: node.Ports, *words: str) -> str:
     """What rabbitmqctl says of that node. Raises HostFailed if it refuses."""
-    settings = node.environment(place, place, ports, {MARK: str(place)})
+    settings = node.environment(place, place, ports)
     command = [str(program.with_name("rabbitmqctl")), "--node", ports.name, *words]
-    done = subprocess.run(command, env=settings, cwd=place, capture_output=True, text=True, check=False)
+    done = members(place).run(command, settings, cwd=place, capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise HostFailed(f"rabbitmqctl {words[0]} failed", hint=f"it said: {said[-1] if said else 'nothing'}")
-    return done.stdout
+    return str(done.stdout)
 
 
 def _end(place: Path) -> list[int]:
-    found = node.end(MARK, str(place.resolve()))
+    found = members(place).end()
     for where in place.glob("node-*"):
         shutil.rmtree(where, ignore_errors=True)
     for name in (_STATE, _COOKIE, "definitions.json", "rabbitmq.conf"):

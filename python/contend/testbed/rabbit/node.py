@@ -1,15 +1,10 @@
-"""One RabbitMQ node on the loopback device, started without any service manager.
-
-Whoever starts one gives it a mark: a variable in its environment, which every process of it inherits. By that it is
-found again whatever became of who started it.
-"""
+"""One RabbitMQ node on the loopback device, started without any service manager, as a member of a test bed."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -18,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import HostFailed
-from contend.platforms import procfs
 from contend.testbed import children
+from contend.testbed.members import Members
 
 # First where Debian has the program itself: its /usr/sbin one wants to be root and becomes another user.
 _SERVERS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/libexec/rabbitmq/bin/rabbitmq-server")
-TERM_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +49,14 @@ def version(program: Path) -> tuple[int, ...]:
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
-def environment(home: Path, place: Path, ports: Ports, mark: Mapping[str, str]) -> dict[str, str]:
+def environment(home: Path, place: Path, ports: Ports) -> dict[str, str]:
     """Of the node whose data lie in `place`. home: holds the cookie, which nodes of one cluster share.
 
-    Variables of the run that started it go along: `contend destroy` finds the node by them.
+    Variables of the run that started it go along: what is listed is listed as that run's.
     """
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         **{name: value for name, value in os.environ.items() if name.startswith("CONTEND_RUN")},
-        **mark,
         "HOME": str(home),
         "LANG": "C.UTF-8",
         "ERL_EPMD_ADDRESS": "127.0.0.1",
@@ -80,13 +73,13 @@ def environment(home: Path, place: Path, ports: Ports, mark: Mapping[str, str]) 
     }
 
 
-def launch(program: Path, place: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start it; what it says goes to broker.log in its place."""
+def launch(of: Members, program: Path, place: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start it in a bed; what it says goes to broker.log in its place."""
     with (place / "broker.log").open("wb") as output:
         return children.keep(
-            subprocess.Popen(
+            of.popen(
                 [str(program)],
-                env=dict(settings),
+                settings,
                 cwd=place,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -116,30 +109,6 @@ def answers(port: int) -> bool:
             return probe.recv(4) == b"AMQP"
     except OSError:
         return False
-
-
-def marked(name: str, value: str) -> set[int]:
-    """Processes that carry the mark; not this one and those above it."""
-    wanted = f"{name}={value}".encode()
-    found = {process.pid for process in procfs.processes() if wanted in procfs.environment(process.pid)}
-    return found - procfs.ancestors(os.getpid())
-
-
-def end(name: str, value: str) -> list[int]:
-    """End every process that carries the mark, first by SIGTERM; the pids that were found.
-
-    Idempotent. Raises HostFailed for a process that does not die.
-    """
-    found = sorted(marked(name, value))
-    for pid in found:
-        procfs.send(pid, signal.SIGTERM)
-    deadline = time.monotonic() + TERM_S
-    while marked(name, value) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if left := procfs.kill_until_gone(lambda: marked(name, value)):
-        raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
-    children.reap()
-    return found
 
 
 def free_ports(count: int) -> list[int]:

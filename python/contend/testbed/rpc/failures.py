@@ -75,7 +75,7 @@ def run(
             ("service", broker.urls[1], hosts[1]),
             ("driver", broker.urls[0], hosts[0]),
         ):
-            ends.append(Process(replace(end, role=role, host=host), url, broker.marks or {}))
+            ends.append(Process(replace(end, role=role, host=host), url, broker.environment, of=broker.bed))
             ends[-1].ready()
         service, driver = ends
         place = faults.Place(up, failing, service, asked.rate)

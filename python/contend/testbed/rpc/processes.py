@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from contend.errors import BadInput, HostFailed
+from contend.testbed.members import Members
 from contend.testbed.rpc.options import URL, End
 
 _START_S = 120.0
@@ -26,13 +27,22 @@ class Process:
     command: what is told as `contend.testbed.rpc.end` is, for an end by a library that contend knows nothing of.
     """
 
-    def __init__(self, end: End, url: str, marks: Mapping[str, str], command: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        end: End,
+        url: str,
+        environment: Mapping[str, str],
+        command: Sequence[str] = (),
+        of: Members | None = None,
+    ) -> None:
+        """environment: beside this process's own. of: the bed that it belongs to."""
         self.end = end
         self.queues: list[str] = []
-        self._process = subprocess.Popen(
+        start = subprocess.Popen if of is None else of.popen
+        self._process = start(
             # Its libraries warn of each other's deprecations.
             command or [sys.executable, "-W", "ignore", "-m", "contend.testbed.rpc.end"],
-            env={**os.environ, **marks, URL: url},
+            env={**os.environ, **environment, URL: url},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -49,8 +49,8 @@ def run(
     )
     traces.mkdir()
     try:
-        marks = launch.environment(wanted, {**os.environ, **(broker.marks or {})})
-        told = trial.run(replace(broker, marks=marks), replace(asked, rate=0.0), out, remove)
+        environment = launch.environment(wanted, {**os.environ, **broker.environment})
+        told = trial.run(replace(broker, environment=environment), replace(asked, rate=0.0), out, remove)
         told["serialising"] = shares(summarise(traces), told["saturation"]["cpu_s_per_call"]["ends"])
     finally:
         shutil.rmtree(traces, ignore_errors=True)

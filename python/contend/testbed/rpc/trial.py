@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import ContendError, HostFailed
+from contend.testbed.members import Members
 from contend.testbed.rpc import loop, payloads
 from contend.testbed.rpc.options import End, Phase
 from contend.testbed.rpc.processes import Process, cpu_ns, hear_all
@@ -26,12 +27,13 @@ ROLES = ("client", "service", "broker")
 @dataclass(frozen=True, slots=True)
 class Broker:
     """urls: of driver and service, which may go to different nodes; they hold passwords. pids: of its processes, where
-    they are on this host. marks: for the environment of the ends."""
+    they are on this host. environment: of the ends, beside this process's own. bed: the one that the ends belong to."""
 
     urls: tuple[str, str]
     pids: tuple[int, ...] = ()
-    marks: Mapping[str, str] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
     told: Mapping[str, Any] | None = None
+    bed: Members | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ def run(
                     server="service",
                     payloads=str(arguments),
                 )
-                there.append(Process(named, url, broker.marks or {}, asked.programs.get(end.library, ())))
+                command = asked.programs.get(end.library, ())
+                there.append(Process(named, url, broker.environment, command, broker.bed))
                 ends.append(there[-1])
             for process in there:
                 process.ready()

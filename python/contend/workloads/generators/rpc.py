@@ -152,7 +152,7 @@ def _own(given: argparse.Namespace) -> Way:
     # Driver and service at different nodes, where there are several: as behind a load balancer.
     urls = [bed.Bed.url(_only(up, k), vhost) for k in (0, nodes // 2)]
     told = {"kind": given.broker, "nodes": nodes, "version": up.version}
-    broker = trial.Broker((urls[0], urls[1]), tuple(up.servers()), {bed.MARK: str(up.place)}, told)
+    broker = trial.Broker((urls[0], urls[1]), tuple(up.servers()), told=told, bed=bed.members(up.place))
 
     def remove(queues: Sequence[str], exchanges: Sequence[str]) -> None:
         _native.rpc_remove(urls[0], queues=queues, exchanges=exchanges)

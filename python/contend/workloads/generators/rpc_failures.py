@@ -39,7 +39,7 @@ def _run(given: argparse.Namespace) -> None:
     _, vhost, quorum = rpc.BROKERS[given.broker]
     url = up.url(vhost)
     told = {"kind": given.broker, "nodes": len(up.ports), "version": up.version}
-    broker = trial.Broker((url, url), marks={bed.MARK: str(up.place)}, told=told)
+    broker = trial.Broker((url, url), told=told, bed=bed.members(up.place))
     end = End(
         role="",
         library=given.library,

@@ -1,0 +1,230 @@
+"""Which processes are a test bed's, by what no stranger can forge.
+
+Every process of a bed carries a mark in its environment: a variable that names the bed's directory. Anybody can carry it,
+so nothing is ended for the mark alone. A process is the bed's where
+
+- it is in the control group that was made for the bed, below which it and all that it forks stay;
+- or it carries the mark and is in a control group of a run of contend's that started it;
+- or, where this user may make no groups, its pid and start time were written down, in the state directory that only this
+  user can write, or it descends from such a process or is in its session (`contend.platforms.kin`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contend.errors import HostFailed
+from contend.platforms import cgroups, kin, names, procfs, state
+from contend.testbed import children
+
+_FOLDER = "beds"
+_LOOK_S = 0.02
+_PROOF_S = 5.0
+_OUT_S = 2.0
+# The shell becomes the program: the pid stays, and nothing runs before it is in the group.
+_ENTER = 'echo $$ > "$0" && exec "$@"'
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Of the bed in `place`, whose processes carry the variable `mark`.
+
+    >>> beds = Members("DOCTEST_BED", Path("/tmp/doctest-bed"))
+    >>> process = beds.popen(["sleep", "9"], {"PATH": os.defpath})
+    >>> beds.find() == {process.pid} == set(beds.end())
+    True
+    >>> process.wait()
+    -15
+    """
+
+    mark: str
+    place: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every process of the bed carries."""
+        return {self.mark: str(self.place.resolve())}
+
+    def popen(self, command: Sequence[str], env: Mapping[str, str], **options: Any) -> subprocess.Popen[Any]:
+        """Start a process of the bed; options: as subprocess.Popen takes them."""
+        entering = self._entering()
+        process = subprocess.Popen([*entering, *command], env={**env, **self.environment}, **options)
+        if entering:
+            _wait_until_in(Path(entering[-1]).parent, process)
+        else:
+            self._write_down([process.pid])
+        return process
+
+    def run(
+        self, command: Sequence[str], env: Mapping[str, str], **options: Any
+    ) -> subprocess.CompletedProcess[Any]:
+        """The same, to its end; options: as subprocess.run takes them."""
+        with self.starting():
+            return subprocess.run(
+                [*self._entering(), *command], env={**env, **self.environment}, check=False, **options
+            )
+
+    def find(self) -> set[int]:
+        """Those that live; not this process and those above it."""
+        found = set().union(*(cgroups.members(group) for group in self._groups()))
+        found |= kin.Recorded(None, kin.read_file(self._file())).find()
+        found |= {pid for pid in self.marked() - found if _in_group_of_a_run(pid)}
+        return {process.pid for process in procfs.processes(found)} - procfs.ancestors(os.getpid())
+
+    def marked(self) -> set[int]:
+        """Processes that say that they are the bed's, as anybody can; not this one and those above it."""
+        wanted = f"{self.mark}={self.place.resolve()}".encode()
+        found = {p.pid for p in procfs.processes() if wanted in procfs.environment(p.pid)}
+        return found - procfs.ancestors(os.getpid())
+
+    def end(self, term_s: float = 5.0) -> list[int]:
+        """End all of them, first by SIGTERM; the pids that were found. Idempotent.
+
+        Raises HostFailed for a process that does not die.
+        """
+        found = sorted(self.find())
+        for pid in found:
+            procfs.send(pid, signal.SIGTERM)
+        deadline = time.monotonic() + term_s
+        while self.find() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if left := procfs.kill_until_gone(self.find):
+            raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+        self.forget()
+        return found
+
+    def forget(self) -> None:
+        """Nothing of the bed lives any more: its group and what was written down go, and children that have ended."""
+        until = time.monotonic() + _OUT_S
+        for group in self._groups():
+            while group.is_dir() and time.monotonic() < until:
+                with suppress(OSError):  # EBUSY: the last one is on its way out
+                    group.rmdir()
+                    break
+                time.sleep(0.005)
+        self._file().unlink(missing_ok=True)
+        children.reap()
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """While processes of the bed are brought up. Where there are no groups, what they fork and let go comes to this
+        process, and is written down."""
+        if self._group() is not None or _in_group_of_a_run(os.getpid()):
+            yield
+            return
+        before, others = kin.reap_orphans(True), kin.below(os.getpid())
+        end = threading.Event()
+        written: set[kin.Identity] = set()
+
+        def watch() -> None:
+            while not end.wait(_LOOK_S):
+                with suppress(OSError):
+                    written.update(self._look(written))
+
+        thread = threading.Thread(target=watch, name="members of a bed", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join()
+            written.update(self._look(written))
+            kin.reap_orphans(before)
+            children.adopt(pid for pid, _, _ in written if pid not in others)
+
+    def _look(self, known: set[kin.Identity]) -> list[kin.Identity]:
+        wanted = f"{self.mark}={self.place.resolve()}".encode()
+        below = kin.below(os.getpid())
+        return self._write_down((pid for pid in below if wanted in procfs.environment(pid)), known)
+
+    def _write_down(self, pids: Iterable[int], known: Iterable[kin.Identity] = ()) -> list[kin.Identity]:
+        if _in_group_of_a_run(os.getpid()):
+            return []  # what the run's group has needs no more
+        new = [one for pid in pids if (one := kin.identity(pid)) is not None and one not in known]
+        if new:
+            state.private(_FOLDER)
+            kin.append(self._file(), new)
+        return new
+
+    def _entering(self) -> list[str]:
+        """What a command begins with, so that it is in the bed's group; nothing where that is not needed, or cannot be."""
+        if _in_group_of_a_run(os.getpid()):  # it is accounted there, and ended with the run
+            return []
+        group = self._group()
+        return [] if group is None else ["/bin/sh", "-c", _ENTER, str(group / "cgroup.procs")]
+
+    def _group(self) -> Path | None:
+        """The bed's group, there when this returns; None where this user may make none."""
+        for group in self._candidates():
+            if group.is_dir() and _own(group):
+                return group
+            try:
+                group.mkdir()
+                # The only proof that it can be entered.
+                command = ["/bin/sh", "-c", _ENTER, str(group / "cgroup.procs"), "/bin/true"]
+                if (
+                    subprocess.run(command, capture_output=True, timeout=_PROOF_S, check=False).returncode
+                    == 0
+                ):
+                    return group
+                group.rmdir()
+            except (OSError, subprocess.TimeoutExpired):
+                continue
+        return None
+
+    def _groups(self) -> list[Path]:
+        return [group for group in self._candidates() if group.is_dir() and _own(group)]
+
+    def _candidates(self) -> list[Path]:
+        """Where its group may be: one for each hierarchy that accounts, at the top of what is this user's, so that all of
+        this user's processes look at the same place."""
+        layout = cgroups.read_layout()
+        hierarchies = [one for one in (layout.v2, layout.v1.get("cpuacct")) if one is not None]
+        tops = [
+            min(places, key=lambda p: len(p.parts)) for h in hierarchies if (places := cgroups.parents(h))
+        ]
+        return [top / f"{names.PREFIX}-bed.{self._hash()}" for top in tops]
+
+    def _file(self) -> Path:
+        return state.folder().with_name(_FOLDER) / self._hash()
+
+    def _hash(self) -> str:
+        return hashlib.sha256(f"{self.mark}={self.place.resolve()}".encode()).hexdigest()[:16]
+
+
+def _wait_until_in(group: Path, process: subprocess.Popen[Any]) -> None:
+    """Else a bed that is ended at this moment would not find it. Returns when it has ended, too."""
+    until = time.monotonic() + _PROOF_S
+    while process.pid not in cgroups.members(group) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.0005)
+
+
+def _in_group_of_a_run(pid: int) -> bool:
+    """Whether it is in a control group of one of contend's runs that this user, or root, has made."""
+    try:
+        text = procfs.read_text(procfs.PROC / str(pid) / "cgroup")
+        layout = cgroups.parse_layout(procfs.read_text(Path("/proc/self/mountinfo")), text)
+    except (OSError, ValueError):  # it has ended
+        return False
+    for hierarchy in layout.hierarchies():
+        for group in (hierarchy.own, *hierarchy.own.parents):
+            if group.name.startswith(f"{names.PREFIX}.") and group.is_relative_to(hierarchy.root):
+                return _own(group)
+    return False
+
+
+def _own(group: Path) -> bool:
+    try:
+        return group.stat().st_uid in {0, os.geteuid()}
+    except OSError:
+        return False
