@@ -15,7 +15,7 @@ from contend.platforms import cgroups, standing
 from contend.platforms.base import Exit, Host, Usage
 from contend.platforms.quotas import Throttling
 from contend.platforms.standing import Change
-from contend.probes.evidence import Evidence, Observed, Started, difference, put
+from contend.probes.evidence import Evidence, Observations, Observed, Started, difference, held_s, put
 from contend.probes.rundelay import RunDelay
 from contend.probes.snapshot import Snapshot
 
@@ -108,6 +108,9 @@ class Window:
             others=started,
         )
         self._add_throttling(found)
+        held = held_s(Observations(found), len(self._cpu_list))
+        if held is not None:
+            put(found, Observed.HELD, held)
         return found
 
     def _add_throttling(self, found: Evidence) -> None:

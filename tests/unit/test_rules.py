@@ -9,8 +9,9 @@ import pytest
 from contend.advice.rules import explain
 from contend.analysis import CellResult, Level, MetricInfo
 from contend.platforms.quotas import Quota
-from contend.probes.evidence import Observations
+from contend.probes.evidence import Observations, held_s
 from contend.stats.estimate import Estimate
+from contend.units import format_value
 
 METRIC = MetricInfo("wall", "s", "lower", "", True)
 ESTIMATE = Estimate(2.0, 1.9, 2.1, "ratio", 10, 0.95, "HL", "higher")
@@ -46,6 +47,42 @@ def test_both_are_told_apart() -> None:
     assert causes["throttling"].share == pytest.approx(0.4)
     assert causes["run queue"].share == pytest.approx(0.6)
     assert "waited for the CPU 600 ms" in causes["run queue"].words
+
+
+@pytest.mark.parametrize(
+    ("cpus", "seen", "quota"),
+    [
+        # Two threads on two CPUs, held for 400 ms of each second, that share them with two others for the rest.
+        (2, {"own_psi_cpu": 0.7, "throttled": 0.8, "cpu": 0.6, "run_delay": 1.4}, 0.4),
+        # Four threads: they wait for each other too, and that is no quota's.
+        (2, {"own_psi_cpu": 0.9, "throttled": 0.8, "cpu": 0.6, "run_delay": 3.4}, 0.4),
+        # One thread in a group of its own.
+        (2, {"own_psi_cpu": 0.7, "throttled": 0.4, "cpu": 0.3, "run_delay": 0.7}, 0.4),
+        # Two that sleep for half of the time, both at once.
+        (2, {"own_psi_cpu": 0.2, "throttled": 0.4, "cpu": 0.6, "run_delay": 0.4}, 0.2),
+        # As measured of two on two CPUs with a quota of one: all that they wait is the quota's.
+        (2, {"own_psi_cpu": 0.50, "throttled": 0.92, "cpu": 1.01, "run_delay": 0.99}, 0.46),
+        # Without pressure figures the run delay counts both threads' waits, 700 ms each.
+        (2, {"throttled": 0.8, "cpu": 0.6, "run_delay": 1.4}, 0.8),
+    ],
+)
+def test_of_a_quota_over_several_cpus_the_time_counts_in_which_it_held(
+    cpus: int, seen: dict[str, float], quota: float
+) -> None:
+    """The kernel adds throttled time up over CPUs; a neighbour's part of the waiting stays the neighbour's."""
+    now = {"wall": 1.0, **seen}
+    held = held_s(Observations({name: (value, "s") for name, value in now.items()}), cpus)
+    assert held is not None
+    assert held <= now["throttled"]
+    alone = dict.fromkeys(seen, 0.0) | {"wall": 0.1, "cpu": seen["cpu"], "held": 0.0}
+    slower = replace(ESTIMATE, value=10.0)
+    made = cell({**now, "held": held}, alone, quotas=(BOX,), estimate=slower)
+    causes = {cause.resource: cause for cause in explain(made)}
+    assert causes["throttling"].share == pytest.approx(10 * quota / 9, abs=0.01)
+    if (waited := seen.get("own_psi_cpu", seen["run_delay"])) - quota > 0.05:
+        assert f"waited for the CPU {format_value(waited - quota, 's')}" in causes["run queue"].words
+    else:
+        assert "run queue" not in causes
 
 
 def test_never_more_is_taken_off_than_there_was() -> None:

@@ -217,10 +217,17 @@ def _timed(
 def _held(seen: Observations, waits: Observed) -> float:
     """Seconds of the waiting that were a quota's: the kernel counts throttled tasks as waiting (run delay and PSI both).
 
-    Throttled time is a sum over CPUs and may be of a group that others are in too: never more than the victim waited.
+    A pressure counts time in which any task waited, and so does HELD; the run delay adds up the waits of all tasks, and
+    meanwhile all that were ready waited. The quota may be of a group that others are in too: never more than the victim
+    waited. A run of an earlier version has nothing but throttled time, a sum over CPUs.
     """
-    throttled = _get(seen, Observed.THROTTLED)
-    return min(throttled, _get(seen, waits)) if waits in seen else throttled
+    held = seen.value(Observed.HELD)
+    if held is None:
+        held = _get(seen, Observed.THROTTLED)
+    elif waits is Observed.RUN_DELAY and waits in seen and _get(seen, Observed.WALL):
+        ready = (_get(seen, Observed.CPU) + _get(seen, waits)) / _get(seen, Observed.WALL)
+        held *= max(1.0, ready)
+    return min(held, _get(seen, waits)) if waits in seen else held
 
 
 def _throttled(share: float, held_s: float, result: CellResult) -> Cause:

@@ -8,6 +8,8 @@ throttled task as waiting, so what a quota held off is charged to that, wherever
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -32,8 +34,9 @@ def correlated(
     begin_ns: int,
     by: Literal["cgroup", "process"],
     rename: Callable[[str], str] = str,
+    cpus: int = os.cpu_count() or 1,
 ) -> Iterator[Period]:
-    """The rows of the table process_use, a period a sample."""
+    """The rows of the table process_use, a period a sample. cpus: of the host."""
     rows = tables.get("process_use")
     if rows is None:
         return
@@ -41,6 +44,7 @@ def correlated(
         "t_ns", "pid", "name", "cgroup", "threads", "user_ns", "system_ns", "run_delay_ns", "voluntary", "involuntary",
     )  # fmt: skip
     throttled = _throttled(tables)
+    held = _held_of_ready(rows, throttled, begin_ns, cpus)
     ticks: dict[int, dict[str, _Use]] = {}
     for t, pid, name, cgroup, threads, user, system, delay, gave_up, preempted in zip(
         *(rows[c].tolist() for c in columns), strict=True
@@ -51,11 +55,34 @@ def correlated(
         use.cpu_ns += user + system
         use.threads += threads
         use.waits += gave_up + preempted
-        # Each of its threads was held as long as the group, if it wanted to run; never more than it waited.
-        use.held_ns += min(delay, throttled.get((t, cgroup or "/"), 0) * max(1, threads))
+        # As long as it wanted to run while its group was held; never more than it waited.
+        part = held.get((t, throttled.get((t, cgroup or "/"), 0)), 0.0)
+        use.held_ns += min(delay, round((user + system + delay) * part))
     for t in sorted(ticks):
         yield _divide(ticks[t], Period(min(begin_ns, t), t))
         begin_ns = t
+
+
+def _held_of_ready(
+    rows: Table, throttled: Mapping[tuple[int, str], int], begin_ns: int, cpus: int
+) -> dict[tuple[int, int], float]:
+    """By sample and throttled time: of the time that threads ran or were ready, the part in which the quota held them.
+
+    Throttled time is a sum over the CPUs on which a group was throttled: as many as its threads wanted. Groups with the
+    very same figure are held by one quota above them all, and want CPUs together.
+    """
+    wanted: dict[tuple[int, int], int] = {}
+    columns = (rows[name].tolist() for name in ("t_ns", "cgroup", "user_ns", "system_ns", "run_delay_ns"))
+    moments = {begin_ns}
+    for t, cgroup, *ns in zip(*columns, strict=True):
+        moments.add(t)
+        if kept := throttled.get((t, cgroup or "/"), 0):
+            wanted[t, kept] = wanted.get((t, kept), 0) + sum(ns)
+    before = dict(itertools.pairwise(sorted(moments, reverse=True)))
+    return {
+        (t, kept): kept / max(1, min(ns, cpus * max(1, t - before.get(t, begin_ns))))
+        for (t, kept), ns in wanted.items()
+    }
 
 
 def _throttled(tables: Mapping[str, Table]) -> dict[tuple[int, str], int]:

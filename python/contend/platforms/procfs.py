@@ -205,8 +205,8 @@ def effective_user(pid: int) -> int | None:
 def marked(run_id: str | None = None, *, party: str | None = None, own: bool = False) -> set[int]:
     """Processes of this user (root: of everybody) that say in their environment that they are of `run_id`, or of any run.
 
-    own: only those with this user's rights; for root too. The caller's own ancestors are left out, so that a tool that was itself started by a run is not its own
-    leftover.
+    own: only those with this user's rights; for root too. The caller's own ancestors are left out, so that a tool that was
+    itself started by a run is not its own leftover.
     """
     spare = ancestors(os.getpid())
     found = set()

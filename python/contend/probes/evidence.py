@@ -62,6 +62,7 @@ class Observed(StrEnum):
         "s",
         "time CPU quotas kept its processes from CPUs, summed over CPUs (see `probes.quotas`)",
     )
+    HELD = "held", "s", "time in which quotas kept its processes from CPUs, however many at once (`held_s`)"
     THROTTLED_PERIODS = "throttled_periods", "count", "how many times"
     STEAL = "steal", "s", "time the hypervisor kept the victim's CPUs, summed over them"
     PSI_CPU = "psi_cpu", "s", "time in which some task of the whole host waited for a CPU"
@@ -233,6 +234,27 @@ def difference(
     if frequencies:
         put(result, Observed.FREQUENCY, sum(frequencies) / len(frequencies))
     return result
+
+
+def held_s(seen: Observations, cpus: int) -> float | None:
+    """Seconds of the window in which quotas held the victim back on `cpus` CPUs; None where it is not known.
+
+    The kernel adds throttled time up over the CPUs that a group was throttled on (tg_unthrottle_up, kernel/sched/fair.c):
+    two threads that are held for 50 ms are throttled for 100 ms. A group is throttled on as many CPUs as it wants: that is
+    how many of its threads ran or were ready, on average over the window, or, of one that often sleeps, over the time in
+    which any waited; and never more than it may use.
+
+    >>> seen = Observations({"wall": (1, "s"), "throttled": (0.9, "s"), "cpu": (1.0, "s"), "run_delay": (1.0, "s")})
+    >>> held_s(seen, 2), held_s(seen, 1)
+    (0.45, 0.9)
+    """
+    throttled, wall = seen.value(Observed.THROTTLED), seen.value(Observed.WALL)
+    if throttled is None or not wall:
+        return None
+    used, delay = seen.value(Observed.CPU) or 0.0, seen.value(Observed.RUN_DELAY) or 0.0
+    waited = seen.value(Observed.OWN_PSI_CPU) or 0.0
+    wanted = max((used + delay) / wall, (used + throttled) / wall, delay / waited if waited > 0 else 0.0, 1.0)
+    return throttled / min(wanted, max(cpus, 1))
 
 
 def _change(before: int | None, after: int | None) -> int | None:

@@ -195,3 +195,33 @@ def test_without_bpf_throttled_time_is_the_quotas_and_not_a_neighbours() -> None
         assert period.pairs["cpu", first, second] == 200
         assert period.pairs["cpu", second, b.OWN_QUOTA] == 50
         assert ("cpu", second, first) not in period.pairs or period.pairs["cpu", second, first] == 0
+
+
+@pytest.mark.parametrize(
+    ("threads", "cpus", "used", "delay", "throttled", "held"),
+    [
+        # Both were held for 0.4 s, which the kernel counts twice, and waited 0.3 s each for somebody else.
+        (2, 2, 600, 1400, 800, 800),
+        (2, 8, 600, 1400, 800, 800),
+        # Of four on two CPUs all waited meanwhile.
+        (4, 2, 600, 3400, 800, 1600),
+        (1, 2, 300, 700, 400, 400),
+    ],
+)
+def test_without_bpf_a_quota_over_several_cpus_takes_no_more_than_its_part(
+    threads: int, cpus: int, used: int, delay: int, throttled: int, held: int
+) -> None:
+    """In ms of one second."""
+    import numpy as np
+
+    ms = S // 1000
+    rows = [
+        use(S, 1, threads, used * ms, delay * ms) | {"cgroup": "/a"},
+        use(S, 2, 1, 900 * ms, 0) | {"cgroup": "/b"},
+    ]
+    table = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    groups = {"t_ns": np.array([S]), "cgroup": np.array(["/a"]), "throttled_ns": np.array([throttled * ms])}
+    tables = {"process_use": table, "cgroup_use": groups}
+    [period] = correlated(tables, 0, "cgroup", cpus=cpus)  # type: ignore[arg-type]
+    assert period.pairs["cpu", "/a", b.OWN_QUOTA] == pytest.approx(held * ms, rel=0.01)
+    assert period.pairs.get(("cpu", "/a", "/b"), 0) > 0
