@@ -47,7 +47,7 @@ accept:
 bench:
 	@scripts/packages.sh bench
 	@scripts/setup.sh
-	@for f in start_up process_start orchestration sampler_cost process_sampling sched_histograms watch_cost trace_calls trace_interpreter trace_export trace_wsgi attach_stop hunt_events rpc_drivers ab_vs_hyperfine serve_pages pages amqp_peers; do \
+	@for f in start_up process_start kin orchestration sampler_cost process_sampling sched_histograms watch_cost trace_calls trace_interpreter trace_export trace_wsgi attach_stop hunt_events rpc_drivers ab_vs_hyperfine serve_pages pages amqp_peers; do \
 		echo "== $$f"; $(VENV)/python bench/$$f.py || exit 1; \
 	done
 

@@ -67,7 +67,11 @@ class Kin:
         """Somebody in this process waits for that child: it is not reaped here. Written down at once."""
         with self._lock:
             self._waited_for.add(pid)
-        self.look()
+            # It alone: a look at all descendants for each one that is started costs more the more there are.
+            if (one := self._identity(pid)) is not None and self._known.get(pid) != one:
+                with suppress(OSError):
+                    self._keep([one])
+                    self._known[pid] = one
 
     def let_go(self, pids: Iterable[int]) -> None:
         """These, and what comes of them, are the user's from now on: not written down, and not ended after a crash."""
@@ -88,8 +92,9 @@ class Kin:
 
     def _write(self, below: set[int], zombies: set[int]) -> set[int]:
         """Under the lock."""
-        found = {pid: one for pid, one in self._known.items() if _same(one)}
-        for pid in below | self._added:
+        wanted = below | self._added
+        found = {pid: one for pid, one in self._known.items() if pid not in wanted and _same(one)}
+        for pid in wanted:
             if (one := self._identity(pid)) is not None:
                 found[pid] = one
         self._added &= found.keys()
@@ -98,7 +103,7 @@ class Kin:
         new = [(pid, start, _GONE) for pid, (_, start, _) in gone.items() if pid in self._known]
         new += [one for pid, one in found.items() if self._known.get(pid) != one]
         with suppress(OSError):  # a full disk: tried again at the next look
-            self._append(new)
+            self._keep(new)
             self._known = found
         self._reap(zombies)
         return set(found)
@@ -118,7 +123,7 @@ class Kin:
                 self._let_go[pid] = one
         return dict(self._let_go)
 
-    def _append(self, new: list[Identity]) -> None:
+    def _keep(self, new: list[Identity]) -> None:
         if new and append(self._path, new) > _FULL_BYTES:  # mostly of those that have ended
             files.write(self._path, _text([*self._known.values(), *new]).encode(), mode=files.PRIVATE)
 
