@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,9 +17,9 @@ from support.command_line import Home
 BURNER = "sh -c 'i=0; while [ $i -lt 700000 ]; do i=$((i+1)); done'"
 
 
-def burner(blocks: int) -> list[str]:
+def burner(blocks: int, engine: str = "runc") -> list[str]:
     """A run of it on the bare host and in a container, both on the same one CPU."""
-    asked = [f"app={BURNER}", "sizes=1", "provisioning=pinned", "engine=runc", "measure.design=pairs"]
+    asked = [f"app={BURNER}", "sizes=1", "provisioning=pinned", f"engine={engine}", "measure.design=pairs"]
     asked += ["measure.target=null", f"measure.blocks={blocks}", "measure.pilot=1"]
     return ["run", "platform-overhead", *(word for setting in asked for word in ("--set", setting))]
 
@@ -35,6 +36,28 @@ def changed(contend: Home, factor: float) -> Iterator[list[str]]:
     """The same by the container's own quota, as `docker update --cpus` would: a limit that is not what was asked for."""
     with _written(lambda: set(groups_of(contend, "pinned-1-cpu")), factor) as seen:
         yield seen
+
+
+@contextmanager
+def updated(contend: Home, *words: str) -> Iterator[list[str]]:
+    """`podman update` with these words, once, of the container of one CPU, after its first trial has begun."""
+    done = threading.Event()
+    seen: list[str] = []
+
+    def watch() -> None:
+        while not seen and not done.wait(0.05):
+            for row in containers_of(contend, "pinned-1-cpu"):
+                line = ["podman", "update", *words, row["name"]]
+                if subprocess.run(line, capture_output=True, check=False).returncode == 0:
+                    seen.append(row["name"])
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
 
 
 @contextmanager
@@ -71,14 +94,20 @@ def _written(groups: Callable[[], set[Path]], factor: float) -> Iterator[list[st
 def groups_of(contend: Home, place: str) -> list[Path]:
     """cgroups of the place's container, as its run's rows will name them; found by the container's own processes."""
     found = []
-    for runs in contend.runs.glob("platform-overhead-*"):
-        lines = ledger(runs)
-        if all(line["event"] != "trial-start" for line in lines):
-            continue  # it reads back what a place got when that is made
-        for line in lines:
-            if line.get("kind") == "container" and str(line.get("party", "")).endswith(place):
-                found += [p.parent for p in Path("/sys/fs/cgroup").glob(f"**/*{line['name']}*/cgroup.procs")]
-                found += [p.parent for p in Path("/sys/fs/cgroup").glob(f"**/{line['party']}/cgroup.procs")]
+    for row in containers_of(contend, place):
+        found += [p.parent for p in Path("/sys/fs/cgroup").glob(f"**/*{row['name']}*/cgroup.procs")]
+        found += [p.parent for p in Path("/sys/fs/cgroup").glob(f"**/{row['party']}/cgroup.procs")]
+    return found
+
+
+def containers_of(contend: Home, place: str) -> list[dict[str, Any]]:
+    """Rows of the place's containers, once a trial has begun: contend reads back what a place got when that is made."""
+    found: list[dict[str, Any]] = []
+    for run in contend.runs.glob("platform-overhead-*"):
+        lines = ledger(run)
+        if any(line["event"] == "trial-start" for line in lines):
+            made = (line for line in lines if line.get("kind") == "container")
+            found += [line for line in made if str(line.get("party", "")).endswith(place)]
     return found
 
 

@@ -15,7 +15,7 @@ import pytest
 from contend.platforms.topology import Topology, pick
 from contend.report.schema import analysis_schema
 from support.command_line import Home, check_files, rows
-from support.planted_quota import burner, changed, planted, slowed
+from support.planted_quota import burner, changed, planted, slowed, updated
 from support.prerequisites import need
 
 pytestmark = pytest.mark.system
@@ -151,6 +151,28 @@ def test_a_quota_changed_from_outside_gets_no_verdict(contend: Home) -> None:
         Path(change["file"]).name in ("cpu.cfs_quota_us", "cpu.max") and change["before"] != change["after"]
     )
     assert "limit-changed" in contend("report", str(contend.the_run())).out
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (("--cpus=0.6",), "cpu.cfs_quota_us cpu.max"),
+        # 1024, its default, is what it has.
+        (("--cpu-shares=333",), "cpu.shares cpu.weight"),
+    ],
+)
+def test_what_podman_update_changes_gets_no_verdict(words: tuple[str, ...], file: str, contend: Home) -> None:
+    need(shutil.which("podman"), "podman")
+    with updated(contend, *words) as seen:
+        contend(*burner(3, "podman"), timeout=200)
+    assert seen, "podman has changed it"
+    estimate, findings = planted(contend)
+    assert estimate["verdict"] == "refused" and findings == []
+    counted = [row for row in rows(contend.the_run()) if row["phase"] == "counted"]
+    of = {row["factors"]["platform"]: row for row in counted if "limit-changed" in row["flags"]}
+    assert of.keys() == {"container"}
+    assert any(Path(one["file"]).name in file.split() for one in of["container"]["limits_changed"])
 
 
 def test_in_guests_too(contend: Home) -> None:
