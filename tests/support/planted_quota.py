@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 import time
@@ -89,6 +90,31 @@ def _written(groups: Callable[[], set[Path]], factor: float) -> Iterator[list[st
     finally:
         done.set()
         thread.join()
+
+
+@contextmanager
+def group_of(cpus: float) -> Iterator[Path]:
+    """A control group with such a quota, and so many shares that others on this machine are no part of the test."""
+    at = Path("/sys/fs/cgroup/cpu") if Path("/sys/fs/cgroup/cpu").is_dir() else Path("/sys/fs/cgroup")
+    group = at / f"planted-quota-{os.getpid()}"
+    group.mkdir()
+    try:
+        for name, text in (
+            ("cpu.max", f"{round(cpus * 100_000)} 100000"),
+            ("cpu.cfs_quota_us", str(round(cpus * 100_000))),
+            ("cpu.weight", "10000"),
+            ("cpu.shares", "200000"),
+        ):
+            if (group / name).exists():
+                (group / name).write_text(text)
+        yield group
+    finally:
+        until = time.monotonic() + 5
+        while group.exists():
+            with suppress(OSError):  # the last one is on its way out
+                group.rmdir()
+            assert time.monotonic() < until
+            time.sleep(0.01)
 
 
 def groups_of(contend: Home, place: str) -> list[Path]:

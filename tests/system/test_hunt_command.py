@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from click.testing import CliRunner, Result
 from contend.cli.hunt_ import command
 from contend.errors import BadInput
 from contend.report.hunt_schema import hunt_schema
+from support.planted_quota import group_of
+from support.prerequisites import need
 from support.traced_program import traced
 
 pytestmark = pytest.mark.system
@@ -124,3 +129,44 @@ def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
     for source, words in ((tmp_path / "none", "there is no"), (tmp_path, "neither a trace nor a run")):
         error = refused(str(source)).exception
         assert isinstance(error, BadInput) and words in error.message and error.hint
+
+
+@pytest.mark.alone
+def test_a_program_under_a_quota_waits_for_the_quota_and_not_for_a_neighbour(tmp_path: Path) -> None:
+    """Three tenths of a CPU for a thread that wants one: of each second it is held back for up to seven tenths."""
+    need(os.geteuid() == 0 and Path("/sys/fs/cgroup").is_dir(), "root, and control groups")
+    (tmp_path / "spin.py").write_text(
+        "import time\nfrom contend import trace\n"
+        "def spin(seconds):\n"
+        "    until = time.thread_time() + seconds\n"
+        "    while time.thread_time() < until: pass\n"
+        "for _ in range(4):\n"
+        "    with trace.span('job'): spin(0.15)\n"
+    )
+    line = [
+        sys.executable,
+        "-m",
+        "contend",
+        "trace",
+        "--cpu-times",
+        "--run-delay",
+        "-o",
+        str(tmp_path / "trace"),
+    ]
+    line += ["--", sys.executable, str(tmp_path / "spin.py")]
+    with group_of(0.3) as group:
+
+        def enter() -> None:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+
+        subprocess.run(line, check=True, capture_output=True, timeout=120, preexec_fn=enter)
+    said = CliRunner().invoke(command, [str(tmp_path / "trace"), "--job", "job", "--json"])
+    assert said.exit_code == 0, said.output
+    told = json.loads(said.stdout)
+    jsonschema.validate(told, hunt_schema())
+    found = {finding["kind"]: finding for finding in told["findings"]}
+    assert told["findings"][0]["kind"] == "throttled", told["findings"]
+    held = found["throttled"]
+    assert held["share"] > 0.4
+    assert f"the CPU quota of 0.3 CPUs in {group}" in held["sentence"]
+    assert found.get("cpu", {"share": 0.0})["share"] < 0.2

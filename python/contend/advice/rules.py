@@ -8,15 +8,13 @@ took more CPU time is reported as just that.
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contend.advice.finding import Evidence, Finding
 from contend.analysis import CellResult, Control
-from contend.platforms.quotas import Quota
-from contend.printable import printable
+from contend.platforms.quotas import Quota, quota_name
 from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.studies import Interference, Scenario
@@ -252,12 +250,6 @@ def _quota_words(quota: Quota) -> str:
     'its own CPU quota of 2 CPUs in /sys/fs/cgroup/box'
     """
     return f"{'the' if quota.whose == 'above' else 'its own'} {quota_name(quota)}"
-
-
-def quota_name(quota: Quota) -> str:
-    """The quota and where it stands."""
-    size = f" of {quota.cpus:g} CPU{'s' if quota.cpus != 1 else ''}" if math.isfinite(quota.cpus) else ""
-    return f"CPU quota{size} in {printable(quota.group)}"
 
 
 def _disk(result: CellResult) -> Cause | None:

@@ -139,6 +139,7 @@ def command(
       contend trace --pid 4711 --for 10s --include 'app.db:*' -o now
       contend export before --to perfetto
     """
+    from contend import quota_log
     from contend.trace.launch import Asked, run
 
     _check(pid, length, sample, command)
@@ -165,7 +166,8 @@ def command(
     if pid is not None:
         code = _attach(pid, asked, length)
     else:
-        code = _sampled(asked, command, sample_interval) if sample else run(asked, command)
+        with quota_log.logging(directory):
+            code = _sampled(asked, command, sample_interval) if sample else run(asked, command)
     _tell(directory, summary)
     return code
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from contend.platforms.accounting import flat
 from contend.platforms.procfs import unescaped
+from contend.printable import printable
 
 PROC = Path("/proc")
 _INITIAL_NAMESPACE = 0xEFFFFFFB  # PROC_CGROUP_INIT_INO, include/linux/proc_ns.h
@@ -232,6 +233,12 @@ class QuotaWatch:
         if now.periods != self._last.get(group, _Counted()).periods or group not in self._quota:
             self._quota[group] = quota_cpus(group)
         self._last[group] = now
+
+
+def quota_name(quota: Quota) -> str:
+    """The quota and where it stands."""
+    size = f" of {quota.cpus:g} CPU{'s' if quota.cpus != 1 else ''}" if math.isfinite(quota.cpus) else ""
+    return f"CPU quota{size} in {printable(quota.group)}"
 
 
 def quota_cpus(group: Path) -> float:

@@ -15,6 +15,7 @@ from contend.contention.hunt import Batch, Hunt, hunt
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Blame, Critical, Interpreter, Pool, Tables
 from contend.contention.hunting.together import together
+from contend.quota_log import Throttled
 from contend.report.hunt_page import render
 from contend.report.hunt_schema import hunt_schema
 from contend.report.hunt_terminal import print_hunt
@@ -180,6 +181,25 @@ def test_the_interpreters_own() -> None:
     assert "held meanwhile by sorts 100 %" in first(tables).sentence
     blocked = batch(interpreter=[Interpreter("blocked", "compute", "app.py:9", 2, 50 * MS, 30 * MS)])
     assert ranked(blocked) == [("blocked-loop", "compute")] and first(blocked).share == 0.5
+
+
+def test_a_wait_under_a_quota_is_the_quotas() -> None:
+    """The kernel counts a throttled thread as ready without a CPU."""
+    waited = batch(waits=[("cpu", "", 300)])
+    (unknown,) = found(waited).findings
+    assert unknown.kind == "cpu" and "A CPU quota may hold them back instead: unknown" in unknown.advice
+    quota = Throttled(200 * MS, "CPU quota of 0.3 CPUs in /box", "")
+    held, rest = found(replace(waited, throttled=quota)).findings
+    assert (held.kind, held.estimate.value, rest.kind, rest.estimate.value) == ("throttled", 0.2, "cpu", 0.1)
+    assert "held back 200 ms by the CPU quota of 0.3 CPUs in /box" in held.sentence
+    assert "quota" not in rest.advice
+    (whole,) = found(replace(waited, throttled=quota._replace(ns=900 * MS))).findings
+    assert (whole.kind, whole.estimate.value) == ("throttled", 0.3)
+    (calm,) = found(replace(waited, throttled=quota._replace(ns=0))).findings
+    assert calm.kind == "cpu" and "quota" not in calm.advice
+    twice = found(replace(waited, throttled=quota), replace(waited, throttled=quota))
+    assert {f.kind: f.estimate.value for f in twice.findings} == {"throttled": 0.2, "cpu": 0.1}
+    assert [f.kind for f in found(replace(waited, throttled=quota), waited).findings] == ["cpu"]
 
 
 def test_nothing_found_says_what_was_looked_at() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Interpreter
 from contend.contention.hunting.rules import Candidate, listed, seconds, sql
+from contend.quota_log import FILE
 from contend.units import format_duration, of_time
 
 
 def interpreter(charges: Charges) -> list[Candidate]:
     """The GIL and the CPU where jobs waited for them; pauses and blocked loops by the time in which all stood still."""
     found = []
-    for kind, make in (("gil", _gil), ("cpu", _cpu)):
-        ns = sum(ns for (of, _), ns in charges.charged.items() if of == kind)
+    gil, cpu = (sum(ns for (of, _), ns in charges.charged.items() if of == kind) for kind in ("gil", "cpu"))
+    # The kernel counts a throttled thread as waiting for a CPU.
+    held = min(cpu, charges.tables.throttled.ns or 0)
+    for ns, make in ((gil, _gil), (held, _held), (cpu - held, _cpu)):
         if ns > 0:
             found.append(make(charges, ns))
     for kind, tell in (("gc", _gc), ("blocked", _blocked)):
@@ -43,15 +46,42 @@ def _gil(charges: Charges, ns: int) -> Candidate:
     )
 
 
+def _held(charges: Charges, ns: int) -> Candidate:
+    tables = charges.tables
+    name = tables.throttled.quota or "CPU quota"
+    return Candidate(
+        kind="throttled",
+        resource="CPU quota",
+        ns=ns,
+        sentence=(
+            f"{tables.who} were ready and held back {format_duration(ns)} by the {name} ({tables.part(ns)}):"
+            " no neighbour took the CPU."
+        ),
+        evidence=(
+            seconds("run delay that was throttled", ns, _where(charges, "cpu")),
+            seconds(
+                "throttled while the jobs ran, over all CPUs",
+                tables.throttled.ns or 0,
+                f"{FILE} beside the trace",
+            ),
+        ),
+        advice=f"Raise or remove the {name} (cpu.max; v1: cpu.cfs_quota_us).",
+        edits="",
+    )
+
+
 def _cpu(charges: Charges, ns: int) -> Candidate:
     tables = charges.tables
+    advice = "Look at the host: what else runs there, and whether the CPUs are the limit."
+    if tables.throttled.ns is None:
+        advice += f" A CPU quota may hold them back instead: unknown, {tables.throttled.unknown}."
     return Candidate(
         kind="cpu",
         resource="CPU",
         ns=ns,
         sentence=f"{tables.who} were ready and waited {format_duration(ns)} for a CPU ({tables.part(ns)}).",
         evidence=(seconds("run delay", ns, _where(charges, "cpu")),),
-        advice="Look at the host: what else runs there, and whether the CPUs are the limit.",
+        advice=advice,
         edits="",
     )
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from contend.quota_log import Throttled, between
 from contend.units import format_duration, of_time
 
 if TYPE_CHECKING:
@@ -184,6 +185,8 @@ class Tables:
     notes: Sequence[str] = ()
     makespans: Sequence[int] = ()
     """Of several traces that were put together; else empty."""
+    throttled: Throttled = Throttled()  # noqa: RUF009 (a tuple)
+    """What CPU quotas held back while the jobs ran."""
     length_ns: int = 0
     """From the first event to the last; of several traces their sum."""
 
@@ -282,10 +285,14 @@ def read(source: Path, jobs: str | None) -> Tables:
         Interpreter("blocked", row.name, row.site, row.count, row.total_ns, row.max_ns)
         for row in (Blocked(**row) for row in rows_of(beside["blocked"]))
     ]
+    jobs_found = _rows(Job, found.jobs)
+    begin_ns = min((job.begin_ns for job in jobs_found), default=found.begin_ns)
+    end_ns = max((job.end_ns for job in jobs_found), default=found.end_ns)
     return Tables(
         source=str(source),
         chosen=found.chosen,
-        jobs=_rows(Job, found.jobs),
+        throttled=between(source, begin_ns, end_ns),
+        jobs=jobs_found,
         parts=_rows(Part, found.parts),
         along=_rows(Part, found.along),
         critical=_rows(Critical, found.critical),

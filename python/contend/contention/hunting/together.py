@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from contend.contention.hunting.rows import BATCH, Blame, Call, Job, Lock, Tables
+from contend.quota_log import Throttled
 
 
 def together(traces: Sequence[Tables]) -> Tables:
@@ -53,7 +54,17 @@ def together(traces: Sequence[Tables]) -> Tables:
         notes=list(dict.fromkeys(note for trace in traces for note in trace.notes)),
         makespans=[trace.makespan_ns for trace in traces],
         length_ns=sum(trace.length_ns for trace in traces),
+        throttled=_throttled(traces),
     )
+
+
+def _throttled(traces: Sequence[Tables]) -> Throttled:
+    """Of all; not known where it is not of one of them."""
+    absent = next((trace.throttled for trace in traces if trace.throttled.ns is None), None)
+    if absent is not None:
+        return absent
+    most = max(traces, key=lambda trace: trace.throttled.ns or 0).throttled
+    return most._replace(ns=sum(trace.throttled.ns or 0 for trace in traces))
 
 
 def _locks(one: Lock, other: Lock) -> Lock:
