@@ -6,6 +6,7 @@ Needs root, runc, and a quiet machine; about two minutes. Writes docs/results/pl
 from __future__ import annotations
 
 import json
+import os
 import platform
 from pathlib import Path
 
@@ -27,8 +28,12 @@ BLOCKS = 40
 
 def test_eight_percent_is_found_and_put_down_to_throttling(tmp_path: Path) -> None:
     contend = Home(tmp_path)
+
+    def prefer() -> None:  # beside other work the burner has less than its quota, which then holds nobody back
+        os.nice(-15)
+
     with slowed(contend, SLOWER) as seen:
-        contend(*burner(BLOCKS), timeout=600).fine()
+        contend(*burner(BLOCKS), timeout=600, preexec_fn=prefer).fine()
     assert seen
     estimate, findings = planted(contend)
     document = {

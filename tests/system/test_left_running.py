@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.command_line import Home, rows
+from support.strangers import strangers
 
 # A server that never rests, started once for both variants by whichever is prepared first; gone by itself after a minute.
 WORKLOAD = """\
@@ -39,17 +40,19 @@ def test_a_server_that_all_variants_share_is_foreign_to_none(tmp_path: Path) -> 
     home = Home(tmp_path)
     home.workload("lodger", WORKLOAD)
     (tmp_path / "s.yaml").write_text(SCENARIO, encoding="utf-8")
-    home("run", "s.yaml", "--runs", str(home.runs)).fine()
+    with strangers() as others:
+        home("run", "s.yaml", "--runs", str(home.runs)).fine()
     counted = [row for row in rows(home.the_run()) if row["phase"] == "counted" and row["status"] == "ok"]
     for variant in ("first", "second"):
         mine = [row for row in counted if row["factors"]["variant"] == variant]
         assert len(mine) >= 3
-        # Beside the server, which has a CPU all the time, there is at most what else this machine does for a moment.
+        # The server wants a CPU all the time. Beside it there is what else this machine does.
         least = min(evidence(row, "foreign_cpu") / evidence(row, "wall") for row in mine)
-        assert least < 0.3, f"{variant}: {least:.2f} CPUs of nobody's"
+        assert least < 0.3 + others.cpus, f"{variant}: {least:.2f} CPUs of nobody's"
     with_server = min(evidence(row, "cpu") / evidence(row, "wall") for row in counted)
     most = max(evidence(row, "cpu") / evidence(row, "wall") for row in counted)
-    assert most > with_server + 0.3, "the server ran, and was one party's"
+    # Of CPUs that others want too the server gets less.
+    assert most > with_server + 0.3 / (1 + others.cpus), "the server ran, and was one party's"
 
 
 @pytest.mark.system

@@ -81,7 +81,6 @@ def run(
         capture_output=True,
         text=True,
         errors="replace",
-        check=False,
     )
     bed.logs.mkdir(parents=True, exist_ok=True)
     log = bed.logs / f"{what}.log"
