@@ -29,7 +29,8 @@ BLOCKS = 40
 def test_eight_percent_is_found_and_put_down_to_throttling(tmp_path: Path) -> None:
     contend = Home(tmp_path)
 
-    def prefer() -> None:  # beside other work the burner has less than its quota, which then holds nobody back
+    def prefer() -> None:
+        # Beside other work the burner has less than its quota, which then holds nobody back.
         os.nice(-15)
 
     with slowed(contend, SLOWER) as seen:
