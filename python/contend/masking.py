@@ -14,9 +14,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+
+from contend import secret_options, secret_shapes
+from contend.secret_options import is_program, mask_argument, mask_options
+from contend.secret_shapes import mask_shapes
 
 MASK = "***"
 # Keys of rows and documents that hold figures, or ids that are masked where they are made.
@@ -28,10 +32,14 @@ _LONG = 4096  # characters: longer texts are not worth remembering
 
 # What a name ends with whose value is a secret. The first are so whatever the value is; the second may be other things too
 # (a token of a language, a number of a test), so a number is not masked; the third may name a file.
-_SURE = r"(?:pass_?word|passwd|passphrase|pwd|client_?secret)"
-_MAYBE = r"(?:(?<![a-z])pass|secret|token|credentials?|cookie)"
-_KEYS = r"(?:api|access|secret|private|auth|account|shared|encryption|signing|master|license|storage)[_-]?key"
-_NAME = rf"[\w.-]*?(?P<kind>{_SURE}|{_MAYBE}|{_KEYS})"
+_SURE = r"(?:pass_?word|passwd|passwort|passphrase|passcode|pwd|client_?secret|requirepass|masterauth)"
+_MAYBE = r"(?:(?<![a-z])(?:pass|pw|psk|otp)|secret|token|credentials?|cookie|cli_auth)"
+_KEYS = (
+    r"(?:api|access|secret|private|auth|account|shared|encryption|signing|master|license|storage|subscription|ssh"
+    r"|websocket)[_-]?key"
+)
+_LATER = r"(?:[_-]?\d{1,3}|[_-](?:base|base64|b64|prod|production|dev|staging|stage|qa|old|new|primary|secondary))?"
+_NAME = rf"[\w.-]*?(?P<kind>{_SURE}|{_MAYBE}|{_KEYS}){_LATER}"
 _SECRET_NAME = re.compile(rf"{_NAME}\Z", re.IGNORECASE)
 _FLAGS = frozenset(
     {"new-token", "no-password", "ask-pass", "ask-password", "password-stdin"}
@@ -93,64 +101,21 @@ _BY_NAME = re.compile(r"\$\{?[A-Za-z_]\w*\}?\Z|\{[a-z_]\w*\}\Z|<[\w ]+>\Z|\*{3}"
 _NUMBER = re.compile(r"[0-9.]+(?:e[+-]?\d+)?(?:[a-zµ%/]{1,5})?\Z", re.IGNORECASE)
 _PATH = re.compile(r"(?:~|\.{1,2})?/|file:")
 
-_PLAIN: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (
-        re.compile(r"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY[A-Z ]*)-----.*?(?:-----END \1-----|\Z)", re.DOTALL),
-        rf"-----\1 {MASK}-----",
-    ),
-    # JSON web tokens; then tokens that say whose they are: AWS, GitHub, GitLab, Slack, OpenAI, Google, Vault, npm, Keystone.
-    (re.compile(r"\beyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?"), MASK),
-    (
-        re.compile(
-            r"\b(?:(?:AKIA|ASIA|ABIA)[0-9A-Z]{16}\b|gh[opsur]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}"
-            r"|sk-[\w-]{20,}|[sr]k_(?:live|test)_\w{10,}|AIza[\w-]{30,}|hv[sb]\.[\w-]{20,}|npm_\w{30,}|gAAAAA[\w=-]{20,})"
-        ),
-        MASK,
-    ),
-    (
-        re.compile(
-            r"\b((?:proxy-)?authorization\\*[\"']?\s*[:=]\s*\\*[\"']?)(?!(?:\w+\s+)?\$\{[A-Z])(?:(?:digest|aws4-[\w-]+)\s[^\"'\r\n]+|"
-            r"(?:(?:basic|bearer|token|negotiate|apikey|ntlm)\s+)?[^\s\"']+)",
-            re.IGNORECASE,
-        ),
-        rf"\1{MASK}",
-    ),
-    (re.compile(r"\b((?:set-)?cookie: *)[^\"'\r\n]+", re.IGNORECASE), rf"\1{MASK}"),
-    (re.compile(r"\b(bearer\s+)(?=[\w.~+/=-]*\d|[\w.~+/=-]{20})[\w.~+/=-]{6,}", re.IGNORECASE), rf"\1{MASK}"),
-    (
-        re.compile(
-            r"((?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://[^/?#\s:@\"']*:)(?!\$\{)([^/?#\s\"']+)(?=@)",
-            re.IGNORECASE,
-        ),
-        rf"\1{MASK}",
-    ),
-    (
-        re.compile(r"((?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://)[\w.~-]{16,}(?=@)", re.IGNORECASE),
-        rf"\1{MASK}",
-    ),
-    (
-        re.compile(
-            r"([?&;](?:x-(?:amz|goog)-(?:signature|credential|security-token)|sig(?:nature)?|awsaccesskeyid|temp_url_sig"
-            r"|code|auth|key(?==[^&\s]{16}))=)[^&\s\"'#]+",
-            re.IGNORECASE,
-        ),
-        rf"\1{MASK}",
-    ),
-    # mysql -psecret; sshpass -p secret; redis-cli -a secret; curl -u name:secret
-    (re.compile(r"(\b(?:mysql|mariadb)[\w-]*\b[^|;&\n]{0,400}?\s-p)(?!\$|\*{3})[^\s\"']+"), rf"\1{MASK}"),
-    (re.compile(r"(\bsshpass\s+-p\s*)(?!\$|\*{3})(?:'[^']*'|\"[^\"]*\"|\S+)"), rf"\1{MASK}"),
-    (re.compile(r"(\bredis-cli\b[^|;&\n]{0,400}?\s-a\s+)(?!\$|\*{3})\S+"), rf"\1{MASK}"),
-    (
-        re.compile(
-            r"(\b(?:curl|wget|ab|http)\b[^|;\n]{0,400}?\s(?:-u|--user|--proxy-user|-A|-P|-a)[ =]['\"]?[^\s:'\"]+:)"
-            r"(?!//|\$|\*{3})[^\s'\"]+"
-        ),
-        rf"\1{MASK}",
-    ),
+_QUOTED_AFTER = re.compile(
+    r"((?<![\w-])(?:pass_?word|passphrase|passwd)\s+(?:(?:is|was|of)\s+)?)(?P<quote>['\"`])(?P<value>[^'\"`\n]+)(?P=quote)",
+    re.IGNORECASE,
 )
+_IS_RANDOM = re.compile(
+    r"((?<![\w-])(?:pass_?word|passphrase|passwd)\s+(?:(?:is|was)\s+)?)(?=[^\s'\"`]*\d)(?=[^\s'\"`\d]*[a-z])(?!\*{3}|[\d.]+\w?\b)[^\s'\"`,;:()]{6,}",
+    re.IGNORECASE,
+)
+_LISTED = re.compile(  # ["--password", "x"], ('password', 'x')
+    rf"(?P<before>(?P<open>\()?\s*[\"'](?P<name>-{{0,2}}{_NAME})[\"'],\s*)(?P<value>{_QUOTED})(?P<close>\s*\))?",
+    re.IGNORECASE,
+)
+_TAGGED = re.compile(rf"(?P<before><(?P<name>{_NAME})(?:\s[^<>]*)?>)(?P<value>[^<>\n]+)(?=</)", re.IGNORECASE)
 _SUSPECT = re.compile(
-    r"pass|pwd|secret|token|key|auth|bearer|cred|cookie|://|eyj|akia|asia|abia|gh[opsur]_|glpat|xox|sk-|[sr]k_|aiza|hv[sb]\."
-    r"|npm_|gaaaa|mysql|mariadb|redis-cli|curl|wget|http",
+    rf"pass|pwd|pw\b|psk|otp|secret|token|key|auth|cred|cookie|http|{secret_shapes.SUSPECT}{secret_options.SUSPECT}",
     re.IGNORECASE,
 )
 
@@ -182,20 +147,32 @@ def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
     """
     masked: list[str] = []
     awaited = program = ""
+    since = 0  # where the arguments of `program` begin
     for argument in argv:
         if awaited and not argument.startswith("-") and argument not in _PROSE:
-            masked.append(_hidden(argument, awaited))
-            awaited = ""
+            scheme = awaited == _HEADER and argument.lower() in _SCHEMES
+            masked.append(argument if scheme else _hidden(argument, awaited))
+            awaited = _HEADER if scheme else ""
             continue
         awaited = argument.lstrip("-") if _takes_secret(argument) else ""
-        name = argument.rpartition("/")[2]
-        if name in _OF_PROGRAMS:
-            program = name
+        header = _HEADER_WORD.match(argument)
+        if header is not None and (
+            (is_secret_name(header[1]) and "-" in header[1]) or header[1].lower().endswith("authorization")
+        ):
+            awaited = _HEADER
+        if is_program(argument):
+            program, since = argument.rpartition("/")[2], len(masked) + 1
         assigned = _WHOLE.match(argument)
         if assigned is not None and is_secret_name(assigned[1].lstrip("-")):
             masked.append(f"{assigned[1]}={_hidden(assigned[2], assigned[1].lstrip('-'))}")
         else:
-            masked.append(_of_program(program, masked, mask(argument)))
+            masked.append(mask_argument(program, masked[since:], mask(argument)))
+    if not any(
+        " " in argument for argument in masked
+    ):  # a shell has split what belongs together: Basic dXNlcjpwYXNz
+        together = mask(" ".join(masked)).split(" ")
+        if len(together) == len(masked):
+            return tuple(together)
     return tuple(masked)
 
 
@@ -284,28 +261,15 @@ def has_url_password(text: str) -> bool:
 _URL_PASSWORD = re.compile(
     r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://[^/?#\s]*:(?!\$\{[A-Z][A-Z0-9_]*\}@)[^/?#\s]*@", re.IGNORECASE
 )
+_HEADER = "password"  # what follows a header's name is a secret whatever it looks like
+_HEADER_WORD = re.compile(r"([\w-]{4,60}):\Z")  # `Authorization: Bearer x` that a shell has split
+_SCHEMES = frozenset({"basic", "bearer", "token", "digest", "negotiate", "apikey", "ntlm"})
 _WHOLE = re.compile(r"([\w.-]{1,80})=(.*)\Z", re.DOTALL)
-_OF_PROGRAMS = frozenset(
-    {"mysql", "mysqldump", "mysqladmin", "mysqlslap", "mariadb", "sshpass", "redis-cli", "curl"}
-)
-
-
-def _of_program(program: str, before: Sequence[str], argument: str) -> str:
-    """An argument of a program that has its own way to be told a password."""
-    last = before[-1] if before else ""
-    if program.startswith(("mysql", "mariadb", "sshpass")) and re.match(r"-p.", argument):
-        return argument if _BY_NAME.match(argument[2:]) else f"-p{MASK}"
-    if (program, last) in {("sshpass", "-p"), ("redis-cli", "-a")}:
-        return argument if _BY_NAME.match(argument) else MASK
-    if program == "curl" and last in ("-u", "--user", "--proxy-user", "-U") and ":" in argument:
-        user, _, password = argument.partition(":")
-        return argument if _BY_NAME.match(password) else f"{user}:{MASK}"
-    return argument
 
 
 def _takes_secret(argument: str) -> bool:
     bare = argument.lstrip("-")
-    return argument.startswith("-") and len(bare) > 3 and bare not in _FLAGS and is_secret_name(bare)
+    return argument.startswith("-") and len(bare) > 1 and bare not in _FLAGS and is_secret_name(bare)
 
 
 def _hidden(value: str, name: str) -> str:
@@ -342,11 +306,25 @@ def _keyed(match: re.Match[str]) -> str:
     return f"{match['before']}{name}{match['mid']}{_hidden(match['value'], name)}"
 
 
-def _option(match: re.Match[str]) -> str:
-    word, kind = match["value"], match["kind"].lower()
-    if match["name"].lstrip("-").lower() in _FLAGS or word.lower().rstrip(".,:;") in _PROSE:
+def _listed(match: re.Match[str]) -> str:
+    """A word of a list after an option, or one of a pair of name and value; else the names of fields may be listed."""
+    name, close = match["name"], match["close"] or ""
+    if not name.startswith("-") and not (match["open"] and close):
         return match[0]
-    if not re.fullmatch(_SURE, kind) and word.isalpha() and word.islower() and len(word) < 6:
+    return f"{match['before']}{_hidden(match['value'], name.lstrip('-'))}{close}"
+
+
+def _tagged(match: re.Match[str]) -> str:
+    return f"{match['before']}{_hidden(match['value'], match['name'])}"
+
+
+def _quoted(match: re.Match[str]) -> str:
+    return f"{match[1]}{match['quote']}{_hidden(match['value'], 'password')}{match['quote']}"
+
+
+def _option(match: re.Match[str]) -> str:
+    word = match["value"]
+    if match["name"].lstrip("-").lower() in _FLAGS or word.lower().rstrip(".,:;") in _PROSE:
         return match[0]
     return f"{match['name']}{match['mid']}{_hidden(word, match['name'].lstrip('-'))}"
 
@@ -354,10 +332,13 @@ def _option(match: re.Match[str]) -> str:
 def _mask(text: str) -> str:
     if _SUSPECT.search(text) is None:
         return text
-    for pattern, by in _PLAIN:
-        text = pattern.sub(by, text)
+    text = mask_options(mask_shapes(text))
     text = _ASSIGNED.sub(_assigned, text)
     text = _KEYED.sub(_keyed, text)
+    text = _LISTED.sub(_listed, text)
+    text = _TAGGED.sub(_tagged, text)
+    text = _QUOTED_AFTER.sub(_quoted, text)
+    text = _IS_RANDOM.sub(rf"\1{MASK}", text)
     return _OPTION.sub(_option, text)
 
 

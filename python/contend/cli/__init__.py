@@ -19,6 +19,7 @@ from contend import __version__
 from contend.damage import Damage, noting
 from contend.deadline import Began
 from contend.errors import ContendError, suggest
+from contend.safe_text import guard_streams
 
 # verb: what it is for. The order is the one of the help text.
 VERBS = {
@@ -104,6 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point: every error becomes one message with its hint and its exit code."""
     began = Began(time.monotonic_ns())
     open_streams()
+    guard_streams()
     code = run(arguments, began)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more Ctrl-C must not change the exit code now
     try:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from contend.safe_text import write_json
 
 if TYPE_CHECKING:
     from contend.advice.forecast_findings import Placed
@@ -54,16 +54,12 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
         )
     advised = [advise(report, hosts=hosts, worst=worst) for report in reports]
     if as_json:
-        json.dump(
-            {"schema_version": SCHEMA_VERSION, "runs": [a[0] for a in advised]}, sys.stdout, allow_nan=False
-        )
-        print()
+        write_json({"schema_version": SCHEMA_VERSION, "runs": [a[0] for a in advised]})
     else:
-        from rich.console import Console
-
         from contend.report.advise_terminal import show_advice
+        from contend.safe_text import safe_console
 
-        console = Console(highlight=False)
+        console = safe_console()
         for report, (document, placed) in zip(reports, advised, strict=True):
             show_advice(report, document, placed, console)
     refused = [document for document, _ in advised if document["refused"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -16,6 +15,7 @@ import click
 
 from contend.deadline import Began
 from contend.errors import ThresholdCrossed
+from contend.safe_text import write_json
 
 if TYPE_CHECKING:
     from contend.analysis import Analysis
@@ -177,8 +177,7 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
     """Write the report, print the answer, and give the exit code."""
     report = write_report(outcome.run, analysed=outcome.analysis)
     if as_json:
-        json.dump(report.analysis.to_json(), sys.stdout, allow_nan=False)
-        print()
+        write_json(report.analysis.to_json())
     else:
         print_report(report, verbose=verbose)
     if outcome.guard:
@@ -205,11 +204,10 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
 
 
 def print_report(report: ReportInput, *, verbose: bool) -> None:
-    from rich.console import Console
-
     from contend.report.terminal import show
+    from contend.safe_text import safe_console
 
-    show(report, Console(highlight=False), verbose=verbose)
+    show(report, safe_console(), verbose=verbose)
 
 
 def shown(path: Path) -> Path:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import click
 
 from contend.errors import NoVerdict, ThresholdCrossed
+from contend.safe_text import write_json
 from contend.units import parse_fraction
 
 
@@ -43,8 +42,7 @@ def command(
     limit = parse_fraction(fail_above) if fail_above is not None else None
     found = compare_runs(RunDirectory.open(first), RunDirectory.open(second), sessions=sessions)
     if as_json:
-        json.dump(found.to_json(), sys.stdout, allow_nan=False)
-        print()
+        write_json(found.to_json())
     else:
         for warning in found.warnings:
             print(f"warning: {warning}")

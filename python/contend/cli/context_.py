@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 import click
+
+from contend.safe_text import write_json
 
 
 @click.command("context", short_help="What one RPC's or download's cost is of a whole cloud.")
@@ -45,12 +44,10 @@ def command(run: str, of: str | None, calls: float | None, image: str | None, as
     found = put(directory, of, calls=calls, image=size)
     report = write_report(directory, found)
     if as_json:
-        json.dump(found.to_json(), sys.stdout, allow_nan=False)
-        print()
+        write_json(found.to_json())
         return 0
-    from rich.console import Console
-
     from contend.report.terminal import show_in_context
+    from contend.safe_text import safe_console
 
-    show_in_context(report, Console(highlight=False))
+    show_in_context(report, safe_console())
     return 0

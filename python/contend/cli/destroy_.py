@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -15,6 +13,7 @@ import click
 
 from contend.cli.common import shown
 from contend.errors import BadInput, ContendError
+from contend.safe_text import write_json
 
 if TYPE_CHECKING:
     from contend.platforms.resources import Removed
@@ -52,8 +51,7 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
         else destroy_run(RunDirectory.open(str(run), samples=True).path, force=force)
     )
     if as_json:
-        json.dump(report.to_json(), sys.stdout, indent=1)
-        print()
+        write_json(report.to_json(), indent=1)
     else:
         lines = [
             *removed_lines(report.removed),

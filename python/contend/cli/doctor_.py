@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 import click
+
+from contend.safe_text import write_json
 
 
 @click.command("doctor", short_help="Say what this host can run.")
@@ -21,8 +20,7 @@ def command(containers: bool, as_json: bool) -> int:
             "environment": fingerprint(),
             "checks": [c.to_json() for c in checks(containers=containers)],
         }
-        json.dump(document, sys.stdout, indent=1)
-        print()
+        write_json(document, indent=1)
         return 0
     print(summary_line(fingerprint()))
     for check in checks(containers=containers):

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from contend.errors import BadInput, ContendError
+from contend.safe_text import plain, write_json
 
 FORGOTTEN_S = 120.0
 
@@ -161,8 +162,7 @@ def status(as_json: bool) -> int:
     need()
     found = up.status()
     if as_json:
-        json.dump({"schema_version": 1, "fleets": found}, sys.stdout, indent=1)
-        print()
+        write_json({"schema_version": 1, "fleets": found}, indent=1)
         return 0
     if not found:
         print("no fleet is up")
@@ -215,7 +215,7 @@ def join(file: str | None, background: bool, check: bool) -> int:
     from contend.fleet.needs import ON_HOSTS, need
 
     if check:
-        print(json.dumps(joining.about()))
+        print(json.dumps(joining.about()), file=plain(sys.stdout))
         return 0
     if file is None:
         raise BadInput("no file was named", hint="contend fleet start --by-hand makes one for each machine")
@@ -228,7 +228,7 @@ def join(file: str | None, background: bool, check: bool) -> int:
         ) from error
     folder = joining.take(text)
     if background:
-        print(json.dumps(joining.start(folder)))
+        print(json.dumps(joining.start(folder)), file=plain(sys.stdout))
         return 0
     asyncio.run(joining.serve(folder))
     return 0
@@ -242,5 +242,5 @@ def leave(fleet: str, purge: bool) -> int:
     from contend.fleet.join import quit_fleet
 
     told = quit_fleet(fleet, purge=purge)
-    print(json.dumps(told))
+    print(json.dumps(told), file=plain(sys.stdout))
     return 1 if told["failed"] else 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import click
+
+from contend.safe_text import write_json
 
 
 @click.command("hunt", short_help="Find what a batch of jobs waits for, and for whom.")
@@ -76,14 +76,12 @@ def command(
     told = hunt(batches[0], [*batches[1:], *beside], top=top, growth=grown, no_growth=no_growth)
     page, why = write_page(told, Path(sources[0]))
     if as_json:
-        json.dump(told.to_json(), sys.stdout, allow_nan=False)
-        print()
+        write_json(told.to_json())
     else:
-        from rich.console import Console
-
         from contend.report.hunt_terminal import print_hunt
+        from contend.safe_text import safe_console
 
-        print_hunt(told, Console(highlight=False, soft_wrap=True))
+        print_hunt(told, safe_console(soft_wrap=True))
         if page is not None:
             print(f"page: {shown(page)}")
     offer_page(page, why, open_page=open_page)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import click
 
 from contend.cli.common import print_report, runs_option, write_report
+from contend.safe_text import write_json
 
 
 @click.command("import", short_help="Take in what another tool measured.")
@@ -47,8 +46,7 @@ def command(files: tuple[Path, ...], form: str, name: str, runs: Path, verbose: 
         run.remove()
         raise
     if as_json:
-        json.dump(report.analysis.to_json(), sys.stdout, allow_nan=False)
-        print()
+        write_json(report.analysis.to_json())
     else:
         print_report(report, verbose=verbose)
     return 0

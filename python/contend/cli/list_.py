@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import click
 
 from contend.cli.common import runs_option, shown
+from contend.safe_text import write_json
 
 PLATFORMS = {
     "bare": "this host as it is; a cgroup only to account and to clean up",
@@ -36,8 +35,7 @@ def command(what: str | None, runs: Path, as_json: bool) -> int:
     kinds = [what] if what else KINDS
     found = {kind: _runs(runs) if kind == "runs" else _entries(kind) for kind in kinds}
     if as_json:
-        json.dump(found, sys.stdout, indent=1)
-        print()
+        write_json(found, indent=1)
         return 0
     for kind, entries in found.items():
         print(kind)

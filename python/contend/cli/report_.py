@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from contend.cli.common import offer_page, print_report, shown, write_report
+from contend.safe_text import write_json
 
 if TYPE_CHECKING:
     from contend.store import RunDirectory
@@ -59,8 +58,7 @@ def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: b
         context = put(directory, of)
     report = write_report(directory, context)
     if as_json:
-        json.dump(report.analysis.to_json(), sys.stdout, allow_nan=False)
-        print()
+        write_json(report.analysis.to_json())
     else:
         print_report(report, verbose=verbose)
     return _opened(directory, open_page)
@@ -79,12 +77,11 @@ def _trace(source: str, as_json: bool, open_page: bool) -> int:
 
     summary, page, why = write_page(source)
     if as_json:
-        json.dump(summary.to_json(), sys.stdout, allow_nan=False)
-        print()
+        write_json(summary.to_json())
     else:
-        from rich.console import Console
+        from contend.safe_text import safe_console
 
-        print_summary(summary, Console(highlight=False))
+        print_summary(summary, safe_console())
         if page is not None:
             print(f"{source}   page: {shown(page)}")
     offer_page(page, why, open_page=open_page)
@@ -97,8 +94,7 @@ def _sample(directory: RunDirectory, as_json: bool) -> None:
 
     summary = write_sample_report(directory)
     if as_json:
-        json.dump(summary.to_json(), sys.stdout, allow_nan=False)
-        print()
+        write_json(summary.to_json())
     else:
         print_summary(summary, directory)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +12,9 @@ import click
 from contend.cli.common import began_ns, finish, make_progress, runs_option
 from contend.cli.fleet_ import chosen, way_options
 from contend.errors import BadInput
-from contend.masking import mask, mask_value
+from contend.masking import mask
 from contend.printable import printable
+from contend.safe_text import write_json
 
 if TYPE_CHECKING:
     from contend.fleet.ssh import Way
@@ -274,8 +273,7 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
             raise refusal
         return 0
     if as_json:
-        json.dump(mask_value(plan.to_json()), sys.stdout, indent=1)
-        print()
+        write_json(plan.to_json(), indent=1)
         return 0
     places = checks.place(asked)
     first = next(iter(plan.rounds("counted")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import sys
@@ -14,6 +13,7 @@ import click
 
 from contend.cli.common import runs_option, shown
 from contend.errors import BadInput, ContendError
+from contend.safe_text import plain, write_json
 
 if TYPE_CHECKING:
     from contend.sample.session import Live
@@ -126,8 +126,8 @@ def _live(words: tuple[str, ...], quiet: bool) -> Live:
     from contend.sample.live import Line, Quiet
 
     if quiet:
-        return Quiet(sys.stderr)
-    return Line(sys.stderr, redraw=sys.stderr.isatty() and not words)
+        return Quiet(plain(sys.stderr))
+    return Line(plain(sys.stderr), redraw=sys.stderr.isatty() and not words)
 
 
 def _tell(run: RunDirectory, *, as_json: bool, beside_command: bool) -> None:
@@ -136,8 +136,7 @@ def _tell(run: RunDirectory, *, as_json: bool, beside_command: bool) -> None:
 
     summary = write_sample_report(run)
     if as_json:
-        json.dump(summary.to_json(), sys.stdout, allow_nan=False)
-        print()
+        write_json(summary.to_json())
         return
     print_summary(summary, run, to_stderr=beside_command)
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from contend.cli.common import runs_option
+from contend.printable import printable
+from contend.safe_text import plain
 
 if TYPE_CHECKING:
     from contend.serve.access import Listen
@@ -87,13 +89,15 @@ def command(
 def _say(server: Server, where: Listen, new: str | None, asks: bool, as_json: bool) -> None:
     """Where it is. A token is printed only where it was made, which is the only time it can be known."""
     link = f"{server.url}/login?token={new}" if new else server.url
+    out = plain(sys.stdout)  # the token is to be seen
     if as_json:
         print(
             json.dumps({"schema_version": 1, "url": server.url, "token": new, "asks_for_token": asks}),
+            file=out,
             flush=True,
         )
         return
-    print(f"serving {server.pages.place} at {link}   Ctrl-C ends it", flush=True)
+    print(f"serving {printable(str(server.pages.place))} at {link}   Ctrl-C ends it", file=out, flush=True)
     if asks and not new:
         print(
             f"log in once at {server.url}/login?token=TOKEN, or send Authorization: Bearer TOKEN", flush=True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import sys
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 
 from contend.masking import mask_value
 from contend.printable import printable
+from contend.safe_text import write_json
 
 
 @click.command("sql", short_help="Ask a run's or trace's rows anything.")
@@ -36,10 +36,7 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
     columns, rows = _ask(run, query, job)
     rows = [tuple(mask_value(list(row))) for row in rows]
     if as_json:
-        json.dump(
-            [dict(zip(columns, map(_plain, row), strict=True)) for row in rows], sys.stdout, default=str
-        )
-        print()
+        write_json([dict(zip(columns, map(_plain, row), strict=True)) for row in rows], default=str)
     elif as_csv:
         import csv
 
@@ -47,15 +44,16 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
         writer.writerow(columns)
         writer.writerows(rows)
     else:
-        from rich.console import Console
         from rich.table import Table
+
+        from contend.safe_text import safe_console
 
         table = Table(*(str(c) for c in columns), box=None, pad_edge=False)
         for row in rows:
             table.add_row(*(_shown(v) for v in row))
-        console = Console()
+        console = safe_console()
         if not console.is_terminal:
-            console = Console(width=max(200, 24 * len(columns)))
+            console = safe_console(width=max(200, 24 * len(columns)))
         console.print(table, markup=False)
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from contend.cli.common import shown
 from contend.errors import BadInput, NoVerdict
+from contend.safe_text import write_json
 from contend.units import parse_fraction
 
 SLOW_MIB = 16  # from which on it takes more than a second
@@ -70,8 +70,7 @@ def command(
     found = compare_csv(file, baseline=baseline, level=parse_fraction(level))
     if as_json:
         documents = [{"treatment": cell, **estimate.to_json()} for cell, estimate in found]
-        json.dump(documents[0] if len(documents) == 1 else documents, sys.stdout, allow_nan=False)
-        print()
+        write_json(documents[0] if len(documents) == 1 else documents)
     else:
         from contend.units import format_ratio
 
@@ -103,8 +102,7 @@ def _scaling(file: Path, load: str, level: float, at: int | None, limit: float |
     else:
         told = sustained_document(points, level=level, at=at)
     if as_json:
-        json.dump(told, sys.stdout, allow_nan=False)
-        print()
+        write_json(told)
     else:
         for text in _lines(told, at, limit):
             print(text)

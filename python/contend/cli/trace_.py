@@ -175,6 +175,7 @@ def command(
 def _sampled(asked: Asked, command: tuple[str, ...], interval: str) -> int:
     """Run it with the host recorded beside it; its exit code."""
     from contend.report.trace_export import SAMPLE
+    from contend.safe_text import plain
     from contend.sample import session
     from contend.sample.live import Quiet
     from contend.store import RunDirectory
@@ -186,7 +187,7 @@ def _sampled(asked: Asked, command: tuple[str, ...], interval: str) -> int:
     wanted = session.Asked(interval_ns, command, environ=environment(asked, os.environ), line=line)
     run = RunDirectory.at(asked.directory / SAMPLE)
     try:
-        outcome = session.record(wanted, run, Quiet(sys.stderr))
+        outcome = session.record(wanted, run, Quiet(plain(sys.stderr)))
     except BaseException:
         if not run.is_sample:  # it never began
             run.remove()
@@ -255,12 +256,11 @@ def _tell(directory: Path, summary: bool) -> None:
     many = f"{len(files)} processes" if len(files) > 1 else "1 process"
     click.echo(f"contend: {directory}: {many}, {size / 1e6:.1f} MB", err=True)
     if summary:
-        from rich.console import Console
-
         from contend.report.trace_summary import summarise
         from contend.report.trace_terminal import print_summary
+        from contend.safe_text import safe_console
 
-        print_summary(summarise(directory), Console(stderr=True, highlight=False))
+        print_summary(summarise(directory), safe_console(stderr=True))
     else:
         click.echo(
             f"  contend hunt {directory}   contend report {directory}   contend export {directory} --to perfetto",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from contend.safe_text import write_json
 
 if TYPE_CHECKING:
     from contend.contention.blame import Period
@@ -205,9 +206,9 @@ def _shower(as_json: bool, keep: Callable[[str], bool]) -> Shower:
 
     stream = sys.stderr if as_json else sys.stdout
     if stream.isatty():
-        from rich.console import Console
+        from contend.safe_text import plain, safe_console
 
-        return LiveTable(Console(file=stream, highlight=False), keep)
+        return LiveTable(safe_console(file=plain(stream)), keep)
     return Lines(lambda line: print(line, file=stream, flush=True), keep)
 
 
@@ -231,15 +232,13 @@ def _tell(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
     from contend.report.watch_document import document
 
     if as_json:
-        json.dump(document(report), sys.stdout, allow_nan=False)
-        print()
+        write_json(document(report))
         return
-    from rich.console import Console
-
     from contend.cli.common import shown
     from contend.report.watch_terminal import summary
+    from contend.safe_text import safe_console
 
-    summary(report, Console(highlight=False))
+    summary(report, safe_console())
     if run is not None:
         print(f"{shown(run.path)}   report: {shown(run.path / 'report.html')}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contend.errors import BadInput, NoVerdict
+from contend.safe_text import write_json
 
 if TYPE_CHECKING:
     from contend.contention.whatif.prediction import Whatif
@@ -240,8 +240,7 @@ def _verify(
 
 
 def _print(document: Any) -> None:
-    json.dump(document, sys.stdout, allow_nan=False)
-    print()
+    write_json(document)
 
 
 def _split(option: str, text: str) -> tuple[str, str]:

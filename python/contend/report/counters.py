@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from contend.errors import BadInput, HostFailed
 from contend.files import write
+from contend.masking import mask
 from contend.probes.series import series_or
 from contend.report.sample_plots import TITLES
 from contend.report.sample_series import SampleLines, read_sample
@@ -106,7 +107,7 @@ def _tracks(lines: SampleLines) -> Iterator[tuple[str, str, str, list[tuple[int,
 
 def chrome(lines: SampleLines, name: str, trials: Sequence[Trial] = ()) -> str:
     """Chrome's JSON: complete and counter events, times in microseconds."""
-    events = list(chrome_events(lines, name, trials))
+    events = [each | {"name": mask(str(each["name"]))} for each in chrome_events(lines, name, trials)]
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"))
 
 
@@ -235,4 +236,4 @@ def _field(field: int, data: bytes) -> bytes:
 
 
 def _text(field: int, text: str) -> bytes:
-    return _field(field, text.encode("utf-8", "replace"))
+    return _field(field, mask(text).encode("utf-8", "replace"))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
 from contend.crowds import lines as crowd_lines
+from contend.masking import mask, mask_value
 from contend.report import (
     context_words,
     fleet_words,
@@ -105,12 +106,12 @@ def render_html(report: ReportInput) -> str:
 
 
 def environment() -> Environment:
-    """Of the templates; everything they print is escaped."""
+    """Of the templates; everything they print is masked and escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
         loader=PackageLoader("contend.report"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        trim_blocks=True, lstrip_blocks=True, finalize=_masked,
     )  # fmt: skip
     made.globals.update(
         crowd_lines=crowd_lines,
@@ -139,6 +140,11 @@ def environment() -> Environment:
     return made
 
 
+def _masked(value: object) -> object:
+    """What a template prints, masked: text of runs, whichever file it came from. What is marked safe is contend's own."""
+    return mask(value) if type(value) is str else value
+
+
 def save(text: str, target: Path) -> str:
     """Write a page beside a recording, which may be another's. Why it cannot be written; "" when it is."""
     part = target.with_name(f".{target.name}.part")
@@ -158,8 +164,8 @@ def resource(name: str) -> str:
 
 
 def script_json(value: object) -> str:
-    """JSON that may stand inside a script element, whatever strings it holds."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """JSON that may stand inside a script element, whatever strings it holds; secrets are masked."""
+    text = json.dumps(mask_value(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from contend.analysis import CellResult
 from contend.errors import BadInput
 from contend.files import write
+from contend.masking import mask_value
 from contend.report import words
 from contend.report.matrix import CONTROL, Matrix, is_compare, matrices, subject
 from contend.report.model import ReportInput
@@ -253,7 +254,7 @@ def save_plots(report: ReportInput, directory: Path, formats: Sequence[str] = ("
 
 def standalone(plot: Plot) -> Spec:
     """The spec with a width, a title, a legend and real colours: what a file of its own needs."""
-    spec: Spec = json.loads(resolve(json.dumps(plot.spec)))
+    spec: Spec = json.loads(resolve(json.dumps(mask_value(plot.spec))))
     spec |= {
         "width": STATIC_WIDTH,
         "background": "#ffffff",

@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from contend.masking import mask
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -64,7 +66,7 @@ class Printer:
     def line(self, words_: str = "", style: str = "", indent: int = 0, hang: int = 0) -> None:
         """One paragraph, folded at words with a hanging indent. A word longer than the line stays whole."""
         folded = textwrap.wrap(
-            words_,
+            mask(words_),  # before it is folded: half a secret is one
             max(20, self.console.width),
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent + hang),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from contend.clock import Clock, SystemClock
-from contend.masking import mask
+from contend.safe_text import safe
 from contend.units import NS_PER_S, format_duration
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class ConsoleProgress:
             self._print(text)
             return
         self._erase()
-        self._write(text[: self._console.width - 1])
+        self._write(safe(text)[: self._console.width - 1])
         self._drawn = True
 
     def note(self, text: str) -> None:
@@ -213,7 +213,7 @@ class ConsoleProgress:
             seconds = round(left / NS_PER_S)
             parts.append(f"{format_duration(seconds * NS_PER_S) if seconds else '0 s'} left")
         now = "  ".join(x for x in (self._label if bar else "", self._value if bar else "") if x)
-        text = " " + "  ".join([*parts, now] if now else parts)
+        text = safe(" " + "  ".join([*parts, now] if now else parts)).replace("\n", " ")
         width = self._console.width - 1
         return text if len(text) <= width else text[: width - 1] + "…"
 
@@ -231,8 +231,7 @@ class ConsoleProgress:
 
     def _print(self, text: str) -> None:
         self._erase()
-        printable = "".join(c if c.isprintable() else " " for c in mask(text))
-        self._write(printable + "\n")
+        self._write(safe(text).replace("\n", " ") + "\n")
 
     def _write(self, text: str) -> None:
         """Straight to the stream, without markup or wrapping. A closed stderr must not end a run."""
@@ -251,6 +250,6 @@ def _whole(seconds: float) -> str:
 
 def console_progress(clock: Clock | None = None) -> ConsoleProgress:
     """Progress on stderr, as `contend run` shows it."""
-    from rich.console import Console
+    from contend.safe_text import safe_console
 
-    return ConsoleProgress(Console(stderr=True, highlight=False), clock)
+    return ConsoleProgress(safe_console(stderr=True), clock)

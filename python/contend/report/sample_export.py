@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed
 from contend.files import made_beside, write
+from contend.masking import mask, mask_texts
 from contend.probes.series import open_series, read_series, read_sound
 from contend.report.exposition import Family, exposition
 from contend.sample.stacks import folded, read_stacks
@@ -48,10 +49,10 @@ def export_sample(run: RunDirectory, form: str, output: Path | None) -> Path:
 
 
 def _text(text: str, target: Path) -> Path:
-    """Write it whole; where."""
+    """Write it whole, masked; where."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write(target, text.encode("utf-8"))
+        write(target, mask(text).encode("utf-8"))
     except OSError as error:
         raise HostFailed(
             f"cannot write {target}: {error.strerror}", hint="choose another place with -o FILE"
@@ -70,7 +71,9 @@ def _tables(run: RunDirectory, form: str, directory: Path) -> Path:
             for table in open_series(connection, run.series):
                 with made_beside(directory / f"{table}.{form}") as part:
                     place = str(part).replace("'", "''")
-                    connection.execute(f"COPY (SELECT * FROM {table} ORDER BY t_ns) TO '{place}' ({options})")
+                    connection.execute(
+                        f"COPY (SELECT *{_masked(connection, table)} FROM {table} ORDER BY t_ns) TO '{place}' ({options})"
+                    )
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -81,6 +84,26 @@ def _tables(run: RunDirectory, form: str, directory: Path) -> Path:
             f"cannot write to {directory}: {reason}", hint="choose another place with -o DIR"
         ) from error
     return directory
+
+
+def _masked(connection: duckdb.DuckDBPyConnection, table: str) -> str:
+    """What makes of `SELECT *` rows with their names masked: of processes, of groups; nothing where nothing is to be."""
+    changed = []
+    for name, kind, *_ in connection.execute(f"DESCRIBE {table}").fetchall():
+        if kind != "VARCHAR":
+            continue
+        found = connection.execute(
+            f'SELECT DISTINCT "{name}" FROM {table} WHERE "{name}" IS NOT NULL'
+        ).fetchall()
+        texts = [str(row[0]) for row in found]
+        if masked := mask_texts(texts):
+            cases = " ".join(f"WHEN {_literal(texts[at])} THEN {_literal(shown)}" for at, shown in masked)
+            changed.append(f'CASE "{name}" {cases} ELSE "{name}" END AS "{name}"')
+    return f" REPLACE ({', '.join(changed)})" if changed else ""
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _families(run: RunDirectory) -> Iterator[Family]:

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from contend.masking import mask
 from contend.sample.summary import Consumer, Measure, Summary
 from contend.units import NS_PER_S, format_duration, format_value
 
@@ -34,9 +35,9 @@ LISTS = {
 def lines(summary: Summary) -> Iterator[str]:
     """The verdict, the table, a line at a time."""
     if summary.verdict is not None:
-        yield from textwrap.wrap(summary.verdict.text, 80, subsequent_indent="  ")
+        yield from textwrap.wrap(mask(summary.verdict.text), 80, subsequent_indent="  ")
         if summary.party is not None:
-            yield from textwrap.wrap(summary.party.text, 80, subsequent_indent="  ")
+            yield from textwrap.wrap(mask(summary.party.text), 80, subsequent_indent="  ")
         yield ""
     told = summary.recording
     head = f"{format_duration(summary.length_s * NS_PER_S)} at {format_duration(told['interval_ns'])}"
@@ -168,9 +169,9 @@ def _own(summary: Summary) -> Iterator[str]:
         around = f", contend around it {own * 100:.2g} %" if math.isfinite(own) else ""
         bpf = f", BPF {format_duration(cost['bpf_ns'])} of it" if cost["bpf_ns"] else ""
         cost_words = f"  cost: the probe {summary.probe_share * 100:.2g} % of one CPU{bpf}{around}{missed}"
-        yield from textwrap.wrap(cost_words, 80, subsequent_indent="    ")
+        yield from textwrap.wrap(mask(cost_words), 80, subsequent_indent="    ")
     for note in told.get("notes", ()):
-        yield from textwrap.wrap(f"  note: {note}", 80, subsequent_indent="    ")
+        yield from textwrap.wrap(mask(f"  note: {note}"), 80, subsequent_indent="    ")
     if told.get("failed"):
         yield f"  incomplete: {told['failed']}"
     elif "ended_ns" not in told:

@@ -44,10 +44,12 @@ def render(report: ReportInput, *, width: int = 80, verbose: bool = False) -> st
     Only a single word longer than the width (a path, a verify command) can make a line longer, so that it can
     still be copied whole.
     """
-    from rich.console import Console
+    from contend.safe_text import safe_console
 
     buffer = io.StringIO()
-    console = Console(file=buffer, width=width, no_color=True, force_terminal=False, legacy_windows=False)
+    console = safe_console(
+        file=buffer, width=width, no_color=True, force_terminal=False, legacy_windows=False
+    )
     show(report, console, verbose=verbose)
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
 

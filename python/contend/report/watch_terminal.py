@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from contend.contention.blame import RESOURCES, Period, is_neighbour
 from contend.contention.watch import Watched
+from contend.masking import mask
 from contend.report import watch_words as words
 from contend.report.watch_document import WatchReport
 from contend.units import format_duration
@@ -199,6 +200,7 @@ def _say(console: Console, text: str, *, style: str = "", indent: str = "", whol
     """Folded at the console's width; a command is kept whole, so that it can be copied."""
     from rich.text import Text
 
+    text = mask(text)  # before it is folded: half a secret is one
     lines = [text] if whole else textwrap.wrap(text, console.width, subsequent_indent=indent) or [""]
     for line in lines:
         console.print(Text(line, style=style), soft_wrap=True)

@@ -162,9 +162,9 @@ def _few(paths: Sequence[str]) -> str:
 
 
 def _console() -> Any:
-    from rich.console import Console
+    from contend.safe_text import safe_console
 
-    return Console(highlight=False)
+    return safe_console()
 
 
 def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from contend.clock import Clock, SystemClock
 from contend.probes.base import Cost
+from contend.safe_text import safe
 from contend.units import NS_PER_S, format_duration
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Quiet:
     def show(self, drained: Drained, cost: Cost) -> None: ...
 
     def warn(self, text: str) -> None:
-        self._write(f"warning: {text}\n")
+        self._write(f"warning: {safe(text)}\n")
 
     def finished(self) -> None: ...
 
@@ -56,7 +57,7 @@ class Line(Quiet):
 
     def show(self, drained: Drained, cost: Cost) -> None:
         self._now.take(drained, cost)
-        now, words = self._clock.monotonic_ns(), self._now.words()
+        now, words = self._clock.monotonic_ns(), safe(self._now.words())
         if not words or now - self._shown_ns < 0.9 * self.every_s * NS_PER_S:
             return
         self._shown_ns = now
