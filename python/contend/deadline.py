@@ -8,12 +8,15 @@ at `cut_s` is interrupted as Ctrl-C would do it (`contend.interrupts`), so that 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from contend.clock import Clock
 
 RESERVE_S = 4.0
 """Kept back from the budget for analysis and report, in seconds."""
+ROW_S = 0.25e-3
+"""Kept back beside that for each trial's row, in seconds: analysis and report of 100,000 rows took 21 CPU-s, of 20,000
+6 CPU-s (2026-11, 2 vCPUs); a fifth more, for a host that is busy."""
 OVERRUN, OVERRUN_S = 0.1, 5.0
 """A run that takes longer than its budget by more than this share and these seconds, tear-down apart, is a defect."""
 
@@ -25,9 +28,23 @@ class Began:
     ns: int
 
 
+@dataclass(slots=True)
+class Size:
+    """How much there is to analyse by now."""
+
+    rows: int = 0
+
+    @property
+    def extra_s(self) -> float:
+        """Seconds that analysis and report take beyond those of a small run."""
+        return self.rows * ROW_S
+
+
 @dataclass(frozen=True, slots=True)
 class Deadline:
     """A budget that is being spent. `budget_ns` None: there is none. `began_ns` is of `clock`.
+
+    What is kept back of it for analysis and report grows with `size`, which whoever adds rows keeps up to date.
 
     >>> from contend.clock import SystemClock
     >>> clock = SystemClock()
@@ -38,6 +55,7 @@ class Deadline:
     clock: Clock
     began_ns: int
     budget_ns: int | None
+    size: Size = field(default_factory=Size, compare=False)
 
     @classmethod
     def of(cls, budget_ns: int | None, clock: Clock, began_ns: int | None = None) -> Deadline:
@@ -57,9 +75,14 @@ class Deadline:
         """Seconds until the budget is spent, negative after that; infinite without a budget."""
         return self.budget_s - self.spent_s()
 
-    def room_s(self, reserve_s: float = RESERVE_S) -> float:
+    @property
+    def reserve_s(self) -> float:
+        """Seconds kept back for analysis and report."""
+        return RESERVE_S + self.size.extra_s
+
+    def room_s(self) -> float:
         """Seconds for measuring: what is left when analysis and report have had theirs."""
-        return self.left_s() - reserve_s
+        return self.left_s() - self.reserve_s
 
     def cut_s(self) -> float:
         """Seconds until what still runs is interrupted; infinite without a budget.
@@ -74,7 +97,7 @@ class Deadline:
         """
         if self.budget_ns is None:
             return math.inf
-        return self.left_s() + self.budget_s / 20 - min(RESERVE_S / 2, self.budget_s / 4)
+        return self.left_s() + self.budget_s / 20 - min(RESERVE_S / 2, self.budget_s / 4) - self.size.extra_s
 
 
 def longest_s(budget_s: float) -> float:
@@ -86,4 +109,4 @@ def longest_s(budget_s: float) -> float:
     return budget_s + budget_s * OVERRUN + OVERRUN_S
 
 
-__all__ = ["OVERRUN", "OVERRUN_S", "RESERVE_S", "Began", "Deadline", "longest_s"]
+__all__ = ["OVERRUN", "OVERRUN_S", "RESERVE_S", "Began", "Deadline", "Size", "longest_s"]

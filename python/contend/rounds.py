@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from contend.deadline import RESERVE_S, Deadline
+from contend.deadline import Deadline
 from contend.errors import ProbeEnded, TrialFailed
 from contend.experience import NOTHING, Experience
 from contend.forecast import block_s, budget_text, is_known, least_blocks, trial_key, trial_s
@@ -272,7 +272,7 @@ class Rounds:
             hoped_s = min(each_s, block_s(self.plan, self._scenario, self.learnt))
         if left * hoped_s * self._luck() <= self._deadline.room_s():
             return False
-        needed_s = self._deadline.spent_s() + left * each_s + RESERVE_S
+        needed_s = self._deadline.spent_s() + left * each_s + self._deadline.reserve_s
         self.state.would_do = budget_text(needed_s)
         self._progress.note(
             f"no answer fits into the budget of {format_duration(self._deadline.budget_ns or 0)}: a block takes about "
@@ -328,6 +328,8 @@ class Rounds:
         if place is not None and place.host is not None:
             row["honoured"] = {**row["honoured"], "host": means.hosts.seen(place)}
         self._run.append(row)
+        self._deadline.size.rows += 1
+        self._interrupts.alarm(self._deadline.cut_s())  # sooner than before: there is more to analyse
         if row["status"] == "ok":
             if is_known(self.plan):
                 took_s = self._deadline.spent_s() - began_s

@@ -9,7 +9,6 @@ on disk before the next trial begins, so an end at any moment loses at most the 
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 import time
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from contend import experience, forecast
 from contend.analysis import Analysis
 from contend.cells import Party
+from contend.checking import before_it_began
 from contend.checks import check, hosts_of, packages_inside, place, settled, tools_of, wiring
 from contend.clock import Clock, SystemClock
 from contend.deadline import Deadline
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from contend.sweep.pools import Laid
 
 RECORD_INTERVAL_MS = 100.0
-_CHECKS_S = 3.0  # even of the shortest budget: to say what would do, instead of that it is spent
 
 
 @dataclass
@@ -112,7 +111,7 @@ def execute(
     clock = clock or SystemClock()
     deadline = Deadline.of(scenario.measure.budget, clock, began_ns)
     with Interrupts() as interrupts:
-        with _before_it_began(interrupts, deadline):
+        with before_it_began(interrupts, deadline):
             scenario = settled(scenario)
             measure = scenario.measure
             seed = measure.seed if measure.seed is not None else random.SystemRandom().randrange(10**6)
@@ -158,6 +157,23 @@ def resume(
 
     budget_ns: of what is still to come, instead of the recorded one; began_ns: as of `execute`.
     """
+    clock = clock or SystemClock()
+    deadline = Deadline.of(budget_ns, clock, began_ns)
+    _leave_room(deadline, run)
+    with Interrupts() as interrupts, before_it_began(interrupts, deadline):
+        scenario, plan = _taken_up(run, budget_ns)
+    if budget_ns is None:
+        deadline = Deadline.of(scenario.measure.budget, clock, began_ns)
+        _leave_room(deadline, run)
+    own(run.id, run.path)
+    with Interrupts() as interrupts:
+        with before_it_began(interrupts, deadline):
+            _load_engine(interrupts)
+        return _Execution(run, scenario, plan, progress, deadline, interrupts).go()
+
+
+def _taken_up(run: RunDirectory, budget_ns: int | None) -> tuple[Scenario, Plan]:
+    """What a run was asked, and its plan made once more. Raises BadInput where they are not what was recorded."""
     scenario = load_scenario(str(run.path / "scenario.yaml"))
     if budget_ns is not None:
         scenario = scenario.model_copy(
@@ -173,28 +189,21 @@ def resume(
             hint="start a new run; the old one can still be reported and compared",
         )
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
-    own(run.id, run.path)
-    deadline = Deadline.of(scenario.measure.budget, clock or SystemClock(), began_ns)
-    with Interrupts() as interrupts:
-        with _before_it_began(interrupts, deadline):
-            _load_engine(interrupts)
-        return _Execution(run, scenario, plan, progress, deadline, interrupts).go()
+    return scenario, plan
 
 
-@contextmanager
-def _before_it_began(interrupts: Interrupts, deadline: Deadline) -> Iterator[None]:
-    """Raises BadInput where looking at the host alone took the whole budget. No alarm is left when it has not."""
-    interrupts.alarm(max(_CHECKS_S, deadline.cut_s()))
-    try:
-        yield
-        interrupts.alarm(math.inf)
-    except KeyboardInterrupt:
-        if not interrupts.expired:
-            raise
-        raise BadInput(
-            f"the budget of {format_duration(deadline.budget_ns or 0)} was spent on checks, before anything was measured",
-            hint="--budget 1m at least; contend doctor says what answers slowly",
-        ) from None
+def _leave_room(deadline: Deadline, run: RunDirectory) -> None:
+    """Keep back of the budget what the trials that there are take to analyse. Raises BadInput where nothing is left."""
+    with suppress(OSError), run.trials_path.open("rb") as file:
+        deadline.size.rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    if deadline.cut_s() > 0:
+        return
+    needed_s = deadline.spent_s() + 2 * deadline.reserve_s
+    raise BadInput(
+        f"the budget of {format_duration(deadline.budget_ns or 0)} has no room for trials: to analyse the "
+        f"{deadline.size.rows:,} that there are takes about {format_duration(round(deadline.reserve_s) * 10**9)}",
+        hint=f"--budget {forecast.budget_text(needed_s)}, or --resume without a budget",
+    )
 
 
 def _load_engine(interrupts: Interrupts) -> None:
@@ -320,7 +329,9 @@ class _Execution:
             )
         with self._interrupts.postponed():  # half a pointer would stay
             state.register(self._run.id, self._run.path)
+        self._deadline.size.rows = 0
         for row in self._run.compact_rows(self._run.plan()):
+            self._deadline.size.rows += 1
             if row["status"] == "ok":
                 self._state.done[int(row["trial"])] = row
 

@@ -43,7 +43,8 @@ _SHAPES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
     (
         re.compile(
             r"\b((?:proxy-)?authorization\\*[\"']?\s*[:=,]\s*\\*[\"']?)(?!(?:\w+\s+)?(?:\$\{[A-Z]|\*{3}))"
-            r"(?:(?:digest|aws4-[\w-]+)\s[^\"'\r\n]+|(?:(?:basic|bearer|token|negotiate|apikey|ntlm)\s+)?[^\s\"']+)",
+            r"(?:(?:digest|aws4-[\w-]+)\s+(?:[\w-]+=(?:\\*\"[^\"\r\n]*\"|[^\s,\"']+)(?:,\s*)?)+"
+            r"|(?:digest|aws4-[\w-]+)\s[^\"'\r\n]+|(?:(?:basic|bearer|token|negotiate|apikey|ntlm)\s+)?[^\s\"']+)",
             re.IGNORECASE,
         ),
         rf"\1{MASK}",

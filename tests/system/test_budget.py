@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
 
 from contend.deadline import longest_s
 from support.command_line import Home, Said, rows
+from support.made_big import big_run
 
 TEAR_DOWN_S = 3.0  # of a command that is killed in the end
 
@@ -60,3 +62,36 @@ def test_what_was_cut_off_can_be_gone_on_with(contend: Home) -> None:
     contend("run", "--resume", str(contend.the_run()), "--budget", "1m").fine()
     counted = [row for row in rows(contend.the_run()) if row["phase"] == "counted"]
     assert len(counted) in (6, 12)  # pairs, or after a pilot with spikes blocks of 8
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["run", "dry run"])
+def test_an_engine_that_does_not_answer_ends_with_the_budget(contend: Home, dry: tuple[str, ...]) -> None:
+    """The checks before a run are in its budget: here of a docker and a podman that hang."""
+    programs = contend.path / "programs"
+    programs.mkdir()
+    for name in ("docker", "podman"):
+        (programs / name).write_text("#!/bin/sh\nexec sleep 5553\n")
+        (programs / name).chmod(0o755)
+    (contend.path / "contained.yaml").write_text(
+        "study: interference\nvictims: [tiny]\nneighbours: [burner]\nplatform: {kind: container, engine: docker}\n"
+        "measure: {blocks: 2, target: null, pilot: 0}\n"
+    )
+    path = f"{programs}:{os.environ['PATH']}"
+    began = time.monotonic()
+    said = contend("run", "contained.yaml", "--budget", "14s", *dry, env={"PATH": path}, timeout=60)
+    seconds = time.monotonic() - began
+    print(f"asked 14 s, taken {seconds:.1f} s: {said.err.strip()[:200]}")
+    assert seconds < longest_s(14) + TEAR_DOWN_S
+    said.error(2, "spent on checks", "--budget 1m")
+    assert contend.run_directories() == []
+
+
+def test_many_rows_leave_their_time_for_analysis(contend: Home) -> None:
+    """100,000 trials take longer to analyse than such a budget: that is said before anything is read."""
+    run = big_run(contend.runs, 100_000, series=False)
+    began = time.monotonic()
+    said = contend("run", "--resume", str(run.path), "--budget", "10s", timeout=120)
+    seconds = time.monotonic() - began
+    print(f"asked 10 s, taken {seconds:.1f} s: {said.err.strip()[:200]}")
+    assert seconds < longest_s(10)
+    said.error(2, "no room for trials", "100,0", "--budget")

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from contend.deadline import RESERVE_S, Deadline, longest_s
+from contend.deadline import RESERVE_S, ROW_S, Deadline, longest_s
 from contend.interrupts import Interrupts
 from support.fake_clock import FakeClock
 
@@ -76,3 +76,13 @@ def test_ctrl_c_is_not_taken_for_a_spent_budget() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         assert not interrupts.expired
+
+
+def test_what_is_kept_back_grows_with_the_rows() -> None:
+    """The promise holds for whatever analysis and report of so many rows take here."""
+    deadline = Deadline.of(60 * S, FakeClock(0))
+    small = deadline.cut_s(), deadline.room_s()
+    deadline.size.rows = 100_000
+    extra_s = 100_000 * ROW_S
+    assert (deadline.cut_s(), deadline.room_s()) == pytest.approx((small[0] - extra_s, small[1] - extra_s))
+    assert longest_s(60) - deadline.cut_s() >= 21 + 0.05 * 60, "21 CPU-s: what 100,000 rows took"

@@ -109,11 +109,13 @@ def command(
       contend ab --rev main --rev HEAD --build 'make -j2' -- ./bench
     """
     from contend import run as orchestrator
+    from contend.checking import checking
     from contend.cli.run_ import _dry_run
 
     asked = scenario_of(words, seed=seed, **options)
     if dry_run:
-        return _dry_run(asked, (), as_json)
+        with checking(asked.measure.budget, began_ns()):
+            return _dry_run(asked, (), as_json)
     repeated = command_line(words, seed=seed, **options)
     outcome = orchestrator.execute(
         asked,

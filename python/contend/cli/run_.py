@@ -101,6 +101,7 @@ def command(
     """
     from contend import checks
     from contend import run as orchestrator
+    from contend.checking import checking
     from contend.fleet.record import hosts_of_run, refuse_part
     from contend.fleet.ssh import Way
     from contend.scenario import load
@@ -122,9 +123,12 @@ def command(
                 need()
                 from contend.fleet import coordinator
 
-                if budget:
-                    raise BadInput("--budget is of a run's start on hosts", hint="--resume without it")
-                outcome = coordinator.resume(directory, progress=make_progress(as_json))
+                outcome = coordinator.resume(
+                    directory,
+                    progress=make_progress(as_json),
+                    budget_ns=parse_duration_ns(budget) if budget else None,
+                    began_ns=began_ns(),
+                )
                 return finish(outcome, verbose=verbose, as_json=as_json)
             outcome = orchestrator.resume(
                 directory,
@@ -145,7 +149,8 @@ def command(
         settings += (f"measure.seed={seed}",)
     if hosts is not None:
         settings += (f"hosts.names=[{','.join(chosen((hosts,), None))}]",)
-    loaded = load(scenario, settings)
+    with checking(parse_duration_ns(budget) if budget else None, began_ns()):
+        loaded = load(scenario, settings)
     if fleet_of(loaded) is not None:
         return _on_hosts(
             loaded,
@@ -159,14 +164,15 @@ def command(
             verbose=verbose,
             as_json=as_json,
         )
-    asked, left_out = checks.fitted(loaded, runs)
-    if skip_missing:
-        from contend.skipping import without_missing
+    with checking(loaded.measure.budget, began_ns()):
+        asked, left_out = checks.fitted(loaded, runs)
+        if skip_missing:
+            from contend.skipping import without_missing
 
-        asked, absent = without_missing(asked)
-        left_out += absent
-    if dry_run:
-        return _dry_run(asked, left_out, as_json, runs)
+            asked, absent = without_missing(asked)
+            left_out += absent
+        if dry_run:
+            return _dry_run(asked, left_out, as_json, runs)
     outcome = orchestrator.execute(
         asked,
         name=name or Path(scenario).stem,

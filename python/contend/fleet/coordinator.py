@@ -173,16 +173,24 @@ def execute(
             raise
 
 
-def resume(run: RunDirectory, *, progress: Progress) -> Outcome:
-    """Go on with a fleet's run: hosts that had ended are left alone. Raises BadInput."""
+def resume(
+    run: RunDirectory, *, progress: Progress, budget_ns: int | None = None, began_ns: int | None = None
+) -> Outcome:
+    """Go on with a fleet's run: hosts that had ended are left alone. Raises BadInput.
+
+    budget_ns: of what is still to come, instead of the recorded one; began_ns: as of `execute`.
+    """
     need(HERE)
     scenario = load_scenario(str(run.path / "scenario.yaml"))
     recorded = run.plan()
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
+    if budget_ns is not None:
+        measure = scenario.measure.model_copy(update={"budget": budget_ns})
+        scenario = scenario.model_copy(update={"measure": measure})
     told = recorded["fleet"]
     way, address = Way(**told["way"]), str(told["address"])
     own(run.id, run.path)
-    deadline = Deadline.of(scenario.measure.budget, SystemClock())
+    deadline = Deadline.of(scenario.measure.budget, SystemClock(), began_ns)
     with Stop(deadline).installed() as stop:
         work = _Coordination(run, scenario, progress, stop, way, address, deadline)
         return work.go(up.with_hosts(told["hosts"]))
