@@ -46,7 +46,7 @@ _FLAGS = frozenset(
 )  # options without a value
 
 _QUOTED = r'"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'|" + r'\\+"[^"\n]*?\\+"'
-_VALUE = rf"(?:{_QUOTED}|[^\s\"'&]+)"
+_VALUE = rf"(?:(?:{_QUOTED})+|[^\s\"'&]+)"  # quotes in a row: as a shell's word that is quoted once more
 _ASSIGNED = re.compile(
     rf"(?<![\w.-])(?P<name>{_NAME})(?P<mid>\\*[\"']?\s*=>?\s*)(?P<value>{_VALUE})", re.IGNORECASE
 )
@@ -99,6 +99,7 @@ _HARMLESS = frozenset(
 )
 _BY_NAME = re.compile(r"\$\{?[A-Za-z_]\w*\}?\Z|\{[a-z_]\w*\}\Z|<[\w ]+>\Z|\*{3}")
 _NUMBER = re.compile(r"[0-9.]+(?:e[+-]?\d+)?(?:[a-zµ%/]{1,5})?\Z", re.IGNORECASE)
+_NESTED = re.compile(r"'\\*\"'\\*\"'")  # a quote in a word that a shell's quoting holds: '"'"'
 _PATH = re.compile(r"(?:~|\.{1,2})?/|file:")
 
 _QUOTED_AFTER = re.compile(
@@ -332,6 +333,12 @@ def _option(match: re.Match[str]) -> str:
 def _mask(text: str) -> str:
     if _SUSPECT.search(text) is None:
         return text
+    flat = _NESTED.sub("'", text)
+    masked = _mask_flat(flat)
+    return text if masked == flat else masked
+
+
+def _mask_flat(text: str) -> str:
     text = mask_options(mask_shapes(text))
     text = _ASSIGNED.sub(_assigned, text)
     text = _KEYED.sub(_keyed, text)

@@ -168,6 +168,7 @@ def test_no_secret_is_shown_by_any_verb(tmp_path: Path, neighbour: int) -> None:
         f"secrets masked: {searched.tried - len(searched.found)} of {searched.tried} looked for"
         f" in {searched.outputs} outputs"
     )
+    print(*sorted(set(searched.found)), sep="\n")
     assert searched.found == []
     assert len(searched.secrets) >= 600
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
 from contend.crowds import lines as crowd_lines
-from contend.masking import mask, mask_value
+from contend.masking import mask_value
 from contend.report import (
     context_words,
     fleet_words,
@@ -38,6 +38,7 @@ from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
 from contend.report.theme import stylesheet
 from contend.report.vega import compiled, vega_runtime
+from contend.safe_text import safe
 from contend.units import format_duration, format_value
 
 if TYPE_CHECKING:
@@ -106,12 +107,12 @@ def render_html(report: ReportInput) -> str:
 
 
 def environment() -> Environment:
-    """Of the templates; everything they print is masked and escaped."""
+    """Of the templates; everything they print is masked, and escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
         loader=PackageLoader("contend.report"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, finalize=_masked,
+        trim_blocks=True, lstrip_blocks=True, finalize=_safe,
     )  # fmt: skip
     made.globals.update(
         crowd_lines=crowd_lines,
@@ -140,9 +141,9 @@ def environment() -> Environment:
     return made
 
 
-def _masked(value: object) -> object:
-    """What a template prints, masked: text of runs, whichever file it came from. What is marked safe is contend's own."""
-    return mask(value) if type(value) is str else value
+def _safe(value: object) -> object:
+    """What a template prints, safe: text of runs, whichever file it came from. What is marked so is contend's own."""
+    return safe(value) if type(value) is str else value
 
 
 def save(text: str, target: Path) -> str:

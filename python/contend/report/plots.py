@@ -31,6 +31,7 @@ from contend.report.plotkit import (
 )
 from contend.report.strip_plot import MOST_POINTS, PointRow, intervals, strip
 from contend.report.theme import resolve, var
+from contend.report.vega import drawable
 
 FOREST_ROWS = 14  # more comparisons than this are in the matrix only
 LEAST_POINTS = 200  # dots of one plot, on a page of many
@@ -254,7 +255,7 @@ def save_plots(report: ReportInput, directory: Path, formats: Sequence[str] = ("
 
 def standalone(plot: Plot) -> Spec:
     """The spec with a width, a title, a legend and real colours: what a file of its own needs."""
-    spec: Spec = json.loads(resolve(json.dumps(mask_value(plot.spec))))
+    spec: Spec = json.loads(resolve(json.dumps(mask_value(drawable(plot.spec)))))
     spec |= {
         "width": STATIC_WIDTH,
         "background": "#ffffff",

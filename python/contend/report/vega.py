@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
+import re
 from typing import Any
 
 from contend import cache
+from contend.printable import printable
 from contend.report.plotkit import VEGA_LITE, Plot
 
 SCRIPT = "window.vegaEmbed = vegaEmbed;"
@@ -36,9 +39,31 @@ def vega_runtime(*, keep: bool = True) -> str:
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
+_CONTROL = re.compile(
+    r"\\u(00[01][0-9a-f]|007f|00[89][0-9a-f]|20[0-2][0-9a-f]|206[0-9a-f]|feff|d[89a-f][0-9a-f]{2})"
+)
+
+
+def drawable(spec: dict[str, Any]) -> dict[str, Any]:
+    """A spec whose texts hold no control characters: vl-convert ends the process at the first that XML has not."""
+    text = json.dumps(spec)
+    if _CONTROL.search(text) is None:
+        return spec
+    made: dict[str, Any] = _printable(spec)
+    return made
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value, lines=True)
+    if isinstance(value, dict):
+        return {_printable(key): _printable(each) for key, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def compiled(plot: Plot) -> dict[str, Any]:
     """A chart as Vega, which the page only has to draw."""
     import vl_convert
 
-    vega: dict[str, Any] = vl_convert.vegalite_to_vega(plot.spec, vl_version=VEGA_LITE)
+    vega: dict[str, Any] = vl_convert.vegalite_to_vega(drawable(plot.spec), vl_version=VEGA_LITE)
     return vega

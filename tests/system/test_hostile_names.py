@@ -1,0 +1,103 @@
+"""Names that strangers choose, with terminal sequences and bytes that are no text, stop nothing and reach no terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.command_line import Home, Said
+
+BAD = b"\xff\x1b]0;owned\x07"  # no UTF-8, sets a title
+BIDI, C1 = "\u202eevil", "\x9b31mred"
+# What may be sent to a terminal that is none: text, line ends, tabs.
+_RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def strangers(tmp_path: Path) -> Iterator[Path]:
+    """A busy process, a mount, a control group, each with a name of that kind; removed afterwards."""
+    program = f"import ctypes\nctypes.CDLL(None).prctl(15, {BAD!r}, 0, 0, 0)\nwhile True: pass"
+    place = os.fsencode(tmp_path) + b"/mount-" + BAD
+    group = b"/sys/fs/cgroup/stranger-" + BAD
+    os.mkdir(place)  # noqa: PTH102 - bytes
+    with contextlib.ExitStack() as stack:
+        process = stack.enter_context(
+            subprocess.Popen([b"" + sys.executable.encode(), b"-c", program.encode(), BAD])
+        )
+        stack.callback(process.kill)
+        if os.geteuid() == 0:
+            subprocess.run([b"mount", b"-t", b"tmpfs", b"-o", b"size=64k", b"none", place], check=True)
+            stack.callback(subprocess.run, [b"umount", place], check=True)
+            with contextlib.suppress(OSError):
+                os.mkdir(group)  # noqa: PTH102
+                stack.callback(os.rmdir, group)
+        yield tmp_path
+
+
+def clean(said: Said, words: tuple[str, ...]) -> Said:
+    said.no_traceback()
+    for text in (said.out, said.err):
+        found = _RAW.search(text.replace("\n", ""))
+        assert found is None, (
+            f"{found[0]!r} of {' '.join(words)}: {text[max(0, found.start() - 80) : found.end() + 40]!r}"
+        )
+    return said
+
+
+@pytest.mark.system
+def test_names_of_strangers_reach_no_terminal(strangers: Path) -> None:
+    home = Home(strangers)
+
+    def ask(*words: str) -> Said:
+        return clean(home(*words, errors="replace"), words)
+
+    sampled, watched = str(home.runs / "sampled"), str(home.runs / "watched")
+    ask("sample", "-o", sampled, "--", "sleep", "0.6").fine()
+    ask("watch", "--for", "2s", "--by", "process", "-o", watched).fine()
+    assert ask("watch", "--for", "1s", "--by", "process", "--json").json()
+    assert ask("doctor", "--json").json()
+    for words in (
+        ("doctor",), ("list", "runs"), ("list", "--json"), ("report", sampled), ("report", watched),
+        ("sql", sampled, "select name, sum(user_ns) from process_use group by name"),
+        ("sql", sampled, "select * from process_use limit 200", "--csv"),
+        ("destroy", "--all"), ("run", f"no-{C1}-{BIDI}-\x1b[2Jsuch"), ("sql", "/nowhere\x1b[2J", "select 1"),
+        ("report", f"/nowhere/{BIDI}\x07"), ("hunt", f"/nowhere/{C1}"), ("stats", f"/nowhere/{BIDI}"),
+        (f"verb-{C1}\x1b[2J",), ("run", "noisy-neighbour", "--no-\x1b[2J"), ("compare", "/a\x1b[2J", "/b\r"),
+    ):  # fmt: skip
+        ask(*words)
+    for form in ("csv", "openmetrics", "chrome"):
+        ask("export", sampled, "--to", form).fine()
+    pages = [path.read_text(encoding="utf-8") for path in home.runs.rglob("*.html")]
+    assert pages
+    for page in pages:
+        assert "\x1b" not in page
+        assert "\x07" not in page
+
+
+@pytest.mark.system
+def test_titles_errors_and_branches_neither(tmp_path: Path) -> None:
+    """Of a scenario, of a command that fails, of a file that is damaged; on a terminal too."""
+    home = Home(tmp_path)
+    (tmp_path / "says").write_bytes(b"\x1b]0;owned\x07\x9b31m failed \xff\xe2\x80\xaeevil\r\n")
+    words = ("ab", "--blocks", "2", "--target", "none", "--name", "a", "--name", "b", "--",
+             f"sh -c 'cat {tmp_path}/says >&2; exit 3'", "--vs", "true")  # fmt: skip
+    clean(home(*words, errors="replace"), words)
+    (tmp_path / "s.yaml").write_text(
+        'study: compare\ntitle: "a\\e]0;owned\\ab \\u202eevil"\nvariants:\n  - {name: x, command: "true"}\n'
+        '  - {name: y, command: "true"}\nmeasure: {blocks: 2, target: null, pilot: 1}\n'
+    )
+    for words_ in (("validate", "s.yaml"), ("run", "s.yaml", "--dry-run"), ("run", "s.yaml")):
+        clean(home(*words_, errors="replace"), words_)
+    for run in home.run_directories():
+        for words_ in (("report", str(run), "-v"), ("report", str(run), "--json"), ("list", "runs")):
+            clean(home(*words_, errors="replace"), words_)
+        for page in run.glob("*.html"):
+            assert "\x1b" not in page.read_text(encoding="utf-8")
+    home.nothing_left()
