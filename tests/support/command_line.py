@@ -157,7 +157,7 @@ class Home:
         found = [f"process {pid}: {line}" for pid, line in self._processes()]
         for base, folders, _ in os.walk("/sys/fs/cgroup"):
             found += [f"cgroup {base}/{name}" for name in folders if _is_of(name, ids)]
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         places = [line.split()[4] for line in mounts]
         found += [f"mount {p}" for p in places if any(run_id in p for run_id in ids)]
         found += [f"work files {p}" for p in self.path.glob("**/work") if (p.parent / "plan.json").exists()]

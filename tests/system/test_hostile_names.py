@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ import pytest
 from support.command_line import Home, Said
 
 BAD = b"\xff\x1b]0;owned\x07"  # no UTF-8, sets a title
+PLACE = b"/mount-" + BAD
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
 BIDI, C1 = "\u202eevil", "\x9b31mred"
 # What may be sent to a terminal that is none: text, line ends, tabs.
 _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -22,23 +25,33 @@ _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 @pytest.fixture
 def strangers(tmp_path: Path) -> Iterator[Path]:
-    """A busy process, a mount, a control group, each with a name of that kind; removed afterwards."""
+    """A busy process and a control group with names of that kind, and a directory for `mounted`."""
     program = f"import ctypes\nctypes.CDLL(None).prctl(15, {BAD!r}, 0, 0, 0)\nwhile True: pass"
-    place = os.fsencode(tmp_path) + b"/mount-" + BAD
     group = b"/sys/fs/cgroup/stranger-" + BAD
-    os.mkdir(place)  # noqa: PTH102 - bytes
+    os.mkdir(os.fsencode(tmp_path) + PLACE)  # noqa: PTH102 - bytes
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(
-            subprocess.Popen([b"" + sys.executable.encode(), b"-c", program.encode(), BAD])
+            subprocess.Popen([sys.executable.encode(), b"-c", program.encode(), BAD])
         )
         stack.callback(process.kill)
-        if os.geteuid() == 0:
-            subprocess.run([b"mount", b"-t", b"tmpfs", b"-o", b"size=64k", b"none", place], check=True)
-            stack.callback(subprocess.run, [b"umount", place], check=True)
-            with contextlib.suppress(OSError):
-                os.mkdir(group)  # noqa: PTH102
-                stack.callback(os.rmdir, group)
+        with contextlib.suppress(OSError):
+            os.mkdir(group)  # noqa: PTH102
+            stack.callback(os.rmdir, group)
         yield tmp_path
+
+
+def mounted(place: Path) -> Callable[[], None]:
+    """Gives a process mounts of its own, one with such a name among them, where the user may. They end with it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    target = os.fsencode(place) + PLACE
+
+    def enter() -> None:
+        if libc.unshare(CLONE_NEWNS) == 0:
+            libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+            if libc.mount(b"none", target, b"tmpfs", 0, b"size=64k"):
+                os._exit(99)
+
+    return enter
 
 
 def clean(said: Said, words: tuple[str, ...]) -> Said:
@@ -53,10 +66,10 @@ def clean(said: Said, words: tuple[str, ...]) -> Said:
 
 @pytest.mark.system
 def test_names_of_strangers_reach_no_terminal(strangers: Path) -> None:
-    home = Home(strangers)
+    home, enter = Home(strangers), mounted(strangers)
 
     def ask(*words: str) -> Said:
-        return clean(home(*words, errors="replace"), words)
+        return clean(home(*words, errors="replace", preexec_fn=enter), words)
 
     sampled, watched = str(home.runs / "sampled"), str(home.runs / "watched")
     ask("sample", "-o", sampled, "--", "sleep", "0.6").fine()
