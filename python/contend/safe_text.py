@@ -117,7 +117,9 @@ def safe_console(*, stderr: bool = False, file: TextIO | None = None, **options:
         def render(
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterable[Segment]:
-            if isinstance(renderable, Text) and (masked := mask(renderable.plain)) != renderable.plain:
+            if isinstance(renderable, str):
+                renderable = mask(renderable)
+            elif isinstance(renderable, Text) and (masked := mask(renderable.plain)) != renderable.plain:
                 renderable = Text(masked, style=renderable.style, justify=renderable.justify)
             for segment in super().render(renderable, options):
                 shown = segment.text if segment.control else printable(segment.text, lines=True)
