@@ -99,7 +99,7 @@ _HARMLESS = frozenset(
 )
 _BY_NAME = re.compile(r"\$\{?[A-Za-z_]\w*\}?\Z|\{[a-z_]\w*\}\Z|<[\w ]+>\Z|\*{3}")
 _NUMBER = re.compile(r"[0-9.]+(?:e[+-]?\d+)?(?:[a-zµ%/]{1,5})?\Z", re.IGNORECASE)
-_NESTED = re.compile(r"'\\*\"'\\*\"'")  # a quote in a word that a shell's quoting holds: '"'"'
+_NESTED = re.compile(r"'(?:\\*[\"']){4,}")  # a quote in a word that a shell's quoting holds: '"'"', or twice
 _PATH = re.compile(r"(?:~|\.{1,2})?/|file:")
 
 _QUOTED_AFTER = re.compile(
