@@ -245,7 +245,8 @@ def test_secrets_of_many_shapes_go_and_innocent_texts_stay() -> None:
         ways = [
             mask(text), mask_command(text), mask(f"error: {text}, it said"), json.dumps(mask_value({"x": [text, 1]})),
             " ".join(mask_argv(("sh", "-c", text))), mask_yaml(f"a: {json.dumps(text)}\n"), mask(f"sudo -n {text}"),
-            mask(shlex.join(["sh", "-c", text])), mask(shlex.join(["sh", "-c", f": {shlex.quote(text)}"])), json.dumps(mask_value({"x": shlex.join(["sh", "-c", f": {text}"])})),
+            mask(shlex.join(["sh", "-c", text])), mask(shlex.join(["sh", "-c", f": {shlex.quote(text)}"])),
+            json.dumps(mask_value({"x": shlex.join(["sh", "-c", f": {text}"])})),
         ]  # fmt: skip
         for way in ways:
             tried += 1
