@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 MASK = "***"
 _BY_NAME = (
@@ -18,8 +18,7 @@ _BY_NAME = (
 _WORD = r"(?:'[^'\n]*'|\"[^\"\n]*\"|[^\s'\"]+)"
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):  # no dataclass: a storm's client is to start at once
     """How one kind of program is given a secret.
 
     names: a pattern of its name. next: options that a secret follows as the next word; glued: those it is glued to.

@@ -97,11 +97,11 @@ class Measured:
 def test_the_first_trial_of_a_command_tells_that_no_answer_fits_and_which_budget_would_do(
     tmp_path: Path,
 ) -> None:
-    ran = Measured(tmp_path, 60, itertools.repeat(20.0))
+    ran = Measured(tmp_path, 60, itertools.repeat(19.0))
     assert ran.rounds.state.stopped == BUDGET_SPENT
     assert ran.trials("counted") == 0
-    assert ran.clock.now_ns == 20 * S  # one trial of the pilot was enough
-    assert ran.rounds.state.would_do == "8m"  # 6 blocks of 3 trials of 20 s, and a quarter
+    assert ran.clock.now_ns == 19 * S  # one trial of the pilot was enough
+    assert ran.rounds.state.would_do == "8m"  # 6 blocks of 3 trials of 19 s, and a quarter
     (said,) = (note for note in ran.notes.said if "no answer fits" in note)
     assert "--budget 8m would do" in said
 

@@ -40,7 +40,7 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
     elif as_csv:
         import csv
 
-        writer = csv.writer(sys.stdout)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
     else:

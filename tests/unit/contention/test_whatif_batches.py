@@ -24,8 +24,17 @@ def made(place: Path, *, cpu_s: float = 0.01, rate: float = 0.0, bend: float = 0
     """A run of three storms of each size: 0.4 s, and 0.2 s a server more."""
     run = place / "boot-storm-1"
     run.mkdir()
-    cells = [{"id": f"n={n}", "factors": {"n": str(n)}, "baseline": "", "control": False} for n in SIZES]
-    (run / "plan.json").write_text(json.dumps({"schema_version": 1, "seed": 1, "cells": cells}))
+    factors = {n: {"n": str(n), "network": "none", "variant": f"n={n}"} for n in SIZES}
+    cells = [{"id": f"n={n}", "factors": factors[n], "baseline": "", "control": False} for n in SIZES]
+    plan = {
+        "schema_version": 1,
+        "seed": 1,
+        "design": "pairs",
+        "cells": cells,
+        "workloads": {"boot-storm": {}},
+        "trials": [],
+    }
+    (run / "plan.json").write_text(json.dumps(plan))
     (run / "environment.json").write_text(json.dumps({"schema_version": 1, "cpus": cpus}))
     (run / "scenario.yaml").write_text("study: storm\n")
     (run / "ledger.ndjson").write_text("")
@@ -47,15 +56,36 @@ def made(place: Path, *, cpu_s: float = 0.01, rate: float = 0.0, bend: float = 0
             "median_s": 0.6 * makespan,
             "p90_s": 0.9 * makespan,
             "max_s": makespan,
+            "min_s": 0.1 * makespan,
+            "accepted_s": 0.2 * makespan,
+            "delete_median_s": 0.1,
+            "delete_makespan_s": 0.2,
+            "width_s": 0.01,
+            "client_cpu_s": 0.01,
+            "asking_share": 0.1,
             "makespan_s": makespan,
         }
         out = run / "outputs" / f"{number:06d}"
         out.mkdir(parents=True)
         (out / batches.FILE).write_text(json.dumps(document))
-        factors = {"n": str(n), "network": "none", "variant": f"n={n}"}
+        metric = {
+            "name": "makespan",
+            "value": makespan,
+            "unit": "s",
+            "better": "lower",
+            "loop": "",
+            "primary": True,
+        }
         rows.append(
             {"trial": number, "block": number // 3, "phase": "counted", "status": "ok", "cell": f"n={n}"}
-            | {"factors": factors, "started_ns": 0, "ended_ns": 1, "metrics": [], "evidence": [], "flags": []}
+            | {
+                "factors": factors[n],
+                "started_ns": 0,
+                "ended_ns": 1,
+                "metrics": [metric],
+                "evidence": [],
+                "flags": [],
+            }
         )
     (run / "trials.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return run

@@ -69,7 +69,7 @@ def test_rows_are_read_once_for_a_report(run: RunDirectory, monkeypatch: pytest.
         return numbered_rows(path, wrong, after=after)
 
     monkeypatch.setattr("contend.store.numbered_rows", counting)
-    fresh.compact_rows()
+    fresh.compact_rows(fresh.plan())
     load_report(fresh)
     fresh.compact_rows()
     assert times == [0]
