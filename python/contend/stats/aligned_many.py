@@ -17,6 +17,8 @@ Floats = npt.NDArray[np.float64]
 
 _CLOSE = 1e-4  # of a standard error
 _MOST = 60
+_BLOCKS = 1 << 15  # that are aligned at a time
+_TIED = 1 << 18  # values that get their ranks at a time
 
 
 def interval(values: Floats, treated: npt.NDArray[np.bool_], level: float) -> tuple[float, float, float]:
@@ -71,38 +73,50 @@ class _Design:
 
     def statistic(self, shift: float) -> float:
         """Standardised rank sum of the treatment, as `aligned` defines it."""
-        # Arrays of millions: each is given up as soon as it has been used.
-        residual = self._values.copy()
-        np.subtract(residual, shift, out=residual, where=self._treated)
-        ordered = np.sort(residual, axis=1)
-        rows = np.arange(len(residual))
-        centre = (ordered[rows, self._middle[0]] + ordered[rows, self._middle[1]]) / 2
-        del ordered
-        residual -= centre[:, None]
-        ranks = _ranks(residual[self._present])
-        del residual
+        # Arrays of millions: three of them at a time, which is what the memory of a comparison comes to.
+        ranks = self._aligned(shift)
+        _rank(ranks)
         sums = np.add.reduceat(ranks, self._starts)
-        squares = np.add.reduceat(ranks * ranks, self._starts)
-        variance = float((self._weight * (squares - sums**2 / self._size)).sum())
         excess = float(ranks[self._mine].sum() - (self._n * sums / self._size).sum())
+        squares = np.add.reduceat(np.square(ranks, out=ranks), self._starts)
+        variance = float((self._weight * (squares - sums**2 / self._size)).sum())
         excess = math.copysign(max(abs(excess) - 0.5, 0.0), excess)
         return excess / math.sqrt(max(variance, 1e-300))
 
+    def _aligned(self, shift: float) -> Floats:
+        """Values less the shift, where they are the treatment's, and less their block's median; block after block."""
+        result = np.empty(len(self._mine))
+        filled = 0
+        for begin in range(0, len(self._values), _BLOCKS):
+            part = slice(begin, begin + _BLOCKS)
+            residual = self._values[part].copy()
+            np.subtract(residual, shift, out=residual, where=self._treated[part])
+            ordered = np.sort(residual, axis=1)
+            rows = np.arange(len(residual))
+            low, high = (middle[part] for middle in self._middle)
+            residual -= ((ordered[rows, low] + ordered[rows, high]) / 2)[:, None]
+            flat = residual[self._present[part]]
+            result[filled : filled + len(flat)] = flat
+            filled += len(flat)
+        return result
 
-def _ranks(values: Floats) -> Floats:
-    """Ranks from 1; ties share their mean rank."""
+
+def _rank(values: Floats) -> None:
+    """Put in the place of each value its rank, from 1; ties share their mean rank."""
     order = np.argsort(values)
     ordered = values[order]
-    new = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    first = np.empty(len(values) + 1, dtype=np.bool_)  # of those that are the same; the end counts as another
+    first[[0, -1]] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:-1])
     del ordered
-    ranks = np.empty_like(values)
-    if new.all():
-        ranks[order] = np.arange(1, len(values) + 1, dtype=np.float64)
-        return ranks
-    begins = np.flatnonzero(new)
-    counts = np.diff(np.append(begins, len(values)))
-    ranks[order] = np.repeat(begins + (counts + 1) / 2, counts)
-    return ranks
+    begin = 0
+    while begin < len(values):
+        end = min(begin + _TIED, len(values))
+        end += int(np.argmax(first[end:]))  # ties are not parted
+        begins = np.flatnonzero(first[begin:end])
+        counts = np.diff(begins, append=end - begin)
+        values[order[begin:end]] = np.repeat(begin + begins + (counts + 1) / 2, counts)
+        begin = end
 
 
 def _root(f: Callable[[float], float], start: float, step: float, low: float, high: float) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from contend.errors import BadInput
-from contend.stats import aligned, selection, table_file
+from contend.stats import aligned, aligned_many, selection, table_file
 from contend.stats.csv_file import compare_csv
 from contend.stats.estimate import Estimate
 from support import stats_by_rows
@@ -115,6 +116,38 @@ def test_many_values_in_blocks_have_the_interval_of_few(monkeypatch: pytest.Monk
     exact = aligned.estimate(a, b)
     monkeypatch.setattr(aligned, "LARGE", 10)
     assert aligned.estimate(a, b) == pytest.approx(exact, abs=1e-3 * (exact[2] - exact[1]))
+
+
+def test_many_values_are_ranked_in_parts_and_ties_never_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aligned_many, "_TIED", 7)
+    monkeypatch.setattr(aligned_many, "_BLOCKS", 3)
+    rng = np.random.default_rng(7)
+    for kinds in (1, 2, 5, 40, 10_000):
+        values = rng.integers(0, kinds, size=int(rng.integers(1, 200))).astype(np.float64)
+        wanted = [float((values < v).sum() + ((values == v).sum() + 1) / 2) for v in values]
+        aligned_many._rank(values)
+        assert values.tolist() == wanted
+    values = rng.integers(1, 9, size=(50, 8)) / 4
+    values[::3, 5:] = np.inf  # uneven blocks
+    treated = np.zeros(values.shape, dtype=np.bool_)
+    treated[:, :3] = True
+    layout, design = aligned._Layout(np.isfinite(values), treated), aligned_many._Design(values, treated)
+    for shift in (-0.5, 0.0, 0.1, 0.25):
+        exact = layout.statistic(values[None], np.array([[shift]]))
+        assert design.statistic(shift) == pytest.approx(float(exact[0, 0]), abs=1e-9)
+
+
+def test_millions_of_values_in_blocks_take_a_few_times_their_own_memory() -> None:
+    values = np.random.default_rng(8).normal(size=(100_000, 8)).round(4)
+    treated = np.zeros(values.shape, dtype=np.bool_)
+    treated[:, 4:] = True
+    tracemalloc.start()
+    try:
+        aligned_many.interval(values, treated, 0.95)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5 * values.nbytes, most / values.nbytes
 
 
 def test_walsh_averages_of_many_are_those_of_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
