@@ -113,6 +113,19 @@ def write(path: Path, data: bytes, *, mode: int = SHARED) -> None:
         file.write(data)
 
 
+def size_or_zero(path: Path) -> int:
+    """Bytes of a regular file; 0 of anything else, and of what may not be looked at. Never raises.
+
+    >>> size_or_zero(Path("/dev/zero")), size_or_zero(Path("\\0"))
+    (0, 0)
+    """
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
 def _kind(mode: int) -> str:
     kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a directory"}
     return kinds.get(stat.S_IFMT(mode), "a device")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from contend.cli.common import print_report, runs_option, write_report
+from contend.files import size_or_zero
 from contend.safe_text import write_json
 
 
@@ -38,8 +39,11 @@ def command(files: tuple[Path, ...], form: str, name: str, runs: Path, verbose: 
     """
     from contend.imports.read import read_files
     from contend.imports.write import write_run
+    from contend.report.reading import Reading
 
-    run = write_run(read_files(files, form), runs, name)
+    with Reading(sys.stderr, sum(map(size_or_zero, files))) as reading:
+        found = read_files(files, form, reading.read)
+    run = write_run(found, runs, name)
     try:
         report = write_report(run)
     except BaseException:

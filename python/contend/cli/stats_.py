@@ -11,6 +11,7 @@ import click
 
 from contend.cli.common import shown
 from contend.errors import BadInput, NoVerdict
+from contend.files import size_or_zero
 from contend.safe_text import write_json
 from contend.units import parse_fraction
 
@@ -65,7 +66,7 @@ def command(
         return _scaling(file, scaling, parse_fraction(level), at, limit, as_json)
     from contend.stats.csv_file import compare_csv
 
-    if file.is_file() and (mib := file.stat().st_size >> 20) >= SLOW_MIB:
+    if (mib := size_or_zero(file) >> 20) >= SLOW_MIB:
         print(f"reading {mib:,} MiB of {shown(file)} …", file=sys.stderr)
     found = compare_csv(file, baseline=baseline, level=parse_fraction(level))
     if as_json:

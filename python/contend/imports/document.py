@@ -35,6 +35,17 @@ class Document:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class Line:
+    """A line of a table, to be named if something is wrong with it: millions of them are not."""
+
+    file: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.number}"
+
+
 @dataclass
 class Readings:
     """Values of one run as they are read; raises BadInput for one that is no finite number, with its place."""
@@ -55,7 +66,7 @@ class Readings:
         return tuple(self.found)
 
 
-def finite(value: Any, where: str, name: str) -> float:
+def finite(value: Any, where: str | Line, name: str) -> float:
     """A measured value, 0 or more. Raises BadInput.
 
     >>> finite("12.5", "a.csv, line 3", "elapsed")

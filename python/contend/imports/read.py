@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import BadInput
 from contend.imports.cells import ImportedCell, Placed, common, place
 from contend.imports.document import Document
-from contend.imports.formats import Format, named, recognise
+from contend.imports.formats import COLLECTORS, Format, named, recognise
 from contend.imports.source import Source
 
 
@@ -26,19 +26,26 @@ class Import:
     notes: tuple[str, ...]
 
 
-def read_files(paths: Sequence[Path], form: str = "") -> Import:
-    """Every file, by its content or as `form`. Raises BadInput for the first that will not do."""
+def read_files(paths: Sequence[Path], form: str = "", read: Callable[[int], None] | None = None) -> Import:
+    """Every file, by its content or as `form`. Raises BadInput for the first that will not do.
+
+    read: is told how many bytes more of the files have been read; of all their sizes, and now and then a little more.
+    """
     asked = named(form) if form else None
-    sources = tuple(Source.open(path) for path in paths)
+    sources = tuple(Source.open(path, COLLECTORS, read) for path in paths)
     _once(sources)
-    forms = [asked or recognise(source) for source in sources]
-    for source, found in zip(sources, forms, strict=True):
-        if found is not forms[0]:
-            raise BadInput(
-                f"{sources[0].name} is of {forms[0].name}, {source.name} of {found.name}",
-                hint="one import is of one tool: contend import them apart, then contend compare",
-            )
-    documents = [_document(forms[0], source) for source in sources]
+    try:
+        forms = [asked or recognise(source) for source in sources]
+        for source, found in zip(sources, forms, strict=True):
+            if found is not forms[0]:
+                raise BadInput(
+                    f"{sources[0].name} is of {forms[0].name}, {source.name} of {found.name}",
+                    hint="one import is of one tool: contend import them apart, then contend compare",
+                )
+        documents = [_document(forms[0], source) for source in sources]
+    finally:
+        for source in sources:
+            source.close()
     runs = [run for document in documents for run in document.runs]
     good = [run for run in runs if not run.error]
     if not good:

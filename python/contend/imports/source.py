@@ -7,20 +7,23 @@ import functools
 import gzip
 import hashlib
 import io
-import json
+import itertools
 import os
-import re
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
 from contend.errors import BadInput
+from contend.imports.json_text import WHOLE, Collectors, JsonText
 from contend.printable import short
 
-MAX_BYTES = 128 * 2**20  # of a document that is read whole; tables are read row by row
+MAX_BYTES = 32 << 20  # of text that is read whole; tables are read row by row, JSON item by item
 MOST_TABLE_BYTES = 16 << 30
+LONGEST_LINE = 1 << 20
+_BUFFER = 1 << 18
 HEAD = 65536
 _DELIMITERS = ",;\t|"
 
@@ -33,9 +36,14 @@ class Source:
     name: str
     size_bytes: int
     sha256: str
+    collectors: Collectors = field(default_factory=dict)  # of lists in its JSON
+    read: Callable[[int], None] | None = None  # is told how many bytes more have been read
+    _opened: list[IO[bytes]] = field(default_factory=list)  # for its JSON
 
     @classmethod
-    def open(cls, path: Path) -> Source:
+    def open(
+        cls, path: Path, collectors: Collectors | None = None, read: Callable[[int], None] | None = None
+    ) -> Source:
         """Raises BadInput for what is no readable file, or empty."""
         try:
             with _regular(path) as file:
@@ -48,7 +56,7 @@ class Source:
             raise BadInput(
                 f"'{path}' is empty", hint="did the tool end before it wrote its result? leave the file out"
             )
-        return cls(path, str(path), size, digest)
+        return cls(path, str(path), size, digest, collectors or {}, read)
 
     @functools.cached_property
     def head(self) -> str:
@@ -56,8 +64,8 @@ class Source:
         with self._bytes() as file:
             try:
                 return file.read(HEAD).decode("utf-8", errors="replace").lstrip("\ufeff")
-            except (OSError, EOFError) as error:
-                raise self.bad(f"it cannot be unpacked: {error}", _WHOLE) from error
+            except (OSError, EOFError, zlib.error) as error:
+                raise self.bad(f"it cannot be unpacked: {error}", WHOLE) from error
 
     @functools.cached_property
     def text(self) -> str:
@@ -65,8 +73,8 @@ class Source:
         with self._bytes() as file:
             try:
                 data = file.read(MAX_BYTES + 1)
-            except (OSError, EOFError) as error:
-                raise self.bad(f"it cannot be unpacked: {error}", _WHOLE) from error
+            except (OSError, EOFError, zlib.error) as error:
+                raise self.bad(f"it cannot be unpacked: {error}", WHOLE) from error
         if len(data) > MAX_BYTES:
             raise self.bad(f"it is larger than {MAX_BYTES >> 20} MiB", "import it in parts, a run a file")
         try:
@@ -75,38 +83,24 @@ class Source:
             raise self.bad("it is no UTF-8 text", "name the file that the tool wrote") from error
 
     @functools.cached_property
-    def json(self) -> tuple[tuple[Any, ...], str]:
-        """Every JSON document in it, and text after the last; lines before the first are passed over (fio's notes).
-
-        Raises BadInput for a document that ends in its middle, or is none.
-        """
-        text = self.text
-        begin = re.search(r"^[ \t]*[{\[]", text, re.MULTILINE)
-        if begin is None:
-            raise self.bad("it holds no JSON document", _KNOWN)
-        decoder, at, found = json.JSONDecoder(), begin.end() - 1, []
-        while at < len(text) and text[at] in "{[":
-            try:
-                document, at = decoder.raw_decode(text, at)
-            except json.JSONDecodeError as error:
-                if error.pos >= len(text.rstrip()) - 1 or "Unterminated" in error.msg:
-                    raise self.bad(f"its JSON ends in the middle, in line {error.lineno}", _WHOLE) from error
-                raise self.bad(
-                    f"its JSON breaks off in line {error.lineno}, column {error.colno}: {error.msg}", _WHOLE
-                ) from error
-            except RecursionError as error:
-                raise self.bad("its JSON is nested too deeply", _KNOWN) from error
-            found.append(document)
-            space = re.compile(r"\s*").match(text, at)
-            at = space.end() if space else at
-        return tuple(found), text[at:]
+    def json(self) -> JsonText:
+        """The JSON documents in it, read as they are asked for; `close` ends that."""
+        self._opened.append(file := self._bytes())
+        return JsonText(file, self.collectors, self.bad)
 
     def document(self) -> Any:
         """The one JSON document that it is. Raises BadInput for more, and for text behind it."""
-        documents, rest = self.json
-        if len(documents) > 1 or rest.strip():
-            raise self.bad("something follows the JSON document in it", "one file a run: name them apart")
-        return documents[0]
+        return self.json.only()
+
+    def documents(self) -> Iterator[Any]:
+        """Every JSON document in it, until something else follows. May be asked for once. Raises BadInput."""
+        yield self.json.first
+        yield from self.json.others()
+
+    def close(self) -> None:
+        """Let go of the file, if it is being read."""
+        if self._opened:
+            self._opened.pop().close()
 
     def header(self) -> tuple[list[str], str]:
         """Columns of the first line, and what parts them."""
@@ -120,38 +114,90 @@ class Source:
     def rows(self) -> Iterator[tuple[int, Mapping[str, str]]]:
         """Rows below the header with their line numbers. Raises BadInput for a row that is cut off."""
         names, delimiter = self.header()
-        with self._bytes() as file:
-            reader = csv.reader(
-                io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), delimiter=delimiter, strict=True
-            )
+        width = len(names)
+        with self._bytes() as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+            reader = csv.reader(self._lines(text), delimiter=delimiter, strict=True)
             try:
                 next(reader, None)
                 for cells in reader:
                     if not cells:
                         continue
-                    if len(cells) != len(names):
+                    if len(cells) != width:
                         raise self.bad(
-                            f"line {reader.line_num} has {len(cells)} fields, the header {len(names)}",
+                            f"line {reader.line_num} has {len(cells)} fields, the header {width}",
                             "was the tool killed while it wrote? remove a last line that is cut off",
                         )
                     yield reader.line_num, dict(zip(names, cells, strict=True))
             except csv.Error as error:
-                raise self.bad(f"line {reader.line_num}: {error}", _WHOLE) from error
+                raise self.bad(f"line {reader.line_num}: {error}", WHOLE) from error
             except UnicodeDecodeError as error:
                 raise self.bad("it is no UTF-8 text", "name the file that the tool wrote") from error
-            except EOFError as error:
-                raise self.bad(f"it cannot be unpacked: {error}", _WHOLE) from error
+            except (OSError, EOFError, zlib.error) as error:
+                raise self.bad(f"it cannot be unpacked: {error}", WHOLE) from error
+
+    def _lines(self, text: IO[str]) -> Iterator[str]:
+        """Its lines, none longer than is read at once."""
+        for number in itertools.count(1):
+            line = text.readline(LONGEST_LINE)
+            if len(line) == LONGEST_LINE and not line.endswith(("\n", "\r")):
+                raise self.bad(f"line {number} is longer than {LONGEST_LINE >> 10} KiB", "is it a table?")
+            if not line:
+                return
+            yield line
 
     def bad(self, what: str, hint: str) -> BadInput:
         return BadInput(f"{self.name}: {what}", hint=hint)
 
     def _bytes(self) -> IO[bytes]:
         """Unpacked, where it is gzip (k6 writes its CSV so)."""
-        with self.path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        if packed:
-            return cast("IO[bytes]", gzip.open(self.path, "rb"))
-        return self.path.open("rb")
+        file = _regular(self.path)
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        if self.read is not None:
+            file = io.BufferedReader(_Counted(file, self.read), _BUFFER)
+        return cast("IO[bytes]", _Unpacked(file)) if packed else file
+
+
+class _Counted(io.RawIOBase):
+    """Tells of every piece that is read of a file."""
+
+    def __init__(self, file: io.BufferedReader, read: Callable[[int], None]) -> None:
+        self._file, self._read = file, read
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._file.readinto(buffer)
+        self._read(count)
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Unpacked(gzip.GzipFile):
+    """Closes what it unpacks, and unpacks no more than a table may hold: little packs to very much."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        super().__init__(fileobj=packed, mode="rb")
+        self._packed = packed
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._within(super().read(size))
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._within(super().read1(size))
+
+    def _within(self, data: bytes) -> bytes:
+        if self.tell() > MOST_TABLE_BYTES:
+            raise OSError(f"it unpacks to more than {MOST_TABLE_BYTES >> 30} GiB")
+        return data
+
+    def close(self) -> None:
+        super().close()
+        self._packed.close()
 
 
 def _regular(path: Path) -> io.BufferedReader:
@@ -165,7 +211,3 @@ def _regular(path: Path) -> io.BufferedReader:
         what = "is larger than 16 GiB" if stat.S_ISREG(status.st_mode) else "is no regular file"
         raise BadInput(f"'{short(path, 200)}' {what}", hint="name files that a tool wrote")
     return file
-
-
-_WHOLE = "was it copied whole, and had the tool ended? fetch it again, or leave it out"
-_KNOWN = "contend import --help names the formats that are known"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from contend.errors import BadInput, suggest
 from contend.imports.document import Document
 from contend.imports.formats import fio, hyperfine, iperf3, jmeter, k6, pgbench, rally, sysbench
+from contend.imports.json_text import Collectors
 from contend.imports.source import Source
 
 
@@ -31,6 +32,8 @@ FORMATS: Mapping[str, Format] = {
         ("sysbench", sysbench),
     )
 }
+COLLECTORS: Collectors = {**fio.COLLECTORS, **iperf3.COLLECTORS, **rally.COLLECTORS}
+"""The long lists of all formats, since a document is read before it is known which tool wrote it."""
 _TEXTS = (("sysbench", sysbench.is_mine), ("pgbench", pgbench.is_mine))
 _TABLES = (("jmeter", jmeter.is_mine_table), ("k6", k6.is_mine_table))
 _DOCUMENTS = (
@@ -58,18 +61,17 @@ def recognise(source: Source) -> Format:
     for name, is_table in _TABLES:
         if is_table(columns):
             return FORMATS[name]
-    documents, _ = _documents(source)
-    for name, is_document in _DOCUMENTS:
-        if documents and is_document(documents[0]):
-            return FORMATS[name]
+    if _holds_json(source):
+        document = source.json.first
+        for name, is_document in _DOCUMENTS:
+            if is_document(document):
+                return FORMATS[name]
     raise BadInput(
         f"{source.name} is of no format that is known",
         hint=f"known are results of {', '.join(FORMATS)}; --as FORMAT says which",
     )
 
 
-def _documents(source: Source) -> tuple[tuple[object, ...], str]:
+def _holds_json(source: Source) -> bool:
     begins = source.head.lstrip()
-    if not begins.startswith(("{", "[")) and "\n{" not in source.head and "\n[" not in source.head:
-        return (), ""
-    return source.json
+    return begins.startswith(("{", "[")) or "\n{" in source.head or "\n[" in source.head

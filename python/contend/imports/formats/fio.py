@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contend.imports.document import Document, Readings, Run, finite, flat, items
+from contend.imports.json_text import Collectors
 from contend.imports.source import Source
 
 ABOUT = (
@@ -31,19 +32,23 @@ _BESIDE = {
     "description",
 }
 
+_OF_A_JOB = {"jobname", "hostname", "error", "job options", *WAYS}
+_OF_A_WAY = {"total_ios", "runtime", "iops", "bw_bytes", "bw", "clat_ns", "lat_ns"}
+
 
 def is_mine(document: Any) -> bool:
     return isinstance(document, Mapping) and "fio version" in document
 
 
 def read(source: Source) -> Document:
-    documents, _ = source.json  # text may follow: of --output-format=json,normal
-    mine = [d for d in documents if is_mine(d)]
-    if not mine:
+    report = None
+    for document in source.documents():  # text may follow: of --output-format=json,normal
+        if is_mine(document):
+            report = document
+    if report is None:
         raise source.bad("it holds no report of fio", "fio --output-format=json --output=FILE writes one")
-    report = mine[-1]
     key = "client_stats" if "client_stats" in report else "jobs"
-    jobs = [j for j in items(report, key, source.name) if j.get("jobname") != "All clients"]
+    jobs = [j for j in _jobs(report, key, source.name) if j.get("jobname") != "All clients"]
     common = report.get("global options", {})
     ended = report.get("timestamp_ms")
     ended_s = None if ended is None else finite(ended, source.name, "timestamp_ms") / 1000
@@ -54,6 +59,36 @@ def read(source: Source) -> Document:
     notes: list[str] = []
     runs = [_run(label, clones, common, ended_s, source, notes) for label, clones in grouped.items()]
     return Document(str(report["fio version"]), tuple(runs), tuple(notes))
+
+
+class _Jobs:
+    """The jobs of a report without what nothing is read of: json+ has a count for each latency there was."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+
+    def add(self, item: Any) -> None:
+        if isinstance(item, dict):
+            item = {k: _slim_way(v) if k in WAYS else v for k, v in item.items() if k in _OF_A_JOB}
+        self.found.append(item)
+
+
+COLLECTORS: Collectors = {".jobs": _Jobs, ".client_stats": _Jobs}
+
+
+def _slim_way(way: Any) -> Any:
+    if not isinstance(way, dict):
+        return way
+    kept = {k: v for k, v in way.items() if k in _OF_A_WAY} if way.get("total_ios") else {}
+    for kind in ("clat_ns", "lat_ns"):
+        if isinstance(kept.get(kind), dict):
+            kept[kind] = {k: v for k, v in kept[kind].items() if k != "bins"}
+    return kept
+
+
+def _jobs(report: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    found = report.get(key)
+    return found.found if isinstance(found, _Jobs) else list(items(report, key, where))
 
 
 def _run(

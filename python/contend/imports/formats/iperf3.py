@@ -7,10 +7,11 @@ connection: they share its state, so they are no replicates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from contend.imports.document import Document, Readings, Run, finite, part
+from contend.imports.json_text import Collectors
 from contend.imports.source import Source
 
 ABOUT = "a file is one run; its intervals and streams lie inside it, and its figures are of the whole"
@@ -28,8 +29,7 @@ def is_mine(document: Any) -> bool:
 
 
 def read(source: Source) -> Document:
-    documents, _ = source.json
-    whole = _of_stream(documents) if "event" in documents[0] else source.document()
+    whole = _of_stream(source.documents()) if "event" in source.json.first else source.document()
     start = part(whole, "start", source.name)
     version = str(start.get("version", ""))
     if "error" in whole:
@@ -54,7 +54,8 @@ def read(source: Source) -> Document:
         if key in cpu:
             told.add(name, cpu[key], "%", "lower", at=f"end.cpu_utilization_percent.{key}")
     ended = None if began is None else began + seconds
-    samples = len(whole.get("intervals", ())) or 1
+    intervals = whole.get("intervals")
+    samples = (intervals.count if isinstance(intervals, _Intervals) else 0) or 1
     return Document(version, (Run(protocol, settings, told.done(), samples, began, ended),))
 
 
@@ -83,13 +84,27 @@ def _reversed(end: Mapping[str, Any]) -> dict[str, Any]:
     return {key.removesuffix(mark): value for key, value in end.items() if key.endswith(mark)}
 
 
-def _of_stream(documents: tuple[Any, ...]) -> dict[str, Any]:
+class _Intervals:
+    """How many there are; their figures are within one run's."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, item: Any) -> None:
+        self.count += 1
+
+
+COLLECTORS: Collectors = {".intervals": _Intervals}
+
+
+def _of_stream(documents: Iterable[Any]) -> dict[str, Any]:
     """`--json-stream` as the one document of `--json`."""
-    whole: dict[str, Any] = {"intervals": []}
+    intervals = _Intervals()
+    whole: dict[str, Any] = {"intervals": intervals}
     for event in documents:
         name, data = (event.get("event"), event.get("data")) if isinstance(event, Mapping) else ("", None)
         if name == "interval":
-            whole["intervals"].append(data)
+            intervals.add(data)
         elif name in ("start", "end", "error"):
             whole[name] = data
     return whole

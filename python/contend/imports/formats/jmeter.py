@@ -10,7 +10,7 @@ import datetime
 from array import array
 from dataclasses import dataclass, field
 
-from contend.imports.document import Document, Readings, Run, finite, percentile
+from contend.imports.document import Document, Line, Readings, Run, finite, percentile
 from contend.imports.source import Source
 
 ABOUT = (
@@ -43,18 +43,24 @@ def read(source: Source) -> Document:
         )
     labels: dict[str, _Label] = {}
     threads: set[str] = set()
+    where = Line(source.name)
     for line, row in source.rows():
-        where = f"{source.name}, line {line}"
+        where.number = line
         if row["timeStamp"] == "timeStamp":
             raise source.bad(
                 f"line {line} is a header again: a second test was appended to it",
                 "a file a run: part it there",
             )
-        of = labels.setdefault(row["label"], _Label())
+        if (of := labels.get(row["label"])) is None:
+            of = labels[row["label"]] = _Label()
         took = finite(row["elapsed"], where, "elapsed")
         began = _moment(row["timeStamp"], where)
         of.elapsed.append(took)
-        of.first, of.last = min(of.first, began), max(of.last, began + took / 1000)
+        ended = began + took / 1000
+        if began < of.first:
+            of.first = began
+        if ended > of.last:
+            of.last = ended
         of.failed += row.get("success", "true").lower() == "false"
         threads.add(row.get("threadName", ""))
     if not labels:
@@ -77,7 +83,7 @@ def _run(label: str, of: _Label, settings: dict[str, str], source: Source) -> Ru
     return Run(label, settings, told.done(), len(ordered), of.first, of.last)
 
 
-def _moment(text: str, where: str) -> float:
+def _moment(text: str, where: Line) -> float:
     """Seconds since the epoch; of a stamp in words, as if of UTC, since it names no zone."""
     # As it is by default; of a million samples each try below would tell.
     if text.isdecimal() and text.isascii():

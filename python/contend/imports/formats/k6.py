@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from contend.imports.document import Document, Readings, Run, finite, part, percentile
+from contend.imports.document import Document, Line, Readings, Run, finite, part, percentile
 from contend.imports.source import Source
 
 ABOUT = (
@@ -25,6 +25,7 @@ COLUMNS = {"metric_name", "timestamp", "metric_value"}
 TRENDS = ("http_req_duration", "iteration_duration")
 RATES = (("http_reqs", "req/s"), ("iterations", "iterations/s"))
 SHARES = ("http_req_failed", "checks")
+_TAKEN = {*TRENDS, *SHARES, *(name for name, _ in RATES)}
 _PER_SECOND = (
     (1e17, 1e9),
     (1e14, 1e6),
@@ -101,8 +102,9 @@ class _Scenario:
 def _table(source: Source) -> Document:
     scenarios: dict[str, _Scenario] = {}
     vus_max, others, whole_seconds = 0.0, set(), True
+    where, stamp, at = Line(source.name), "", 0.0
     for line, row in source.rows():
-        where = f"{source.name}, line {line}"
+        where.number = line
         name = row["metric_name"]
         value = finite(row["metric_value"], where, name)
         if name == "vus_max":
@@ -110,13 +112,20 @@ def _table(source: Source) -> Document:
             continue
         if name == "vus":
             continue
-        if name not in TRENDS and name not in SHARES and name not in dict(RATES):
+        if name not in _TAKEN:
             others.add(name)
             continue
-        of = scenarios.setdefault(row.get("scenario") or "default", _Scenario())
-        at = _moment(row["timestamp"], where)
+        label = row.get("scenario") or "default"
+        if (of := scenarios.get(label)) is None:
+            of = scenarios[label] = _Scenario()
+        if row["timestamp"] != stamp:  # those of a whole second have the same
+            stamp = row["timestamp"]
+            at = _moment(stamp, where)
         whole_seconds &= at == int(at)
-        of.first, of.last = min(of.first, at), max(of.last, at)
+        if at < of.first:
+            of.first = at
+        if at > of.last:
+            of.last = at
         if name in TRENDS:
             of.times[name].append(value)
         elif name in SHARES:
@@ -168,7 +177,7 @@ def _vus(most: Any, where: str) -> dict[str, str]:
     return {} if most is None else {"vus_max": f"{finite(most, where, 'vus_max'):g}"}
 
 
-def _moment(text: str, where: str) -> float:
+def _moment(text: str, where: Line) -> float:
     """Seconds since the epoch, of any of k6's time formats."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
         number = float(text)

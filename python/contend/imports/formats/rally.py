@@ -7,16 +7,23 @@ so a storm's time is that of its first iteration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from array import array
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from contend.errors import BadInput
 from contend.imports.document import Document, Readings, Run, finite, flat, items, percentile
+from contend.imports.json_text import Collectors
 from contend.imports.source import Source
 
 ABOUT = (
     "a workload of a task is one run: its iterations are jobs of one storm, share its queues and its cloud, and are no"
     " replicates. Several tasks are. What Rally waits for by polling holds the pauses between its polls"
 )
+
+MOST_ACTIONS = 1000
+"""Names of atomic actions in one workload: Rally has a few."""
 
 
 def is_mine(document: Any) -> bool:
@@ -25,6 +32,62 @@ def is_mine(document: Any) -> bool:
             isinstance(d, Mapping) and {"key", "result"} <= d.keys() for d in document
         )
     return isinstance(document, Mapping) and isinstance(document.get("tasks"), list) and "info" in document
+
+
+class Iterations:
+    """What is wanted of a workload's iterations, each of which is a fraction of a kilobyte of JSON."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.began_s, self.ended_s = math.inf, -math.inf
+        self.durations = array("d")  # of those that did not fail
+        self.actions: dict[str, array[float]] = {}
+        self.error: Any = None  # of the first, where it failed
+        self._wrong: Exception | None = None
+
+    def add(self, item: Any) -> None:
+        if self._wrong is not None:
+            return
+        self.count += 1
+        try:
+            self._add(item)
+        except (BadInput, KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+            self._wrong = error
+
+    def whole(self, where: str) -> None:
+        """Raise what was wrong with an iteration."""
+        if isinstance(self._wrong, BadInput):
+            raise BadInput(
+                f"{where}, iteration {self.count}{self._wrong.message}", hint=self._wrong.hint
+            ) from self._wrong
+        if self._wrong is not None:
+            raise self._wrong
+
+    def _add(self, item: Any) -> None:
+        began = finite(item.get("timestamp"), "", "timestamp")
+        took = finite(item.get("duration"), "", "duration")
+        idle = finite(item.get("idle_duration", 0), "", "idle_duration")
+        self.began_s, self.ended_s = min(self.began_s, began), max(self.ended_s, began + took + idle)
+        error = item.get("error")
+        if self.count == 1:
+            self.error = error
+        if error:
+            return
+        self.durations.append(took)
+        for name, seconds in _of_one(item.get("atomic_actions") or (), ""):
+            if name not in self.actions:
+                if len(self.actions) >= MOST_ACTIONS:
+                    raise BadInput(
+                        f": more than {MOST_ACTIONS} atomic actions", hint="is it Rally's own output?"
+                    )
+                self.actions[name] = array("d")
+            self.actions[name].append(seconds)
+
+
+COLLECTORS: Collectors = {
+    "[].result": Iterations,
+    ".tasks[].subtasks[].workloads[].data": Iterations,
+}
 
 
 def read(source: Source) -> Document:
@@ -61,48 +124,38 @@ def _run(
     where: str,
 ) -> Run:
     settings = flat(runner, f"runner.{kind}") | flat(args or {}, "args")
-    iterations = items(workload, key, where)
-    if not iterations:
+    iterations = workload.get(key)
+    if not isinstance(iterations, Iterations):
+        items(workload, key, where)
+        raise BadInput(f"{where}: '{key}' is not where Rally has it", hint="is it the tool's own output?")
+    iterations.whole(where)
+    if not iterations.count:
         return Run(name, settings, (), 0, error="it has no iteration")
-    began = [finite(i.get("timestamp"), where, "timestamp") for i in iterations]
-    took = [finite(i.get("duration"), where, "duration") for i in iterations]
-    idle = [finite(i.get("idle_duration", 0), where, "idle_duration") for i in iterations]
-    ended = max(b + t + i for b, t, i in zip(began, took, idle, strict=True))
-    good = [i for i in iterations if not i.get("error")]
+    began, ended, good = iterations.began_s, iterations.ended_s, len(iterations.durations)
     if not good:
-        why = iterations[0]["error"]
+        why = iterations.error
         said = ": ".join(str(x) for x in why[:2]) if isinstance(why, list) else str(why)
-        return Run(
-            name, settings, (), len(iterations), min(began), ended, f"all iterations failed: {said[:200]}"
-        )
+        failed = f"all iterations failed: {said[:200]}"
+        return Run(name, settings, (), iterations.count, began, ended, failed)
     told = Readings(where, _loop(kind, runner))
-    ordered = sorted(float(i["duration"]) for i in good)
+    ordered = sorted(iterations.durations)
     told.latency("duration_median", percentile(ordered, 0.5), scale=1)
-    told.latency("duration_mean", sum(ordered) / len(ordered), scale=1)
+    told.latency("duration_mean", math.fsum(ordered) / good, scale=1)
     for share in (90, 95):
         told.latency(f"duration_p{share}", percentile(ordered, share / 100), scale=1)
-    actions = _actions(good, where)
-    for action, durations in actions.items():
+    for action, durations in iterations.actions.items():
         told.latency(f"{action} median", percentile(sorted(durations), 0.5), scale=1)
     told.loop = ""
     load = workload.get("load_duration")
-    told.add("load_duration", load or ended - min(began), "s", "lower")
-    told.add("failed_iterations", 100 * (1 - len(good) / len(iterations)), "%", "lower")
-    return Run(name, settings, told.done(), len(iterations), min(began), ended)
+    told.add("load_duration", load or ended - began, "s", "lower")
+    told.add("failed_iterations", 100 * (1 - good / iterations.count), "%", "lower")
+    return Run(name, settings, told.done(), iterations.count, began, ended)
 
 
 def _loop(kind: str, runner: Mapping[str, Any]) -> str:
     """A batch that begins together waits for nothing; a runner that keeps its concurrency is a closed loop."""
     batch = kind == "constant" and runner.get("times") == runner.get("concurrency", 1)
     return "" if batch or kind == "rps" else "closed"
-
-
-def _actions(iterations: Sequence[Mapping[str, Any]], where: str) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
-    for iteration in iterations:
-        for name, took in _of_one(iteration.get("atomic_actions") or (), where):
-            found.setdefault(name, []).append(took)
-    return found
 
 
 def _of_one(actions: Any, where: str) -> Iterator[tuple[str, float]]:
