@@ -1,15 +1,18 @@
 """What the largest inputs cost: makes them, runs the verbs over them, prints seconds, CPU and memory.
 
-    python bench/limits.py [--rows 4000000] [--mib 100] [--json FILE]
+    python bench/limits.py [--rows 4000000] [--mib 100] [--write docs/results/limits]
 
+With --write the figures become FILE.json and FILE.md, with the machine, the commit and the load before and during.
 Figures of another machine say nothing here: run it alone on a quiet host.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -17,8 +20,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 CONTEND = [sys.executable, "-m", "contend"]
+ROOT = Path(__file__).resolve().parent.parent
+QUIET = 0.5  # of load a CPU, from which on seconds on the clock are those of a host that does other things
+MOST_S, MOST_MB, MOST_IMPORT_MB = 10.0, 500, 250
 
 
 def pairs(path: Path, rows: int, per_arm: int = 1) -> None:
@@ -75,9 +82,32 @@ def rally(path: Path, mib: int) -> None:
     path.write_text(f'[{{"key": {key}, "result": [{", ".join(rows)}]}}]', encoding="ascii")
 
 
-def measured(words: list[str], home: Path) -> dict[str, object]:
+def fio(path: Path, mib: int) -> None:
+    """One JSON document of many jobs, each with a count for every latency there was (json+)."""
+    drawn = random.Random(6)
+
+    def latency() -> str:
+        bins = ", ".join(f'"{64 * n}": {drawn.randrange(1, 999)}' for n in range(2000))
+        percentiles = '"50.000000": 81000, "99.000000": 700000'
+        return f'{{"N": 1000, "mean": 90000.5, "percentile": {{{percentiles}}}, "bins": {{{bins}}}}}'
+
+    with path.open("w", encoding="ascii") as file:
+        file.write('{"fio version": "fio-3.39", "timestamp_ms": 1700000000000, "jobs": [\n')
+        job = 0
+        while file.tell() < mib << 20:
+            file.write(",\n" if job else "")
+            file.write(
+                f'{{"jobname": "job-{job % 50}", "error": 0, "job options": {{"bs": "4k", "rw": "randread"}}, "read": {{'
+                f'"total_ios": 1000, "runtime": 10000, "iops": {drawn.random() * 9e4:.3f}, "bw_bytes": 4096000,'
+                f' "clat_ns": {latency()}, "lat_ns": {latency()}}}}}'
+            )
+            job += 1
+        file.write("\n]}\n")
+
+
+def measured(words: list[str], home: Path) -> dict[str, Any]:
     began = time.monotonic()
-    environment = {**os.environ, "XDG_STATE_HOME": str(home / "state")}
+    environment = {**os.environ, "XDG_STATE_HOME": str(home / "state"), "CONTEND_RUNS": str(home / "runs")}
     with subprocess.Popen(
         [*CONTEND, *words], cwd=home, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
@@ -89,14 +119,90 @@ def measured(words: list[str], home: Path) -> dict[str, object]:
         "wall_s": round(time.monotonic() - began, 2),
         "cpu_s": round(used.ru_utime + used.ru_stime, 2),
         "max_rss_mb": round(used.ru_maxrss * 1024 / 1e6),
+        "load_after": round(os.getloadavg()[0], 2),
     }
+
+
+def about() -> dict[str, Any]:
+    """Date, commit and machine."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    names = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        if line.startswith("model name")
+    ]
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": done.stdout.strip() or "unknown",
+        "cpus": os.cpu_count() or 1,
+        "cpu": names[0] if names else platform.machine(),
+        "memory_mb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def beyond(row: dict[str, Any]) -> list[str]:
+    """Which of its limits a command is beyond; those of time are of a quiet host."""
+    stats = row["command"].startswith("contend stats")
+    most = MOST_MB if stats else MOST_IMPORT_MB
+    found = [f"ended with {row['exit']}"] if row["exit"] else []
+    found += [f"{row['max_rss_mb']} MB of memory, {most} are allowed"] if row["max_rss_mb"] > most else []
+    if stats and row["wall_s"] > MOST_S:
+        found.append(f"{row['wall_s']:.1f} s, {MOST_S:.0f} are allowed")
+    return found
+
+
+def page(document: dict[str, Any]) -> str:
+    """What docs/results shows."""
+    rows = document["rows"]
+    load = max(document["load_before"], *(row["load_after"] for row in rows))
+    # The command itself is one of those that are counted.
+    if load <= 1 + QUIET * document["cpus"]:
+        host = "The host did nothing else."
+    else:
+        host = (
+            f"**The host was shared while these were measured** (load up to {load:.1f}): the seconds on the clock are of a"
+            " host that did other things. CPU time and memory say more."
+        )
+    lines = [
+        f"| `{row['command']}` | {row['bytes'] / 1e6:.0f} MB | {row['wall_s']:.1f} | {row['cpu_s']:.1f} |"
+        f" {row['max_rss_mb']} |"
+        for row in rows
+    ]
+    machine = f"{document['cpus']} CPUs {document['cpu']}, {document['memory_mb'] / 1e3:.0f} GB"
+    broken = [f"- `{row['command']}`: {', '.join(what)}" for row in rows if (what := beyond(row))]
+    verdict = (
+        "Beyond its limit:\n\n" + "\n".join(broken)
+        if broken
+        else f"All within their limits: `stats` {MOST_S:.0f} s and {MOST_MB} MB, `import` {MOST_IMPORT_MB} MB."
+    )
+    return f"""# What the largest inputs cost
+
+{document["stats_rows"] / 1e6:g} million rows, and files of {document["mib"]} MiB ([figures](limits.json)):
+{document["date"]}, commit {document["commit"]}, {machine},
+kernel {document["kernel"]}, Python {document["python"]}.
+Load {document["load_before"]:.1f} when it began, {load:.1f} at most. {host}
+
+| command | input | s | CPU-s | MB at most |
+|---|---|---|---|---|
+{chr(10).join(lines)}
+
+{verdict}
+
+Rows of `stats` are held as columns of numbers. `import` reads tables row by row and JSON item by item; what it keeps of a
+request is one number a metric. `python bench/limits.py --write docs/results/limits` writes this page.
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--mib", type=int, default=100)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write FILE.json and FILE.md")
     given = parser.parse_args()
     cases: list[tuple[str, Callable[[Path], None], list[str]]] = [
         ("pairs.csv", lambda path: pairs(path, given.rows), ["stats"]),
@@ -105,20 +211,21 @@ def main() -> None:
         ("jmeter.jtl", lambda path: jmeter(path, given.mib), ["import"]),
         ("k6.csv", lambda path: k6(path, given.mib), ["import"]),
         ("rally.json", lambda path: rally(path, given.mib), ["import"]),
+        ("fio.json", lambda path: fio(path, given.mib), ["import"]),
     ]
-    found = []
+    document: dict[str, Any] = about() | {"stats_rows": given.rows, "mib": given.mib, "rows": []}
     with tempfile.TemporaryDirectory() as place:
         home = Path(place)
         for name, make, verb in cases:
             make(home / name)
             row = {"bytes": (home / name).stat().st_size, **measured([*verb, name], home)}
             (home / name).unlink()
-            found.append(row)
+            document["rows"].append(row)
             print(json.dumps(row), flush=True)
-    if given.json:
-        given.json.write_text(
-            json.dumps({"load": os.getloadavg(), "rows": found}, indent=1) + "\n", encoding="utf-8"
-        )
+    if given.write:
+        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        given.write.with_suffix(".md").write_text(page(document), encoding="utf-8")
+    sys.exit(any(beyond(row) for row in document["rows"]))
 
 
 if __name__ == "__main__":
