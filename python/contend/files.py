@@ -3,7 +3,8 @@
 contend runs as root beside strangers, and reads run directories that they made. So a file inside a run directory is opened
 without following a link (`O_NOFOLLOW`), only where it is a regular file (a FIFO or a device would be read for ever), and
 only up to a size; and a new file is written under a random name that did not exist (`O_EXCL`), then renamed, so that no
-link laid in its way is written through. A file that a user names on the command line is the user's choice and not for here.
+link laid in its way is written through. A file that a user names may be a link, which is the user's choice; it is bounded
+all the same (`read_named`), since whoever fills it may not be the user.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from contend.errors import BadInput
+from contend.printable import short
 
 MOST_BYTES = 1 << 28
 """The largest file that is read as a whole: far above what contend writes, far below a host's memory."""
@@ -68,6 +70,40 @@ def read_inside(path: Path, *, most: int = MOST_BYTES) -> bytes:
     """The whole of a regular file of a run directory. Raises as `open_inside` does; a file that grows meanwhile is cut."""
     with open_inside(path, most=most) as file:
         return file.read(most)
+
+
+def read_named(path: Path, *, most: int, hint: str) -> bytes:
+    """The whole of a regular file that the user named, of at most `most` bytes; links are followed.
+
+    Raises BadInput, with `hint`, for what cannot be read, is no regular file (none that never ends, nobody is waited
+    for) or is larger.
+
+    >>> read_named(Path("/dev/zero"), most=9, hint="name a file")
+    Traceback (most recent call last):
+    contend.errors.BadInput: /dev/zero cannot be read: it is a device
+    """
+    name = short(path, 200)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        with os.fdopen(descriptor, "rb", closefd=True) as file:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                raise BadInput(f"{name} cannot be read: it is {_kind(mode)}", hint=hint)
+            data = file.read(most + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        why = getattr(error, "strerror", None) or error
+        raise BadInput(f"{name} cannot be read: {why}", hint=hint) from error
+    if len(data) > most:
+        raise BadInput(f"{name} holds more than {most >> 10:,} KiB", hint=hint)
+    return data
+
+
+def text_named(path: Path, *, most: int, hint: str) -> str:
+    """As `read_named`, of UTF-8 text. Raises BadInput where it is none."""
+    try:
+        return read_named(path, most=most, hint=hint).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{short(path, 200)} is not UTF-8 text", hint=hint) from error
 
 
 @contextlib.contextmanager

@@ -10,12 +10,13 @@ are refused.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -143,16 +144,42 @@ def read_yaml(source: Path | str, name: str, error_class: type[BadInput] = BadIn
     >>> read_yaml("{trial: 2s, direct: on}", "x.yaml").data
     {'trial': '2s', 'direct': 'on'}
     """
+    text = _read_text(source, name, error_class) if isinstance(source, Path) else source
+    with _told(text, name, error_class):
+        root = _composed(text, name, error_class)
+        return YamlFile(name, None if root is None else _plain(root, name, error_class), root)
+
+
+def check_yaml(path: Path, error_class: type[BadInput] = BadInput) -> str:
+    """The text of a YAML file that another reader parses: within the same bounds, whatever its keys and tags are.
+
+    Raises `error_class` for what cannot be read, is no text, too large, too deep, or no YAML.
+    """
+    name = short(path, 200)
+    text = _read_text(path, name, error_class)
+    with _told(text, name, error_class):
+        _composed(text, name, error_class)
+    return text
+
+
+def _composed(text: str, name: str, error_class: type[BadInput]) -> yaml.Node | None:
     import yaml
 
-    text = _read_text(source, name, error_class) if isinstance(source, Path) else source
     if len(text) > MAX_BYTES:
         raise error_class(f"{name} is larger than {MAX_BYTES // 1024} KiB", hint="is it the right file?")
+    root: yaml.Node | None = yaml.compose(text, Loader=_loader(text))
+    if root is not None:
+        _check_size(root, {}, name, error_class)
+    return root
+
+
+@contextlib.contextmanager
+def _told(text: str, name: str, error_class: type[BadInput]) -> Iterator[None]:
+    """Raise what PyYAML raises as an `error_class` that names the line."""
+    import yaml
+
     try:
-        root = yaml.compose(text, Loader=_loader(text))
-        if root is not None:
-            _check_size(root, {}, name, error_class)
-        return YamlFile(name, None if root is None else _plain(root, name, error_class), root)
+        yield
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise error_class(

@@ -159,6 +159,101 @@ def test_a_file_that_is_none(contend: Contend, words: list[str], path: str) -> N
     _refused(contend, *(path if word == "{}" else word for word in words))
 
 
+NAMED = [
+    ["run", "{}", "--dry-run"],
+    ["validate", "{}"],
+    ["compare", "{}", "{}"],
+    ["advise", "{}"],
+    ["context", "{}"],
+    ["destroy", "{}"],
+    ["whatif", "{}"],
+    ["run", "--resume", "{}"],
+    ["fleet", "start", "--hosts-file", "{}"],
+    ["fleet", "join", "{}"],
+    ["fetch", URL.replace("http:", "https:"), "--retries", "0", "--cacert", "{}"],
+]
+
+
+PATHS = ["/dev/zero", "fifo", "folder", "loop", "sparse", "gone", "latin", "packed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        pytest.param(words, path, id=f"{' '.join(words)}-{path}")
+        for words in NAMED
+        for path in PATHS
+        if (path, words[-2]) != ("folder", "--cacert")  # a directory of certificates is taken
+    ],
+)
+def test_whatever_file_is_named(contend: Contend, words: list[str], path: str) -> None:
+    contend.file("latin", b"caf\xe9\n")
+    contend.file("packed", b"\x1f\x8b\x08" + b"\0" * 5_000_000)
+    _refused(contend, *(word.replace("{}", path) for word in words))
+
+
+@pytest.mark.parametrize("given", ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
+@pytest.mark.parametrize(
+    "words", [["run", "{}", "--dry-run"], ["validate", "{}"], ["fleet", "join", "{}"]], ids=" ".join
+)
+def test_stdin_that_is_none(contend: Contend, words: list[str], given: str) -> None:
+    for content in (b"", LAUGHS, b"\0" * 2_000_000, b"[" * 200_000, b"\xff", b"{}"):
+        answer = contend(*(word.replace("{}", given) for word in words), stdin=content, seconds=SECONDS)
+        assert answer.refused().max_rss_mib < MEBIBYTES, answer
+
+
+CLOUDS = [
+    b"",
+    LAUGHS,
+    b"a: &a\n  b: *a\n",
+    b"clouds: " + b"[" * 100_000,
+    b"{a: " * 60_000,
+    b"clouds: {x: {auth: " + b"{a: " * 5_000 + b"}" * 5_002,
+    b"clouds:\n  x: {auth: caf\xe9}\n",
+    b"clouds: a\0b\n",
+    b"clouds: 5\n",
+    b"clouds: [x]\n",
+    b"[]",
+    b"clouds: {x: 5}\n",
+    b"clouds: {x: {auth: 5}}\n",
+    b"clouds: {x: {auth: {auth_url: 5}, profile: 7}}\n",
+    b"clouds: {x: !!python/object/apply:os.system [id]}\n",
+    b"clouds:\n x: {" + b"y" * 100_000_000,
+    b"clouds: {x: {auth: {auth_url: 'http://127.0.0.1:1/', username: a, password: b, project_name: c,"
+    b" user_domain_name: d, project_domain_name: e}, cacert: /dev/zero}}\n",
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        pytest.param(name, content, id=f"{name}-{content[:40]!r}")
+        for name in ("clouds.yaml", "secure.yaml")
+        for content in CLOUDS
+        # Of the other file openstacksdk takes what it can, within bounds.
+        if name == "clouds.yaml" or len(content) > 60_000
+    ],
+)
+def test_a_description_of_clouds_of_any_bytes(contend: Contend, content: bytes, name: str) -> None:
+    if name == "secure.yaml":
+        contend.file("clouds.yaml", "clouds: {x: {auth: {auth_url: 'http://127.0.0.1:1/'}}}\n")
+    contend.file(name, content)
+    try:
+        _refused(contend, "fetch", "an-image", "--cloud", "x", "--retries", "0")
+    finally:
+        for made in ("clouds.yaml", "secure.yaml"):
+            (contend.home / made).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "fifo", "folder", "loop", "sparse"])
+def test_a_description_of_clouds_that_is_no_file(contend: Contend, path: str) -> None:
+    (contend.home / "clouds.yaml").symlink_to(path)
+    try:
+        _refused(contend, "fetch", "an-image", "--cloud", "x", "--retries", "0")
+    finally:
+        (contend.home / "clouds.yaml").unlink()
+
+
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/urandom", "folder", "gone"])
 def test_headers_that_never_end(contend: Contend, path: str) -> None:
     _refused(contend, "fetch", URL, "--header", f"@{path}")

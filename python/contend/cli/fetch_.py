@@ -112,8 +112,11 @@ def command(
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", what):
         if cloud:
             raise BadInput("--cloud is for images, not for URLs", hint="leave one of them out")
+        from contend.clouds.config_files import check_authorities
         from contend.fetch.order import Source
 
+        if cacert is not None:
+            check_authorities(cacert)
         source = Source(what, more, verify=False if insecure else cacert or True, file_name=_last_name(what))
     else:
         if cacert or insecure:

@@ -9,9 +9,11 @@ from pathlib import Path
 import click
 
 from contend.errors import BadInput, ContendError
+from contend.files import text_named
 from contend.safe_text import plain, write_json
 
 FORGOTTEN_S = 120.0
+MOST_INVITATION = 1 << 18  # bytes of what a host joins a fleet with
 
 
 @click.group("fleet", short_help="Several machines for one scenario.")
@@ -220,18 +222,26 @@ def join(file: str | None, background: bool, check: bool) -> int:
     if file is None:
         raise BadInput("no file was named", hint="contend fleet start --by-hand makes one for each machine")
     need(ON_HOSTS)
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            f"cannot read {file}: {error}", hint="the file that contend fleet start made"
-        ) from error
-    folder = joining.take(text)
+    folder = joining.take(_invitation(file))
     if background:
         print(json.dumps(joining.start(folder)), file=plain(sys.stdout))
         return 0
     asyncio.run(joining.serve(folder))
     return 0
+
+
+def _invitation(file: str) -> str:
+    """What `contend fleet start` made for a host; `-` is stdin. Raises BadInput."""
+    hint = "the file that contend fleet start made"
+    if file != "-":
+        return text_named(Path(file), most=MOST_INVITATION, hint=hint)
+    try:
+        data = sys.stdin.buffer.read(MOST_INVITATION + 1)
+        if len(data) > MOST_INVITATION:
+            raise BadInput(f"stdin gives more than {MOST_INVITATION >> 10} KiB", hint=hint)
+        return data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read stdin: {error}", hint=hint) from error
 
 
 @command.command("leave")

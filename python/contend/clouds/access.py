@@ -15,7 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from contend.clouds import config_files
 from contend.errors import BadInput, CannotHonour, HostFailed, UnknownName, suggest
+from contend.printable import short
 
 # The versions of each API that are spoken here.
 VERSIONS: Mapping[str, tuple[int, int]] = {
@@ -84,6 +86,10 @@ class Access(NamedTuple):
         return cls(**data, certificate=None if certificate is None else (certificate[0], certificate[1]))
 
 
+_SHAPELESS = (AttributeError, KeyError, TypeError, ValueError)
+"""What openstacksdk raises where a list or a number stands for a mapping."""
+
+
 class Described(NamedTuple):
     """A cloud as it is described: openstacksdk's CloudRegion, and the clouds.yaml it is in, "" where in none."""
 
@@ -104,15 +110,16 @@ def find(cloud: str, config: str = "") -> Described:
         raise CannotHonour(
             "clouds need openstacksdk, which is not installed", hint="pip install 'contend[openstack]'"
         ) from error
+    config_files.check(config)
     try:
         # A recorded file is meant, whatever the environment says by now.
         loader = OpenStackConfig(
             config_files=[config] if config else None, load_envvars=not config, app_name="contend"
         )
-    except (exceptions.ConfigException, OSError) as error:
-        raise BadInput(f"the clouds cannot be read: {error}", hint="see clouds.yaml") from error
-    file = loader.config_filename or ""
-    known = [name for name in loader.get_cloud_names() if file or name != "defaults"]
+        file = loader.config_filename or ""
+        known = [name for name in loader.get_cloud_names() if file or name != "defaults"]
+    except (exceptions.ConfigException, OSError, *_SHAPELESS) as error:
+        raise BadInput(f"the clouds cannot be read: {short(error, 500)}", hint="see clouds.yaml") from error
     wanted = cloud or os.environ.get("OS_CLOUD") or (known[0] if len(known) == 1 else "")
     if not wanted:
         raise BadInput(
@@ -126,8 +133,11 @@ def find(cloud: str, config: str = "") -> Described:
         raise unknown
     try:
         region = loader.get_one(cloud=wanted)
-    except exceptions.ConfigException as error:
+    except (exceptions.ConfigException, *_SHAPELESS) as error:
         raise BadInput(f"cloud '{wanted}' is not fully described: {error}", hint="see clouds.yaml") from error
+    for key in ("cacert", "cert", "key"):
+        if isinstance(file_of := region.config.get(key), str) and file_of:
+            config_files.check_authorities(Path(file_of).expanduser())
     return Described(region, str(Path(file).absolute()) if file else "")
 
 

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 from contend.clouds.access import VERSIONS, Access, trusted
+from contend.clouds.config_files import SUFFIXES, check_authorities, folders
 from contend.clouds.wire import Lost, NotSent, Received, Untrusted, Wire, split_url
 from contend.errors import HostFailed
+from contend.yamlfile import check_yaml
 
 _CLOUD = frozenset(
     {"auth", "auth_type", "region_name", "interface", "identity_api_version", "verify", "cacert"}
@@ -26,7 +28,6 @@ _CLOUD = frozenset(
 _USER, _PROJECT = ("username", "user_id"), ("project_name", "project_id")
 _DOMAINS = ("user_domain_name", "user_domain_id", "project_domain_name", "project_domain_id")
 _AUTH = frozenset({"auth_url", "password", *_USER, *_PROJECT, *_DOMAINS})
-_SUFFIXES = (".yaml", ".yml", ".json")
 _VERSIONED = re.compile(r"/v(\d+)(?:\.\d+)?(?:/[0-9a-f]{32})?/?$")
 _OTHER_NAMES = {"block-storage": ("block-store", "volume", "volumev2", "volumev3")}
 _HEADERS = {"Accept": "application/json", "User-Agent": "contend"}
@@ -47,7 +48,10 @@ class Plain(NamedTuple):
 
 
 def described(cloud: str, config: str = "") -> Plain | None:
-    """The cloud of that name, by the rules of `access.find`; None unless it is described plainly."""
+    """The cloud of that name, by the rules of `access.find`; None unless it is described plainly.
+
+    Raises BadInput for a file that cannot be read within bounds.
+    """
     allowed = ("OS_CLOUD", "OS_CLIENT_CONFIG_FILE")
     if not config and any(name.startswith("OS_") and name not in allowed for name in os.environ):
         return None
@@ -57,8 +61,8 @@ def described(cloud: str, config: str = "") -> Plain | None:
     import yaml
 
     try:
-        told = yaml.load(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, ValueError, yaml.YAMLError):
+        told = yaml.load(check_yaml(file), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (ValueError, yaml.YAMLError):
         return None
     clouds = told.get("clouds") if isinstance(told, dict) and set(told) == {"clouds"} else None
     if not isinstance(clouds, dict):
@@ -71,6 +75,7 @@ def described(cloud: str, config: str = "") -> Plain | None:
     verify = found.get("verify", True)
     if verify and "cacert" in found:
         verify = str(Path(found["cacert"]).expanduser())
+        check_authorities(verify)
     return Plain(
         name,
         str(file.absolute()),
@@ -83,17 +88,14 @@ def described(cloud: str, config: str = "") -> Plain | None:
 
 def _file(config: str) -> Path | None:
     """clouds.yaml where openstacksdk finds it; None where there is none, or something that adds to it."""
-    home = Path.home() / ".config"
-    places = [Path(), Path(os.environ.get("XDG_CONFIG_HOME") or home), home, Path("/etc/xdg"), Path("/etc")]
-    folders = [places[0], *(place / "openstack" for place in places[1:])]
     if os.environ.get("XDG_CONFIG_DIRS"):
         return None
-    if any((folder / f"secure{suffix}").exists() for folder in folders for suffix in _SUFFIXES):
+    if any((folder / f"secure{suffix}").exists() for folder in folders() for suffix in SUFFIXES):
         return None
     named = config or os.environ.get("OS_CLIENT_CONFIG_FILE", "")
     if named and Path(named).exists():
         return Path(named)
-    files = (folder / f"clouds{suffix}" for folder in folders for suffix in _SUFFIXES)
+    files = (folder / f"clouds{suffix}" for folder in folders() for suffix in SUFFIXES)
     return None if config else next((file for file in files if file.exists()), None)
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from contend.errors import BadInput
+from contend.files import text_named
 from contend.masking import has_url_password
 
 FILE = "file:"
+MOST_BYTES = 1 << 16  # of a file with a URL
 DATABASE, BROKER = "CONTEND_DATABASE_URL", "CONTEND_BROKER_URL"
 NOTIFICATIONS = "CONTEND_NOTIFICATIONS_URL"
 
@@ -42,10 +44,7 @@ def find_url(given: str, variable: str, environ: Mapping[str, str] = os.environ)
     text, where = (given, "the option") if given else (environ.get(variable, ""), variable)
     if text.startswith(FILE):
         where = text.removeprefix(FILE)
-        try:
-            text = Path(where).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise BadInput(f"{where} cannot be read: {error.strerror}", hint="file:PATH of a URL") from error
+        text = text_named(Path(where), most=MOST_BYTES, hint="file:PATH of a URL").strip()
     if not text:
         return None
     try:

@@ -44,7 +44,9 @@ def take(text: str) -> Path:
         document = json.loads(text)
         if not isinstance(document, dict) or (absent := [key for key in KEYS if key not in document]):
             raise ValueError(f"no {absent[0]} in it" if isinstance(document, dict) else "not an object")
-    except ValueError as error:
+        if odd := [k for k in KEYS if not isinstance(document[k], int | float if k == "lost_s" else str)]:
+            raise ValueError(f"its {odd[0]} is no {'number' if odd[0] == 'lost_s' else 'text'}")
+    except (ValueError, RecursionError) as error:
         raise BadInput(
             f"this is not what a host joins a fleet with: {error}",
             hint="contend fleet start --by-hand NAME makes such a file",

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from contend.errors import BadInput
+from contend.files import text_named
+from contend.printable import short
+
+MOST_BYTES = 1 << 20  # of a file of hosts
 
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]{0,252}")
 
@@ -21,20 +26,17 @@ def check_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
     for host in found:
         if not _HOST.fullmatch(host):
             raise BadInput(
-                f"'{host}' is no name of a host",
+                f"'{short(host)}' is no name of a host",
                 hint="like db1, root@10.0.0.7: a port goes into ~/.ssh/config",
             )
-    if double := {host for host in found if found.count(host) > 1}:
+    if double := [host for host, count in Counter(found).items() if count > 1]:
         raise BadInput(f"the host '{min(double)}' is named twice", hint="each host runs the scenario once")
     return found
 
 
 def of_file(path: Path) -> tuple[str, ...]:
     """The hosts of a file: one a line, blank lines and what follows a # left out. Raises BadInput."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read {path}: {error}", hint="one host a line") from error
+    lines = text_named(path, most=MOST_BYTES, hint="one host a line").splitlines()
     found = [text for line in lines if (text := line.partition("#")[0].strip())]
     if not found:
         raise BadInput(f"{path} names no host", hint="one host a line")

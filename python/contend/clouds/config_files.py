@@ -1,0 +1,51 @@
+"""Files that describe clouds: where openstacksdk looks for them, and that they may be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from contend.files import read_named
+from contend.yamlfile import check_yaml
+
+SUFFIXES = (".yaml", ".yml", ".json")
+_NAMES = ("clouds", "secure", "clouds-public")
+_VARIABLES = ("OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE", "OS_CLIENT_VENDOR_FILE")
+MOST_AUTHORITIES = 16 << 20
+"""Bytes of a file of certificates; those of a distribution are a quarter of a MiB."""
+
+
+def folders() -> list[Path]:
+    """Where they are looked for, the first first."""
+    home = Path.home() / ".config"
+    places = [Path(os.environ.get("XDG_CONFIG_HOME") or home), home, Path("/etc/xdg"), Path("/etc")]
+    return [Path(), *(place / "openstack" for place in places)]
+
+
+def check(config: str = "") -> None:
+    """Refuse files that no parser should be given: endless, huge, deep, no text, no YAML. Raises BadInput.
+
+    openstacksdk reads whatever is there, and PyYAML in C ends the process where it is nested too deeply. config: the
+    one file that describes clouds, where a run has recorded it.
+    """
+    for file in _files(config):
+        if os.path.lexists(file):
+            check_yaml(file)
+
+
+def check_authorities(file: str | Path) -> None:
+    """Refuse certificates that never end; a directory of them is one of the system's. Raises BadInput."""
+    if not Path(file).is_dir():
+        read_named(
+            Path(file), most=MOST_AUTHORITIES, hint="a file of PEM certificates, or a directory of them"
+        )
+
+
+def _files(config: str) -> Iterator[Path]:
+    named = [config] if config else [os.environ.get(name, "") for name in _VARIABLES]
+    yield from (Path(name) for name in named if name)
+    for folder in folders():
+        for name in _NAMES:
+            if name != "clouds" or not config:
+                yield from (folder / f"{name}{suffix}" for suffix in SUFFIXES)
