@@ -24,6 +24,7 @@ noted (`contend.damage`) and passed over. Reading never changes what was measure
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import json
 import os
@@ -49,6 +50,8 @@ SECRETIVE = frozenset({SCENARIO_FILE, ENVIRONMENT_FILE})
 """Files that may hold what is not for other users of the host: of mode 0600."""
 _STUDY = re.compile(rb"""^study:\s*["']?([a-z]+)["']?\s*$""", re.MULTILINE)
 _WHOLE = "is this a whole run directory?"
+_NOT_MINE = "as its owner, or with a copy that this user may read and write"
+DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 Row = dict[str, Any]
 
 
@@ -161,9 +164,8 @@ class RunDirectory:
             with replacing(target, mode=PRIVATE if name in SECRETIVE else SHARED) as file:
                 file.write(text.encode("utf-8"))
         except OSError as error:
-            raise HostFailed(
-                f"cannot write {target}: {error.strerror}", hint="free some space, then --resume"
-            ) from error
+            hint = _NOT_MINE if error.errno in DENIED else "free some space, then --resume"
+            raise HostFailed(f"cannot write {target}: {error.strerror}", hint=hint) from error
 
     def write_scenario(self, text: str) -> None:
         """`scenario.yaml`, for its owner alone: it keeps the secrets that `--resume` needs."""
@@ -245,7 +247,8 @@ class RunDirectory:
         try:
             return mask_yaml(read_inside(path, most=MOST_BYTES).decode("utf-8"))
         except OSError as error:
-            raise BadInput(f"cannot read {path}: {error.strerror}", hint=_WHOLE) from error
+            hint = _NOT_MINE if error.errno in DENIED else _WHOLE
+            raise BadInput(f"cannot read {path}: {error.strerror}", hint=hint) from error
         except ValueError as error:
             raise BadInput(f"cannot read {path}: it is not UTF-8 text", hint=_WHOLE) from error
 
