@@ -35,8 +35,11 @@ def check(config: str = "") -> None:
 
 
 def check_authorities(file: str | Path) -> None:
-    """Refuse certificates that never end; a directory of them is one of the system's. Raises BadInput."""
-    if not Path(file).is_dir():
+    """Refuse certificates that never end. Raises BadInput.
+
+    A directory of them is one of the system's; a file that is not there is told of by who opens it.
+    """
+    if os.path.exists(file) and not Path(file).is_dir():  # noqa: PTH110 - Path's raises where it may not look
         read_named(
             Path(file), most=MOST_AUTHORITIES, hint="a file of PEM certificates, or a directory of them"
         )

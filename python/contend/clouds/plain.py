@@ -19,7 +19,7 @@ from urllib.parse import urljoin
 from contend.clouds.access import VERSIONS, Access, trusted
 from contend.clouds.config_files import SUFFIXES, check_authorities, folders
 from contend.clouds.wire import Lost, NotSent, Received, Untrusted, Wire, split_url
-from contend.errors import HostFailed
+from contend.errors import BadInput, HostFailed
 from contend.yamlfile import check_yaml
 
 _CLOUD = frozenset(
@@ -50,7 +50,7 @@ class Plain(NamedTuple):
 def described(cloud: str, config: str = "") -> Plain | None:
     """The cloud of that name, by the rules of `access.find`; None unless it is described plainly.
 
-    Raises BadInput for a file that cannot be read within bounds.
+    Raises BadInput for certificates that cannot be read within bounds.
     """
     allowed = ("OS_CLOUD", "OS_CLIENT_CONFIG_FILE")
     if not config and any(name.startswith("OS_") and name not in allowed for name in os.environ):
@@ -62,7 +62,7 @@ def described(cloud: str, config: str = "") -> Plain | None:
 
     try:
         told = yaml.load(check_yaml(file), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (ValueError, yaml.YAMLError):
+    except (BadInput, ValueError, yaml.YAMLError):  # of files that cannot be read `access.find` says why
         return None
     clouds = told.get("clouds") if isinstance(told, dict) and set(told) == {"clouds"} else None
     if not isinstance(clouds, dict):
