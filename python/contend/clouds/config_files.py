@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contend.files import read_named
-from contend.yamlfile import check_yaml
 
 SUFFIXES = (".yaml", ".yml", ".json")
 _NAMES = ("clouds", "secure", "clouds-public")
@@ -29,6 +28,9 @@ def check(config: str = "") -> None:
     openstacksdk reads whatever is there, and PyYAML in C ends the process where it is nested too deeply. config: the
     one file that describes clouds, where a run has recorded it.
     """
+    # Here: a storm's client imports this module, and is to start at once.
+    from contend.yamlfile import check_yaml
+
     for file in _files(config):
         if os.path.lexists(file):
             check_yaml(file)

@@ -20,7 +20,6 @@ from contend.clouds.access import VERSIONS, Access, trusted
 from contend.clouds.config_files import SUFFIXES, check_authorities, folders
 from contend.clouds.wire import Lost, NotSent, Received, Untrusted, Wire, split_url
 from contend.errors import BadInput, HostFailed
-from contend.yamlfile import check_yaml
 
 _CLOUD = frozenset(
     {"auth", "auth_type", "region_name", "interface", "identity_api_version", "verify", "cacert"}
@@ -59,6 +58,8 @@ def described(cloud: str, config: str = "") -> Plain | None:
     if file is None:
         return None
     import yaml
+
+    from contend.yamlfile import check_yaml
 
     try:
         told = yaml.load(check_yaml(file), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
