@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from contend.store import RunDirectory
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def runs_option(function: F) -> F:
@@ -68,22 +70,30 @@ def make_progress(as_json: bool) -> Progress:
 
 
 def load_report(
-    run: RunDirectory, context: Context | None = None, analysed: Analysis | None = None
+    run: RunDirectory,
+    context: Context | None = None,
+    analysed: Analysis | None = None,
+    *,
+    for_page: bool = False,
 ) -> ReportInput:
     """Everything a report needs, from the run directory alone; and of what lies beside it, unless `context` is given, the
-    storm that a component's cost is put in. analysed: by whoever has just analysed the run as it is.
+    storm that a component's cost is put in. analysed: by whoever has just analysed the run as it is. for_page: its
+    timelines too, read meanwhile.
 
     Of a damaged directory, what its whole files and rows allow. Raises BadInput where its plan or scenario is unreadable.
     """
     from contend.damage import noting
 
     with noting() as damage:
-        report = _load(run, context, analysed)
+        report = _load(run, context, analysed, for_page)
     found = tuple(dict.fromkeys((*report.analysis.damage, *(item.within(run.path) for item in damage))))
     return replace(report, analysis=replace(report.analysis, damage=found))
 
 
-def _load(run: RunDirectory, context: Context | None, analysed: Analysis | None) -> ReportInput:
+def _load(
+    run: RunDirectory, context: Context | None, analysed: Analysis | None, for_page: bool
+) -> ReportInput:
+    from contend.ahead import ahead
     from contend.analyse import analyse, probe_cost
     from contend.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
@@ -95,6 +105,7 @@ def _load(run: RunDirectory, context: Context | None, analysed: Analysis | None)
     from contend.fleet.record import hosts_of_run, on_one_clock
     from contend.probes.series import series_or
     from contend.report.model import ReportInput
+    from contend.report.series import Timelines, read_timelines
     from contend.report.traced_cells import traced_cells
     from contend.scenario import parse
     from contend.yamlfile import read_yaml
@@ -104,39 +115,52 @@ def _load(run: RunDirectory, context: Context | None, analysed: Analysis | None)
     recorded = run.plan(scenario.study)
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
-    rows = run.compact_rows(recorded)
     if hosts_of_run(run):  # each host's timelines and hardware are in its own directory
-        rows = on_one_clock(rows)
+        on_one = on_one_clock(run.compact_rows(recorded))
         return ReportInput(
             analysis=analysed or analyse(run, scenario),
             environment=run.environment(),
             scenario_text=text,
-            rows=tuple(rows),
+            rows=tuple(on_one),
             series_dir=None,
             command=str(recorded.get("command", f"contend run {shown(run.path)}/scenario.yaml")),
             run_dir=str(shown(run.path)),
         )
-    newest = latest(rows)
-    # Of a forecast's hundreds of cells those that tables are about.
-    told = [row for row in newest if row["factors"].get("role", "pair") == "pair"]
-    events = run.events()
-    analysis = analysed or analyse(run, scenario, rows=rows, events=events)
-    recording = series_or(run.series, Recording({}), lambda: Recording.of_run(run))
-    party = series_or(run.series, None, lambda: read_party(run.series, victims(rows)))
-    analysis = replace(
-        analysis,
-        phase_alibis=phase_alibis(newest, recording),
-        alibis=cell_alibis(told, recording, party),
-        schedules=series_or(run.series, (), lambda: cell_schedules(newest, run.series)),
-        probe=probe_cost(events, recording.interval_ns),
-        context=context or beside(run, scenario),
-    )
+    with ExitStack() as meanwhile:  # DuckDB reads while Python parses and judges
+
+        def read(default: T, of: Callable[[], T]) -> Callable[[], T]:
+            return meanwhile.enter_context(ahead(lambda: series_or(run.series, default, of)))
+
+        recording_of = read(Recording({}), lambda: Recording.of_run(run))
+        rows = run.compact_rows(recorded)
+        seated = victims(rows)
+        party_of = read(None, lambda: read_party(run.series, seated))
+        newest = latest(rows)
+        # Of a forecast's hundreds of cells those that tables are about.
+        told = [row for row in newest if row["factors"].get("role", "pair") == "pair"]
+        events = run.events()
+        analysis = analysed or analyse(run, scenario, rows=rows, events=events)
+        recording, party = recording_of(), party_of()
+        begun = [int(row["started_ns"]) for row in rows if row.get("started_ns") is not None]
+        timelines_of = (
+            read(Timelines(), lambda: read_timelines(run.series, min(begun))) if for_page and begun else None
+        )
+        analysis = replace(
+            analysis,
+            phase_alibis=phase_alibis(newest, recording),
+            alibis=cell_alibis(told, recording, party),
+            schedules=series_or(run.series, (), lambda: cell_schedules(newest, run.series)),
+            probe=probe_cost(events, recording.interval_ns),
+            context=context or beside(run, scenario),
+        )
+        timelines = timelines_of() if timelines_of is not None else None
     return ReportInput(
         analysis=analysis,
         environment=run.environment(),
         scenario_text=text,
         rows=tuple(rows),
         series_dir=run.series,
+        timelines=timelines,
         command=str(recorded.get("command", f"contend run {shown(run.path)}/scenario.yaml")),
         run_dir=str(shown(run.path)),
         traced=partial(traced_cells, run.path),
@@ -151,7 +175,7 @@ def write_report(
     from contend.store import uncollected
 
     with uncollected():
-        report = load_report(run, context, analysed)
+        report = load_report(run, context, analysed, for_page=True)
         run.write_json("findings.json", report.analysis.to_json())
         run.write_text("report.html", render_html(report))
     return report

@@ -11,6 +11,7 @@ from contend.analysis import Analysis
 
 if TYPE_CHECKING:
     from contend.contention.hunt import Batch
+    from contend.report.series import Timelines
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class ReportInput:
     series_dir: Path | None
     command: str
     run_dir: str
+    timelines: Timelines | None = None
+    """What is in `series_dir`, where somebody has read it already."""
     traced: Callable[[], Sequence[Batch]] = tuple
     """Where the time of jobs went, of each cell whose trials were traced; read when it is asked for."""
 

@@ -52,11 +52,13 @@ def timeline_plots(report: ReportInput) -> list[Plot]:
         return []
     origin = min(int(row["started_ns"]) for row in report.rows if row.get("started_ns") is not None)
     directory = report.series_dir
-    lines = (
-        Timelines()
-        if directory is None
-        else series_or(directory, Timelines(), lambda: read_timelines(directory, origin))
-    )
+    lines = report.timelines
+    if lines is None:
+        lines = (
+            Timelines()
+            if directory is None
+            else series_or(directory, Timelines(), lambda: read_timelines(directory, origin))
+        )
     palette = condition_colours(report)
     ran = {t["name"] for t in trials}
     colours = {name: colour for name, colour in palette.items() if name in ran}
