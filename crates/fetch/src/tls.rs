@@ -1,5 +1,8 @@
 //! TLS by rustls over AWS-LC, whose AES-GCM uses half of ring's cycles here. Decrypted records are handed on where they
 //! lie: rustls' buffered interface would copy them twice more.
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,6 +27,8 @@ const AES_128: [CipherSuite; 3] = [
 ];
 /// Most bytes that a handshake message of ours, or a request, takes at once.
 const OUT: usize = 32 << 10;
+/// Bytes of a file of certificates; those of a distribution are a quarter of a MiB.
+const MOST_PEM: u64 = 16 << 20;
 
 /// What TLS needs, made once: reading the system's authorities costs more than a handshake.
 pub fn config(order: &Order) -> Result<Arc<ClientConfig>> {
@@ -54,7 +59,7 @@ pub fn config(order: &Order) -> Result<Arc<ClientConfig>> {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = certificates(certificate)?;
-            let key_of = PrivateKeyDer::from_pem_file(key)
+            let key_of = PrivateKeyDer::from_pem_slice(&bounded(key)?)
                 .map_err(|error| unreadable(key, &error.to_string()))?;
             builder
                 .with_client_auth_cert(chain, key_of)
@@ -97,9 +102,29 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
         let found = rustls_native_certs::load_certs_from_paths(None, Some(file));
         return Ok(found.certs);
     }
-    CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect)
+    CertificateDer::pem_slice_iter(&bounded(file)?)
+        .collect::<std::result::Result<_, _>>()
         .map_err(|error| unreadable(file, &error.to_string()))
+}
+
+/// The whole of a regular file: of a device there is no end, and for a FIFO nobody may ever write.
+fn bounded(file: &Path) -> Result<Vec<u8>> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(file)?;
+        if !opened.metadata()?.is_file() {
+            return Err(std::io::Error::other("it is no regular file"));
+        }
+        let mut data = Vec::new();
+        opened.take(MOST_PEM + 1).read_to_end(&mut data)?;
+        if data.len() as u64 > MOST_PEM {
+            return Err(std::io::Error::other("it is larger than 16 MiB"));
+        }
+        Ok(data)
+    };
+    read().map_err(|error| unreadable(file, &error.to_string()))
 }
 
 fn unreadable(file: &Path, why: &str) -> Problem {
