@@ -132,7 +132,10 @@ def test_every_form_is_one_at_chr_1_and_pays_for_its_parameters() -> None:
 def test_three_sizes_have_no_free_exponent() -> None:
     found = curve(made("CHR^-0.5 - 1")[2:])
     assert found.form != FORMS[-1] and FORMS[-1] not in found.chosen
-    assert curve(made("CHR^-0.5 - 1")).exponent == pytest.approx(0.5, abs=0.5)
+    # Found in steps of a quarter.
+    assert curve(made("CHR^-0.5 - 1", blocks=200)).exponent == 0.5
+    few = [curve(made("CHR^-0.5 - 1", seed=seed)).exponent or 0.0 for seed in range(9)]
+    assert sorted(few)[4] == 0.5 and 0.25 <= min(few) <= max(few) <= 0.75
 
 
 def test_blocks_without_all_sizes_are_left_out() -> None:
