@@ -7,7 +7,8 @@ names is tried too, and should give an answer.
 
     python bench/budgets.py [--only noisy-neighbour,storm-lab] [--named] [--cloud NAME] [--write docs/results/budgets]
 
-With all scenarios and `--named` it takes hours: as long as the budgets that the refusals name.
+With all scenarios and `--named` it takes hours: as long as the budgets that the refusals name. So it may be made in parts:
+what stands in the file and is not measured again stays there, with its own commit, date and load.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ REFUSED, NO_ANSWER, DONE = "refused", "no answer", "answer"
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One run. Times in s. what: REFUSED, NO_ANSWER or DONE; named: the budget that a refusal names."""
+    """One run. Times in s. what: REFUSED, NO_ANSWER or DONE; named: the budget that a refusal names; load: of a minute,
+    before it."""
 
     scenario: str
     asked_s: float
@@ -48,6 +50,9 @@ class Taken:
     exit: int
     what: str
     named: str
+    commit: str
+    date: str
+    load: float
 
     @property
     def over_s(self) -> float:
@@ -88,6 +93,7 @@ def contend(*arguments: str, runs: Path | None = None) -> subprocess.CompletedPr
 
 def taken(scenario: str, options: list[str], asked_s: float, of_blocks: float) -> Taken:
     """Run it with that budget."""
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
         said = contend("run", scenario, *options, "--budget", f"{asked_s:g}s", "--json", runs=Path(folder))
@@ -106,7 +112,17 @@ def taken(scenario: str, options: list[str], asked_s: float, of_blocks: float) -
         said.returncode,
         what,
         named[1] if named else "",
+        commit(),
+        time.strftime("%Y-%m-%d"),
+        round(load, 1),
     )
+
+
+def commit() -> str:
+    words = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(
+        words, capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+    ).stdout.strip()
 
 
 def _of_run(path: Path) -> tuple[float, int]:
@@ -148,7 +164,7 @@ def main() -> None:
     broken = [one for one in found if not one.held]
     print(f"{len(found)} runs, {len(broken)} beyond the budget × 1.1 + 5 s")
     if given.write:
-        write(given.write, found)
+        write(given.write, together(given.write, found))
     sys.exit(1 if broken else 0)
 
 
@@ -162,6 +178,8 @@ HEAD = (
     "exit",
     "is",
     "held",
+    "load before",
+    "at",
 )
 
 
@@ -170,7 +188,23 @@ def _line(of: Taken) -> str:
     what = f"{of.what}: --budget {of.named}" if of.named else of.what
     return (
         f"| {of.scenario} | {of.of_blocks:.1f} | {of.asked_s:g} | {of.took_s:g} | {of.tear_down_s:g} | {of.blocks} |"
-        f" {of.exit} | {what} | {held} |"
+        f" {of.exit} | {what} | {held} | {of.load:g} | {of.commit}, {of.date} |"
+    )
+
+
+def together(path: Path, found: list[Taken]) -> list[Taken]:
+    """What was measured before and is not now, and what is now; by scenario and budget."""
+    fields = Taken.__dataclass_fields__
+    before = (
+        json.loads(path.with_suffix(".json").read_text())["runs"]
+        if path.with_suffix(".json").exists()
+        else []
+    )
+    kept = [Taken(**{name: row[name] for name in fields}) for row in before]
+    now = {one.scenario for one in found}
+    return sorted(
+        (*(one for one in kept if one.scenario not in now), *found),
+        key=lambda one: (one.scenario, one.asked_s),
     )
 
 
@@ -179,7 +213,8 @@ def write(path: Path, found: list[Taken]) -> None:
     text = [
         "# Budgets: asked and taken",
         "",
-        f"Made by `python bench/budgets.py`, {time.strftime('%Y-%m-%d')}.",
+        "Made by `python bench/budgets.py --write docs/results/budgets`, in parts by `--only`, `--named` and `--cloud`, on "
+        f"{host['cpus']} CPUs ({host['cpu']}). Each row has its commit and date.",
         "",
     ]
     text += ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD), *map(_line, found)]
