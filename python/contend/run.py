@@ -24,9 +24,11 @@ from contend.cells import Party
 from contend.checking import before_it_began
 from contend.checks import check, hosts_of, packages_inside, place, settled, tools_of, wiring
 from contend.clock import Clock, SystemClock
+from contend.damage import MOST_ROWS_BYTES
 from contend.deadline import Deadline
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed
+from contend.files import open_inside
 from contend.guard import LOOK_S, Guardian
 from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
@@ -197,7 +199,7 @@ def _taken_up(run: RunDirectory, budget_ns: int | None) -> tuple[Scenario, Plan]
 
 def _leave_room(deadline: Deadline, run: RunDirectory) -> None:
     """Keep back of the budget what the trials that there are take to analyse. Raises BadInput where nothing is left."""
-    with suppress(OSError), run.trials_path.open("rb") as file:
+    with suppress(OSError, BadInput), open_inside(run.trials_path, most=MOST_ROWS_BYTES) as file:
         deadline.size.rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
     if deadline.cut_s() > 0:
         return

@@ -88,6 +88,10 @@ def test_a_device_is_not_read_for_ever(tmp_path: Path) -> None:
         end = tried(words, 30)
         assert (end.code, end.wrong) == (0, "")
     assert "a symbolic link" in end.err
+    run.trials_path.unlink()
+    run.trials_path.symlink_to("/dev/zero")
+    end = tried(["run", "--resume", str(run.path), "--budget", "1s"], 30)
+    assert end.wrong == "" and end.code in (1, 2), end
 
 
 def test_a_torn_row_stays_for_who_only_reads(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def command(
 def _say(server: Server, where: Listen, new: str | None, asks: bool, as_json: bool) -> None:
     """Where it is. A token is printed only where it was made, which is the only time it can be known."""
     link = f"{server.url}/login?token={new}" if new else server.url
-    out = plain(sys.stdout)  # the token is to be seen
+    out = plain(sys.stdout)  # the token is to be seen, and where it goes
     if as_json:
         print(
             json.dumps({"schema_version": 1, "url": server.url, "token": new, "asks_for_token": asks}),
@@ -99,9 +99,8 @@ def _say(server: Server, where: Listen, new: str | None, asks: bool, as_json: bo
         return
     print(f"serving {printable(str(server.pages.place))} at {link}   Ctrl-C ends it", file=out, flush=True)
     if asks and not new:
-        print(
-            f"log in once at {server.url}/login?token=TOKEN, or send Authorization: Bearer TOKEN", flush=True
-        )
+        words = f"log in once at {server.url}/login?token=TOKEN, or send Authorization: Bearer TOKEN"
+        print(words, file=out, flush=True)
     if not where.loopback:
         print(
             "warning: no TLS: token and pages can be read on the way; a tunnel or a proxy adds it",
