@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from contend.sample.summary import Summary
     from contend.store import RunDirectory
 
+READ_AHEAD = 64 << 20
+"""Bytes of trials from which on the series are read while they are."""
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -126,10 +127,11 @@ def _load(
             command=str(recorded.get("command", f"contend run {shown(run.path)}/scenario.yaml")),
             run_dir=str(shown(run.path)),
         )
-    with ExitStack() as meanwhile:  # DuckDB reads while Python parses and judges
+    large = run.trials_path.is_file() and run.trials_path.lstat().st_size > READ_AHEAD
+    with ahead(worth_it=large) as meanwhile:  # DuckDB reads while Python parses and judges
 
         def read(default: T, of: Callable[[], T]) -> Callable[[], T]:
-            return meanwhile.enter_context(ahead(lambda: series_or(run.series, default, of)))
+            return meanwhile.begin(lambda: series_or(run.series, default, of))
 
         recording_of = read(Recording({}), lambda: Recording.of_run(run))
         rows = run.compact_rows(recorded)
@@ -143,7 +145,9 @@ def _load(
         recording, party = recording_of(), party_of()
         begun = [int(row["started_ns"]) for row in rows if row.get("started_ns") is not None]
         timelines_of = (
-            read(Timelines(), lambda: read_timelines(run.series, min(begun))) if for_page and begun else None
+            read(Timelines(), lambda: read_timelines(run.series, min(begun)))
+            if for_page and begun and large
+            else None
         )
         analysis = replace(
             analysis,

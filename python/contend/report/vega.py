@@ -62,8 +62,36 @@ def _printable(value: Any) -> Any:
 
 
 def compiled(plot: Plot) -> dict[str, Any]:
-    """A chart as Vega, which the page only has to draw."""
+    """A chart as Vega, which the page only has to draw.
+
+    Its rows are put back afterwards: to compile a chart nobody looks at them, and to take tens of thousands of them
+    through the compiler costs more than all the rest.
+    """
     import vl_convert
 
-    vega: dict[str, Any] = vl_convert.vegalite_to_vega(drawable(plot.spec), vl_version=VEGA_LITE)
+    tables: dict[str, list[Any]] = {}
+    bare = _without_rows(plot.spec, tables)
+    vega: dict[str, Any] = vl_convert.vegalite_to_vega(drawable(bare), vl_version=VEGA_LITE)
+    shown = drawable(tables)
+    for source in vega.get("data", ()):
+        if source["name"] in shown:
+            source["values"] = shown[source["name"]]
     return vega
+
+
+def _without_rows(spec: Any, tables: dict[str, list[Any]]) -> Any:
+    """The spec with its rows as `tables`, by name; the same rows under the same name."""
+    if isinstance(spec, list):
+        return [_without_rows(each, tables) for each in spec]
+    if not isinstance(spec, dict):
+        return spec
+    made = {}
+    for key, value in spec.items():
+        if key == "data" and isinstance(value, dict) and isinstance(value.get("values"), list):
+            rest = {of: each for of, each in value.items() if of not in ("values", "name")}
+            name = next((n for n, rows in tables.items() if rows == value["values"]), f"rows-{len(tables)}")
+            tables[name] = value["values"]
+            made[key] = {**rest, "name": name}
+        else:
+            made[key] = _without_rows(value, tables)
+    return made
