@@ -53,7 +53,6 @@ def analyse(
     run: RunDirectory,
     scenario: Scenario,
     *,
-    stopped: str = "",
     rows: Sequence[Row] | None = None,
     events: Sequence[Mapping[str, Any]] | None = None,
 ) -> Analysis:
@@ -65,7 +64,7 @@ def analyse(
     if "fleet" in plan:
         from contend.fleets import analyse_fleet
 
-        return analyse_fleet(run, scenario, stopped=stopped)
+        return analyse_fleet(run, scenario)
     rows = latest(run.compact_rows(plan) if rows is None else rows)
     environment = run.environment()
     kept = [r for r in rows if r["phase"] != "pilot"]
@@ -108,7 +107,7 @@ def analyse(
         simultaneous=len(shown),
         target=target,
         target_reached=_reached_by_victim(shown, target) if target is not None else {},
-        stopped=stopped or last_stop(events),
+        stopped=last_stop(events),
         spiky=pilot.get("spiky"),
         warmup={"rounds": int(pilot.get("rounds", 0))} if imported is None else {},  # of which nobody knows
     )

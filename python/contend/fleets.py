@@ -117,7 +117,7 @@ class _Part(RunDirectory):
         return list(self.each_row(plan))
 
 
-def analyse_fleet(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -> Analysis:
+def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
     """The analysis of a run on several hosts, from what is on disk; an unfinished one too."""
     from contend.analyse import last_stop
 
@@ -151,7 +151,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario, *, stopped: str = "") -
             simultaneous=len(primary),
             target=None,
             target_reached={},
-            stopped=stopped or last_stop(run.events()),
+            stopped=last_stop(run.events()),
             spiky=None,
             warmup={},
         ),

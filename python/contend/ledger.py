@@ -23,6 +23,7 @@ from contend.errors import HostFailed
 from contend.masking import mask_row
 
 SCHEMA_VERSION = 1
+TRIAL_START = "trial-start"  # there is one a trial
 _OF_RESOURCES = frozenset({"intend", "created", "removed"})
 _STEP = 1 << 16
 
@@ -197,20 +198,21 @@ def parse(data: bytes) -> tuple[list[dict[str, Any]], list[int]]:
     >>> parse(b'{"event": "run-start"}\\n[1]\\n{"event"')
     ([{'event': 'run-start'}], [2])
     """
-    from contend.damage import row_parser
+    from contend.damage import row_parser, uncollected
 
     rows: list[dict[str, Any]] = []
     damaged: list[int] = []
     read = row_parser(json.loads)
-    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
-        try:
-            row = read(line)
-        except (ValueError, RecursionError):
-            row = None
-        if isinstance(row, dict) and isinstance(row.get("event"), str):
-            rows.append(row)
-        else:
-            damaged.append(number)
+    with uncollected():
+        for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+            try:
+                row = read(line)
+            except (ValueError, RecursionError):
+                row = None
+            if isinstance(row, dict) and isinstance(row.get("event"), str):
+                rows.append(row)
+            else:
+                damaged.append(number)
     return rows, damaged
 
 

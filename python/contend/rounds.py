@@ -17,7 +17,7 @@ from contend.experience import NOTHING, Experience
 from contend.forecast import block_s, budget_text, is_known, least_blocks, trial_key, trial_s
 from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
-from contend.ledger import Ledger
+from contend.ledger import TRIAL_START, Ledger
 from contend.plan import Plan, Trial, make_plan
 from contend.printable import printable
 from contend.probes.recorder import Recorder
@@ -320,7 +320,7 @@ class Rounds:
     def _trial(self, means: Means, trial: Trial) -> Row:
         cell = self.plan.cell(trial.cell)
         self._progress.trial(cell.id, cell.label)
-        means.ledger.event("trial-start", trial=trial.index)
+        means.ledger.event(TRIAL_START, trial=trial.index)
         place = cell.victim.place
         began_s = self._deadline.spent_s()
         means.hosts.to(place)

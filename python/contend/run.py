@@ -1,6 +1,6 @@
-"""The one orchestrator: from a scenario to rows on disk to an analysis.
+"""The one orchestrator: from a scenario to rows on disk.
 
-    check ─► directory, ledger ─► hosts, inputs ─► pilot ─► blocks … look … blocks ─► tear-down ─► analysis
+    check ─► directory, ledger ─► hosts, inputs ─► pilot ─► blocks … look … blocks ─► tear-down
 
 Everything it starts is in the ledger before it exists and is ended in `finally`; rows of finished trials are
 on disk before the next trial begins, so an end at any moment loses at most the trial that was running.
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend import experience, forecast
-from contend.analysis import Analysis
 from contend.cells import Party
 from contend.checking import before_it_began
 from contend.checks import check, hosts_of, packages_inside, place, settled, tools_of, wiring
@@ -64,6 +63,7 @@ from contend.trial import TrialRunner
 from contend.units import format_duration
 
 if TYPE_CHECKING:
+    from contend.analysis import Analysis
     from contend.sweep.pools import Laid
 
 RECORD_INTERVAL_MS = 100.0
@@ -71,8 +71,9 @@ RECORD_INTERVAL_MS = 100.0
 
 @dataclass
 class Outcome:
+    """How a run ended. What came of it is read from its directory."""
+
     run: RunDirectory
-    analysis: Analysis
     stopped: str
     failed: int
     interrupted: bool
@@ -86,12 +87,11 @@ class Outcome:
         """Planned trials are missing: the run was interrupted, trials gave no result, or hosts did not end."""
         return self.interrupted or self.failed > 0 or bool(self.missing)
 
-    @property
-    def too_short(self) -> bool:
+    def too_short(self, analysis: Analysis) -> bool:
         """The budget was spent before any headline comparison had an interval. What grows is compared with nothing."""
-        primary = [cell for cell in self.analysis.cells if cell.metric.primary]
+        primary = [cell for cell in analysis.cells if cell.metric.primary]
         without = all(cell.estimate.verdict in ("too few", "refused") for cell in primary)
-        return self.stopped == BUDGET_SPENT and without and self.analysis.growth is None
+        return self.stopped == BUDGET_SPENT and without and analysis.growth is None
 
 
 def execute(
@@ -161,12 +161,14 @@ def resume(
     """
     clock = clock or SystemClock()
     deadline = Deadline.of(budget_ns, clock, began_ns)
-    _leave_room(deadline, run)
+    rows = deadline.size.rows = _rows_of(run)
+    _leave_room(deadline)
     with Interrupts() as interrupts, before_it_began(interrupts, deadline):
         scenario, plan = _taken_up(run, budget_ns)
     if budget_ns is None:
         deadline = Deadline.of(scenario.measure.budget, clock, began_ns)
-        _leave_room(deadline, run)
+        deadline.size.rows = rows
+        _leave_room(deadline)
     own(run.id, run.path)
     with Interrupts() as interrupts:
         with before_it_began(interrupts, deadline):
@@ -197,10 +199,15 @@ def _taken_up(run: RunDirectory, budget_ns: int | None) -> tuple[Scenario, Plan]
     return scenario, plan
 
 
-def _leave_room(deadline: Deadline, run: RunDirectory) -> None:
-    """Keep back of the budget what the trials that there are take to analyse. Raises BadInput where nothing is left."""
+def _rows_of(run: RunDirectory) -> int:
+    """How many trials there are to analyse, before they are read."""
     with suppress(OSError, BadInput), open_inside(run.trials_path, most=MOST_ROWS_BYTES) as file:
-        deadline.size.rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    return 0
+
+
+def _leave_room(deadline: Deadline) -> None:
+    """Keep back of the budget what the trials that there are take to analyse. Raises BadInput where nothing is left."""
     if deadline.cut_s() > 0:
         return
     needed_s = deadline.spent_s() + 2 * deadline.reserve_s
@@ -256,8 +263,6 @@ class _Execution:
         self.began = False  # from then on it ends by itself: with rows, a ledger and nothing left
 
     def go(self) -> Outcome:
-        from contend.analyse import analyse
-
         interrupted = never_began = False
         with Ledger(self._run.ledger_path, self._clock) as ledger:
             try:
@@ -286,13 +291,10 @@ class _Execution:
                 if not interrupted:
                     self._interrupts.release()
         failed = sum(self._state.failures.values())
-        analysis = analyse(self._run, self._scenario, stopped=self._state.stopped)
-        self._run.write_json("findings.json", analysis.to_json())
         self._run.close()
         state_, guarded = self._state, self._tripped()
         return Outcome(
             self._run,
-            analysis,
             state_.stopped,
             failed,
             interrupted,

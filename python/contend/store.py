@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gc
 import json
 import os
 import re
@@ -37,10 +36,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from contend.damage import json_object, note, noting, numbered_rows, whole_rows
+from contend.damage import json_object, note, noting, numbered_rows, uncollected, whole_rows
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.files import MOST_BYTES, PRIVATE, SHARED, open_inside, read_inside, replacing
-from contend.ledger import append_lines, open_to_append, path_of, truncate_torn_line
+from contend.ledger import TRIAL_START, append_lines, open_to_append, path_of, truncate_torn_line
 from contend.masking import mask_row, mask_value, mask_yaml
 
 SCHEMA_VERSION = 1
@@ -153,16 +152,17 @@ class RunDirectory:
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Replace a whole JSON document, its secrets masked; otherwise as `write_text`."""
-        self.write_text(
-            name, json.dumps(mask_value(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        )
+        self._write(name, _document(mask_value(value)) + b"\n")
 
     def write_text(self, name: str, text: str) -> None:
         """Replace a whole file, or leave the old one. Raises HostFailed when the disk is full."""
+        self._write(name, text.encode("utf-8"))
+
+    def _write(self, name: str, data: bytes) -> None:
         target = self.path / name
         try:
             with replacing(target, mode=PRIVATE if name in SECRETIVE else SHARED) as file:
-                file.write(text.encode("utf-8"))
+                file.write(data)
         except OSError as error:
             hint = _NOT_MINE if error.errno in DENIED else "free some space, then --resume"
             raise HostFailed(f"cannot write {target}: {error.strerror}", hint=hint) from error
@@ -294,13 +294,17 @@ class RunDirectory:
         return tuple(rows)
 
     def events(self) -> Sequence[Row]:
-        """Rows of ledger.ndjson that are whole, for reading only; others are noted as damage."""
+        """Rows of ledger.ndjson that are whole, for reading only; others are noted as damage. Without those of trials, of
+        which there is one a trial: what they say its row says too."""
         from contend.rows import wrong_event
 
         state = _state(self.ledger_path)
         if self._events is None or state is None or self._events[0] != state:
             with noting() as damage, uncollected():
-                rows = tuple(map(mask_row, whole_rows(self.ledger_path, wrong_event)))
+                told = whole_rows(
+                    self.ledger_path, lambda row: "" if _begins_trial(row) else wrong_event(row)
+                )
+                rows = tuple(mask_row(row) for row in told if not _begins_trial(row))
             self._events = (None if damage else state), rows
         return self._events[1]
 
@@ -346,6 +350,21 @@ class _Compact:
         return plan is None or self.planned
 
 
+def _document(value: Any) -> bytes:
+    """As JSON, in a fifth of the time of `json`: findings of a large run are megabytes. Raises ValueError for what JSON has
+    not, like NaN."""
+    from pydantic_core import to_json
+
+    data = to_json(value, indent=1, inf_nan_mode="constants")
+    if b"NaN" in data or b"Infinity" in data:  # in a text, or for a number, which is a mistake of contend's
+        return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    return data
+
+
+def _begins_trial(row: Any) -> bool:
+    return isinstance(row, dict) and row.get("event") == TRIAL_START
+
+
 def _state(path: Path) -> object:
     """What differs once a file has changed; None for no file."""
     try:
@@ -363,19 +382,6 @@ def _bytes_of(path: Path, start: int, end: int) -> bytes | None:
             return file.read(end - start)
     except (OSError, BadInput):
         return None
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """A block that makes very many objects, and none that refer to each other in a circle: to look for such took a
-    fifth of the time of a report."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def wrong_row(plan: Mapping[str, Any] | None) -> Callable[[Any], str]:
@@ -438,13 +444,13 @@ def query(
 
 def views(run: RunDirectory, folder: Path) -> dict[str, str]:
     """SQL text of each view that this run's files allow. `folder` is for rows that are whole of files that are not."""
-    from contend.probes.series import pattern, series_files
+    from contend.probes.series import pattern, quoted, series_files
     from contend.rows import wrong_event
 
     def source(path: Path, wrong: Callable[[Any], str]) -> str:
         whole = _whole_file(path, wrong, folder / path.name)
         return (
-            f"read_json({_quoted(pattern(whole))}, format='newline_delimited', union_by_name=true)"
+            f"read_json({quoted(pattern(whole))}, format='newline_delimited', union_by_name=true)"
             if whole
             else ""
         )
@@ -458,7 +464,7 @@ def views(run: RunDirectory, folder: Path) -> dict[str, str]:
     if ledger := source(run.ledger_path, wrong_event):
         found["ledger"] = f"select * from {ledger}"
     for table, parts in series_files(run.series).items():
-        listed = ", ".join(_quoted(pattern(path)) for path in parts)
+        listed = ", ".join(quoted(pattern(path)) for path in parts)
         found[table] = f"select * from read_parquet([{listed}], union_by_name=true)"
     return found
 
@@ -483,10 +489,6 @@ def _whole_file(path: Path, wrong: Callable[[Any], str], copy: Path) -> Path | N
     with copy.open("xb") as file:
         file.writelines(line for line, _ in numbered_rows(path, wrong))
     return copy
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def documents(

@@ -180,7 +180,9 @@ def made_report(
         run.write_json("environment.json", environment)
         for row in rows:
             run.append(row)
-        found = analyse(run, scenario, stopped="planned blocks done")
+        with Ledger(run.ledger_path) as ledger:
+            ledger.event("run-end", stopped="planned blocks done")
+        found = analyse(run, scenario)
         return ReportInput(
             found,
             environment,

@@ -18,7 +18,6 @@ from contend.errors import ThresholdCrossed
 from contend.safe_text import write_json
 
 if TYPE_CHECKING:
-    from contend.analysis import Analysis
     from contend.context.effect import Context
     from contend.report.model import ReportInput
     from contend.report.progress import Progress
@@ -73,27 +72,23 @@ def make_progress(as_json: bool) -> Progress:
 def load_report(
     run: RunDirectory,
     context: Context | None = None,
-    analysed: Analysis | None = None,
     *,
     for_page: bool = False,
 ) -> ReportInput:
     """Everything a report needs, from the run directory alone; and of what lies beside it, unless `context` is given, the
-    storm that a component's cost is put in. analysed: by whoever has just analysed the run as it is. for_page: its
-    timelines too, read meanwhile.
+    storm that a component's cost is put in. for_page: its timelines too, read meanwhile.
 
     Of a damaged directory, what its whole files and rows allow. Raises BadInput where its plan or scenario is unreadable.
     """
     from contend.damage import noting
 
     with noting() as damage:
-        report = _load(run, context, analysed, for_page)
+        report = _load(run, context, for_page)
     found = tuple(dict.fromkeys((*report.analysis.damage, *(item.within(run.path) for item in damage))))
     return replace(report, analysis=replace(report.analysis, damage=found))
 
 
-def _load(
-    run: RunDirectory, context: Context | None, analysed: Analysis | None, for_page: bool
-) -> ReportInput:
+def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportInput:
     from contend.ahead import ahead
     from contend.analyse import analyse, probe_cost
     from contend.comparisons import latest
@@ -119,7 +114,7 @@ def _load(
     if hosts_of_run(run):  # each host's timelines and hardware are in its own directory
         on_one = on_one_clock(run.compact_rows(recorded))
         return ReportInput(
-            analysis=analysed or analyse(run, scenario),
+            analysis=analyse(run, scenario),
             environment=run.environment(),
             scenario_text=text,
             rows=tuple(on_one),
@@ -141,7 +136,7 @@ def _load(
         # Of a forecast's hundreds of cells those that tables are about.
         told = [row for row in newest if row["factors"].get("role", "pair") == "pair"]
         events = run.events()
-        analysis = analysed or analyse(run, scenario, rows=rows, events=events)
+        analysis = analyse(run, scenario, rows=rows, events=events)
         recording, party = recording_of(), party_of()
         begun = [int(row["started_ns"]) for row in rows if row.get("started_ns") is not None]
         timelines_of = (
@@ -171,15 +166,13 @@ def _load(
     )
 
 
-def write_report(
-    run: RunDirectory, context: Context | None = None, analysed: Analysis | None = None
-) -> ReportInput:
-    """findings.json and report.html, anew; `context` and `analysed` as of `load_report`."""
+def write_report(run: RunDirectory, context: Context | None = None) -> ReportInput:
+    """findings.json and report.html, anew; `context` as of `load_report`."""
+    from contend.damage import uncollected
     from contend.report.html import render_html
-    from contend.store import uncollected
 
     with uncollected():
-        report = load_report(run, context, analysed, for_page=True)
+        report = load_report(run, context, for_page=True)
         run.write_json("findings.json", report.analysis.to_json())
         run.write_text("report.html", render_html(report))
     return report
@@ -203,7 +196,7 @@ def write_sample_report(run: RunDirectory) -> Summary:
 
 def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
     """Write the report, print the answer, and give the exit code."""
-    report = write_report(outcome.run, analysed=outcome.analysis)
+    report = write_report(outcome.run)
     if as_json:
         write_json(report.analysis.to_json())
     else:
@@ -214,7 +207,8 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
             file=sys.stderr,
         )
         return ThresholdCrossed.exit_code
-    if not outcome.incomplete and not outcome.too_short:
+    too_short = outcome.too_short(report.analysis)
+    if not outcome.incomplete and not too_short:
         return 0
     if outcome.interrupted:
         why = "interrupted"
@@ -226,7 +220,7 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
         why = "the budget was spent before anything that is compared had an interval"
         why = "the budget has no room for an answer" if outcome.would_do else why
         why += f": {outcome.spending}" if outcome.spending else ""
-    more = f" --budget {outcome.would_do or 'DURATION'}" if outcome.too_short else ""
+    more = f" --budget {outcome.would_do or 'DURATION'}" if too_short else ""
     print(f"incomplete: {why}\n  hint: contend run --resume {shown(outcome.run.path)}{more}", file=sys.stderr)
     return 3
 

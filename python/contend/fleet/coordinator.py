@@ -1,6 +1,6 @@
 """One scenario on many hosts: their rows come to one run directory as they are made.
 
-    hosts looked at ─► run directory, ledger ─► fleet ─► every host's checks ─► parts begin ─► rows … ─► files ─► analysis
+    hosts looked at ─► run directory, ledger ─► fleet ─► every host's checks ─► parts begin ─► rows … ─► files
 
 A host that is lost is waited for, brought back by SSH where that works, and given up after a stated time; what it had
 finished stays, and `--resume` goes on with it. The hosts run by themselves: a coordinator that dies loses nothing.
@@ -239,7 +239,7 @@ def shipped(scenario: Scenario) -> dict[str, str]:
 
 
 class _Coordination:
-    """One run of a fleet, from bringing it up to the analysis."""
+    """One run of a fleet, from bringing it up to its end."""
 
     def __init__(
         self,
@@ -258,8 +258,6 @@ class _Coordination:
         self._deadline = deadline
 
     def go(self, standing: Fleet | None) -> Outcome:
-        from contend.analyse import analyse
-
         with Ledger(self._run.ledger_path) as ledger:
             ledger.event("run-start", run=self._run.id, hosts=list(self._asked.names))
             stopped = "planned blocks done"
@@ -288,13 +286,11 @@ class _Coordination:
             raise TrialFailed(
                 f"no host gave a result; {first.name}: {first.why}", hint=first.hint or "contend fleet status"
             )
-        analysis = analyse(self._run, self._scenario, stopped=stopped)
-        self._run.write_json("findings.json", analysis.to_json())
         self._run.close()
         lost = tuple(missing(self._run))
         if lost and stopped not in ("interrupted", BUDGET_SPENT):
             stopped = "hosts missing"
-        return Outcome(self._run, analysis, stopped, 0, stopped == "interrupted", missing=lost)
+        return Outcome(self._run, stopped, 0, stopped == "interrupted", missing=lost)
 
     def _settings(self, fleet: Fleet) -> Settings:
         plan = self._run.plan()

@@ -111,8 +111,8 @@ def remove_obeyed(
             if not result.why:
                 removed(kind, name)
         done += _end_recorded(standing.run_id)
-        # After the processes that make them, and from the ledger as those have left it.
-        left, _ = _of_this_run(obedience.again(standing))
+        if left or done:  # after the processes that make them, and from the ledger as those have left it
+            left, _ = _of_this_run(obedience.again(standing))
         remote = [row for row in left if str(row["kind"]).startswith(ON_CLOUDS)]
         local = [row for row in left if str(row["kind"]).startswith(OF_STORMS)]
         users = [row for row in left if str(row["kind"]).startswith(ELSEWHERE)]

@@ -151,11 +151,11 @@ def _broken(directory: Path) -> Iterator[Path]:
                 # Of a hash: a maximum would be taken from the file's statistics, and no page be read.
                 everything = ", ".join(_column(c) for c in columns)
                 connection.execute(
-                    f"SELECT bit_xor(hash({everything})) FROM read_parquet([{_quoted(pattern(path))}])"
+                    f"SELECT bit_xor(hash({everything})) FROM read_parquet([{quoted(pattern(path))}])"
                 ).fetchall()
                 for column in (c for c, kind in columns.items() if kind == "VARCHAR"):
                     texts = connection.execute(
-                        f"SELECT DISTINCT encode({_column(column)}) FROM read_parquet([{_quoted(pattern(path))}])"
+                        f"SELECT DISTINCT encode({_column(column)}) FROM read_parquet([{quoted(pattern(path))}])"
                     )
                     while some := texts.fetchmany(10_000):
                         for (text,) in some:
@@ -217,7 +217,7 @@ def open_series(connection: duckdb.DuckDBPyConnection, directory: Path) -> dict[
     """
     found = {}
     for table, files in series_files(directory).items():
-        listed = ", ".join(_quoted(pattern(path)) for path in files)
+        listed = ", ".join(quoted(pattern(path)) for path in files)
         connection.execute(
             f"CREATE VIEW {table} AS SELECT * FROM read_parquet([{listed}], union_by_name=true)"
         )
@@ -389,7 +389,7 @@ class SeriesWriter:
     def _merge(self, table: str, group: Sequence[_File]) -> None:
         first, last = group[0].first, group[-1].last
         target = self.directory / f"{table}-{first:04d}-{last:04d}.parquet"
-        sources = ", ".join(_quoted(pattern(file.path)) for file in group)
+        sources = ", ".join(quoted(pattern(file.path)) for file in group)
         self._copy(f"SELECT * FROM read_parquet([{sources}], union_by_name=true)", target)
         for file in group:
             file.path.unlink()
@@ -407,7 +407,7 @@ class SeriesWriter:
             if not stat.S_ISDIR(self.directory.lstat().st_mode):
                 raise NotADirectoryError(f"{self.directory} is a symbolic link")
             options = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2"
-            self._connection.execute(f"COPY ({query}) TO {_quoted(partial)} ({options})")
+            self._connection.execute(f"COPY ({query}) TO {quoted(partial)} ({options})")
             partial.replace(target)
         except (OSError, duckdb.Error) as error:
             with contextlib.suppress(OSError):
@@ -460,5 +460,10 @@ def _column(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _quoted(path: Path | str) -> str:
+def quoted(path: Path | str) -> str:
+    """As a literal of SQL.
+
+    >>> print(quoted("it's"))
+    'it''s'
+    """
     return "'" + str(path).replace("'", "''") + "'"

@@ -77,17 +77,18 @@ class Recording:
         """The series of a run: files TABLE-NUMBER.parquet. Raises BadInput for files that cannot be read."""
         found = series_files(directory)
 
-        def prepare(connection: duckdb.DuckDBPyConnection) -> None:
+        def prepare(connection: duckdb.DuckDBPyConnection) -> Sequence[str]:
             for table, files in found.items():
                 connection.read_parquet([pattern(path) for path in files], union_by_name=True).create_view(
                     table
                 )
+            return _SCANS
 
         # Of interfaces whose speed nobody knows nothing is asked.
         queries = (
             QUERIES if link_bytes_per_s else QUERIES | {"net": "SELECT t_ns, interface FROM net LIMIT 0"}
         )
-        return cls(read_tables(prepare, list(found), str(directory), queries, _SCANS), link_bytes_per_s or {})
+        return cls(read_tables(prepare, list(found), str(directory), queries), link_bytes_per_s or {})
 
     @classmethod
     def of_tables(
@@ -101,9 +102,10 @@ class Recording:
         (True, False)
         """
 
-        def prepare(connection: duckdb.DuckDBPyConnection) -> None:
+        def prepare(connection: duckdb.DuckDBPyConnection) -> Sequence[str]:
             for name, table in tables.items():
                 connection.register(name, dict(table))
+            return ()
 
         return cls(read_tables(prepare, sorted(tables), "the tables", QUERIES), link_bytes_per_s or {})
 
@@ -179,18 +181,22 @@ class Recording:
 
 
 def read_tables(
-    prepare: Any, present: list[str], where: str, queries: Mapping[str, str], scans: Sequence[str] = ()
+    prepare: Callable[[duckdb.DuckDBPyConnection], Sequence[str]],
+    present: list[str],
+    where: str,
+    queries: Mapping[str, str],
 ) -> dict[str, dict[str, Array]]:
-    """The results of the queries whose tables are `present`; `prepare` makes them known to a connection. BadInput.
+    """The results of the queries whose tables are `present`. Raises BadInput.
 
-    scans: those that may be read a column at a time, in less memory: of no join and no group, whose order may change.
+    prepare: makes the tables known to a connection, and says which of the queries may be read a column at a time, in less
+    memory: those of no join and no group, whose order may change.
     """
     import duckdb
 
     # One thread: this may run beside the next trial.
     with duckdb.connect(config={"threads": 1}) as connection:
         try:
-            prepare(connection)
+            scans = prepare(connection)
             found = {
                 name: _columns(connection, query, at_once=name not in scans)
                 for name, query in queries.items()

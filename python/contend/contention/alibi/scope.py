@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from contend.contention.alibi.recording import QUERIES, Recording, read_tables
-from contend.probes.series import pattern, series_files
+from contend.probes.series import pattern, quoted, series_files
 
 if TYPE_CHECKING:
     import duckdb
@@ -76,6 +76,7 @@ class Groups:
 
 
 Scope = Tree | Groups
+FEW_GROUPS = 64  # up to so many a scan looks for them row by row: in half the memory of a join
 # What a run measures stands in a group of its own (platforms.groups); what loads it, if it is a server, beside it.
 VICTIM = Groups(r"/contend\.[^/]+/victim-[^/]+$", r"-load$")
 
@@ -137,7 +138,7 @@ def read_party(directory: Path, scope: Scope) -> Recording | None:
     if not {"process", "process_use", "cgroup_use"} <= set(files):
         return None
 
-    def prepare(connection: duckdb.DuckDBPyConnection) -> None:
+    def prepare(connection: duckdb.DuckDBPyConnection) -> Sequence[str]:
         whole = {"process_use": "all_use", "cgroup_use": "all_groups"}
         for table, paths in files.items():
             connection.read_parquet([pattern(p) for p in paths], union_by_name=True).create_view(
@@ -148,13 +149,19 @@ def read_party(directory: Path, scope: Scope) -> Recording | None:
             "CREATE VIEW process_use AS SELECT * FROM all_use SEMI JOIN members USING (pid, start_ns)"
         )
         found = connection.execute("SELECT DISTINCT cgroup FROM process_use").fetchall()
+        groups = _with_ancestors(g for (g,) in found)
+        if len(groups) <= FEW_GROUPS:
+            listed = ", ".join(quoted(group) for group in groups)
+            connection.execute(
+                f"CREATE VIEW cgroup_use AS SELECT * FROM all_groups WHERE list_contains([{listed}], cgroup)"
+            )
+            return ("cgroups",)
         connection.execute("CREATE TABLE groups (cgroup VARCHAR)")
-        connection.executemany(
-            "INSERT INTO groups VALUES (?)", [[g] for g in _with_ancestors(g for (g,) in found)]
-        )
+        connection.executemany("INSERT INTO groups VALUES (?)", [[group] for group in groups])
         connection.execute(
             "CREATE VIEW cgroup_use AS SELECT * FROM all_groups SEMI JOIN groups USING (cgroup)"
         )
+        return ()
 
     queries = _PARTY | {"own": _PARTY["own"].format(strangers=scope.strangers)}
     tables = read_tables(prepare, list(files), str(directory), queries)
