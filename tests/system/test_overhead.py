@@ -160,6 +160,7 @@ def test_a_quota_changed_from_outside_gets_no_verdict(contend: Home) -> None:
         (("--cpus=0.6",), "cpu.cfs_quota_us cpu.max"),
         # 1024, its default, is what it has.
         (("--cpu-shares=333",), "cpu.shares cpu.weight"),
+        (("--cpuset-cpus=0-1",), "cpuset.cpus"),
     ],
 )
 def test_what_podman_update_changes_gets_no_verdict(words: tuple[str, ...], file: str, contend: Home) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from contend.clouds.counters import NS, Background, Count, Counters, Reading, each, messages
-from contend.clouds.secrets import find_url, has_password, login_of
+from contend.clouds.secrets import MOST_BYTES, find_url, has_password, login_of
 from contend.errors import BadInput, ScenarioError
 from contend.scenario import parse
 from contend.yamlfile import read_yaml
@@ -69,6 +70,17 @@ def test_a_password_comes_from_the_environment_or_a_file(tmp_path: Path) -> None
         assert found is not None
         assert login_of(found) == ("nova", SECRET)
     assert find_url("", "V", {}) is None
+
+
+def test_a_file_without_end_is_no_url(tmp_path: Path) -> None:
+    long = tmp_path / "long"
+    long.write_bytes(b"mysql://h/" + b"x" * MOST_BYTES)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for file in ("/dev/zero", str(long), str(fifo), str(tmp_path)):
+        with pytest.raises(BadInput) as raised:
+            find_url(f"file:{file}", "V", {})
+        assert file in raised.value.message and raised.value.hint
 
 
 @pytest.mark.parametrize(
