@@ -1,11 +1,10 @@
 //! The one error of this crate: what was tried, on what, why it failed, and what to do.
-use std::io;
+use std::{error, fmt, io};
 
 /// Everything that can go wrong here.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum Error {
     /// A value given by the caller cannot be used as written.
-    #[error("{message}")]
     Invalid {
         /// Names the offending value.
         message: String,
@@ -13,7 +12,6 @@ pub enum Error {
         hint: String,
     },
     /// The operating system refused.
-    #[error("{what}: {source}")]
     System {
         /// What was being done, and to what.
         what: String,
@@ -23,7 +21,6 @@ pub enum Error {
         source: io::Error,
     },
     /// The server under load did not behave as its protocol says, or never answered.
-    #[error("{message}")]
     Server {
         /// What the server did.
         message: String,
@@ -34,6 +31,25 @@ pub enum Error {
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
+
+// By hand, for a derive macro would have this crate built once for every set of features that those who use it ask of syn.
+impl fmt::Display for Error {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid { message, .. } | Self::Server { message, .. } => to.write_str(message),
+            Self::System { what, source, .. } => write!(to, "{what}: {source}"),
+        }
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::System { source, .. } => Some(source),
+            Self::Invalid { .. } | Self::Server { .. } => None,
+        }
+    }
+}
 
 impl Error {
     /// A value of the caller that cannot be used.
