@@ -1,10 +1,17 @@
 # Everything there is to know: demo, setup, check, test, accept, bench, docs.
-.PHONY: demo setup check test accept bench docs
+.PHONY: demo setup check test rust-tests accept bench docs
 SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # As scripts/setup.sh built it. Read by the shell: make expands a recipe before its first line, which may make the file.
-FEATURES = $$(sed -n 's|^.|--features contend-probe/&|p' .venv/contend-setup.stamp)
+FEATURES = $$(sed -n 's|^features=\(.\)|--features contend-probe/\1|p' .venv/contend-setup.stamp)
+# Which crates are built in one go: those that ask for the same of the dependencies they share, as scripts/setup.sh builds
+# them. With another half in the same command rustls would be built again, for two libraries of ciphers at once.
+MODULE = --package contend-core --package contend-amqp
+PROGRAMS = --package contend-probe --package contend-fetch $(FEATURES)
+# The profile of the set-up, for it has built all that they need already.
+TESTS = cargo --config .cargo/tests.toml test --release --quiet
+CLIPPY = cargo clippy --release --all-targets --quiet
 
 ## demo: who are my neighbours, and what do they cost me? On this machine, in about three minutes
 demo:
@@ -25,16 +32,21 @@ check: setup
 	cargo fmt --check
 	cargo fmt --check --manifest-path bench/amqp_peers/Cargo.toml
 	cargo fmt --check --manifest-path python/contend/workloads/catalogue/image-download-reqwest/Cargo.toml
-	cargo clippy --all-targets --quiet $(FEATURES) -- -D warnings
+	$(CLIPPY) $(MODULE) --package contend-python -- -D warnings
+	$(CLIPPY) $(PROGRAMS) -- -D warnings
 
 ## test: everything that can run here; installs what it needs
 test:
-	@scripts/packages.sh test
+	@scripts/timed.sh packages scripts/packages.sh test
 	@scripts/kernel.sh
-	@scripts/setup.sh
-	$(MAKE) --no-print-directory check
-	cargo test --workspace --exclude contend-python --quiet $(FEATURES)
+	@scripts/timed.sh set-up scripts/setup.sh
+	@scripts/timed.sh check $(MAKE) --no-print-directory check
+	@scripts/timed.sh 'cargo test' $(MAKE) --no-print-directory rust-tests
 	$(VENV)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder
+
+rust-tests:
+	$(TESTS) $(MODULE)
+	$(TESTS) $(PROGRAMS)
 
 ## accept: the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results
 accept:
