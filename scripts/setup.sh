@@ -1,6 +1,8 @@
 #!/bin/sh
-# Makes .venv with contend and its development tools in it. Idempotent: does nothing when nothing changed. `setup.sh demo`
-# leaves out contend-fetch, whose TLS takes longer to build than the rest, where it is not there yet.
+# Makes .venv with contend in it, with uv where that is there and with pip otherwise. Does nothing when nothing changed.
+#   setup.sh         contend, its three programs, BPF where it can be built, and all tools of its development
+#   setup.sh demo    what running contend on this host needs: no development tools, no BPF, no contend-fetch, whose TLS
+#                    takes longer to build than the rest. Adds nothing to a full set-up and takes nothing from it.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,42 +20,108 @@ command -v cargo >/dev/null || die "no Rust toolchain (cargo)" "https://rustup.r
 cargo --version | awk '{ split($2, v, "."); exit !(v[1] > 1 || v[2] >= 85) }' ||
     die "$(cargo --version) is too old" "contend needs Rust 1.85 or newer: https://rustup.rs"
 
+# What there is, one NAME=VALUE a line: kind (demo, full), features (of contend-probe), packages (a checksum).
 stamp=.venv/contend-setup.stamp
-fetch=.venv/bin/contend-fetch
-[ "${1:-}" != demo ] || fetch=.venv/bin/contend
+had() { sed -n "s/^$1=//p" "$stamp" 2>/dev/null || true; }
+
+kind=full
+[ "${1:-}" != demo ] || [ "$(had kind)" = full ] || kind=demo
+
+# BPF programs are built where their compiler and the two libraries of their loader are; where not, the probe has the
+# kernel's other sources, and `contend doctor` says so.
+features=
+if [ $kind = full ] && command -v clang >/dev/null && [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]; then
+    features=bpf
+fi
+programs=contend-probe
+[ $kind = demo ] || programs="contend-probe contend-fetch"
+
+# What pip or uv installs, as lines of a requirements file.
+requirements() {
+    "$python" - $kind <<'END'
+import sys, tomllib
+with open("pyproject.toml", "rb") as file:
+    told = tomllib.load(file)
+wanted = told["build-system"]["requires"] + told["project"]["dependencies"]
+print(*wanted, *(told["dependency-groups"]["dev"] if sys.argv[1] == "full" else ()), sep="\n")
+END
+}
+# Change points in trends. Without what it asks for: of that the used part needs numpy and scipy, and its pin of numpy would
+# take ours back by two releases.
+otava='apache-otava>=0.8,<0.9'
+
+there() { # all that this kind has
+    for program in contend $programs; do
+        [ -x ".venv/bin/$program" ] || return 1
+    done
+    ls python/contend/_native.abi3.so >/dev/null 2>&1
+}
 changed() { # files that say what to build, newer than the last set-up
     find pyproject.toml Cargo.toml Cargo.lock .cargo crates -newer "$stamp" \
         \( -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name Cargo.lock \) 2>/dev/null | head -1
 }
-# BPF programs are built where their compiler and the two libraries of their loader are; where not, the probe has the
-# kernel's other sources, and `contend doctor` says so.
-features=
-if command -v clang >/dev/null && [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]; then
-    features=bpf
-fi
-if [ -f "$stamp" ] && [ -x .venv/bin/contend ] && [ -x .venv/bin/contend-probe ] && [ -x "$fetch" ] &&
-    [ "$(cat "$stamp")" = "$features" ] && [ -z "$(changed)" ]; then
+wanted=$(requirements)
+packages=$(printf '%s\n' "$wanted" "$otava" | cksum | tr ' ' -)
+if there && [ "$(had kind)" = $kind ] && [ "$(had features)" = "$features" ] && [ "$(had packages)" = "$packages" ] &&
+    [ -z "$(changed)" ]; then
     exit 0
 fi
 
 began=$(date +%s)
-[ -x .venv/bin/python ] || "$python" -m venv .venv ||
-    die "$python cannot make a virtual environment" "apt-get install python3-venv"
-pip() { PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }
-echo "setup: installing Python packages into .venv"
-pip install --upgrade 'pip>=25.1'
-pip install --group dev 'maturin>=1.9,<2'
-# Change points in trends. Without what it asks for: of that the used part needs numpy and scipy, and its pin of numpy would
-# take ours back by two releases.
-pip install --no-deps 'apache-otava>=0.8,<0.9'
-echo "setup: building contend (Rust and Python)"
-pip install --no-build-isolation --editable .
-echo "setup: building contend-probe${features:+ with BPF}"
-pip install --no-build-isolation --force-reinstall --no-deps ./crates/probe \
-    ${features:+--config-settings=build-args="--features $features"}
-if [ "${1:-}" != demo ] || [ -x .venv/bin/contend-fetch ]; then
-    echo "setup: building contend-fetch"
-    pip install --no-build-isolation --force-reinstall --no-deps ./crates/fetch
+scratch=$(mktemp -d)
+building=
+tidy() {
+    [ -z "$building" ] || kill "$building" 2>/dev/null || true
+    rm -rf "$scratch"
+}
+trap tidy EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# Nothing is compiled to bytecode: Python does that with the few modules that are ever imported.
+if command -v uv >/dev/null; then
+    [ -x .venv/bin/python ] || uv venv --quiet --python "$(command -v "$python")" .venv || die "uv cannot make .venv" "uv venv .venv"
+    install() { uv pip install --quiet --python .venv/bin/python "$@"; }
+else
+    [ -x .venv/bin/python ] || "$python" -m venv --without-pip .venv ||
+        die "$python cannot make a virtual environment" "apt-get install python3-venv"
+    # Also where uv made it, which leaves pip out.
+    .venv/bin/python -c 'import pip' 2>/dev/null || .venv/bin/python -m ensurepip >"$scratch/log" 2>&1 ||
+        die "$(tail -n 1 "$scratch/log")" "apt-get install python3-venv"
+    install() { PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile "$@"; }
 fi
-echo "$features" >"$stamp"
+
+build() { # all that is Rust, one after the other: they share what they build, and cargo fills the CPUs by itself
+    .venv/bin/maturin develop --quiet --release --skip-install || return
+    # shellcheck disable=SC2046,SC2086 # lists
+    cargo build --quiet --release $(printf -- '--package %s ' $programs) ${features:+--features contend-probe/$features}
+}
+failed() {
+    building=
+    cat "$scratch/built" >&2
+    die "contend cannot be built" "the compiler's words are above"
+}
+
+printf '%s\n' "$wanted" >"$scratch/requirements"
+echo "setup: building contend's module, $(echo $programs | sed 's/ /, /g')${features:+ with BPF}"
+if [ "$(had packages)" != "$packages" ] || ! .venv/bin/maturin --version >/dev/null 2>&1; then
+    install "$(grep '^maturin' "$scratch/requirements")"
+    build >"$scratch/built" 2>&1 &
+    building=$!
+    echo "setup: installing Python packages into .venv"
+    install --requirement "$scratch/requirements"
+    [ $kind = demo ] || install --no-deps "$otava"
+    wait "$building" || failed
+    building=
+else
+    build >"$scratch/built" 2>&1 || failed
+fi
+# Its module is built already, so that this only links the checkout.
+install --no-build-isolation --no-deps --editable .
+for program in $programs; do
+    # In place of the old one as a whole: it may be running.
+    cp "${CARGO_TARGET_DIR:-target}/release/$program" ".venv/bin/.$program.new"
+    mv ".venv/bin/.$program.new" ".venv/bin/$program"
+done
+printf '%s\n' kind=$kind "features=$features" "packages=$packages" >"$stamp"
 echo "setup: done in $(($(date +%s) - began)) s"
