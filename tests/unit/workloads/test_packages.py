@@ -43,10 +43,12 @@ def run(bin_: Path, what: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def run_alone(bin_: Path, what: str) -> subprocess.CompletedProcess[str]:
+def run_alone(bin_: Path, what: str, **env: str) -> subprocess.CompletedProcess[str]:
     """In an /usr/sbin of its own: this machine's may hold somebody's policy, and is not to be written to."""
     words = ("unshare", "--mount", "sh", "-c", ALONE, "alone", str(bin_), str(SCRIPT), what)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, env={"PATH": "/usr/bin:/bin"})
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=30, env={"PATH": "/usr/bin:/bin", **env}
+    )
     assert done.returncode != 99, done.stderr
     return done
 
@@ -99,6 +101,14 @@ def test_it_says_what_it_installs_and_keeps_services_from_starting(bin_: Path) -
     assert "update" not in calls
     assert "exit 101" in (bin_ / "policy").read_text()
     assert not (bin_ / "after").exists()
+
+
+@needs_root
+@pytest.mark.parametrize(("ci", "unsafe"), [("true", True), ("", False)])
+def test_only_a_machine_of_ci_does_not_wait_for_its_disk(bin_: Path, ci: str, unsafe: bool) -> None:
+    apt_get(bin_, "exit 100")
+    run_alone(bin_, "demo", CI=ci)
+    assert ("--force-unsafe-io" in (bin_ / "calls").read_text()) == unsafe
 
 
 @needs_root
