@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support import quick_start
 from support.command_line import Home
 from support.prerequisites import need
 
@@ -31,6 +32,10 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_unconfigure() -> None:
+    quick_start.end()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
