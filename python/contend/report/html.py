@@ -8,6 +8,7 @@ to draw them; the runtime is in it once.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.resources
 import json
 from collections.abc import Iterator, Mapping
@@ -82,7 +83,7 @@ def render_html(report: ReportInput) -> str:
     by_role: dict[str, list[Plot]] = {role: [] for role in ROLES}
     for plot in plots:
         by_role[plot.role].append(plot)
-    return environment().get_template("report.html.j2").render(
+    return templates().get_template("report.html.j2").render(
         analysis=analysis,
         design=analysis.design,
         report=report,
@@ -106,8 +107,14 @@ def render_html(report: ReportInput) -> str:
     )  # fmt: skip
 
 
+@functools.cache
+def templates() -> Environment:
+    """The templates, each compiled once: that takes longer than to fill it."""
+    return environment()
+
+
 def environment() -> Environment:
-    """Of the templates; everything they print is masked, and escaped."""
+    """Of the templates, for globals of one's own; everything they print is masked, and escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(

@@ -36,7 +36,7 @@ def render(hunt: Hunt) -> str:
     plots = hunt_plots(hunt)
     charges = Charges(hunt.batch.whole)
     headers, rows = matrix(charges)
-    return html.environment().get_template("hunt.html.j2").render(
+    return html.templates().get_template("hunt.html.j2").render(
         hunt=hunt,
         title=hunt.batch.name,
         answer=answer(hunt),

@@ -31,7 +31,7 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
     phases = summary.phases if len(summary.phases) > 1 else ()
     parties = summary.party_phases or (None,) * len(phases)
     environment = run.environment()
-    return html.environment().get_template("sample.html.j2").render(
+    return html.templates().get_template("sample.html.j2").render(
         summary=summary,
         told=summary.recording,
         verdict=summary.verdict,

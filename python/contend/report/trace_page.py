@@ -45,7 +45,7 @@ def render_trace(summary: TraceSummary) -> str:
     """The page as text. Names are escaped wherever they stand."""
     plots = trace_plots(summary)
     source = Path(summary.source)
-    return html.environment().get_template("trace.html.j2").render(
+    return html.templates().get_template("trace.html.j2").render(
         summary=summary,
         title=title(summary),
         answer=answer(summary),

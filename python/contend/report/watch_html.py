@@ -8,7 +8,7 @@ from typing import Any
 
 from contend.contention.blame import RESOURCES, is_neighbour
 from contend.report import watch_words as words
-from contend.report.html import environment, flatten, script_json
+from contend.report.html import flatten, script_json, templates
 from contend.report.html import resource as page_part
 from contend.report.plotkit import Plot, Spec, chart
 from contend.report.theme import series_colours, stylesheet, var
@@ -70,7 +70,7 @@ def render_watch(report: WatchReport) -> str:
         ("Began", report.began[:16].replace("T", " ") + " UTC"),
         ("Machine", ", ".join(str(report.environment[k]) for k in ("cpu", "os") if report.environment.get(k))),
     ]  # fmt: skip
-    return environment().get_template("watch.html.j2").render(
+    return templates().get_template("watch.html.j2").render(
         report=report,
         watched=watched,
         answer=words.answer(report),
