@@ -202,7 +202,7 @@ def test_the_cpu_limit_holds_for_the_whole_process(images: Images, fetch: Fetch,
     sha512 = hashlib.sha512(images.content * 30).hexdigest()
     url = f"{images.https}/half"
     words = ("--insecure", "-o", output, "--cpu-max", "10%", "--checksum", f"sha512:{sha512}", "--json")
-    told = fetch(url, *words).fine().json()
+    told = fetch.anew(url, *words).fine().json()
     wall = time.monotonic() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+from support import quick_start
 from support.ctrace_events import BEGIN, END, Trace, read_all
 
 CONTEND = [sys.executable, "-c", "from contend.cli import main; main()", "trace"]
@@ -26,12 +26,11 @@ def traced(
     """Run it in that directory, to its end and without a fault; what its processes recorded, its own first."""
     program = directory / "program.py"
     program.write_text(textwrap.dedent(code))
-    done = subprocess.run(
-        [*CONTEND, "-o", "t", *options, "--", python, "program.py", *arguments],
+    # The path is for the program: contend itself has it anyway.
+    done = quick_start.run(
+        ["trace", "-o", "t", *options, "--", python, "program.py", *arguments],
         cwd=directory,
         env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
         timeout=timeout,
     )
     assert done.returncode == 0, done.stdout + done.stderr

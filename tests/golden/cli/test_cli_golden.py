@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from contend.cli import VERBS
+from support import quick_start
+from support.quick_start import CONTEND
 
 HERE = Path(__file__).parent
-CONTEND = str(Path(sys.executable).with_name("contend"))
 
 # What a newcomer gets wrong, and what is said. None of them makes anything.
 MISTAKES = (
@@ -66,9 +67,8 @@ MISTAKES = (
 )
 
 
-def contend(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "COLUMNS": "80", "XDG_CONFIG_HOME": str(cwd), "TERM": "dumb"}
-    return subprocess.run([CONTEND, *words], capture_output=True, text=True, env=env, cwd=cwd)
+def environment(cwd: Path) -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "80", "XDG_CONFIG_HOME": str(cwd), "TERM": "dumb"}
 
 
 def agree(name: str, text: str) -> None:
@@ -80,7 +80,8 @@ def agree(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("verb", ["", *VERBS])
 def test_help(verb: str, tmp_path: Path) -> None:
-    done = contend(*verb.split(), "--help", cwd=tmp_path)
+    words = [CONTEND, *verb.split(), "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment(tmp_path), cwd=tmp_path)
     assert done.returncode == 0
     assert done.stderr == ""
     assert max(map(len, done.stdout.splitlines())) <= 108, "examples may be long, nothing else"
@@ -90,7 +91,7 @@ def test_help(verb: str, tmp_path: Path) -> None:
 def test_the_words_of_common_mistakes(tmp_path: Path) -> None:
     text = ""
     for line in MISTAKES:
-        done = contend(*line.split(), cwd=tmp_path)
+        done = quick_start.run(line.split(), cwd=tmp_path, env=environment(tmp_path), timeout=60)
         assert done.returncode == 2, line
         assert done.stdout == "", line
         said = done.stderr[done.stderr.index("error: ") :]
