@@ -11,6 +11,7 @@ from contend.stats import known_answers as known
 from contend.stats import signed_rank
 from contend.stats.noise import GENERATORS, Noise, block_order, noise, randomised_pairs
 from contend.stats.stopping import Stopping
+from support.known_counts import answer
 
 SEED = 20260101
 EXPERIMENTS = 2000
@@ -21,31 +22,31 @@ every_noise = pytest.mark.parametrize("generator", GENERATORS, ids=lambda g: g.n
 @pytest.mark.parametrize("pairs", [10, 20, 40])
 @every_noise
 def test_randomised_pairs_cover(generator: Noise, pairs: int) -> None:
-    result = known.coverage(generator, pairs, EXPERIMENTS, SEED)
+    result = answer(lambda n: known.coverage(generator, pairs, n, SEED), EXPERIMENTS)
     assert 0.93 <= result.share <= 0.97
 
 
 @pytest.mark.parametrize("pairs", [10, 20, 40])
 @every_noise
 def test_a_control_seldom_raises_an_alarm(generator: Noise, pairs: int) -> None:
-    assert known.alarms(generator, pairs, EXPERIMENTS, SEED).share <= 0.06
+    assert answer(lambda n: known.alarms(generator, pairs, n, SEED), EXPERIMENTS).share <= 0.06
 
 
 @every_noise
 def test_an_injected_five_percent_is_found(generator: Noise) -> None:
     pairs, wanted = (40, 0.85) if generator.name == "neighbour" else (30, 0.90)
-    assert known.power(generator, pairs, EXPERIMENTS, SEED).share >= wanted
+    assert answer(lambda n: known.power(generator, pairs, n, SEED), EXPERIMENTS).share >= wanted
 
 
 @every_noise
 def test_a_run_that_stops_itself_still_covers(generator: Noise) -> None:
-    assert known.sequential(generator, 60, EXPERIMENTS, SEED).share >= 0.93
+    assert answer(lambda n: known.sequential(generator, 60, n, SEED), EXPERIMENTS).share >= 0.93
 
 
 @pytest.mark.parametrize("blocks", [3, 8])
 @every_noise
 def test_blocks_of_8_cover(generator: Noise, blocks: int) -> None:
-    result = known.blocks_of_8(generator, blocks, 800, SEED)
+    result = answer(lambda n: known.blocks_of_8(generator, blocks, n, SEED), 800)
     assert 0.93 <= result.share <= 0.97
 
 
@@ -58,13 +59,13 @@ def test_blocks_of_8_are_narrower_than_pairs_under_spikes() -> None:
 
 
 def test_five_hosts_cover_and_pooling_does_not() -> None:
-    assert known.five_hosts(EXPERIMENTS, SEED, pooled=False).share >= 0.93
-    assert known.five_hosts(EXPERIMENTS, SEED, pooled=True).share < 0.85
+    assert answer(lambda n: known.five_hosts(n, SEED, pooled=False), EXPERIMENTS).share >= 0.93
+    assert answer(lambda n: known.five_hosts(n, SEED, pooled=True), EXPERIMENTS).share < 0.85
 
 
 @every_noise
 def test_block_order_covers_too_little(generator: Noise) -> None:
-    result = known.welch_on_block_order(generator, 20, EXPERIMENTS, SEED)
+    result = answer(lambda n: known.welch_on_block_order(generator, 20, n, SEED), EXPERIMENTS)
     if generator.name == "iid":
         assert 0.93 <= result.share <= 0.97  # where nothing drifts the order does no harm
     else:
@@ -72,23 +73,26 @@ def test_block_order_covers_too_little(generator: Noise) -> None:
 
 
 def test_iterations_are_not_replicates() -> None:
-    assert known.iterations_as_replicates(EXPERIMENTS, SEED, of_runs=False).share < 0.70
-    assert known.iterations_as_replicates(EXPERIMENTS, SEED, of_runs=True).share >= 0.93
+    of_iterations, of_runs = (
+        answer(lambda n, of=of: known.iterations_as_replicates(n, SEED, of_runs=of), EXPERIMENTS)
+        for of in (False, True)
+    )
+    assert of_iterations.share < 0.70
+    assert of_runs.share >= 0.93
 
 
 @pytest.mark.parametrize("blocks", [8, 12, 20])
 @pytest.mark.parametrize("name", ["iid", "neighbour"])
 def test_intervals_hold_together(name: str, blocks: int) -> None:
-    result = known.family(noise(name), blocks, families=2, treatments=3, experiments=300, seed=SEED)
+    result = answer(lambda n: known.family(noise(name), blocks, 2, 3, n, SEED), 300, few=40)
     assert result.share >= 0.93
 
 
 def test_looking_after_every_block_costs_coverage() -> None:
     generator = noise("AR")
-    often = known.sequential(
-        generator, 60, EXPERIMENTS, SEED, Stopping(first=6, step=1, target=0.02, most=60)
-    )
-    seldom = known.sequential(generator, 60, EXPERIMENTS, SEED)
+    rule = Stopping(first=6, step=1, target=0.02, most=60)
+    often = answer(lambda n: known.sequential(generator, 60, n, SEED, rule), EXPERIMENTS)
+    seldom = answer(lambda n: known.sequential(generator, 60, n, SEED), EXPERIMENTS)
     assert often.share < seldom.share
 
 

@@ -13,6 +13,7 @@ from contend.errors import BadInput
 from contend.stats import platform_answers as known
 from contend.stats.noise import GENERATORS, Noise, noise
 from contend.stats.platform_size import Setting, SizeCell, decompositions, overheads
+from support.known_counts import answer
 
 PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "platform-size.md"
 SEED = 20260101
@@ -43,7 +44,7 @@ LADDER = [cell(setting(size), 1.1 * slow) for size, slow in ((1, 1.6), (2, 1.3),
 @every_noise
 def test_pto_and_pso_hold_the_truth(generator: Noise, blocks: int) -> None:
     for measure in (known.pto, known.pso):
-        found = measure(generator, blocks, 2000, SEED)
+        found = answer(lambda n, of=measure: of(generator, blocks, n, SEED), 2000)
         assert 0.92 <= found.share <= 0.985  # at 6 blocks ranks give 97 %, the least that is at least 95
 
 
