@@ -1,12 +1,14 @@
 """What a run of the tests cost, by kind and by file, in wall time and in CPU time.
 
 CPU time is of the process that runs the test and of the children that it has waited for: a daemon that outlives its
-test is not counted. `--costs FILE` writes the figures of every test.
+test is not counted. So the last line has what all processes of the host took meanwhile too, those that are none of the
+tests' included. `--costs FILE` writes the figures of every test.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import time
 from collections import defaultdict
@@ -22,6 +24,7 @@ CPU = "cpu_s"
 MOST = 12
 BEGAN = pytest.StashKey[float]()
 WALL = pytest.StashKey[float]()
+HOST = pytest.StashKey[float]()
 
 
 @dataclass
@@ -43,10 +46,14 @@ class Cost:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--costs", type=Path, metavar="FILE", help="write what each test cost, as JSON")
+    parser.addoption(
+        "--took", type=Path, metavar="FILE", help="write what each file took: tests/costs.json, for the order"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[WALL] = time.monotonic()
+    config.stash[HOST] = host_s()
 
 
 def used_s() -> float:
@@ -56,6 +63,12 @@ def used_s() -> float:
         for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     )
     return own_s + quick_start.cpu_s()
+
+
+def host_s() -> float:
+    """CPU seconds of all processes of this host, so far: of users and of the kernel for them; guests are in the former."""
+    user, nice, system = map(int, Path("/proc/stat").read_text(encoding="ascii").split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -108,6 +121,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         line(f"{cost}  {name}")
     whole_s = time.monotonic() - terminalreporter.config.stash[WALL]
     line(f"{_sum(kinds)}  of all, in {whole_s:.0f} s on the clock")
+    of_host = host_s() - terminalreporter.config.stash[HOST]
+    line(
+        f"{of_host:.1f} CPU-s of all that ran on this host meanwhile: daemons of the tests, and others' work"
+    )
     line(f"the {MOST} files that took most CPU time, and the {MOST} tests that took longest:")
     for name, cost in sorted(files.items(), key=lambda pair: -pair[1].cpu_s)[:MOST]:
         line(f"{cost}  {name}")
@@ -119,6 +136,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             for nodeid, cost in each.items()
         }
         file.write_text(json.dumps(of_each, indent=1) + "\n", encoding="utf-8")
+    if (file := terminalreporter.config.getoption("took")) is not None:
+        took_s = {name: round(cost.wall_s) for name, cost in sorted(files.items()) if cost.wall_s >= 1}
+        what = "what each file of 1 s and more took once, s: the order of the next run (support.turns)"
+        file.write_text(json.dumps({"what": what, "files": took_s}, indent=1) + "\n", encoding="utf-8")
 
 
 def _sum(kinds: dict[str, Cost]) -> Cost:
