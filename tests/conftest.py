@@ -23,6 +23,8 @@ pytest_plugins = [
     "support.turns",
     "support.left_behind",
     "support.told_at_once",
+    "support.openstack_bed",
+    "support.examples",
 ]
 
 

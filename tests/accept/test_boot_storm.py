@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contend.ledger import leftovers
-from support.clouds import STORM, Looking, check_storms, need_cloud
+from support.clouds import STORM, Looking, need_cloud, run_storms
 from support.command_line import Home
 
 pytestmark = pytest.mark.accept
@@ -20,7 +20,7 @@ def looking() -> Looking:
 
 
 def test_two_sizes(contend: Home, looking: Looking) -> None:
-    check_storms(contend, looking, small=1, large=4, blocks=2)
+    run_storms(contend, small=1, large=4, blocks=2).check(looking)
 
 
 @pytest.fixture

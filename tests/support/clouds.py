@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -104,39 +105,54 @@ class Looking:
         return len(self.api.request("GET", "compute", path).json()["servers"])
 
 
-def check_storms(
+@dataclass(frozen=True)
+class Stormed:
+    """`contend run boot-storm` with two sizes, that has ended."""
+
+    home: Home
+    run: Path
+    analysis: dict[str, Any]
+    small: int
+    large: int
+    blocks: int
+
+    def check(self, looking: Looking) -> None:
+        """What it made, what it saw of each server, and that nothing is left."""
+        run, blocks = self.run, self.blocks
+        told = [(size["n"], size["storms"]) for size in self.analysis["storms"]["sizes"]]
+        assert told == [(self.small, 2 * blocks), (self.large, blocks)], (
+            "the control's storms are of the small size"
+        )
+        assert looking.names(f"contend-{run.name}") == []
+        assert leftovers(run / "ledger.ndjson") == []
+        check_files(run)
+
+        counted = [row for row in rows(run) if row["phase"] == "counted"]
+        storms = [json.loads(file.read_text()) for file in sorted(run.glob("outputs/*/storm.json"))]
+        assert len(storms) == len(counted) == 3 * blocks
+        boots = sum(int(row["factors"]["n"]) for row in rows(run))
+        assert looking.actions(run.name) == boots, "servers were made that the plan does not hold"
+        announced = [
+            r for r in read_rows(run / "ledger.ndjson") if r["event"] == "intend" and "server" in r["kind"]
+        ]
+        assert len({row["name"] for row in announced}) == boots
+        for storm in storms:
+            _check_storm(storm)
+
+
+def run_storms(
     contend: Home,
-    looking: Looking,
     *,
     small: int,
     large: int,
     blocks: int,
     env: dict[str, str | None] | None = None,
     settings: Sequence[str] = (),
-) -> None:
-    """`contend run boot-storm` with two sizes: what it made, what it saw of each server, and that nothing is left."""
+) -> Stormed:
     sizes = ("--set", f"n=[{small},{large}]", "--set", f"measure.blocks={blocks}")
     more = [word for setting in settings for word in ("--set", setting)]
     said = contend(*STORM, *sizes, *more, "--json", timeout=500, env=env).fine()
-    run = contend.the_run()
-    analysis = said.json()
-    told = [(size["n"], size["storms"]) for size in analysis["storms"]["sizes"]]
-    assert told == [(small, 2 * blocks), (large, blocks)], "the control's storms are of the small size"
-    assert looking.names(f"contend-{run.name}") == []
-    assert leftovers(run / "ledger.ndjson") == []
-    check_files(run)
-
-    counted = [row for row in rows(run) if row["phase"] == "counted"]
-    storms = [json.loads(file.read_text()) for file in sorted(run.glob("outputs/*/storm.json"))]
-    assert len(storms) == len(counted) == 3 * blocks
-    boots = sum(int(row["factors"]["n"]) for row in rows(run))
-    assert looking.actions(run.name) == boots, "servers were made that the plan does not hold"
-    announced = [
-        r for r in read_rows(run / "ledger.ndjson") if r["event"] == "intend" and "server" in r["kind"]
-    ]
-    assert len({row["name"] for row in announced}) == boots
-    for storm in storms:
-        _check_storm(storm)
+    return Stormed(contend, contend.the_run(), said.json(), small, large, blocks)
 
 
 def _check_storm(storm: dict[str, Any]) -> None:
