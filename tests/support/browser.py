@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,9 @@ CONTRAST = """() => {
   return found.sort((x, y) => x[0] - y[0]);
 }"""
 
+# Charts are drawn again for another width in a task after the event, and shown with a frame after that.
+FOLLOWED = """() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 50))"""
+
 
 @dataclass
 class Opened:
@@ -63,6 +67,18 @@ class Opened:
         assert self.messages == []
         assert self.requests == [self.page.url]
         return float(self.page.evaluate("performance.getEntriesByName('charts-drawn')[0].startTime"))
+
+    def at(self, *, width: int = 1200, scheme: str = "light") -> Opened:
+        """The same page in a window of that width and with those colours of the system: what follows them has followed."""
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.emulate_media(color_scheme=scheme)
+        self.page.evaluate(FOLLOWED)
+        return self
+
+    def picture(self, path: Path) -> None:
+        """The whole page, for a person to look at, where CONTEND_SCREENSHOTS is set."""
+        if os.environ.get("CONTEND_SCREENSHOTS"):
+            self.page.screenshot(path=path, full_page=True)
 
     def unfold(self) -> None:
         """Open all tables."""
@@ -109,6 +125,15 @@ def chromium() -> Iterator[Browser]:
         )
         yield started
         started.close()
+
+
+@contextmanager
+def opened_page(browser: Browser, path: Path, **options: Any) -> Iterator[Opened]:
+    opened = open_page(browser, path, **options)
+    try:
+        yield opened
+    finally:
+        opened.page.context.close()
 
 
 def open_page(browser: Browser, path: Path, **options: Any) -> Opened:

@@ -47,5 +47,5 @@ def test_the_hosts_can_be_read(browser: Browser, page: tuple[Path, int], theme: 
     assert "This run holds no control" not in whole and "recorded no timelines" not in whole
     opened.readable()
     opened.narrow(width)
-    opened.page.screenshot(path=str(path.parent / f"fleet-{theme}-{width}.png"), full_page=True)
+    opened.picture(path.parent / f"fleet-{theme}-{width}.png")
     opened.page.context.close()

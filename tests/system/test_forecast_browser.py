@@ -44,7 +44,5 @@ def test_the_forecast_is_drawn_and_can_be_read(
     assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     worst = opened.page.evaluate(CONTRAST)[0]
     assert worst[0] >= 4.5, worst
-    opened.page.locator("section[aria-labelledby=forecast]").screenshot(
-        path=str(path.parent / f"forecast-{theme}-{width}.png")
-    )
+    opened.picture(path.parent / f"forecast-{theme}-{width}.png")
     opened.page.context.close()

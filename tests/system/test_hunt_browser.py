@@ -44,5 +44,5 @@ def test_the_page_is_whole_and_can_be_read(
     assert waits.evaluate("n => n.getBoundingClientRect().width") <= width
     assert waits.locator("path").count() >= 6 and "compute_" in (waits.text_content() or "")
     assert opened.page.locator(".blame td.part").count() == 4
-    opened.page.screenshot(path=tmp_path / f"hunt-{scheme}.png", full_page=True)
+    opened.picture(tmp_path / f"hunt-{scheme}.png")
     opened.page.context.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from contend.report.sample_page import render_sample
 from contend.report.sample_plots import sample_plots
 from contend.report.sample_series import read_sample
 from contend.sample.summary import summarise
-from support.browser import open_page
+from support.browser import Opened, open_page, opened_page
 from support.made_samples import made_sample
 
 if TYPE_CHECKING:
@@ -35,37 +36,38 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int
     return written
 
 
-@pytest.mark.parametrize("name", ["short", "long"])
+@pytest.fixture(scope="module")
+def opened(
+    request: pytest.FixtureRequest, browser: Browser, pages: dict[str, tuple[Path, int]]
+) -> Iterator[Opened]:
+    """One of them, opened once for all tests that do nothing to it but look."""
+    with opened_page(browser, pages[request.param][0]) as page:
+        yield page
+
+
+@pytest.mark.parametrize(("opened", "name"), [("short", "short"), ("long", "long")], indirect=["opened"])
 def test_every_chart_is_drawn_in_silence_and_without_a_request(
-    browser: Browser, pages: dict[str, tuple[Path, int]], name: str
+    opened: Opened, pages: dict[str, tuple[Path, int]], name: str
 ) -> None:
     path, charts = pages[name]
-    opened = open_page(browser, path)
     assert charts >= 10
-    drawn = opened.drawn(charts, 50)
+    drawn = opened.at().drawn(charts, 50)
     print(f"{name}: {charts} charts drawn by {drawn:.0f} ms, {path.stat().st_size} bytes")
     assert path.stat().st_size < 4_000_000
-    opened.page.context.close()
 
 
 @pytest.mark.parametrize("width", [320, 390, 700])
-def test_a_narrow_page_never_scrolls_sideways(
-    browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, width: int
-) -> None:
-    opened = open_page(browser, pages["long"][0], viewport={"width": width, "height": 844})
-    opened.narrow(width)
-    opened.page.screenshot(path=tmp_path / f"sample-{width}.png", full_page=True)
-    opened.page.context.close()
+@pytest.mark.parametrize("opened", ["long"], indirect=True)
+def test_a_narrow_page_never_scrolls_sideways(opened: Opened, tmp_path: Path, width: int) -> None:
+    opened.at(width=width).narrow(width)
+    opened.picture(tmp_path / f"sample-{width}.png")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read_in_light_and_dark(
-    browser: Browser, pages: dict[str, tuple[Path, int]], tmp_path: Path, scheme: str
-) -> None:
-    opened = open_page(browser, pages["short"][0], color_scheme=scheme)
-    opened.readable()
-    opened.page.screenshot(path=tmp_path / f"sample-{scheme}.png", full_page=True)
-    opened.page.context.close()
+@pytest.mark.parametrize("opened", ["short"], indirect=True)
+def test_every_text_can_be_read_in_light_and_dark(opened: Opened, tmp_path: Path, scheme: str) -> None:
+    opened.at(scheme=scheme).readable()
+    opened.picture(tmp_path / f"sample-{scheme}.png")
 
 
 def test_a_brushed_range_is_what_every_chart_and_the_table_show(

@@ -179,7 +179,7 @@ def test_it_can_be_read(browser: Browser, server: Server, tmp_path: Path, width:
             assert found
             assert [f for f in found if f[0] < 4.5] == [], name
             assert opened.page.evaluate("document.documentElement.scrollWidth") <= width, name
-            opened.page.screenshot(path=tmp_path / f"{name}-{width}-{scheme}.png", full_page=True)
+            opened.picture(tmp_path / f"{name}-{width}-{scheme}.png")
 
 
 def test_the_token_is_taken_once(browser: Browser, server: Server) -> None:

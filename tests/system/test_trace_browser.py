@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pytest
 
 from contend.report.trace_page import write_page
 from support import ctrace_files as c
-from support.browser import open_page
+from support.browser import Opened, open_page, opened_page
 from support.ctrace_files import Made, event
 
 if TYPE_CHECKING:
@@ -66,12 +67,22 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-@pytest.mark.parametrize(("name", "charts"), [("few", 2), ("many", 2), ("empty", 0)])
+@pytest.fixture(scope="module")
+def opened(request: pytest.FixtureRequest, browser: Browser, pages: dict[str, Path]) -> Iterator[Opened]:
+    """One of them, opened once for all tests that do nothing to it but look."""
+    with opened_page(browser, pages[request.param]) as page:
+        yield page
+
+
+@pytest.mark.parametrize(
+    ("opened", "name", "charts"),
+    [("few", "few", 2), ("many", "many", 2), ("empty", "empty", 0)],
+    indirect=["opened"],
+)
 def test_every_chart_is_drawn_in_silence_and_without_a_request(
-    browser: Browser, pages: dict[str, Path], name: str, charts: int
+    opened: Opened, pages: dict[str, Path], name: str, charts: int
 ) -> None:
-    opened = open_page(browser, pages[name])
-    opened.drawn(charts, 50)
+    opened.at().drawn(charts, 50)
     assert pages[name].stat().st_size < 2_000_000
     if charts:
         words = opened.page.inner_text("main")
@@ -81,27 +92,20 @@ def test_every_chart_is_drawn_in_silence_and_without_a_request(
         assert opened.page.locator("#main b").count() == 0
     else:
         assert "nothing to draw" in opened.page.inner_text("main")
-    opened.page.context.close()
 
 
 @pytest.mark.parametrize("width", [320, 390, 700])
-def test_a_narrow_page_never_scrolls_sideways(
-    browser: Browser, pages: dict[str, Path], tmp_path: Path, width: int
-) -> None:
-    opened = open_page(browser, pages["many"], viewport={"width": width, "height": 844})
-    opened.narrow(width)
-    opened.page.screenshot(path=tmp_path / f"trace-{width}.png", full_page=True)
-    opened.page.context.close()
+@pytest.mark.parametrize("opened", ["many"], indirect=True)
+def test_a_narrow_page_never_scrolls_sideways(opened: Opened, tmp_path: Path, width: int) -> None:
+    opened.at(width=width).narrow(width)
+    opened.picture(tmp_path / f"trace-{width}.png")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read_in_light_and_dark(
-    browser: Browser, pages: dict[str, Path], tmp_path: Path, scheme: str
-) -> None:
-    opened = open_page(browser, pages["few"], color_scheme=scheme)
-    opened.readable()
-    opened.page.screenshot(path=tmp_path / f"trace-{scheme}.png", full_page=True)
-    opened.page.context.close()
+@pytest.mark.parametrize("opened", ["few"], indirect=True)
+def test_every_text_can_be_read_in_light_and_dark(opened: Opened, tmp_path: Path, scheme: str) -> None:
+    opened.at(scheme=scheme).readable()
+    opened.picture(tmp_path / f"trace-{scheme}.png")
 
 
 def test_a_brushed_range_is_what_the_tracks_show(browser: Browser, pages: dict[str, Path]) -> None:
