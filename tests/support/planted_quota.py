@@ -3,24 +3,87 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.command_line import Home
+from support.command_line import Home, rows
 
 # One thread that works for a fixed number of steps, over many periods of a quota.
 BURNER = "sh -c 'i=0; while [ $i -lt 700000 ]; do i=$((i+1)); done'"
+PERIOD_S = 0.1  # of the quotas that are written here
+TICK_S = 0.01  # of /proc/uptime
+
+# The same, and it tells by clocks that are none of contend's how long it took and what CPU time it used: the kernel's
+# uptime and its own row of the scheduler, both read by the shell itself.
+ITS_OWN_CLOCK = """\
+name: itself-timed
+files:
+  burn.sh:
+    text: |
+      read began _ </proc/uptime
+      read used _ </proc/self/schedstat
+      i=0; while [ $i -lt 700000 ]; do i=$((i+1)); done
+      read ended _ </proc/uptime
+      read used_then _ </proc/self/schedstat
+      echo $began $ended $used $used_then >"$1/told"
+run: sh {work}/burn.sh {out}
+keep: [told]
+metrics: {wall: {builtin: wall, unit: s, better: lower}}
+dominant: cpu
+trial: 1s
+"""
 
 
-def burner(blocks: int, engine: str = "runc") -> list[str]:
+@dataclass(frozen=True)
+class Told:
+    """A counted trial, by the burner's own clocks and by contend's."""
+
+    platform: str
+    block: int
+    took_s: float
+    cpu_s: float
+    measured_s: float
+
+
+def told(run: Path) -> list[Told]:
+    """Of every counted trial of a burner that times itself, without the control's."""
+    found = []
+    for row in rows(run):
+        if row["phase"] == "counted" and row["status"] == "ok" and not row["cell"].endswith("(control)"):
+            words = (run / "outputs" / f"{row['trial']:06d}" / "told").read_text().split()
+            took_s = float(words[1]) - float(words[0])
+            cpu_s = (int(words[3]) - int(words[2])) / 1e9
+            (wall,) = (m["value"] for m in row["metrics"] if m["name"] == "wall")
+            found.append(Told(row["factors"]["platform"], row["block"], took_s, cpu_s, wall))
+    return found
+
+
+def ratios(trials: list[Told]) -> list[float]:
+    """By block: how many times as long it took in the container, by its own clock."""
+    took = {(one.platform, one.block): one.took_s for one in trials}
+    blocks = sorted({one.block for one in trials})
+    return [took["container", block] / took["bare", block] for block in blocks]
+
+
+def middle(of: list[float]) -> float:
+    """The Hodges-Lehmann estimate of ratios: the median of the geometric means of all their pairs."""
+    logs = [math.log(ratio) for ratio in of]
+    means = sorted((a + b) / 2 for n, a in enumerate(logs) for b in logs[n:])
+    half = len(means) // 2
+    return math.exp((means[half] + means[~half]) / 2)
+
+
+def burner(blocks: int, engine: str = "runc", app: str = f"app={BURNER}") -> list[str]:
     """A run of it on the bare host and in a container, both on the same one CPU."""
-    asked = [f"app={BURNER}", "sizes=1", "provisioning=pinned", f"engine={engine}", "measure.design=pairs"]
+    asked = [app, "sizes=1", "provisioning=pinned", f"engine={engine}", "measure.design=pairs"]
     asked += ["measure.target=null", f"measure.blocks={blocks}", "measure.pilot=1"]
     return ["run", "platform-overhead", *(word for setting in asked for word in ("--set", setting))]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -15,7 +16,19 @@ import pytest
 from contend.platforms.topology import Topology, pick
 from contend.report.schema import analysis_schema
 from support.command_line import Home, check_files, rows
-from support.planted_quota import burner, changed, planted, slowed, updated
+from support.planted_quota import (
+    ITS_OWN_CLOCK,
+    PERIOD_S,
+    TICK_S,
+    burner,
+    changed,
+    middle,
+    planted,
+    ratios,
+    slowed,
+    told,
+    updated,
+)
 from support.prerequisites import need
 
 pytestmark = pytest.mark.system
@@ -110,23 +123,40 @@ def test_one_set_of_inputs_serves_all_places(contend: Home) -> None:
 
 @pytest.mark.alone
 def test_a_planted_cost_is_found_and_put_down_to_throttling(contend: Home) -> None:
+    """Held to what the burner's own clock says of the same turns: others on this machine slow the burner on the bare host,
+    whose CPU they share, and not one that has to wait anyway, so no ratio known beforehand is the truth."""
     need(shutil.which("runc"), "runc")
+    contend.workload("itself-timed", ITS_OWN_CLOCK)
 
     def prefer() -> None:  # other work on this machine is no part of the test
         os.nice(-15)
 
     with slowed(contend, SLOWER) as seen:
-        contend(*burner(8), timeout=300, preexec_fn=prefer).fine()
+        contend(*burner(8, app="apps=itself-timed"), timeout=300, preexec_fn=prefer).fine()
     assert seen, "the planted quota was written"
     waits = {
         of["factors"]["platform"]: of
         for of in json.loads((contend.the_run() / "findings.json").read_text())["schedules"]
     }
     assert {"bare", "container"} <= waits.keys(), "a burner is on a CPU in every trial"
-    estimate, (finding,) = planted(contend)
-    # By how much it slows is measured where nothing else runs: others slow the bare host's burner, whose CPU they share,
-    # and not one that has to wait anyway.
-    assert estimate["verdict"] == "higher" and 1.2 < estimate["value"] < 1.1 * SLOWER
+    trials = told(contend.the_run())
+    assert len(trials) == 16
+    quota_s = PERIOD_S / SLOWER
+    for one in trials:
+        assert one.took_s - TICK_S < one.measured_s, "it began before the burner did, and ended after"
+        if one.platform == "container":  # it had no more than its quota in each period that it touched
+            assert one.took_s + TICK_S > (one.cpu_s / quota_s - 2) * PERIOD_S, (
+                "the planted quota held it back"
+            )
+    estimate, findings = planted(contend)
+    truth, low, high = middle(ratios(trials)), estimate["low"], estimate["high"]
+    print(f"{estimate['value']:.3f} [{low:.3f}, {high:.3f}]; by the burner's own clock {truth:.3f}")
+    clocks = 2 * TICK_S / min(one.took_s for one in trials)
+    assert abs(math.log(estimate["value"] / truth)) < max(math.log(high / low) / 2, clocks)
+    assert estimate["verdict"] == "higher" and high < SLOWER * low, (
+        "the planted quota held back more than others did"
+    )
+    (finding,) = findings
     assert (finding["kind"], finding["resource"]) == ("platform-cost", "throttling")
     assert finding["share"] > 0.7 and re.search(
         r"was limited by the CPU quota of \S+ CPUs in \S+containers", finding["sentence"]
