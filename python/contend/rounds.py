@@ -187,12 +187,13 @@ class Rounds:
 
     def _pilot(self, means: Means) -> None:
         """Warm up until every series is steady, look for spikes, choose the design; then throw it all away."""
-        from contend.stats.pilot import choose_design, spiky_share, steady
+        from contend.stats.pilot import choose_design, spikes, steady
 
         if any(t.phase == "counted" and t.index in self.state.done for t in self.plan.trials):
             return  # a resumed run has had its pilot
         if all(t.phase != "pilot" for t in self.plan.trials):
             return  # none is planned
+        chooses = self._scenario.measure.design == "auto"
         values: dict[str, list[float]] = {}
         for number, block in enumerate(self.plan.rounds("pilot"), start=1):
             began = self._deadline.spent_s()
@@ -206,17 +207,18 @@ class Rounds:
             self.state.block_s = [(self._deadline.spent_s() - began) * self._rounds_of_a_block(block)]
             if self._only_blocks_fit(self._deadline.spent_s() - began):
                 break
-            enough = number >= self._scenario.measure.pilot
-            if enough and (self._out_of_time() or all(steady(v) for v in values.values())):
+            if number < self._scenario.measure.pilot:
+                continue
+            if self._out_of_time():
                 break
-        share = spiky_share(values)
-        means.ledger.event("pilot", rounds=number, spiky=share)
-        if (
-            self._scenario.measure.design == "auto"
-            and choose_design(share) == "blocks of 8"
-            and (of_8 := self._blocks_of_8()) is not None
-        ):
-            self._progress.note(f"{share:.0%} of the pilot's runs are spikes: blocks of 8 instead of pairs")
+            if all(steady(v) for v in values.values()) and not (chooses and spikes(values).undecided):
+                break
+        seen = spikes(values)
+        means.ledger.event("pilot", rounds=number, spiky=seen.share)
+        if chooses and choose_design(seen) == "blocks of 8" and (of_8 := self._blocks_of_8()) is not None:
+            self._progress.note(
+                f"{seen.share:.0%} of the pilot's runs are spikes: blocks of 8 instead of pairs"
+            )
             self.plan = of_8
             self.state.block_s = [s * self.plan.repeats for s in self.state.block_s]
             recorded = self._run.plan()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +20,10 @@ from contend.store import RunDirectory
 from contend.yamlfile import read_yaml
 from support.fake_clock import FakeClock
 
+S = 10**9
+
+Value = Callable[[Trial, Cell], float]
+
 
 class Notes(NoProgress):
     def __init__(self) -> None:
@@ -30,14 +34,20 @@ class Notes(NoProgress):
 
 
 class Trials:
-    """Stands for what runs trials: each takes `seconds` of a clock that goes only then, and is `values` long."""
+    """Stands for what runs trials: each takes `seconds` of a clock that goes only then, and is `value` long."""
 
-    def __init__(self, clock: FakeClock, seconds: Iterator[float], values: Iterator[float]) -> None:
-        self._clock, self._seconds, self._values = clock, seconds, values
+    def __init__(self, clock: FakeClock, seconds: Iterator[float], value: Value) -> None:
+        self._clock, self._seconds, self._value = clock, seconds, value
 
     def run(self, trial: Trial, cell: Cell) -> dict[str, Any]:
         self._clock.sleep(next(self._seconds))
-        wall = {"name": "wall", "value": next(self._values), "unit": "s", "better": "lower", "primary": True}
+        wall = {
+            "name": "wall",
+            "value": self._value(trial, cell),
+            "unit": "s",
+            "better": "lower",
+            "primary": True,
+        }
         return {
             "trial": trial.index,
             "block": trial.block,
@@ -62,19 +72,20 @@ class Measured:
     def __init__(
         self,
         folder: Path,
-        budget_s: float,
-        seconds: Iterator[float],
-        values: Iterator[float] | None = None,
+        budget_s: float = 1e6,
+        seconds: Iterator[float] | None = None,
+        value: Value = lambda trial, cell: 1.0,
+        measure: str = "{target: null, blocks: 12, seed: 1}",
     ) -> None:
         text = (
             "study: compare\nvariants: [{name: A, command: 'true'}, {name: B, command: 'false'}]\n"
-            f"measure: {{target: null, blocks: 12, budget: {budget_s}s, seed: 1}}\n"
+            f"measure: {measure}\n"
         )
         scenario = parse(read_yaml(text, "mine.yaml", ScenarioError))
         self.clock, self.notes = FakeClock(), Notes()
-        trials = Trials(self.clock, seconds, values or itertools.repeat(1.0))
-        deadline = Deadline.of(scenario.measure.budget, self.clock)
-        plan = make_plan(scenario, 1)
+        trials = Trials(self.clock, seconds or itertools.repeat(1.0), value)
+        deadline = Deadline.of(round(budget_s * S), self.clock)
+        plan = make_plan(scenario, scenario.measure.seed or 0)
         with RunDirectory.create(folder, "r", "20261123-000000-0001") as run, Interrupts() as interrupts:
             run.write_json("plan.json", plan.to_json())
             with Ledger(run.ledger_path) as ledger:

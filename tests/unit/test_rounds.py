@@ -45,7 +45,8 @@ def test_pairs_are_measured_where_blocks_of_8_do_not_fit(
     tmp_path: Path, budget_s: float, design: str
 ) -> None:
     # Every third trial is a spike.
-    ran = Measured(tmp_path, budget_s, itertools.repeat(1.0), itertools.cycle((1.0, 1.01, 3.0)))
+    values = itertools.cycle((1.0, 1.01, 3.0))
+    ran = Measured(tmp_path, budget_s, value=lambda trial, cell: next(values))
     assert ran.plan.design == design
     assert ran.trials("counted") >= 18
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contend.errors import BadInput
 from contend.stats import Estimate
 from contend.stats.noise import noise
-from contend.stats.pilot import choose_design, spiky_share, steady
+from contend.stats.pilot import Spikes, choose_design, spikes, steady
 from contend.stats.stopping import Stopping, simulate
 
 
@@ -126,24 +126,38 @@ def test_the_share_of_spikes(probability: float, low: float, high: float) -> Non
         log = 0.03 * rng.standard_normal(shape) + (rng.random(shape) < probability) * rng.exponential(
             0.3, shape
         )
-        shares.append(spiky_share({str(i): list(np.exp(row)) for i, row in enumerate(log)}))
+        shares.append(spikes({str(i): list(np.exp(row)) for i, row in enumerate(log)}).share)
     assert low <= np.mean(shares) <= high
 
 
 def test_cells_with_different_levels_are_not_spikes() -> None:
     quiet = [1.0, 1.01, 0.99, 1.02, 0.98]
-    assert spiky_share({"alone": quiet, "beside": [10 * v for v in quiet]}) == 0
-    assert spiky_share({}) == 0
-    assert spiky_share({"a": [1.0, 1.0, 1.0]}) == 0
-    assert spiky_share({"a": [1.0, 1.0, 1.0, 1.005]}) == 0  # half a per cent is no spike
-    assert spiky_share({"a": [1.0, 1.0, 1.0, 1.5]}) == 0.25
-    assert spiky_share({"requests per second": [100.0, 99.9, 100.1, 60.0]}) == 0.25
+    assert spikes({"alone": quiet, "beside": [10 * v for v in quiet]}).share == 0
+    assert spikes({}).share == 0
+    assert spikes({"a": [1.0, 1.0, 1.0]}).share == 0
+    assert spikes({"a": [1.0, 1.0, 1.0, 1.005]}).share == 0  # half a per cent is no spike
+    assert spikes({"a": [1.0, 1.0, 1.0, 1.5]}).share == 0.25
+    assert spikes({"requests per second": [100.0, 99.9, 100.1, 60.0]}).share == 0.25
 
 
-def test_the_design_for_a_share() -> None:
-    assert [choose_design(x) for x in (0.0, 0.15, 0.151, 1.0)] == [
-        "pairs",
-        "pairs",
-        "blocks of 8",
-        "blocks of 8",
-    ]
+def test_what_follows_another_spike_of_its_group_is_counted() -> None:
+    quiet = [1.0, 1.01, 0.99, 1.02, 0.98]
+    assert spikes({"a": [*quiet, 1.5, 1.6, 1.0, 1.7]}) == Spikes(9, 3, 1)
+    assert spikes({"a": [*quiet, 1.5], "b": [1.6, *quiet]}) == Spikes(12, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "design"),
+    [
+        (Spikes(0, 0, 0), "pairs"),
+        (Spikes(4, 1, 0), "pairs"),  # of four runs, one shows nothing
+        (Spikes(9, 2, 0), "blocks of 8"),
+        (Spikes(9, 2, 1), "pairs"),  # a neighbour that stays
+        (Spikes(20, 3, 0), "pairs"),  # 15 %
+        (Spikes(20, 4, 0), "blocks of 8"),
+        (Spikes(24, 8, 2), "blocks of 8"),  # as chance would have it
+        (Spikes(24, 8, 3), "pairs"),
+    ],
+)
+def test_the_design_for_spikes(seen: Spikes, design: str) -> None:
+    assert choose_design(seen) == design
