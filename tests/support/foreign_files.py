@@ -1,6 +1,7 @@
 """Results as other tools write them, made from known values.
 
-Written after each tool's documentation and source, which `contend.imports.formats` names: of fio HOWTO and stat.c, of
+Those of k6 and JMeter are held to what the real ones wrote by tests/contract/test_recorded_tools.py. All are written after
+each tool's documentation and source, which `contend.imports.formats` names: of fio HOWTO and stat.c, of
 iperf3 iperf_api.c, of Rally its exporters, of k6 grafana.com/docs/k6 (Results output), of JMeter its manual (CSV log
 format), of pgbench printResults, of sysbench report_cumulative. Nothing here is copied from a run.
 """
@@ -248,6 +249,12 @@ tps = {tps} (without initial connection time)
 {told}"""
 
 
+# From `check` on: tags of a request, and of what is no request.
+_OF_REQUEST = ",,,true,,GET,http://test/,HTTP/1.1,{scenario},,200,,,http://test/,,"
+_OF_REFUSED = ",,1404,false,,GET,http://test/,HTTP/1.1,{scenario},,404,,,http://test/,,"
+_OF_OTHERS = ",,,,,,,,{scenario},,,,,,,"
+
+
 def k6_table(
     durations_ms: Sequence[float], *, scenario: str = "default", at: float = NOON, failed: int = 0
 ) -> str:
@@ -258,21 +265,20 @@ def k6_table(
     )
     lines = [columns]
 
-    def add(metric: str, when: float, value: float, of: str = scenario) -> None:
-        lines.append(
-            f"{metric},{int(when)},{value:.6f},,,,true,,GET,http://test/,HTTP/1.1,{of},,200,,,http://test/,,"
-        )
+    def add(metric: str, when: float, value: float, tags: str) -> None:
+        lines.append(f"{metric},{int(when)},{value:.6f},{tags.format(scenario=scenario)}")
 
     for number, duration in enumerate(durations_ms):
         when = at + number / 10
-        add("http_reqs", when, 1)
-        add("http_req_duration", when, duration)
-        add("http_req_waiting", when, duration)
-        add("http_req_failed", when, 1 if number < failed else 0)
-        add("iteration_duration", when, duration + 1)
-        add("iterations", when, 1)
-    add("vus", at, 5, "")
-    add("vus_max", at, 10, "")
+        tags = _OF_REFUSED if number < failed else _OF_REQUEST
+        add("http_reqs", when, 1, tags)
+        add("http_req_duration", when, duration, tags)
+        add("http_req_waiting", when, duration, tags)
+        add("http_req_failed", when, 1 if number < failed else 0, tags)
+        add("iteration_duration", when, duration + 1, _OF_OTHERS)
+        add("iterations", when, 1, _OF_OTHERS)
+    for metric, value in (("vus", 5), ("vus_max", 10)):
+        lines.append(f"{metric},{int(at)},{value:.6f}{',' * 16}")
     return "\n".join(lines) + "\n"
 
 
