@@ -1,0 +1,351 @@
+"""Which share of a slowdown each cause explains, against the formula in words, and what is advised for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contend.advice.rules import LEAST_SHARE, advise, caused, explain, narrowed
+from contend.analysis import CellResult, Control, Level, MetricInfo
+from contend.errors import ScenarioError
+from contend.platforms.quotas import Quota
+from contend.probes.evidence import Observations
+from contend.scenario import parse
+from contend.stats.estimate import Estimate
+from contend.studies import Interference, Scenario
+from contend.yamlfile import read_yaml
+
+METRIC = MetricInfo("wall", "s", "lower", "", True)
+ESTIMATE = Estimate(2.0, 1.9, 2.1, "ratio", 10, 0.95, "HL", "higher")
+LEVEL = Level(ESTIMATE, (1.0,), (0,), ())
+DISK = {"wall": 1.0, "disk_await": 1.0, "disk_iops": 4000.0, "disk_queue": 4.0}
+REPEAT = "contend run mine.yaml"
+SECONDS = st.floats(0.01, 10.0)
+
+
+def cell(
+    now: dict[str, float], before: dict[str, float], slowdown: float = 2.0, **more: object
+) -> CellResult:
+    estimate = replace(ESTIMATE, value=slowdown)
+    seen, alone = (Observations({name: (value, "s") for name, value in of.items()}) for of in (now, before))
+    factors = {"victim": "fio", "neighbour": "stress-cpu"}
+    made = CellResult("fio|stress-cpu", factors, METRIC, LEVEL, LEVEL, estimate, seen, alone)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def study(placement: str = "same-cpu", **more: str) -> Interference:
+    text = (
+        f"study: interference\nvictims: {more.get('victims', '[fio]')}\nneighbours: [stress-cpu, fio]\n"
+        f"placement: {placement}\nmeasure: {{blocks: 6, target: null}}\n"
+    )
+    made: Scenario = parse(read_yaml(text, "mine.yaml", ScenarioError))
+    assert isinstance(made, Interference)
+    return made
+
+
+def expected(slowdown: float, here: float, counted: float, alone: float, base: float) -> float:
+    """Of a second of work alone S seconds are needed now; so much of the S - 1 lost ones is the growth of this time."""
+    return (slowdown * here / counted - alone / base) / (slowdown - 1)
+
+
+@given(
+    slowdown=st.floats(1.05, 20.0), wall=SECONDS, base=SECONDS, here=SECONDS, alone=SECONDS, part=st.floats(0.1, 1.0),
+    name=st.sampled_from([("own_psi_cpu", "run queue"), ("run_delay", "run queue"), ("steal", "hypervisor")]),
+)  # fmt: skip
+def test_a_share_is_the_growth_of_the_wait_for_a_unit_of_work(
+    slowdown: float, wall: float, base: float, here: float, alone: float, part: float, name: tuple[str, str]
+) -> None:
+    observed, resource = name
+    now = {"wall": wall, "measured": wall * part, observed: here}
+    before = {"wall": base, "measured": base * part, observed: alone}
+    share = min(1.0, expected(slowdown, here, wall * part, alone, base * part))
+    causes = explain(cell(now, before, slowdown))
+    if share < LEAST_SHARE - 1e-9:
+        assert causes == []
+    elif share > LEAST_SHARE + 1e-9:
+        (cause,) = causes
+        assert cause.resource == resource
+        assert cause.share == pytest.approx(share)
+        assert [e.value for e in cause.evidence] == [here, alone]
+
+
+def test_without_a_stated_window_the_whole_run_counts() -> None:
+    (cause,) = explain(cell({"wall": 4.0, "own_psi_cpu": 1.0}, {"wall": 2.0, "own_psi_cpu": 0.2}, 3.0))
+    assert cause.share == pytest.approx((3 * 1 / 4 - 0.2 / 2) / 2)
+
+
+@pytest.mark.parametrize("slowdown", [1.0, 0.8])
+def test_who_is_not_slowed_waited_for_nothing(slowdown: float) -> None:
+    now, before = {"wall": 2.0, "own_psi_cpu": 1.5}, {"wall": 1.0, "own_psi_cpu": 0.0}
+    assert explain(cell(now, before, slowdown)) == []
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_without_a_length_of_both_nothing_is_explained(side: int) -> None:
+    both = [{"wall": 2.0, "own_psi_cpu": 1.5}, {"wall": 1.0, "own_psi_cpu": 0.0}]
+    both[side].pop("wall")
+    assert explain(cell(*both)) == []
+
+
+def test_pressure_is_believed_before_the_run_delay_which_is_evidence_too() -> None:
+    now = {"wall": 2.0, "own_psi_cpu": 0.8, "run_delay": 2.0, "involuntary_switches": 90.0}
+    before = {"wall": 1.0, "own_psi_cpu": 0.0, "run_delay": 0.1, "involuntary_switches": 3.0}
+    (cause,) = explain(cell(now, before))
+    assert cause.share == pytest.approx(0.8)
+    assert [e.value for e in cause.evidence] == [0.8, 0.0, 2.0, 0.1, 90.0, 3.0]
+    assert ["beside" in e.what for e in cause.evidence] == [True, False] * 3
+
+
+def test_run_delay_is_told_once_where_it_is_the_measure() -> None:
+    (cause,) = explain(cell({"wall": 2.0, "run_delay": 1.0}, {"wall": 1.0, "run_delay": 0.0}))
+    assert [e.value for e in cause.evidence] == [1.0, 0.0]
+
+
+def test_the_same_work_that_takes_more_cpu_time_is_just_that() -> None:
+    now, before = {"wall": 2.0, "cpu": 1.5}, {"wall": 1.0, "cpu": 0.9}
+    (cause,) = explain(cell(now, before))
+    assert cause.resource == "dearer execution"
+    assert cause.share == pytest.approx((2 * 1.5 / 2 - 0.9) / 1)
+    assert "67 % more CPU time" in cause.words  # 2 · 1.5 s of each 2 s, for 0.9 s of each 1 s alone
+    assert [e.value for e in cause.evidence] == [1.5, 0.9]
+
+
+@pytest.mark.parametrize(
+    ("now", "before"),
+    [
+        ({"wall": 2.0, "cpu": 0.9}, {"wall": 1.0, "cpu": 0.9}),
+        ({"wall": 2.0, "cpu": 1.5}, {"wall": 1.0, "cpu": 0.0}),
+        ({"wall": 2.0, "cpu": 1.5}, {"wall": 1.0}),
+        ({"wall": 2.0}, {"wall": 1.0, "cpu": 0.1}),
+    ],
+)
+def test_cpu_time_that_did_not_grow_or_is_not_known_explains_nothing(
+    now: dict[str, float], before: dict[str, float]
+) -> None:
+    assert explain(cell(now, before)) == []
+
+
+def test_shares_are_capped_in_the_order_of_directness_and_told_by_size() -> None:
+    """The run queue is asked before the hypervisor: it keeps its 0.4, the other gets what is left of one."""
+    now = {"wall": 2.0, "own_psi_cpu": 0.4, "steal": 1.4, "cpu": 2.0}
+    before = {"wall": 1.0, "own_psi_cpu": 0.0, "steal": 0.0, "cpu": 0.1}
+    causes = explain(cell(now, before))
+    assert [(c.resource, c.share) for c in causes] == [
+        ("hypervisor", pytest.approx(0.6)),
+        ("run queue", pytest.approx(0.4)),
+    ]
+    assert "(60 % of the slowdown)" in causes[0].words
+    assert causes[0].told.startswith("its CPU was taken")
+    assert causes[1].told.startswith("it waited")
+
+
+@pytest.mark.parametrize(("wait", "kept"), [(LEAST_SHARE, True), (LEAST_SHARE - 0.001, False)])
+def test_a_small_part_is_worth_no_sentence(wait: float, kept: bool) -> None:
+    causes = explain(cell({"wall": 2.0, "own_psi_cpu": wait}, {"wall": 1.0, "own_psi_cpu": 0.0}))
+    assert bool(causes) == kept
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "found"),
+    [
+        ({"disk_await": 1.5}, {}, True),  # half as long again, of a whole slowdown
+        ({"disk_await": 1.0}, {}, False),
+        ({"disk_await": 0.5}, {}, False),
+        ({"disk_await": 0.0}, {}, False),
+        ({"disk_await": 1.5}, {"disk_await": 0.0}, False),
+        ({"disk_await": 1.5}, {"disk_iops": 0.9}, False),
+        ({"disk_await": 1.5}, {"disk_iops": 1.0}, True),
+        ({"disk_await": 1.5}, {"disk_queue": 0.5}, True),
+        ({"disk_await": 1.5}, {"disk_queue": 0.4}, False),
+        ({"disk_await": 1.5}, {"disk_queue": 0.4, "own_psi_io": 0.1}, True),
+    ],
+)
+def test_the_disk_s_queue_is_a_cause_for_who_uses_the_disk(
+    now: dict[str, float], before: dict[str, float], found: bool
+) -> None:
+    causes = explain(cell({**DISK, "wall": 2.0, **now}, {**DISK, **before}))
+    assert [c.resource for c in causes] == ["disk queue"] * found
+    if found:
+        (cause,) = causes
+        assert cause.share == pytest.approx(0.5)
+        assert "1.5 ms instead of 1 ms" in cause.words
+        queue = before.get("disk_queue", 4.0)
+        iops = before.get("disk_iops", 4000.0)
+        assert [e.value for e in cause.evidence] == [1.5, 1.0, 4000.0, iops, 4.0, queue]
+        assert cause.told == cause.words
+
+
+def test_a_quota_s_part_is_taken_off_both_sides_of_the_wait() -> None:
+    now = {"wall": 2.0, "own_psi_cpu": 1.0, "held": 0.6}
+    before = {"wall": 1.0, "own_psi_cpu": 0.2, "held": 0.1}
+    shares = {c.resource: c.share for c in explain(cell(now, before))}
+    assert shares == {"throttling": pytest.approx(0.5), "run queue": pytest.approx(0.3)}
+
+
+def test_of_a_run_delay_all_that_were_ready_waited_for_the_quota() -> None:
+    """Two tasks that want a CPU each, of which 0.4 s are held: 0.8 s of their 1.2 s of waiting are the quota's."""
+    now = {"wall": 1.0, "run_delay": 1.2, "cpu": 0.8, "held": 0.4}
+    before = {"wall": 1.0, "run_delay": 0.0, "cpu": 0.8, "held": 0.0}
+    shares = {c.resource: c.share for c in explain(cell(now, before, 4.0))}
+    assert shares["throttling"] == pytest.approx(min(1.0, 4 * 0.8 / 3))
+    one = {"wall": 1.0, "run_delay": 0.3, "cpu": 0.2, "held": 0.2}  # seldom more than one: no less than held
+    shares = {c.resource: c.share for c in explain(cell(one, {**before, "cpu": 0.2}, 4.0))}
+    assert shares["throttling"] == pytest.approx(4 * 0.2 / 3)
+
+
+def test_quotas_that_held_are_evidence_by_name() -> None:
+    quotas = (Quota("/sys/fs/cgroup/a", 2.0, "own", 0.7, 10), Quota("/sys/fs/cgroup/b", 1.0, "above", 0.0, 0))
+    now, before = {"wall": 2.0, "throttled": 1.0}, {"wall": 1.0, "throttled": 0.0}
+    (cause,) = explain(cell(now, before, quotas=quotas))
+    assert [e.value for e in cause.evidence] == [1.0, 0.0, 0.7]
+    assert "2 CPUs" in cause.evidence[-1].what
+    (older,) = explain(cell(now, before))
+    assert [e.value for e in older.evidence] == [1.0, 0.0]
+
+
+# Findings
+
+
+def queued(slowdown: float = 2.0, victim: str = "fio", **more: object) -> CellResult:
+    found = cell({"wall": 2.0, "own_psi_cpu": 0.8}, {"wall": 1.0, "own_psi_cpu": 0.0}, slowdown, **more)
+    return replace(found, factors={"victim": victim, "neighbour": "stress-cpu"})
+
+
+def control(victim: str, *, alarm: bool, primary: bool = True) -> Control:
+    metric = replace(METRIC, primary=primary)
+    return Control({"victim": victim}, metric, ESTIMATE, 0.05, alarm)
+
+
+def test_findings_are_of_slowed_headline_metrics_the_worst_first() -> None:
+    minor = replace(queued(9.0), metric=replace(METRIC, primary=False))
+    same = replace(queued(8.0), estimate=replace(ESTIMATE, value=8.0, verdict="no detectable effect"))
+    results = [queued(2.0, "a"), minor, same, queued(3.0, "b"), queued(2.5, "c")]
+    controls = [control("b", alarm=True), control("a", alarm=False), control("c", alarm=True, primary=False)]
+    found = advise(study(), results, controls, REPEAT)
+    assert [(f.id, f.subject, f.estimate.value) for f in found] == [
+        ("F1", "b", 3.0),
+        ("F2", "c", 2.5),
+        ("F3", "a", 2.0),
+    ]
+    assert ["alarm" in f.sentence for f in found] == [True, False, False]
+    assert [(f.kind, f.resource) for f in found] == [("run-queue", "run queue")] * 3
+    assert found[2].share == pytest.approx(0.8)
+    assert "slowed 2.00× [1.90, 2.10]" in found[2].sentence and "unexplained 20 %" in found[2].sentence
+
+
+def test_what_nothing_explains_is_said_to_be_unexplained() -> None:
+    (finding,) = advise(study(), [cell({"wall": 2.0}, {"wall": 1.0})], [], REPEAT)
+    assert finding.share is None
+    assert (finding.kind, finding.resource, finding.evidence) == ("unexplained", "unexplained", ())
+    assert "unexplained 100 %" in finding.sentence
+
+
+def test_what_the_neighbour_burnt_is_evidence_too() -> None:
+    result = cell({"wall": 2.0, "neighbour stress-cpu": 1.9, "other": 1.0}, {"wall": 1.0})
+    (finding,) = advise(study(), [result], [], REPEAT)
+    assert [(e.value, e.unit) for e in finding.evidence] == [(1.9, "s")]
+
+
+def test_other_studies_have_other_rules() -> None:
+    compared = "study: compare\nvariants: [{name: A, command: 'true'}, {name: B, command: 'true'}]\n"
+    scenario = parse(read_yaml(compared, "mine.yaml", ScenarioError))
+    assert advise(scenario, [queued()], [], REPEAT) == ()
+
+
+OWN = Quota("/sys/fs/cgroup/a", 2.0, "own", 0.7, 10)
+ABOVE = replace(OWN, whose="above")
+WAITED = {"wall": 2.0, "own_psi_cpu": 0.8}, {"wall": 1.0, "own_psi_cpu": 0.0}
+DEARER = {"wall": 2.0, "cpu": 1.5}, {"wall": 1.0, "cpu": 0.9}
+HELD = {"wall": 2.0, "throttled": 1.0}, {"wall": 1.0, "throttled": 0.0}
+STOLEN = {"wall": 2.0, "steal": 1.0}, {"wall": 1.0, "steal": 0.0}
+QUEUED = {**DISK, "wall": 2.0, "disk_await": 1.9}, DISK
+NOTHING = {"wall": 2.0}, {"wall": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("seen", "placement", "quotas", "advises", "verifies"),
+    [
+        (WAITED, "same-cpu", (), "CPUs of its own", "--set placement=own-cores"),
+        (DEARER, "same-cpu", (), "CPUs of its own", "--set placement=own-cores"),
+        (WAITED, "same-host", (), "too few CPUs", "--set placement=own-cores"),
+        (DEARER, "same-host", (), "step by step", "--set placement=own-cores"),
+        (WAITED, "own-cores", (), "hosts that share less", "--set neighbours=stress-cache,stress-memory"),
+        (HELD, "same-cpu", (), "fio's CPU quota", "--set platform.cpus=null"),
+        (HELD, "same-cpu", (OWN,), "fio's CPU quota", "--set platform.cpus=null"),
+        (HELD, "same-cpu", (ABOVE,), "2 CPUs in /sys/fs/cgroup/a", None),
+        (STOLEN, "same-cpu", (), "dedicated", ""),
+        (QUEUED, "same-cpu", (), "400 IOPS", "--set neighbours.stress-cpu.limit.iops=400"),
+        (NOTHING, "same-cpu", (), "step by step", "--set placement=own-cores"),
+        (NOTHING, "own-cores", (), "hosts that share less", "--set neighbours=stress-cache,stress-memory"),
+    ],
+)
+def test_each_cause_has_its_remedy_and_the_command_that_tries_it(
+    seen: tuple[dict[str, float], dict[str, float]],
+    placement: str,
+    quotas: tuple[Quota, ...],
+    advises: str,
+    verifies: str | None,
+) -> None:
+    (finding,) = advise(study(placement), [cell(*seen, quotas=quotas)], [], REPEAT)
+    assert advises in finding.advice
+    wanted = REPEAT if verifies is None else f"{REPEAT} {verifies}" if verifies else ""
+    assert finding.verify == wanted
+
+
+@pytest.mark.parametrize(
+    ("iops", "limit"), [(12_340.0, "1200"), (12_540.0, "1300"), (900.0, "100"), (10.0, "100")]
+)
+def test_the_advised_limit_leaves_nine_tenths_of_the_disk_in_round_numbers(iops: float, limit: str) -> None:
+    now, before = QUEUED
+    (finding,) = advise(study(), [cell({**now, "disk_iops": iops}, before)], [], REPEAT)
+    assert finding.verify.endswith(f"limit.iops={limit}")
+
+
+@pytest.mark.parametrize("neighbour", ["fio[read=0]", "fio limited to iops=5", "fio"])
+def test_a_limit_is_set_on_the_neighbour_s_workload(neighbour: str) -> None:
+    result = replace(cell(*QUEUED), factors={"victim": "nginx", "neighbour": neighbour})
+    (finding,) = advise(study(), [result], [], REPEAT)
+    assert " --set neighbours.fio.limit.iops=" in finding.verify
+
+
+@pytest.mark.parametrize(
+    ("victims", "victim", "narrowed_to"),
+    [
+        ("[fio]", "fio", None),
+        ("[fio, nginx]", "fio", "fio"),
+        ("[{fio: {read: 0}}, nginx]", "nginx", "nginx"),
+        ("[{fio: {read: 0}}, nginx]", "fio", None),  # the scenario's has parameters that the word has not
+        ("[{fio: {read: 0}}, nginx]", "fio[read=0]", None),
+        ("[fio, nginx]", "fio limited to iops=5", None),
+    ],
+)
+def test_a_repetition_is_of_one_victim_where_one_word_says_which(
+    victims: str, victim: str, narrowed_to: str | None
+) -> None:
+    wanted = REPEAT if narrowed_to is None else f"{REPEAT} --set victims={narrowed_to}"
+    assert narrowed(REPEAT, study(victims=victims), victim) == wanted
+
+
+def test_a_finding_of_causes_has_the_first_s_resource_and_the_evidence_of_all() -> None:
+    causes = explain(cell({**WAITED[0], "steal": 0.15}, {**WAITED[1], "steal": 0.0}))
+    assert len(causes) == 2
+    common = {
+        "kind": "k",
+        "subject": "s",
+        "sentence": "x.",
+        "estimate": ESTIMATE,
+        "advice": "a",
+        "verify": "v",
+    }
+    finding = caused(causes, **common)  # type: ignore[arg-type]
+    assert finding.resource == causes[0].resource == "run queue"
+    assert finding.share == pytest.approx(0.95)
+    assert [e.value for e in finding.evidence] == [0.8, 0.0, 0.15, 0.0]
+    assert finding.id == ""
+    over = [replace(causes[0], share=0.7), replace(causes[1], share=0.7)]
+    assert caused(over, **common).share == 1.0  # type: ignore[arg-type]
+    without = caused([], **common)  # type: ignore[arg-type]
+    assert (without.resource, without.share, without.evidence) == ("unexplained", None, ())
