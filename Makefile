@@ -1,5 +1,5 @@
-# Everything there is to know: demo, setup, check, test, accept, bench, docs.
-.PHONY: demo setup check test rust-tests accept bench docs
+# Everything there is to know: demo, setup, check, test, accept, bench, mutants, docs.
+.PHONY: demo setup check test rust-tests accept bench mutants docs
 SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -61,6 +61,14 @@ bench:
 	@scripts/setup.sh
 	@for f in start_up process_start kin orchestration sampler_cost process_sampling sched_histograms watch_cost trace_calls trace_interpreter trace_export trace_wsgi attach_stop hunt_events rpc_drivers ab_vs_hyperfine serve_pages pages amqp_peers; do \
 		echo "== $$f"; $(VENV)/python bench/$$f.py || exit 1; \
+	done
+
+## mutants: which small faults in the code do the tests notice? By hand, for hours; writes docs/results/mutants.json and .md
+mutants:
+	@scripts/setup.sh
+	$(VENV)/pip install --quiet --group mutants
+	@for target in stats advice plan-ledger rust; do \
+		echo "== $$target"; $(VENV)/python scripts/mutants.py $$target --sample 300 --seed 20261124 || exit 1; \
 	done
 
 ## docs: reference pages and schemas, generated from the code

@@ -1,0 +1,55 @@
+"""The result of one Python target."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from typing import Any
+
+from mutation.changes import Mutant, mutants_of, sampled
+from mutation.covering import covering
+from mutation.session import Session, collected
+from mutation.targets import PYTHON, ROOT
+from mutation.trying import SURVIVED, try_all
+
+
+def result(name: str, most: int, seed: int, jobs: int) -> dict[str, Any]:
+    target = next(target for target in PYTHON if target.name == name)
+    os.environ.update(
+        OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"
+    )  # forks of a process with threads can hang
+    mutants = mutants_of(ROOT, target.code_files(), ROOT / "target" / "mutants" / "listed")
+    chosen = sampled(mutants, most, seed)
+    told: dict[str, Any] = {}
+
+    def body(session: Session) -> None:
+        of_tests = covering(target, session, jobs)
+        for test in of_tests.failed:
+            print(f"  left out, for it failed with nothing mutated: {test}", flush=True)
+        found = try_all(target, session, chosen, of_tests, jobs)
+        outcomes = [found[mutant.key].outcome for mutant in chosen]
+        told.update(
+            what=target.what,
+            command=f"python scripts/mutants.py {name} --sample {most} --seed {seed}",
+            tool=f"operators of mutmut {importlib.metadata.version('mutmut')}, run by scripts/mutation",
+            seed=seed,
+            mutants=len(mutants),
+            sampled=len(chosen),
+            outcomes={outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))},
+            tests=len(of_tests.cpu_s),
+            tests_left_out=list(of_tests.failed),
+            survivors=[_survivor(mutant) for mutant in chosen if found[mutant.key].outcome == SURVIVED],
+        )
+
+    collected(target.test_files(), body)
+    return told
+
+
+def _survivor(mutant: Mutant) -> dict[str, Any]:
+    return {
+        "file": mutant.path,
+        "line": mutant.line,
+        "function": mutant.function,
+        "was": " ".join(mutant.was.split()),
+        "now": " ".join(mutant.now.split()),
+    }
