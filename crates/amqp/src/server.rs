@@ -4,14 +4,18 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use contend_core::{Result, clock};
+use serde_json::Value;
 
-use crate::client::{oslo_properties, own_number};
-use crate::message::{self, Ids};
+use crate::message;
 use crate::method::{self, Route};
 use crate::properties::Properties;
 use crate::session::{CHANNEL, Event, Output, STEP, Session};
 use crate::terms::{self, Queues, Semantics, Target};
 use crate::url::Url;
+
+mod replies;
+
+use replies::{Answer, Recent, Replies};
 
 const ASK_NS: u64 = 200_000_000;
 /// Between two attempts to reach a broker that has gone, and how long a step of one takes.
@@ -29,7 +33,8 @@ pub struct Options {
     pub queues: Queues,
     /// JSON: the result of every call.
     pub answer: Vec<u8>,
-    /// A connection that breaks is opened again, to whichever host answers.
+    /// A connection that breaks is opened again, to whichever host answers, and replies that no broker has confirmed are
+    /// published again.
     pub reconnect: bool,
     /// The numbers of all calls that are taken are kept: see [`Shared::calls`].
     pub keep_calls: bool,
@@ -42,11 +47,15 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// Requests taken, whether they wanted an answer or not.
     pub handled: AtomicU64,
-    /// Of these, marked by the broker as given out before.
+    /// Of these and of those that came twice, marked by the broker as given out before.
     pub redelivered: AtomicU64,
+    /// Requests that came twice: the second was not taken.
+    pub dropped: AtomicU64,
     /// Messages that made no sense.
     pub malformed: AtomicU64,
-    /// Replies that came back, or that the broker refused.
+    /// Replies published again.
+    pub again: AtomicU64,
+    /// Replies given up: no queue took them for a minute, or others to the same caller.
     pub undelivered: AtomicU64,
     /// CLOCK_MONOTONIC of the last request.
     pub last_ns: AtomicU64,
@@ -69,8 +78,8 @@ pub struct Server {
     url: Url,
     host: usize, // the one tried first
     options: Options,
-    ids: Ids,
-    replies: u64,
+    recent: Recent,
+    replies: Replies,
     broken: bool,
     bytes: (u64, u64), // of connections before this one: sent, received
 }
@@ -80,9 +89,10 @@ impl Server {
     pub fn open(url: &Url, options: Options, first: usize) -> Result<Self> {
         message::check_json(&options.answer, "the answer")?;
         let session = connect(url, &options, first, STEP)?;
-        let ids = Ids::new(own_number());
-        let url = url.clone();
-        Ok(Self { session, url, host: first, options, ids, replies: 0, broken: false, bytes: (0, 0) })
+        let envelope = matches!(options.semantics, Semantics::Oslo { envelope: true });
+        let replies = Replies::new(Answer { result: options.answer.clone(), envelope });
+        let (url, recent) = (url.clone(), Recent::default());
+        Ok(Self { session, url, host: first, options, recent, replies, broken: false, bytes: (0, 0) })
     }
 
     /// The connection, for what it says of the broker.
@@ -93,7 +103,6 @@ impl Server {
     /// Answer until `shared.stop`, or until `interrupted`, asked when a signal arrives and five times a second, says so.
     pub fn serve(&mut self, shared: &Shared, mut interrupted: impl FnMut() -> bool) -> Result<()> {
         let mut room = Vec::new();
-        let mut body = Vec::new();
         let mut ask_ns = 0;
         loop {
             let now = clock::monotonic_ns();
@@ -107,17 +116,20 @@ impl Server {
                 self.mend(shared);
                 continue;
             }
-            let mut service = Service {
-                options: &self.options,
-                ids: &mut self.ids,
-                replies: &mut self.replies,
-                body: &mut body,
-                shared,
-            };
-            match self.session.pump(ask_ns, &mut room, |event, output| service.handle(event, output)) {
+            if self.replies.next_ns().is_some_and(|at| at <= now) {
+                let (again, gone) = self.replies.publish_due(now, &mut self.session.output);
+                shared.again.fetch_add(again, Ordering::Relaxed);
+                shared.undelivered.fetch_add(gone, Ordering::Relaxed);
+            }
+            let wake_ns = self.replies.next_ns().map_or(ask_ns, |at| at.min(ask_ns));
+            let (options, recent) = (&self.options, &mut self.recent);
+            let mut service = Service { options, recent, replies: &mut self.replies, shared };
+            match self.session.pump(wake_ns, &mut room, |event, output| service.handle(event, output)) {
                 Ok(signalled) => ask_ns = if signalled { 0 } else { ask_ns },
                 Err(error) => {
                     self.broken = true;
+                    self.session.hang_up();
+                    self.replies.disconnected();
                     if !self.options.reconnect {
                         return Err(error);
                     }
@@ -191,69 +203,91 @@ fn connect(url: &Url, options: &Options, first: usize, limit: Duration) -> Resul
 
 struct Service<'a> {
     options: &'a Options,
-    ids: &'a mut Ids,
-    replies: &'a mut u64,
-    body: &'a mut Vec<u8>,
+    recent: &'a mut Recent,
+    replies: &'a mut Replies,
     shared: &'a Shared,
 }
 
 impl Service<'_> {
     fn handle(&mut self, event: Event<'_>, output: &mut Output) {
-        let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         match event {
             Event::Message { tag, redelivered, properties, body } => {
-                let work_ns = self.shared.work_ns.load(Ordering::Relaxed);
-                if work_ns > 0 {
-                    std::thread::sleep(Duration::from_nanos(work_ns));
-                    output.send_first();
+                if redelivered {
+                    count(&self.shared.redelivered);
                 }
                 match self.options.semantics {
-                    Semantics::Oslo { envelope } => {
+                    Semantics::Oslo { .. } => {
                         output.ack(tag); // oslo.messaging's service acknowledges before it works
-                        if !self.answer(body, envelope, output) {
-                            count(&self.shared.malformed);
+                        if !self.take(body, output) {
+                            return;
                         }
                     }
                     Semantics::Bare => {
+                        self.work(output);
                         if !properties.reply_to.is_empty() {
                             let route = Route { exchange: "", key: properties.reply_to, mandatory: false };
                             let correlation_id = properties.correlation_id;
                             let properties = Properties { correlation_id, ..Properties::default() };
                             output.publish(route, &properties, &self.options.answer);
                         }
+                        self.shared.last_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
                     }
                 }
-                if redelivered {
-                    count(&self.shared.redelivered);
-                }
-                self.shared.last_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
                 count(&self.shared.handled);
             }
-            Event::Confirmed { ok: true, .. } | Event::Blocked(_) => {}
-            Event::Returned { .. } | Event::Confirmed { .. } => {
-                count(&self.shared.undelivered);
+            Event::Confirmed { tag, multiple, ok } => {
+                let given_up = self.replies.confirmed(tag, multiple, ok, clock::monotonic_ns);
+                if given_up > 0 {
+                    self.shared.undelivered.fetch_add(given_up, Ordering::Relaxed);
+                }
             }
+            Event::Returned { body } => self.replies.came_back(body),
+            Event::Blocked(_) => {}
         }
     }
 
-    /// Reply to whoever wants it; false if the message makes no sense.
-    fn answer(&mut self, body: &[u8], envelope: bool, output: &mut Output) -> bool {
-        let Some(message) = message::read(body) else { return false };
-        let text = |name: &str| message.get(name).and_then(|value| value.as_str());
-        if text("method").is_none() {
+    /// What the work takes, before anything else is handled.
+    fn work(&self, output: &mut Output) {
+        let work_ns = self.shared.work_ns.load(Ordering::Relaxed);
+        if work_ns > 0 {
+            std::thread::sleep(Duration::from_nanos(work_ns));
+            output.send_first();
+        }
+    }
+
+    /// Work on a request and reply to whoever wants it. False if it came before.
+    fn take(&mut self, body: &[u8], output: &mut Output) -> bool {
+        let mut message = message::read(body).unwrap_or_default();
+        let mut text = |name: &str| match message.get_mut(name).map(Value::take) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        let (method, unique) = (text("method"), text("_unique_id"));
+        let (id, queue) = (text("_msg_id"), text("_reply_q"));
+        let kept = self.options.keep_calls && method.is_some();
+        let call =
+            if kept { id.as_ref().or(unique.as_ref()).and_then(|id| message::number(id)) } else { None };
+        if unique.is_some_and(|unique| self.recent.has(unique)) {
+            count(&self.shared.dropped);
             return false;
         }
-        if self.options.keep_calls
-            && let Some(call) = text("_msg_id").or_else(|| text("_unique_id")).and_then(message::number)
-        {
+        self.work(output);
+        let now = clock::monotonic_ns();
+        self.shared.last_ns.store(now, Ordering::Relaxed);
+        if let Some(call) = call {
             self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
         }
-        if let (Some(id), Some(queue)) = (text("_msg_id"), text("_reply_q")) {
-            *self.replies += 1;
-            message::reply(self.body, &self.options.answer, id, self.ids.of(*self.replies), envelope);
-            let route = Route { exchange: "", key: queue, mandatory: true };
-            output.publish(route, &oslo_properties(""), self.body);
+        if method.is_none() {
+            count(&self.shared.malformed);
+        } else if let (Some(id), Some(queue)) = (id, queue)
+            && !self.replies.answer(id, queue, now, output)
+        {
+            count(&self.shared.undelivered);
         }
         true
     }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }

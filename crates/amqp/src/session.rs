@@ -1,5 +1,6 @@
 //! One connection with one open channel: what is declared on it, and the pump of its frames.
 use std::io::{self, Write};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use contend_core::pace::poller::Poller;
@@ -207,6 +208,11 @@ impl Session {
         let _ = socket.set_nonblocking(false);
         let _ = socket.set_read_timeout(second).and_then(|()| socket.set_write_timeout(second));
         let _ = self.call(method::CLOSE_OK, method::close);
+    }
+
+    /// Without a word: of a connection that is of no use any more, whose queues the broker is to give to the next.
+    pub fn hang_up(&self) {
+        let _ = self.stream.socket().shutdown(Shutdown::Both);
     }
 
     /// Bytes of TCP's payload sent and received so far.

@@ -9,6 +9,12 @@ use crate::table::{Table, Value};
 /// (<https://www.rabbitmq.com/docs/direct-reply-to>).
 pub const DIRECT_REPLY: &str = "amq.rabbitmq.reply-to";
 
+/// What no queue took is published again so long after it came back, and for how long in all: oslo.messaging's
+/// `AMQPIncomingMessage.reply` and its option `kombu_missing_consumer_retry_timeout`.
+pub const AGAIN_AFTER_NS: u64 = 250_000_000;
+/// See [`AGAIN_AFTER_NS`].
+pub const AGAIN_FOR_NS: u64 = 60_000_000_000;
+
 /// What is promised for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Semantics {

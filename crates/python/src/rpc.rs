@@ -276,7 +276,9 @@ impl RpcServer {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         told.set_item("handled", of(&self.shared.handled))?;
         told.set_item("redelivered", of(&self.shared.redelivered))?;
+        told.set_item("dropped", of(&self.shared.dropped))?;
         told.set_item("malformed", of(&self.shared.malformed))?;
+        told.set_item("again", of(&self.shared.again))?;
         told.set_item("undelivered", of(&self.shared.undelivered))?;
         told.set_item("reconnects", of(&self.shared.reconnects))?;
         told.set_item("last_ns", of(&self.shared.last_ns))?;
