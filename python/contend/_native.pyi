@@ -99,11 +99,13 @@ class RpcClient:
     url: a transport_url, `rabbit://user:password@host:port,…/vhost`, with TLS `?ssl=1&ssl_ca_file=…` (without that file the
     system's authorities are trusted; ssl_cert_file and ssl_key_file are ours); host: which of its hosts is tried first.
     Calls go to `topic` of `exchange`; payloads: JSON objects, the arguments of the method `work`, sent in turn.
-    semantics: "oslo", what oslo.messaging promises (confirmed, acknowledged, mandatory messages; a queue of its own for
-    replies; with `envelope` JSON inside JSON), and a service may be that library's; or "bare", nothing: then the service
-    is RpcServer, bare too.
-    quorum: of the queue for replies. cast: nobody answers, a call is done when the broker has it. reconnect: a connection
-    that breaks is opened again, to whichever host answers, what no broker has confirmed is sent again, and calls wait on.
+    semantics: "oslo", what oslo.messaging promises (confirmed and acknowledged messages; a queue of its own for replies;
+    with `envelope` JSON inside JSON) and more, for calls that no queue takes come back; a service may be that library's. Or
+    "bare", nothing: then the service is RpcServer, bare too.
+    quorum: of the queue for replies. cast: nobody answers, a call is done when the broker has it. timeout_ns: how long an
+    answer is waited for, counted from when the broker confirmed the call, as oslo.messaging counts.
+    reconnect: a connection that breaks is opened again, to whichever host answers; what no broker has confirmed, or no
+    queue took, is published again under its own id, and calls wait on. Without it such a call has failed at once.
 
     Raises BadInput where the broker cannot be reached or refuses us, HostFailed.
     """
@@ -194,8 +196,9 @@ class RpcServer:
         """End serve(), within 0.2 s."""
 
     def counts(self) -> dict[str, int]:
-        """handled, redelivered (of these, given out before), malformed, undelivered (replies nobody took), reconnects,
-        last_ns (of the last request), bytes_sent, bytes_received."""
+        """handled, redelivered (requests that the broker had given out before), dropped (came twice: not taken again),
+        malformed, again (replies published again), undelivered (replies given up), reconnects, last_ns (of the last
+        request), bytes_sent, bytes_received."""
 
     def close(self) -> None:
         """Stop, remove the queues and say goodbye. Idempotent."""

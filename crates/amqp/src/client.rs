@@ -1,6 +1,7 @@
 //! Sends calls or casts: as many at a time as there are callers, each as soon as its last one ended (closed loop), or
 //! at times fixed beforehand (open loop).
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::url::Url;
 
 mod running;
 
-use running::{CONFIRM, REPLY, Running, due};
+use running::{CONFIRM, NEVER, REPLY, Running, due};
 
 /// How long after a failed attempt to reach a broker that has gone the next one is made, and how long a step of it takes.
 const AGAIN_NS: u64 = 100_000_000;
@@ -41,12 +42,13 @@ pub struct Options {
     pub queues: Queues,
     /// Nobody answers: done when the broker has it.
     pub cast: bool,
-    /// A call without an answer for this long has failed.
+    /// A call without an answer for this long after the broker has it has failed. So long, too, we wait for the broker to
+    /// say that it has a message.
     pub timeout_ns: u64,
     /// JSON objects, sent in turn: the arguments of the call.
     pub payloads: Vec<Vec<u8>>,
-    /// A connection that breaks is opened again, to whichever host answers, and what no broker has confirmed is sent
-    /// again; calls wait for their answers meanwhile, as oslo.messaging's do.
+    /// A connection that breaks is opened again, to whichever host answers, and what no broker has confirmed is published
+    /// again, as oslo.messaging does; calls wait for their answers meanwhile. What no queue takes is published again, too.
     pub reconnect: bool,
 }
 
@@ -162,6 +164,7 @@ impl Client {
                 Load::Open(times) => times.iter().map(|at| due(*at)).collect(),
             },
             awaited: Vec::new(),
+            since: Vec::new(),
             tags: Vec::new(),
             tag_base: self.session.output.published(),
             confirmed: 0,
@@ -171,6 +174,9 @@ impl Client {
             start_ns: clock::monotonic_ns(),
             ids: &ids,
             acks,
+            reconnect: self.options.reconnect,
+            again: VecDeque::new(),
+            came_back: BTreeMap::new(),
             reconnects: 0,
             last_error: String::new(),
         };
@@ -207,7 +213,10 @@ impl Client {
                 if interrupted() {
                     break true;
                 }
-                running.give_up(now, self.options.timeout_ns);
+                let patience_ns = self.options.timeout_ns;
+                if running.give_up(now, patience_ns) && self.broken.is_none() {
+                    self.lose(&mut running, "the broker confirms nothing".to_owned());
+                }
                 if was_full && running.outstanding < callers {
                     continue;
                 }
@@ -226,10 +235,17 @@ impl Client {
             };
             // What the socket did not take is waited for as an event; a time that has passed would not let us sleep.
             let blocked = self.session.output.pending() >= MOST_PENDING;
-            let wake_ns = ask_ns.min(over_ns).min(if blocked { u64::MAX } else { next_ns });
+            let mut wake_ns = ask_ns.min(over_ns).min(if blocked { u64::MAX } else { next_ns });
             if self.broken.is_some() {
                 self.mend(&mut running, &mut body, wake_ns);
                 continue;
+            }
+            while let Some(number) = running.due_again(now) {
+                running.since[number] = now - running.start_ns;
+                self.publish(number, &mut running, &mut body);
+            }
+            if let Some((at, _)) = running.again.front() {
+                wake_ns = wake_ns.min(*at);
             }
             let pumped = self.session.flush().and_then(|()| {
                 if blocked && self.session.output.pending() < MOST_PENDING {
@@ -240,13 +256,10 @@ impl Client {
             match pumped {
                 Ok(signalled) => ask_ns = if signalled { 0 } else { ask_ns },
                 Err(error) => {
-                    running.last_error = error.to_string();
-                    self.broken = Some(error.to_string());
+                    self.lose(&mut running, error.to_string());
                     if !self.options.reconnect {
                         break false;
                     }
-                    self.session.output = Output::default(); // what no broker confirmed is written anew
-                    self.again_ns = 0;
                 }
             }
         };
@@ -259,6 +272,18 @@ impl Client {
         }
         let ended = self.broken.is_some() && !self.options.reconnect;
         Ok(running.finish(duration_ns, cpu, ended, stopped))
+    }
+
+    /// The connection is of no use any more.
+    fn lose(&mut self, running: &mut Running<'_>, why: String) {
+        running.last_error.clone_from(&why);
+        self.broken = Some(why);
+        if self.options.reconnect {
+            running.disconnected();
+            self.session.hang_up();
+            self.session.output = Output::default(); // what no broker confirmed is written anew
+            self.again_ns = 0;
+        }
     }
 
     /// Try to reach a broker again, when it is time to; else wait for that, until `wake_ns` at most.
@@ -276,6 +301,7 @@ impl Client {
                 self.broken = None;
                 running.reconnects += 1;
                 for number in running.unconfirmed() {
+                    running.since[number] = clock::monotonic_ns() - running.start_ns;
                     self.publish(number, running, body);
                 }
             }
@@ -287,7 +313,9 @@ impl Client {
     }
 
     fn send(&mut self, number: usize, running: &mut Running<'_>, body: &mut Vec<u8>) {
-        running.requests[number].sent_ns = Some(clock::monotonic_ns() - running.start_ns);
+        let now = clock::monotonic_ns() - running.start_ns;
+        running.requests[number].sent_ns = Some(now);
+        running.since.push(if self.broken.is_none() { now } else { NEVER });
         let reply = if self.reply_queue.is_some() { REPLY } else { 0 };
         let awaited = reply | if self.options.semantics == Semantics::Bare { 0 } else { CONFIRM };
         if self.broken.is_none() {

@@ -1,15 +1,23 @@
 //! What becomes of the calls of one run.
+//!
+//! Where a connection that breaks is opened again, a call ends as one of oslo.messaging's does: its time runs from when the
+//! broker has it, and until then it is published again, under the same ids: over the next connection, and where the broker
+//! refused it or had no queue for it.
+use std::collections::{BTreeMap, VecDeque};
+
 use contend_core::clock;
 use contend_core::pace::{Outcome, Request, Run};
 
 use crate::message::{self, Ids, Reply};
 use crate::session::{Event, Output};
+use crate::terms::{AGAIN_AFTER_NS, AGAIN_FOR_NS};
 
 /// What one run remembers. A call is done when nothing of it is awaited any more.
 pub(super) struct Running<'a> {
     pub requests: Vec<Request>,
-    pub awaited: Vec<u8>, // by request: REPLY | CONFIRM
-    pub tags: Vec<usize>, // request of each message published in this run
+    pub awaited: Vec<u8>, // by request: REPLY | CONFIRM | RETURNED
+    pub since: Vec<u64>, // by request: from when its time counts, ns after the start; NEVER while nobody has it
+    pub tags: Vec<usize>, // request of each message published over this connection, SETTLED once the broker spoke of it
     pub tag_base: u64,
     pub confirmed: usize, // all of `tags` before this are
     pub call_base: u64,
@@ -18,12 +26,21 @@ pub(super) struct Running<'a> {
     pub start_ns: u64,
     pub ids: &'a Ids,
     pub acks: bool,
+    pub reconnect: bool,
+    pub again: VecDeque<(u64, usize)>, // when to publish which request again, ascending
+    pub came_back: BTreeMap<usize, u64>, // requests that no queue took, and when they first came back
     pub reconnects: u64,
     pub last_error: String,
 }
 
 pub(super) const REPLY: u8 = 1;
 pub(super) const CONFIRM: u8 = 2;
+/// It came back: no queue took it. Its confirm, which follows, says no more.
+const RETURNED: u8 = 4;
+/// Of a call whose time does not run.
+pub(super) const NEVER: u64 = u64::MAX;
+const SETTLED: usize = usize::MAX;
+const NO_QUEUE: &str = "no queue takes it: is the service up?";
 
 /// A call that is due then.
 pub(super) fn due(intended_ns: u64) -> Request {
@@ -50,8 +67,16 @@ impl Running<'_> {
             Event::Returned { body } => {
                 let message = message::read(body);
                 let id = message.as_ref().and_then(|m| m.get("_unique_id")?.as_str());
-                if let Some(id) = id {
-                    self.awaits_no_more(id, REPLY, Some("no queue takes it: is the service up?".to_owned()));
+                if let Some(number) = id.and_then(|id| self.number(id)) {
+                    if self.reconnect {
+                        if let Some(awaited) =
+                            self.awaited.get_mut(number).filter(|left| **left & CONFIRM != 0)
+                        {
+                            *awaited |= RETURNED;
+                        }
+                    } else {
+                        self.settle(number, REPLY, Some(NO_QUEUE.to_owned()));
+                    }
                 }
             }
             Event::Confirmed { tag, multiple, ok } => {
@@ -60,12 +85,22 @@ impl Running<'_> {
                     return; // of an earlier run, or of what was never sent
                 };
                 let first = if multiple { self.confirmed } else { at };
+                let mut now = None;
                 for at in first..=at {
-                    let number = self.tags[at];
                     // Of many at once those are meant that nothing was said of before.
-                    if self.awaited.get(number).is_some_and(|awaited| awaited & CONFIRM != 0) {
-                        let why = (!ok).then(|| "the broker refused the message".to_owned());
-                        self.settle(number, if ok { CONFIRM } else { CONFIRM | REPLY }, why);
+                    let number = std::mem::replace(&mut self.tags[at], SETTLED);
+                    match self.awaited.get(number) {
+                        Some(awaited) if awaited & CONFIRM != 0 => {
+                            let awaited = *awaited;
+                            // Of a call that only awaited this its end has the time.
+                            if ok && awaited == CONFIRM {
+                                self.settle(number, CONFIRM, None);
+                            } else {
+                                let now = *now.get_or_insert_with(|| clock::monotonic_ns() - self.start_ns);
+                                self.spoken_of(number, ok, awaited, now);
+                            }
+                        }
+                        _ => {}
                     }
                 }
                 if multiple || at == self.confirmed {
@@ -79,23 +114,68 @@ impl Running<'_> {
         }
     }
 
-    /// Calls of which no broker has said that it has them, to be published anew over a new connection.
-    pub fn unconfirmed(&mut self) -> Vec<usize> {
+    /// The broker has a call, or refused it, or had no queue for it.
+    fn spoken_of(&mut self, number: usize, ok: bool, awaited: u8, now: u64) {
+        let returned = awaited & RETURNED != 0;
+        if ok && !returned {
+            self.since[number] = now;
+            self.settle(number, CONFIRM, None);
+            return;
+        }
+        let why = if returned { NO_QUEUE } else { "the broker refused the message" };
+        let began = if returned { *self.came_back.entry(number).or_insert(now) } else { now };
+        if !self.reconnect || now - began >= AGAIN_FOR_NS {
+            self.settle(number, CONFIRM | REPLY | RETURNED, Some(why.to_owned()));
+            return;
+        }
+        self.last_error = why.to_owned();
+        self.awaited[number] &= !RETURNED;
+        self.since[number] = NEVER;
+        self.again.push_back((now + self.start_ns + AGAIN_AFTER_NS, number));
+    }
+
+    /// A call that is to be published again by now.
+    pub fn due_again(&mut self, now: u64) -> Option<usize> {
+        while let Some((at, number)) = self.again.front().copied() {
+            if at > now {
+                return None;
+            }
+            self.again.pop_front();
+            if self.awaited[number] & CONFIRM != 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// The connection is gone: calls of which no broker has said that it has them wait for the next.
+    pub fn disconnected(&mut self) {
         self.tags.clear();
+        self.again.clear();
         (self.tag_base, self.confirmed) = (0, 0);
+        for number in self.oldest..self.awaited.len() {
+            if self.awaited[number] & CONFIRM != 0 {
+                self.awaited[number] &= !RETURNED;
+                self.since[number] = NEVER;
+            }
+        }
+    }
+
+    /// Those calls, to be published again over a new connection.
+    pub fn unconfirmed(&self) -> Vec<usize> {
         let awaited = self.awaited.iter().enumerate().skip(self.oldest);
         awaited.filter(|(_, awaited)| **awaited & CONFIRM != 0).map(|(number, _)| number).collect()
     }
 
     fn replied(&mut self, id: &str, failure: Option<String>) {
-        self.awaits_no_more(id, REPLY, failure);
+        if let Some(number) = self.number(id) {
+            self.settle(number, REPLY, failure);
+        }
     }
 
-    fn awaits_no_more(&mut self, id: &str, what: u8, failure: Option<String>) {
-        let number = self.ids.call(id).and_then(|call| call.checked_sub(self.call_base));
-        if let Some(number) = number {
-            self.settle(number as usize, what, failure);
-        }
+    /// The request that an id is of, if it is one of this run.
+    fn number(&self, id: &str) -> Option<usize> {
+        self.ids.call(id)?.checked_sub(self.call_base)?.try_into().ok()
     }
 
     /// One thing less is awaited of a call; with the last it has ended.
@@ -124,20 +204,25 @@ impl Running<'_> {
         self.outstanding -= 1;
     }
 
-    /// Calls whose time is over.
-    pub fn give_up(&mut self, now: u64, timeout_ns: u64) {
+    /// Calls whose time is over. True if the broker has said nothing of one for so long: then its connection is as good as
+    /// broken, where it can be opened again.
+    pub fn give_up(&mut self, now: u64, timeout_ns: u64) -> bool {
         while self.awaited.get(self.oldest).is_some_and(|awaited| *awaited == 0) {
             self.oldest += 1;
         }
+        let mut stalled = false;
         for number in self.oldest..self.awaited.len() {
-            let sent_ns = self.requests[number].sent_ns.unwrap_or(0) + self.start_ns;
-            if sent_ns.saturating_add(timeout_ns) > now {
-                break;
+            let over = self.since[number].saturating_add(self.start_ns).saturating_add(timeout_ns) <= now;
+            if self.awaited[number] == 0 || !over {
+                continue;
             }
-            if self.awaited[number] != 0 {
+            if self.reconnect && self.awaited[number] & CONFIRM != 0 {
+                stalled = true;
+            } else {
                 self.end(number, Outcome::TimedOut);
             }
         }
+        stalled
     }
 
     pub fn finish(mut self, duration_ns: u64, cpu_ns: u64, broken: bool, interrupted: bool) -> Run {
