@@ -1,17 +1,26 @@
-"""Every fault with either library, over one node and over a cluster: each call accounted for, and the way back known."""
+"""Every fault with either library, over one node and over a cluster: each call accounted for, and the way back known.
+
+Each trial goes into docs/results/rpc-failures.json as it ends. Half an hour; `-k oslo` and `-k native` may run beside each
+other.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import faults
 from support.rpc import broker, suffer
+from support.rpc_failures import keep
 
 pytestmark = pytest.mark.accept
+LIBRARIES = pytest.mark.parametrize("library", ["oslo", "native"])
+# A node takes its time to come up, the longer the busier the host; oslo.messaging tries ever more seldom.
+KILLED_S = 90.0
 
 
 @pytest.fixture(scope="module")
@@ -26,44 +35,51 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bed.Bed]:
         yield up
 
 
-@pytest.mark.parametrize("library", ["oslo", "native"])
-@pytest.mark.parametrize("fault", faults.NAMES)
-def test_each_fault_with_each_library(
-    one: bed.Bed, three: bed.Bed, library: str, fault: str, tmp_path: Path
-) -> None:
-    up = three if fault == "partition" else one
-    told = suffer(up, library, fault, tmp_path, seed=3)
+def trial(up: bed.Bed, library: str, fault: str, out: Path, seed: int, **options: Any) -> dict[str, Any]:
+    """One trial, kept."""
+    before = os.getloadavg()[0]
+    told = suffer(up, library, fault, out, seed=seed, **options)
+    keep(told, len(up.ports), seed, (before, os.getloadavg()[0]))
+    return told
+
+
+@LIBRARIES
+@pytest.mark.parametrize("seed", range(5))
+def test_a_broker_that_dies_alone(one: bed.Bed, library: str, seed: int, tmp_path: Path) -> None:
+    told = trial(one, library, "kill", tmp_path, seed, seconds=KILLED_S)
     assert told["recovery_s"]["recovered"]
-    harmed = told["lost"]["count"] + told["failed"]["count"] + told["late"]["count"]
-    if fault == "none":
-        assert told["answered"]["count"] == told["sent"]
-        assert told["duplicated"]["count"] == 0
+    assert told["late"]["count"] > 0
+    assert told["failed"]["count"] == told["duplicated"]["count"] == 0
     began, undone = told["fault_s"]["began"], told["fault_s"]["undone"]
-    if told["recovery_s"]["low"] > 0:
-        width = told["recovery_s"]["high"] - told["recovery_s"]["low"]
-        assert width == pytest.approx(1 / 20 + began[1] - began[0], abs=1e-6)
-    if fault == "kill":
-        assert harmed > 0
-        assert told["recovery_s"]["high"] > undone[0] - began[1] > 4.9  # so long it was down
-    if fault == "partition":
-        assert began[1] - began[0] < 1
+    assert told["recovery_s"]["high"] > undone[0] - began[1] > 4.9  # so long it was down
+    if library == "native":
+        # One that lay in the broker's memory when it died goes with it, with either library.
+        assert told["lost"]["count"] <= 1
+
+
+@LIBRARIES
+@pytest.mark.parametrize("fault", ["none", "stop", "slow"])
+def test_a_service_that_takes_nothing_or_less(one: bed.Bed, library: str, fault: str, tmp_path: Path) -> None:
+    told = trial(one, library, fault, tmp_path, 3, seconds=25.0)
+    assert told["recovery_s"]["recovered"]
+    assert told["lost"]["count"] == told["failed"]["count"] == 0  # shorter than the timeout
+    assert told["duplicated"]["count"] == 0
     if fault == "stop":
-        assert told["lost"]["count"] == told["failed"]["count"] == 0  # shorter than the timeout
         assert told["backlog"] >= 0.8 * 20 * 5
     if fault == "slow":
         # Half of 20 a second for 5 s stays behind.
         assert told["backlog"] == pytest.approx(50, abs=25)
 
 
-@pytest.mark.parametrize("library", ["oslo", "native"])
-def test_a_cluster_survives_the_death_of_any_node(three: bed.Bed, library: str, tmp_path: Path) -> None:
-    for seed in range(3):
-        told = suffer(three, library, "kill", tmp_path / str(seed), seed=seed)
-        assert told["recovery_s"]["recovered"]
-
-
-@pytest.mark.parametrize("library", ["oslo", "native"])
-def test_any_node_may_be_cut_off(three: bed.Bed, library: str, tmp_path: Path) -> None:
-    for seed in range(3):
-        told = suffer(three, library, "partition", tmp_path / str(seed), seed=seed)
-        assert told["recovery_s"]["recovered"]
+@LIBRARIES
+@pytest.mark.parametrize("fault", ["kill", "partition"])
+@pytest.mark.parametrize("seed", range(3))
+def test_any_node_of_a_cluster(three: bed.Bed, library: str, fault: str, seed: int, tmp_path: Path) -> None:
+    told = trial(three, library, fault, tmp_path, seed)
+    assert told["recovery_s"]["recovered"]
+    began = told["fault_s"]["began"]
+    if told["recovery_s"]["low"] > 0:
+        width = told["recovery_s"]["high"] - told["recovery_s"]["low"]
+        assert width == pytest.approx(1 / 20 + began[1] - began[0], abs=1e-6)
+    if fault == "partition":
+        assert began[1] - began[0] < 1
