@@ -8,6 +8,8 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,21 @@ import pytest
 from contend import _native
 from contend.errors import BadInput, HostFailed
 from contend.testbed.rabbit import bed
-from support.rpc import broker, calling, queues, serving
+from contend.testbed.rpc import payloads
+from contend.testbed.rpc.options import End, Phase
+from contend.testbed.rpc.processes import Process
+from contend.testbed.rpc.trial import cleared
+from support.rpc import broker, calling, queues, remover, serving
 
 pytestmark = pytest.mark.system
 S = 10**9
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bed.Bed]:
+    """A broker to be killed, and started again by who killed it."""
+    with broker(tmp_path_factory.mktemp("mortal")) as up:
+        yield up
 
 
 def whole(told: dict[str, Any]) -> dict[str, Any]:
@@ -98,35 +111,72 @@ def test_a_service_that_is_silent_costs_the_time_limit(rabbit: bed.Bed) -> None:
             assert told["latency_s"]["max"] >= 0.25
 
 
-def test_a_broker_that_dies_breaks_the_calls_and_comes_back_with_its_ports(tmp_path: Path) -> None:
-    with broker(tmp_path / "mortal") as rabbit:
-        server = _native.RpcServer(rabbit.url(), exchange="x", topic="t", server="s", answer=b"1")
-        broken: list[BaseException] = []
+def test_a_broker_that_dies_breaks_the_calls_and_comes_back_with_its_ports(mortal: bed.Bed) -> None:
+    server = _native.RpcServer(mortal.url(), exchange="x", topic="t", server="s", answer=b"1")
+    broken: list[BaseException] = []
 
-        def serve() -> None:
-            try:
-                server.serve()
-            except HostFailed as error:
-                broken.append(error)
+    def serve() -> None:
+        try:
+            server.serve()
+        except HostFailed as error:
+            broken.append(error)
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        client = _native.RpcClient(rabbit.url(), exchange="x", topic="t", payloads=[b"{}"])
-        killer = threading.Timer(0.3, lambda: [os.kill(pid, signal.SIGKILL) for pid in rabbit.servers()])
-        killer.start()
-        told = whole(client.run(callers=4, duration_ns=5 * S))
-        thread.join(10)
-        assert told["ok"] > 0
-        assert 1 <= told["broken"] <= 4
-        assert "broke" in told["last_error"]
-        assert len(broken) == 1
-        with pytest.raises(HostFailed, match="broke"):
-            client.run(callers=1, duration_ns=S)
-        client.close()
-        bed.restart(rabbit, 0)
-        assert rabbit.answers
-        with serving(rabbit.url(), "again"), calling(rabbit.url(), "again") as client:
-            assert whole(client.run(callers=1, duration_ns=S // 10))["ok"] > 0
+    thread = threading.Thread(target=serve)
+    thread.start()
+    client = _native.RpcClient(mortal.url(), exchange="x", topic="t", payloads=[b"{}"])
+    killer = threading.Timer(0.3, lambda: [os.kill(pid, signal.SIGKILL) for pid in mortal.servers()])
+    killer.start()
+    told = whole(client.run(callers=4, duration_ns=5 * S))
+    thread.join(10)
+    assert told["ok"] > 0
+    assert 1 <= told["broken"] <= 4
+    assert "broke" in told["last_error"]
+    assert len(broken) == 1
+    with pytest.raises(HostFailed, match="broke"):
+        client.run(callers=1, duration_ns=S)
+    client.close()
+    bed.restart(mortal, 0)
+    assert mortal.answers
+    with serving(mortal.url(), "again"), calling(mortal.url(), "again") as client:
+        assert whole(client.run(callers=1, duration_ns=S // 10))["ok"] > 0
+
+
+def test_calls_that_come_while_the_broker_is_dead_are_answered_once(mortal: bed.Bed, tmp_path: Path) -> None:
+    """By a service of either library. What lay in the broker's memory when it was killed may go with it: calls of the last
+    moment before."""
+    arguments = tmp_path / "payloads.json"
+    arguments.write_text(json.dumps(payloads.documents("1000", 8, seed=1)))
+    ends: list[Process] = []
+
+    def started(role: str, library: str, topic: str) -> Process:
+        one = End(role, library, f"{topic}-x", topic, "one", str(arguments), callers=400, timeout_s=5.0)
+        one = replace(one, reconnect=True, keep_calls=True)
+        ends.append(Process(one, mortal.url(), {}, of=bed.members(mortal.place)))
+        ends[-1].ready()
+        return ends[-1]
+
+    topics = {library: f"killed-{library}" for library in ("native", "oslo")}
+    exchanges = [name for topic in topics.values() for name in (f"{topic}-x", f"{topic}_fanout")]
+    with cleared(ends, remover(mortal.url()), exchanges):
+        services = {library: started("service", library, topic) for library, topic in topics.items()}
+        drivers = {library: started("driver", "native", topic) for library, topic in topics.items()}
+        for driver in drivers.values():
+            driver.tell(Phase(4.0, 50.0, drain_s=150.0, poisson=False, calls=True).to_json())
+        time.sleep(1.5)
+        before_ns = time.monotonic_ns()
+        bed.kill(mortal, 0)
+        after_ns = time.monotonic_ns()
+        time.sleep(1.0)
+        bed.restart(mortal, 0)
+        for library, driver in drivers.items():
+            told = driver.hear(200.0)
+            lost = [told["start_ns"] + due for _, due, _, outcome in told["calls"] if outcome != "ok"]
+            assert all(before_ns - S < due < after_ns for due in lost), (library, lost, before_ns, after_ns)
+            assert len(lost) < 50
+            assert told["reconnects"] >= 1
+            assert told["ok"] + len(lost) == told["due"] == 200
+            done = services[library].ask("counts", 30.0)["handled"]
+            assert told["ok"] <= done <= told["due"]
 
 
 def test_bad_days_are_told_without_the_password(rabbit: bed.Bed) -> None:
