@@ -2,13 +2,15 @@
 
     pip install -e '.[openstack]'; testbed/openstack/openstack up --without volume --without orchestration
     python bench/trace_service.py [--bed DIR] [--starts 8] [--rounds 8] [--write docs/results/trace-service]
-                                                                             (about 8 minutes on a quiet machine)
+                                                                             (about 11 minutes on a quiet machine)
 
 Where bench/trace_wsgi.py has a small service with many events, this one is real: keystone under gunicorn, as the test bed
 starts it, with one worker, under `contend trace`. wrk asks it with four connections, by an administrator's token, for the
-users (`GET /v3/users`): the token is checked, the policy too, MariaDB asked. A thread of its own switches the recording on
-and off, in random order, for three seconds each. Requests a second, and CPU time of the process a request; ratios are of
-pairs, with 95 % intervals. How many events a request makes is told. As in bench/trace_within.py what is not seen is what the
+users (`GET /v3/users`): the token is checked, the policy too, MariaDB asked. A thread of its own switches the mode, in
+random order, for three seconds each: `off`, `control` and `on`. `off` and `control` are the same, nothing on record: what
+these two differ by is what the method itself makes up. Requests a second, and CPU time of the process a request. The unit
+is the start: a ratio is formed of the sums of one start, and the 95 % interval is over starts, since the seconds of one
+start share its luck. How many events a request makes is told. As in bench/trace_within.py what is not seen is what the
 patches cost while nothing is recorded.
 """
 
@@ -24,7 +26,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -66,15 +68,15 @@ def post_worker_init(worker):
         found = []
         for _ in range({rounds}):
             row = {{}}
-            for on in random.sample([False, True], 2):
-                if on and not trace.status().recording:
+            for mode in random.sample({modes!r}, 3):
+                # Each mode begins with a stop, and waits as long: none has a recording warmer than the others have.
+                trace.stop()
+                if mode == "on":
                     trace.start(tempfile.mkdtemp(dir={place!r}), gil=True, gc=True, io=True, blocked_after_ms=10)
-                elif not on:
-                    trace.stop()
                 time.sleep(0.2)
                 before = look()
                 time.sleep({length_s})
-                row["on" if on else "off"] = [after - at for at, after in zip(before, look())]
+                row[mode] = [after - at for at, after in zip(before, look())]
             found.append(row)
         trace.stop()
         with open({place!r} + "/found.part", "w") as file:
@@ -84,6 +86,7 @@ def post_worker_init(worker):
     worker.wsgi = counting
     threading.Thread(target=switch, daemon=True).start()
 """
+MODES = ("off", "control", "on")
 Row = dict[str, list[float]]
 """By mode: requests, s of CPU, s."""
 
@@ -98,7 +101,7 @@ def running(bed: Bed, port: int, place: Path, rounds: int) -> Iterator[subproces
     """Keystone as the bed has it, but for its port and the hook; ended by its own signal."""
     service = shape._api(bed, "keystone")
     program, _, settings = service.command[1:]
-    told = {"settings": settings, "rounds": rounds, "length_s": LENGTH_S, "place": str(place)}
+    told = {"settings": settings, "rounds": rounds, "length_s": LENGTH_S, "place": str(place), "modes": MODES}
     (place / "hook.py").write_text(HOOK.format(**told))
     command = [
         service.command[0],
@@ -146,7 +149,7 @@ def measure(bed: Bed, rounds: int, place: Path) -> tuple[list[Row], float]:
         f'wrk.headers["X-Auth-Token"] = {json.dumps(headers["X-Auth-Token"])}\n'
         f'request = function() return wrk.format("GET", "{PATH}") end\n'
     )
-    longest = int(rounds * 2 * (LENGTH_S + 1)) + 60
+    longest = int(rounds * len(MODES) * (LENGTH_S + 1)) + 60
     with running(bed, port, place, rounds) as process:
         wait_until_it_answers(port, process, headers)
         load = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{longest}s", "--timeout=9s", "-s", str(script)]
@@ -171,13 +174,22 @@ def measure(bed: Bed, rounds: int, place: Path) -> tuple[list[Row], float]:
     return rows, events / max(1, served)
 
 
-def lines(rows: list[Row]) -> Iterator[str]:
+def lines(starts: Sequence[list[Row]]) -> Iterator[str]:
+    """A line for each figure: medians of starts, and ratios to `off` over starts."""
     for what, above, below, digits in (("requests a second", 0, 2, 2), ("CPU ms a request", 1, 0, 1)):
         scale = 1000 if above == 1 else 1
-        off, on = ([scale * row[mode][above] / row[mode][below] for row in rows] for mode in ("off", "on"))
-        e = compare(off, on, blocks=range(len(rows)))
-        ratio = f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"
-        yield f"| {what} | {statistics.median(off):.{digits}f} | {statistics.median(on):.{digits}f} | {ratio} |"
+        of = {
+            mode: [
+                scale * sum(row[mode][above] for row in rows) / sum(row[mode][below] for row in rows)
+                for rows in starts
+            ]
+            for mode in MODES
+        }
+        cells = [what, *(f"{statistics.median(of[mode]):.{digits}f}" for mode in MODES)]
+        for mode in MODES[1:]:
+            e = compare(of["off"], of[mode], blocks=range(len(starts)))
+            cells.append(f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]")
+        yield f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -194,13 +206,13 @@ def main() -> None:
     bed = Bed.load(given.bed)
     if bed is None:
         sys.exit(f"error: there is no test bed in {given.bed}\n  hint: testbed/openstack/openstack up")
-    rows: list[Row] = []
+    starts: list[list[Row]] = []
     events: list[float] = []
     before = os.getloadavg()[0]
     for _ in range(given.starts):
         with tempfile.TemporaryDirectory() as name:
             found, each = measure(bed, given.rounds, Path(name))
-        rows += found
+        starts.append(found)
         events.append(each)
     machine = {k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")}
     text = [
@@ -208,23 +220,23 @@ def main() -> None:
         "",
         f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}, load before {before:.1f};"
         f" `GET {PATH}` by wrk",
-        f"with {CONNECTIONS} connections, gunicorn with one worker; {given.starts} starts of {given.rounds} pairs of"
+        f"with {CONNECTIONS} connections, gunicorn with one worker; {given.starts} starts of {given.rounds} rounds of"
         f" {LENGTH_S:.0f} s; by `bench/trace_service.py`.",
         f"A request makes {statistics.median(events):.0f} events.",
         "",
-        "| | off | on | ratio, 95 % interval |",
-        "|---|---:|---:|---:|",
-        *lines(rows),
+        "| | off | control | on | control to off | on to off |",
+        "|---|---:|---:|---:|---:|---:|",
+        *lines(starts),
         "",
     ]
     print(*text, sep="\n")
     if given.write:
         document = {
             "machine": machine,
-            "starts": given.starts,
+            "load": [before, os.getloadavg()[0]],
             "rounds": given.rounds,
             "events": events,
-            "rows": rows,
+            "starts": starts,
         }
         given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
         given.write.with_suffix(".md").write_text("\n".join(text))

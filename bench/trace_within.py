@@ -1,14 +1,15 @@
 """What recording adds to a request, part by part, inside of one process: for machines on which others are busy too.
 
-    python bench/trace_within.py [--server gunicorn] [--modes off no-gil on] [--starts 12] [--rounds 40]
+    python bench/trace_within.py [--server gunicorn] [--modes off no-gil on] [--starts 12] [--rounds 40] [--write PATH]
                                                             (about 5 minutes; twice that on a busy machine)
 
 The service of bench/trace_wsgi.py under `contend trace` and wrk. A thread of its own switches the recording from mode to
-mode, in random order, for a tenth of a second each: `off` (no recording; what is patched stays so), `no-gil`, `no-gc`,
-`no-io` (all but that), `on`. So layouts of memory and other programs are the same for all modes: differences of a percent
-can be seen on a machine with a load of ten. What is not seen is what the patches cost while nothing is recorded: that
-is in bench/trace_wsgi.py alone. CPU time and switches are the process', a request; ratios to the first mode are of
-starts, with 95 % intervals: what CPython's table of types' attributes holds by chance stays the same in a start.
+mode, in random order, for a tenth of a second each: `off` (no recording; what is patched stays so), `control` (the same
+once more: what these two differ by is what the method makes up), `no-gil`, `no-gc`, `no-io` (all but that), `on`. So
+layouts of memory and other programs are the same for all modes: differences of a percent can be seen on a machine with a
+load of ten. What is not seen is what the patches cost while nothing is recorded: that is in bench/trace_wsgi.py alone. CPU
+time and switches are the process', a request; ratios to the first mode are of starts, with 95 % intervals: what CPython's
+table of types' attributes holds by chance stays the same in a start.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_wsgi import APPLICATION, PATHS, SERVERS, running, wait_until_it_answers
 
+from contend.environment import fingerprint
 from contend.stats.compare import compare
 
 SWITCHER = """
@@ -50,17 +53,18 @@ def switch(modes, rounds, length_s):
     for _ in range(rounds):
         row = {}
         for mode in random.sample(modes, len(modes)):
-            fresh = mode != "off" and not trace.status().recording
-            if mode == "off":
+            records = mode not in ("off", "control")
+            if not records:
                 trace.stop()
-            elif fresh:
+            elif not trace.status().recording:
                 trace.start(tempfile.mkdtemp(dir="."), gil=True, gc=True, io=True, blocked_after_ms=10)
-            if mode != "off":
+            if records:
                 trace_gil(mode != "no-gil")
                 trace_collections(mode != "no-gc")
                 trace_io(mode != "no-io")
-            # A recording that has just begun learns names and touches its memory for the first time.
-            time.sleep(0.2 if fresh else 0.01)
+            # A recording that has just begun learns names and touches its memory for the first time. All modes
+            # wait as long: else one would be measured nearer to the switch than another.
+            time.sleep(0.1)
             before = look()
             time.sleep(length_s)
             row[mode] = [after - at for at, after in zip(before, look())]
@@ -76,7 +80,7 @@ def begin():
     threading.Thread(target=switch, args=given, daemon=True).start()
     return {}
 """
-MODES = ("off", "no-gil", "no-gc", "no-io", "on")
+MODES = ("off", "control", "no-gil", "no-gc", "no-io", "on")
 LENGTH_S = 0.1
 Row = dict[str, list[float]]
 
@@ -126,6 +130,28 @@ def lines(modes: Sequence[str], starts: Sequence[list[Row]]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
+def keep(
+    file: Path, server: str, modes: Sequence[str], starts: Sequence[list[Row]], load: tuple[float, float]
+) -> None:
+    """Write sums of each start by mode beside what the file has of other servers."""
+    sums = [
+        {mode: [sum(row[mode][k] for row in rows) for k in range(4)] for mode in modes} for rows in starts
+    ]
+    machine = {
+        k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend", "python")
+    }
+    kept = json.loads(file.read_text()) if file.exists() else {}
+    kept[server] = {
+        "at": datetime.now(UTC).isoformat(timespec="minutes"),
+        "machine": machine,
+        "load": load,
+        "rounds": len(starts[0]),
+        "columns": ["requests", "CPU us", "switches", "s"],
+        "starts": sums,
+    }
+    file.write_text(json.dumps(kept, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -134,13 +160,21 @@ def main() -> None:
     parser.add_argument("--modes", nargs="+", choices=MODES, default=["off", "no-gil", "on"])
     parser.add_argument("--starts", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument(
+        "--write", type=Path, help="keep what was measured in PATH.json, a key for each server"
+    )
     given = parser.parse_args()
     if not shutil.which("wrk"):
         sys.exit("error: wrk is not installed\n  hint: scripts/packages.sh bench")
+    before = os.getloadavg()[0]
     starts = [measured(given.server, given.modes, given.rounds) for _ in range(given.starts)]
     print(f"{given.server}, load {os.getloadavg()[0]:.1f}; ratios to `{given.modes[0]}`")
     print("| | requests a second | CPU µs a request | switches a request |\n|---|---:|---:|---:|")
     print(*lines(given.modes, starts), sep="\n")
+    if given.write:
+        keep(
+            given.write.with_suffix(".json"), given.server, given.modes, starts, (before, os.getloadavg()[0])
+        )
 
 
 if __name__ == "__main__":
