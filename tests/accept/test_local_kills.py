@@ -44,6 +44,7 @@ KINDS = {
     "micro-VMs": (("parameters.engine=qemu", "parameters.accel=tcg", "n=[3]", "network=auto"), 10.0),
     "domains": (("parameters.engine=libvirt", "parameters.accel=tcg", "n=[3]", "network=user"), 12.0),
 }
+ATTEMPTS = 3  # a run that ends before its moment comes is not counted, and tried again
 
 
 def test_kills(tmp_path: Path) -> None:
@@ -60,16 +61,18 @@ def test_kills(tmp_path: Path) -> None:
     # A socket's path is short.
     with tempfile.TemporaryDirectory(prefix="contend-virt-") as name, virt.running(Path(name)) as uri:
         for kind in ["containers"] * many + ["micro-VMs"] * (many // 2) + ["domains"] * (many // 2):
-            home = Home(tmp_path / str(len(lives)))
-            lives.append(kill_and_destroy(home, kind, chance, uri))
-            print(len(lives), lives[-1], flush=True)
-            shutil.rmtree(home.path)
+            for _ in range(ATTEMPTS):
+                home = Home(tmp_path / str(len(lives)))
+                lives.append(kill_and_destroy(home, kind, chance, uri))
+                print(len(lives), lives[-1], flush=True)
+                shutil.rmtree(home.path)
+                if lives[-1]["hit"]:
+                    break
     write(lives, seed)
     assert [life for life in lives if life["left"] or life["code"]] == []
     for kind in KINDS:
-        assert any(life["pending"] for life in lives if life["kind"] == kind), (
-            f"no kill hit a storm of {kind}"
-        )
+        hits = [life for life in lives if life["kind"] == kind and life["hit"]]
+        assert any(life["pending"] for life in hits), f"no kill hit a storm of {kind}"
 
 
 def kill_and_destroy(home: Home, kind: str, chance: random.Random, uri: str) -> dict[str, Any]:
@@ -88,7 +91,7 @@ def kill_and_destroy(home: Home, kind: str, chance: random.Random, uri: str) -> 
             if not line.startswith("podman"):
                 os.kill(pid, signal.SIGKILL)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    hit = process.wait() == -signal.SIGKILL  # else the run had ended: that is no kill of it
     runs = home.run_directories()
     pending = leftovers(runs[0] / "ledger.ndjson") if runs else []
     machines = [row for row in pending if row["kind"] in ("local-container", "local-vm", "local-domain")]
@@ -100,6 +103,7 @@ def kill_and_destroy(home: Home, kind: str, chance: random.Random, uri: str) -> 
         "kind": kind,
         "after_s": round(moment, 2),
         "alone": alone,
+        "hit": hit,
         "pending": len(machines),
         "removed": said.out.count("removed local-"),
         "code": said.code,
@@ -147,8 +151,9 @@ def wait_for_storm(home: Home, process: subprocess.Popen[str], beyond_s: float) 
 
 
 def write(lives: list[dict[str, Any]], seed: int) -> None:
-    clean = sum(not life["left"] and not life["code"] for life in lives)
-    low, high = clopper_pearson(clean, len(lives))
+    hits = [life for life in lives if life["hit"]]
+    clean = sum(not life["left"] and not life["code"] for life in hits)
+    low, high = clopper_pearson(clean, len(hits))
     document = {
         "schema_version": 1,
         "what": "a storm of this host's machines killed by SIGKILL, then `contend destroy --all`; what was left",
@@ -156,7 +161,8 @@ def write(lives: list[dict[str, Any]], seed: int) -> None:
         "processor": cpu_model(),
         "kernel": platform.release(),
         "seed": seed,
-        "kills": len(lives),
+        "kills": len(hits),
+        "moments_after_the_end": len(lives) - len(hits),
         "clean": clean,
         "bounds_95": [low, high],
         "machines_removed": sum(life["removed"] for life in lives),
@@ -164,7 +170,7 @@ def write(lives: list[dict[str, Any]], seed: int) -> None:
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "local-kills.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    kinds = ", ".join(f"{sum(life['kind'] == kind for life in lives)} of {kind}" for kind in KINDS)
+    kinds = ", ".join(f"{sum(life['kind'] == kind for life in hits)} of {kind}" for kind in KINDS)
     lines = [
         "# Kills of storms of this host's machines",
         "",
@@ -173,14 +179,14 @@ def write(lives: list[dict[str, Any]], seed: int) -> None:
         "started except podman itself; then `contend destroy --all` has to leave no container, process, domain, link or"
         " network namespace.",
         "",
-        f"**{clean} of {len(lives)}** left nothing ({kinds}; 95 % bounds for the share of moments, Clopper–Pearson:"
-        f" {low:.1%} – {high:.1%}).",
+        f"**{clean} of {len(hits)}** left nothing ({kinds}; 95 % bounds for the share of moments, Clopper–Pearson:"
+        f" {low:.1%} – {high:.1%}). Moments after a run's end are not counted: {len(lives) - len(hits)}.",
         f"Machines and taps found and removed by `destroy` one by one: {document['machines_removed']} (those in the run's"
         f" control group go with it); it took up to {max(life['took_s'] for life in lives):.0f} s.",
         "",
         *(f"- {key}: {document[key]}" for key in ("seed", "processor", "kernel")),
-        f"- contend alone was killed {sum(life['alone'] for life in lives)} times: its client went on making machines",
-        f"- the ledger held machines in {sum(life['pending'] > 0 for life in lives)} cases",
+        f"- contend alone was killed {sum(life['alone'] for life in hits)} times: its client went on making machines",
+        f"- the ledger held machines in {sum(life['pending'] > 0 for life in hits)} cases",
         "",
     ]
     (RESULTS / "local-kills.md").write_text("\n".join(lines), encoding="utf-8")
