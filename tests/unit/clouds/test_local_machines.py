@@ -17,6 +17,8 @@ from contend.clouds.local import cpu, domains, qemu, settle
 from contend.clouds.local.guest import Node, archive, find_kernel
 from contend.clouds.local.removal import CONTAINER, DOMAIN, FILES, TAP, VM, new_files, remove
 from contend.clouds.local.settle import accelerator, check
+from contend.clouds.local.vms import MicroVms
+from contend.clouds.storm.stamps import Track
 from contend.doctor import local_machines
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.ledger import Record, leftovers
@@ -228,6 +230,20 @@ def test_a_runtime_that_ended_is_in_its_monitors_children() -> None:
         (3, 9): ("containerd-shim", 10_000_000, 5_000_000),
     }
     assert cpu.between(before, after) == {"conmon": 0.03, "runtime": 0.075, "shim": 0.01}
+
+
+def test_the_taps_that_a_storm_announces_are_known_as_its_run_s(tmp_path: Path) -> None:
+    """Else `contend destroy` leaves those of a storm that was killed: it removes no stranger's link."""
+    ledger = tmp_path / "ledger.ndjson"
+    with Record(ledger, RUN) as record:
+        machine = qemu.Machine("vmlinuz", "initramfs", "tcg", "q35", 64)
+        MicroVms(machine, record, "auto").announce([Track(f"contend-{RUN}-1-aa-{k}") for k in range(2)])
+    taps = [row for row in leftovers(ledger) if row["kind"] == TAP]
+    assert len(taps) == 2
+    assert [(there, why) for _, _, there, why in remove(taps)] == [
+        (False, ""),
+        (False, ""),
+    ]  # and no stranger's
 
 
 @pytest.mark.one_of("strays")  # `contend destroy --all` of a test beside it would take it for one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import select
 import socket
 import threading
@@ -30,9 +31,9 @@ class MicroVms:
 
     awaited = "served"
 
-    def __init__(self, machine: Machine, record: Record, prefix: str, network: str) -> None:
+    def __init__(self, machine: Machine, record: Record, network: str) -> None:
         self._machine, self._record, self._network = machine, record, network
-        self._hash = names.short_hash(prefix)
+        self._hash = names.short_hash(record.run)  # `contend destroy` knows a run's links by it
         self.phases = (
             *(("network",) if network == "auto" else ()),
             *("process", "machine", "firmware", "kernel"),
@@ -48,7 +49,10 @@ class MicroVms:
     def announce(self, tracks: Sequence[Track]) -> None:
         self._guests = {track.name: Guest(number, track.name) for number, track in enumerate(tracks)}
         if self._network == "auto":
-            self._taps = {t.name: (f"ctd{self._hash}.{k}", 0) for k, t in enumerate(tracks)}
+            # Of a storm of this run that was cut off some may be there still.
+            there = {name for _, name in socket.if_nameindex()}
+            free = (tap for k in itertools.count() if (tap := f"ctd{self._hash}.{k}") not in there)
+            self._taps = {track.name: (next(free), 0) for track in tracks}
             self._record.intend(TAP, (tap for tap, _ in self._taps.values()))
         self._record.intend(VM, self._guests)
 

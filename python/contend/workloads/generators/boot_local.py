@@ -92,7 +92,7 @@ def _storm(given: argparse.Namespace) -> None:
         if given.engine == "libvirt":
             machines = domains.Domains(domains.Domain(**made), record, prefix, given.network)
         elif given.engine == "qemu":
-            machines = MicroVms(qemu.Machine(**made), record, prefix, given.network)
+            machines = MicroVms(qemu.Machine(**made), record, given.network)
         else:
             made["command"], made["rlimits"] = tuple(made["command"]), tuple(made["rlimits"])
             door = given.work / f"door-{prefix.rpartition('-')[2]}"
