@@ -48,7 +48,7 @@ def verdict(of: Sensitivities) -> str:
         told = f"|log error| less the baseline's, {told}: {gap} ({advantage.n} pairs; below 0 is nearer)"
     if of.refused:
         return f"Refused as a forecast: {of.refused}. {told[0].upper()}{told[1:]}."
-    return f"It beats a row and a column effect beyond doubt. {told[0].upper()}{told[1:]}."
+    return f"Its errors are smaller than a row and column effect's. {told[0].upper()}{told[1:]}."
 
 
 def _bound(value: float) -> str:

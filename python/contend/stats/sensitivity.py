@@ -299,8 +299,8 @@ def judge(
 ) -> tuple[Errors | None, Errors | None, Estimate, str]:
     """The errors of both on the held-out pairs, their difference, and why this is no forecast; "" where it is one.
 
-    Beyond doubt is a signed-rank interval, over the held-out pairs, of the difference of both absolute errors (log) that
-    lies below 0.
+    A forecast is nearer where a signed-rank interval, over the held-out pairs, of the difference of both absolute errors
+    (log) lies below 0. Pairs share workloads, so it is rather too narrow.
     """
     use = held_out & ~np.isnan(pairs) & ~np.isnan(predicted) & ~np.isnan(baseline)
     n = int(use.sum())
@@ -324,7 +324,7 @@ def judge(
     elif verdict == "higher":
         refused = "a row and a column effect predict the held-out pairs better"
     elif verdict != "lower":
-        refused = "it does not beat a row and a column effect beyond doubt on the held-out pairs"
+        refused = "its errors on the held-out pairs are not shown to be smaller than a row and column effect's"
     return ours, theirs, Estimate(value, low, high, "log", n, level, method, verdict), refused
 
 
