@@ -1,21 +1,23 @@
 """How often the trends of `contend serve` mark a change of level where there is none, and find one where there is.
 
-    python bench/change_points.py [--series 1000] [--write docs/results/change-points.md]
+    python bench/change_points.py [--series 1000] [--write docs/results/change-points]      (70 s of CPU time)
 
 Series of runs are drawn from known laws, each run's log level with a standard deviation of 3 % (what cells of one host
-varied by from session to session: docs/results/between-sessions.md). Counts, no times: another machine gives the same.
+varied by from session to session: docs/results/between-sessions.md). Each figure is told twice: of all marks, and of those
+that the page does not call doubtful. Counts, no times: another machine gives the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from contend.serve.changes import LEAST_RUNS, MOST_P, change_points
+from contend.serve.changes import LEAST_RUNS, MOST_P, change_points, doubtful
 
 SPREAD = 0.03
 LENGTHS = (LEAST_RUNS, 20, 30, 60)
@@ -55,59 +57,73 @@ FLAT: dict[str, Draw] = {
 STEPS = (0.03, 0.06, 0.09, 0.15)
 
 
+Shares = tuple[float, float]
+"""Of series: marked, and marked without doubt."""
+HEAD = ("| " + " | ".join(f"{n} runs" for n in LENGTHS) + " |", "|---|" + "--:|" * len(LENGTHS))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--series", type=int, default=1000)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
+    flat = {
+        name: [share(given.series, n, draw, lambda _: True) for n in LENGTHS] for name, draw in FLAT.items()
+    }
+    steps = {f"{step:.0%}": [planted(given.series, n, step) for n in LENGTHS] for step in STEPS}
     lines = [
         "# Change points of series that are known",
         "",
         f"{given.series} series each, drawn with seed 1; runs vary by {SPREAD:.0%} (standard deviation, log); Apache Otava",
-        f"as `contend serve` asks it (p < {MOST_P}, from {LEAST_RUNS} runs on). Made by `python bench/change_points.py`.",
+        f"as `contend serve` asks it (p < {MOST_P}, from {LEAST_RUNS} runs on). Each figure is of all marks, then of those",
+        "that the page does not call doubtful. Made by `python bench/change_points.py`.",
         "",
         "No step was planted. Series in which one or more were marked:",
         "",
-        "| law of the runs | " + " | ".join(f"{n} runs" for n in LENGTHS) + " |",
-        "|---|" + "--:|" * len(LENGTHS),
-    ]
-    for name, draw in FLAT.items():
-        marked = [
-            share(given.series, n, lambda rng, n, draw=draw: found(draw(rng, n)) != ()) for n in LENGTHS
-        ]  # type: ignore[misc]
-        lines.append(f"| {name} | " + " | ".join(f"{part:.1%}" for part in marked) + " |")
-        print(lines[-1], flush=True)
-    lines += [
+        *table("law of the runs", flat),
         "",
         "One step planted in the middle, runs independent and normal. Series in which a change within a run of it was",
         "marked:",
         "",
-        "| size of the step | " + " | ".join(f"{n} runs" for n in LENGTHS) + " |",
-        "|---|" + "--:|" * len(LENGTHS),
+        *table("size of the step", steps),
     ]
-    for step in STEPS:
-
-        def hit(rng: np.random.Generator, n: int, step: float = step) -> bool:
-            values = independent(rng, n)
-            values[n // 2 :] += np.log1p(step)
-            return any(abs(at - n // 2) <= 1 for at in found(values))
-
-        seen = [share(given.series, n, hit) for n in LENGTHS]
-        lines.append(f"| {step:.0%} | " + " | ".join(f"{part:.0%}" for part in seen) + " |")
-        print(lines[-1], flush=True)
+    print(*lines, sep="\n")
     if given.write:
-        given.write.write_text("\n".join(lines) + "\n")
+        document = {"series": given.series, "runs": LENGTHS, "flat": flat, "steps": steps}
+        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        given.write.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
-def found(logs: npt.NDArray[np.float64]) -> tuple[int, ...]:
-    return change_points(np.exp(logs).tolist())
+def table(what: str, rows: dict[str, list[Shares]]) -> list[str]:
+    told = [
+        f"| {name} | " + " | ".join(f"{marked:.1%}, {sure:.1%}" for marked, sure in row) + " |"
+        for name, row in rows.items()
+    ]
+    return [f"| {what} {HEAD[0]}", HEAD[1], *told]
 
 
-def share(series: int, n: int, of: Callable[[np.random.Generator, int], bool]) -> float:
+def planted(series: int, n: int, step: float) -> Shares:
+    def draw(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
+        values = independent(rng, n)
+        values[n // 2 :] += np.log1p(step)
+        return values
+
+    return share(series, n, draw, lambda found: any(abs(at - n // 2) <= 1 for at in found))
+
+
+def share(series: int, n: int, draw: Draw, counts: Callable[[tuple[int, ...]], bool]) -> Shares:
+    """Of so many drawn series of n runs those with a mark that counts, and those of them without doubt."""
     rng = np.random.default_rng(1)
-    return sum(of(rng, n) for _ in range(series)) / series
+    marked = sure = 0
+    for _ in range(series):
+        values = np.exp(draw(rng, n)).tolist()
+        found = change_points(values)
+        if found and counts(found):
+            marked += 1
+            sure += not doubtful(values, found)
+    return marked / series, sure / series
 
 
 if __name__ == "__main__":

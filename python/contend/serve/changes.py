@@ -9,6 +9,7 @@ changed on the host meanwhile, and a series that drifts has change points too.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Sequence
 
@@ -17,6 +18,9 @@ LEAST_RUNS = (
 )
 MOST_P = 0.001  # Otava's own default
 WINDOW = 50  # runs, Otava's own default
+# By so much the steps' information criterion (BIC) must be below that of a drift: 6 is "strong" evidence (Kass & Raftery,
+# JASA 1995). How often marks pass it that are none, and that are: docs/results/change-points.md.
+LEAST_ADVANTAGE = 6.0
 ABSENT = "Change points need Apache Otava, which is not installed: pip install 'contend[serve]'"
 
 
@@ -44,3 +48,35 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
         warnings.simplefilter("ignore")  # scipy's, of sides without any spread
         found, _ = compute_change_points(list(values), window_len=WINDOW, max_pvalue=MOST_P)
     return tuple(sorted(int(point.index) for point in found))
+
+
+def doubtful(values: Sequence[float], found: Sequence[int]) -> bool:
+    """Whether series without a step explain the values nearly as well as steps at these positions do.
+
+    Without a step: a straight drift whose runs are each partly like the one before (a line and an autoregression of first
+    order, fitted to the logs). Otava takes runs for independent, so that it marks such series often. Compared by BIC, where
+    each step counts twice: its level and its place.
+
+    >>> steps = [1.00, 1.01, 0.99, 1.02, 1.00, 1.30, 1.31, 1.29, 1.30, 1.32]
+    >>> doubtful(steps, [5])
+    False
+    >>> drift = [1.00, 1.03, 1.06, 1.10, 1.12, 1.16, 1.20, 1.22, 1.27, 1.30]
+    >>> doubtful(drift, [5])
+    True
+    """
+    if not found:
+        return False
+    import numpy as np
+
+    y = np.log(np.asarray(values, float))
+    n = len(y) - 1  # the first run has none before it
+    bounds = [0, *found, len(y)]
+    steps = np.concatenate([y[a:b] - y[a:b].mean() for a, b in itertools.pairwise(bounds)])[1:]
+    design = np.column_stack([np.ones(n), np.arange(n), y[:-1]])
+    smooth = y[1:] - design @ np.linalg.lstsq(design, y[1:], rcond=None)[0]
+    least = 1e-24 * n  # values that are all alike leave nothing
+
+    def bic(residuals: np.typing.NDArray[np.float64], parameters: int) -> float:
+        return float(n * np.log(max(float(residuals @ residuals), least) / n) + parameters * np.log(n))
+
+    return bic(steps, 2 * len(found) + 1) + LEAST_ADVANTAGE >= bic(smooth, 3)

@@ -41,11 +41,13 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Trend:
     """points: oldest first. spread: standard deviation (log) of the runs since the last change, and apart: by how much
-    two of them differ for no reason (t·s·√2, as a fraction); NaN where fewer than 5 runs tell it."""
+    two of them differ for no reason (t·s·√2, as a fraction); NaN where fewer than 5 runs tell it. doubtful: a series without
+    any step explains the runs nearly as well as `changes` do."""
 
     points: tuple[SessionLevel, ...]
     unread: tuple[tuple[Entry, str], ...]
     changes: tuple[Change, ...]
+    doubtful: bool
     spread: float
     apart: float
     not_looked: str  # why no change points were looked for
@@ -74,7 +76,7 @@ def make_trend(
         for a, b, c in zip(bounds, bounds[1:], bounds[2:], strict=False)
     )
     spread, apart = doubt(values[bounds[-2] :])
-    return Trend(points, sessions.unread, steps, spread, apart, why)
+    return Trend(points, sessions.unread, steps, changes.doubtful(values, found), spread, apart, why)
 
 
 def _look(values: Sequence[float], find: Callable[[Sequence[float]], Sequence[int]]) -> tuple[list[int], str]:

@@ -52,7 +52,14 @@ def test_a_planted_change_is_found_at_its_run(base: Path, tmp_path: Path, metric
     assert (change.before, change.after) == ((0, STEP), (STEP, 24))
     assert change.ratio.low < ratio < change.ratio.high
     assert change.alongside == ("kernel 6.1 → 6.2",)
+    assert not trend.doubtful
     assert trend.not_looked == ""
+
+
+def test_changes_of_a_series_that_drifts_are_doubtful(base: Path, tmp_path: Path) -> None:
+    trend = make_trend(sessions(base, tmp_path / "runs", [1.01**k for k in range(24)]))
+    assert trend.changes
+    assert trend.doubtful
 
 
 @pytest.mark.parametrize("seed", range(3))
