@@ -1,6 +1,7 @@
-"""A platform that costs 8 %, by a quota calibrated so: found, with that figure, and put down to throttling.
+"""A platform that costs 8 %, by a quota calibrated so: found, and put down to throttling.
 
-Needs root, runc, and a quiet machine; about two minutes. Writes docs/results/planted-overhead.json.
+Needs root, runc, and a quiet machine: where others use the CPU the burner never reaches its quota, and nothing is planted.
+About two minutes. Writes docs/results/planted-overhead.json.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from support.results import RESULTS
 pytestmark = pytest.mark.accept
 
 SLOWER = 1.08
-# The burner takes six or seven periods of the quota and begins anywhere in one, so it escapes up to one throttling.
-LEAST = 1 + 0.08 * 5 / 6
+# The burner takes about 60 periods of the quota and begins anywhere in one, so it escapes up to one throttling. Of the
+# kernel's usual period, 100 ms, it took six: then the truth was anything from 1.067 to 1.08.
+PERIOD_US = 10_000
+LEAST = 1 + 0.08 * 59 / 60
 BLOCKS = 40
 
 
@@ -33,13 +36,15 @@ def test_eight_percent_is_found_and_put_down_to_throttling(tmp_path: Path) -> No
         # Beside other work the burner has less than its quota, which then holds nobody back.
         os.nice(-15)
 
-    with slowed(contend, SLOWER) as seen:
+    with slowed(contend, SLOWER, PERIOD_US) as seen:
         contend(*burner(BLOCKS), timeout=600, preexec_fn=prefer).fine()
     assert seen
     estimate, findings = planted(contend)
     document = {
         "schema_version": 1,
         "what": f"a container throttled so that a burner takes {SLOWER} times as long, {BLOCKS} blocks",
+        "planted": [LEAST, SLOWER],
+        "load": os.getloadavg(),
         "contend": __version__,
         "processor": cpu_model(),
         "kernel": platform.release(),

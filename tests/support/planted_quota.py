@@ -89,9 +89,13 @@ def burner(blocks: int, engine: str = "runc", app: str = f"app={BURNER}") -> lis
 
 
 @contextmanager
-def slowed(contend: Home, factor: float) -> Iterator[list[str]]:
+def slowed(contend: Home, factor: float, period_us: int = 100_000) -> Iterator[list[str]]:
     """Whoever runs in the container of one CPU is throttled to 1/factor of it, by a quota of the group above its own."""
-    with _written(lambda: {group.parent for group in groups_of(contend, "pinned-1-cpu")}, factor) as seen:
+
+    def above() -> set[Path]:
+        return {group.parent for group in groups_of(contend, "pinned-1-cpu")}
+
+    with _written(above, factor, period_us) as seen:
         yield seen
 
 
@@ -125,7 +129,7 @@ def updated(contend: Home, *words: str) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _written(groups: Callable[[], set[Path]], factor: float) -> Iterator[list[str]]:
+def _written(groups: Callable[[], set[Path]], factor: float, period_us: int = 100_000) -> Iterator[list[str]]:
     done = threading.Event()
     seen: list[str] = []
 
@@ -136,8 +140,9 @@ def _written(groups: Callable[[], set[Path]], factor: float) -> Iterator[list[st
                 found = groups()
             for group in found:
                 for name, text in (
-                    ("cpu.max", f"{round(100_000 / factor)} 100000"),
-                    ("cpu.cfs_quota_us", f"{round(100_000 / factor)}"),
+                    ("cpu.max", f"{round(period_us / factor)} {period_us}"),
+                    ("cpu.cfs_period_us", f"{period_us}"),
+                    ("cpu.cfs_quota_us", f"{round(period_us / factor)}"),
                 ):
                     file = group / name
                     with suppress(OSError):  # of the other kind of cgroup, or gone with its container
