@@ -72,7 +72,7 @@ def main() -> None:
     flat = {
         name: [share(given.series, n, draw, lambda _: True) for n in LENGTHS] for name, draw in FLAT.items()
     }
-    steps = {f"{step:.0%}": [planted(given.series, n, step) for n in LENGTHS] for step in STEPS}
+    steps = {f"{step:g}": [planted(given.series, n, step) for n in LENGTHS] for step in STEPS}
     lines = [
         "# Change points of series that are known",
         "",
@@ -87,11 +87,21 @@ def main() -> None:
         "One step planted in the middle, runs independent and normal. Series in which a change within a run of it was",
         "marked:",
         "",
-        *table("size of the step", steps),
+        *table("size of the step", {f"{float(step):.0%}": row for step, row in steps.items()}),
     ]
     print(*lines, sep="\n")
     if given.write:
-        document = {"series": given.series, "runs": LENGTHS, "flat": flat, "steps": steps}
+        document = {
+            "series": given.series,
+            "lengths": LENGTHS,
+            "spread": SPREAD,
+            "most_p": MOST_P,
+            "least_runs": LEAST_RUNS,
+            "flat": {name: [marked for marked, _ in row] for name, row in flat.items()},
+            "flat_sure": {name: [sure for _, sure in row] for name, row in flat.items()},
+            "steps": {name: [marked for marked, _ in row] for name, row in steps.items()},
+            "steps_sure": {name: [sure for _, sure in row] for name, row in steps.items()},
+        }
         given.write.with_suffix(".json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
         given.write.with_suffix(".md").write_text("\n".join(lines) + "\n")
 

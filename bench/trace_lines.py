@@ -19,7 +19,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -29,9 +31,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from trace_instructions import DUMP, START, STOP, ZERO, asking_callgrind, environment
 from trace_wsgi import APPLICATION
+
+from contend import __version__
 
 MODES = ("off", "on", "off", "on")
 SIMULATED = ("--cache-sim=yes", "--branch-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=524288,16,64")
@@ -219,6 +224,31 @@ def table(parts: list[dict[Key, Cost]], count: int, functions: int) -> Iterator[
         yield f"| `{key[1][-60:]}` ({key[0]}) | " + " | ".join(f"{each:+,.1f}" for each in more[key]) + " |"
 
 
+def document(parts: list[dict[Key, Cost]], given: argparse.Namespace, events: float) -> dict[str, Any]:
+    """Counts a request of each part of the run, by component: each mode is there twice."""
+    told = []
+    for mode, part in zip(MODES, parts, strict=True):
+        sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(WHAT))
+        for key, cost in part.items():
+            for name in ("all", component(key)):
+                sums[name] = [a + b / given.requests for a, b in zip(sums[name], cost, strict=True)]
+        told.append(
+            {
+                "mode": mode,
+                "a_request": {name: dict(zip(WHAT, row, strict=True)) for name, row in sums.items()},
+            }
+        )
+    return {
+        "what": "counts by callgrind, a request of bench/trace_wsgi.py's service; they do not depend on the host's load",
+        "python": platform.python_version(),
+        "contend": __version__,
+        "requests": given.requests,
+        "threads": given.threads,
+        "events_a_request": events,
+        "parts": told,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -229,6 +259,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="of a pool; 0: none")
     parser.add_argument("--functions", type=int, default=40, help="that differ most")
     parser.add_argument("--keep", type=Path, help="a new directory for callgrind's files, out.1 to out.4")
+    parser.add_argument("--write", type=Path, help="write the counts of the last --python to PATH.json")
     given = parser.parse_args()
     if not shutil.which("valgrind"):
         sys.exit("error: valgrind is not installed\n  hint: apt-get install valgrind")
@@ -236,6 +267,9 @@ def main() -> None:
         parts, events = measured(python.resolve(), given.requests, given.threads, given.keep)
         print(f"## {python}, {events:,.1f} events a request\n")
         print(*table(parts, given.requests, given.functions), sep="\n", flush=True)
+        if given.write:
+            told = json.dumps(document(parts, given, events), indent=1)
+            given.write.with_suffix(".json").write_text(told + "\n")
 
 
 if __name__ == "__main__":

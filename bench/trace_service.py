@@ -6,12 +6,15 @@
 
 Where bench/trace_wsgi.py has a small service with many events, this one is real: keystone under gunicorn, as the test bed
 starts it, with one worker, under `contend trace`. wrk asks it with four connections, by an administrator's token, for the
-users (`GET /v3/users`): the token is checked, the policy too, MariaDB asked. A thread of its own switches the mode, in
-random order, for three seconds each: `off`, `control` and `on`. `off` and `control` are the same, nothing on record: what
-these two differ by is what the method itself makes up. Requests a second, and CPU time of the process a request. The unit
-is the start: a ratio is formed of the sums of one start, and the 95 % interval is over starts, since the seconds of one
-start share its luck. How many events a request makes is told. As in bench/trace_within.py what is not seen is what the
-patches cost while nothing is recorded.
+users (`GET /v3/users`): the token is checked, the policy too, MariaDB asked. The worker serves one request at a time and
+switches the mode between two of them, in random order, for so many requests each: `off`, `control` and `on`. `off` and
+`control` are the same, nothing on record: what these two differ by is what the method itself makes up. A window begins and
+ends between requests, so that it holds whole ones only.
+
+Requests a second and CPU time of the process a request, which stands a busy host. The unit is the start: a ratio is formed
+of the sums of one start, and the 95 % interval is over starts, since the windows of one start share its luck. How many
+events a request makes is told. As in bench/trace_within.py what is not seen is what the patches cost while nothing is
+recorded.
 """
 
 from __future__ import annotations
@@ -43,7 +46,9 @@ from contend.testbed.openstack.bed import Bed
 
 PATH = "/v3/users"
 CONNECTIONS = 4
-LENGTH_S = 3.0
+WARM, LENGTH, SETTLE = 20, 24, 4
+"""Requests: before the first window; of a window, with those that settle it, which it leaves out."""
+LONGEST_S = 3600
 # gunicorn's settings: the bed's, and a worker that counts what it serves and switches the recording.
 HOOK = """
 exec(open({settings!r}).read())
@@ -53,38 +58,41 @@ def post_worker_init(worker):
     begin(worker)
     import json, os, random, tempfile, threading, time
     from contend import trace
-    served, serve = [0], worker.wsgi
-
-    def counting(environ, start_response):
-        served[0] += 1
-        return serve(environ, start_response)
+    serve, served, found = worker.wsgi, [0], []
+    turns = [mode for _ in range({rounds}) for mode in random.sample({modes!r}, 3)]
 
     def look():
         return served[0], time.process_time(), time.monotonic()
 
     def switch():
-        while served[0] < 20:
-            time.sleep(0.1)
-        found = []
-        for _ in range({rounds}):
-            row = {{}}
-            for mode in random.sample({modes!r}, 3):
-                # Each mode begins with a stop, and waits as long: none has a recording warmer than the others have.
-                trace.stop()
-                if mode == "on":
-                    trace.start(tempfile.mkdtemp(dir={place!r}), gil=True, gc=True, io=True, blocked_after_ms=10)
-                time.sleep(0.2)
-                before = look()
-                time.sleep({length_s})
-                row[mode] = [after - at for at, after in zip(before, look())]
-            found.append(row)
+        # Between two requests: end the window that is open, begin the next.
+        now = look()
+        if found:
+            found[-1]["window"] = [after - at for at, after in zip(found[-1]["window"], now)]
+        if len(found) == len(turns):
+            trace.stop()
+            with open({place!r} + "/found.part", "w") as file:
+                json.dump(found, file)
+            os.rename({place!r} + "/found.part", {place!r} + "/found.json")
+            return
+        mode = turns[len(found)]
+        # Each mode begins with a stop: none has a recording warmer than the others have.
         trace.stop()
-        with open({place!r} + "/found.part", "w") as file:
-            json.dump(found, file)
-        os.rename({place!r} + "/found.part", {place!r} + "/found.json")
+        if mode == "on":
+            trace.start(tempfile.mkdtemp(dir={place!r}), gil=True, gc=True, io=True, blocked_after_ms=10)
+        found.append({{"mode": mode}})
+
+    def counting(environ, start_response):
+        at = served[0] - {warm}
+        if 0 <= at <= len(turns) * {length}:
+            if at % {length} == 0:
+                switch()
+            if at % {length} == {settle} and found:
+                found[-1]["window"] = look()
+        served[0] += 1
+        return serve(environ, start_response)
 
     worker.wsgi = counting
-    threading.Thread(target=switch, daemon=True).start()
 """
 MODES = ("off", "control", "on")
 Row = dict[str, list[float]]
@@ -101,7 +109,8 @@ def running(bed: Bed, port: int, place: Path, rounds: int) -> Iterator[subproces
     """Keystone as the bed has it, but for its port and the hook; ended by its own signal."""
     service = shape._api(bed, "keystone")
     program, _, settings = service.command[1:]
-    told = {"settings": settings, "rounds": rounds, "length_s": LENGTH_S, "place": str(place), "modes": MODES}
+    told = {"settings": settings, "rounds": rounds, "place": str(place), "modes": MODES}
+    told |= {"warm": WARM, "length": LENGTH, "settle": SETTLE}
     (place / "hook.py").write_text(HOOK.format(**told))
     command = [
         service.command[0],
@@ -129,7 +138,7 @@ def running(bed: Bed, port: int, place: Path, rounds: int) -> Iterator[subproces
 
 
 def wait_until_it_answers(port: int, process: subprocess.Popen[bytes], headers: dict[str, str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300  # on a busy host a start takes its time
     while True:
         try:
             asked = urllib.request.Request(f"http://127.0.0.1:{port}{PATH}", headers=headers)
@@ -149,10 +158,9 @@ def measure(bed: Bed, rounds: int, place: Path) -> tuple[list[Row], float]:
         f'wrk.headers["X-Auth-Token"] = {json.dumps(headers["X-Auth-Token"])}\n'
         f'request = function() return wrk.format("GET", "{PATH}") end\n'
     )
-    longest = int(rounds * len(MODES) * (LENGTH_S + 1)) + 60
     with running(bed, port, place, rounds) as process:
         wait_until_it_answers(port, process, headers)
-        load = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{longest}s", "--timeout=9s", "-s", str(script)]
+        load = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{LONGEST_S}s", "--timeout=9s", "-s", str(script)]
         wrk = subprocess.Popen([*load, f"http://127.0.0.1:{port}/"], stdout=subprocess.DEVNULL)
         try:
             while not (place / "found.json").exists():
@@ -162,7 +170,11 @@ def measure(bed: Bed, rounds: int, place: Path) -> tuple[list[Row], float]:
         finally:
             wrk.kill()
             wrk.wait()
-    rows: list[Row] = json.loads((place / "found.json").read_text())
+    windows = json.loads((place / "found.json").read_text())
+    of = len(MODES)
+    rows: list[Row] = [
+        {one["mode"]: one["window"] for one in windows[at : at + of]} for at in range(0, len(windows), of)
+    ]
     traces = [str(file) for file in place.glob("tmp*/*.ctrace")]
     events = served = 0
     for trace in traces:  # a recording is read alone: their processes are one
@@ -221,7 +233,7 @@ def main() -> None:
         f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}, load before {before:.1f};"
         f" `GET {PATH}` by wrk",
         f"with {CONNECTIONS} connections, gunicorn with one worker; {given.starts} starts of {given.rounds} rounds of"
-        f" {LENGTH_S:.0f} s; by `bench/trace_service.py`.",
+        f" {LENGTH - SETTLE} requests; by `bench/trace_service.py`.",
         f"A request makes {statistics.median(events):.0f} events.",
         "",
         "| | off | control | on | control to off | on to off |",
