@@ -324,7 +324,9 @@ def judge(
     elif verdict == "higher":
         refused = "a row and a column effect predict the held-out pairs better"
     elif verdict != "lower":
-        refused = "its errors on the held-out pairs are not shown to be smaller than a row and column effect's"
+        refused = (
+            "its errors on the held-out pairs are not shown to be smaller than a row and column effect's"
+        )
     return ours, theirs, Estimate(value, low, high, "log", n, level, method, verdict), refused
 
 
