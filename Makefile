@@ -19,8 +19,8 @@ setup:
 
 ## check: format, lint and types of both languages; changes nothing
 check: setup
-	$(VENV)/ruff format --check python tests bench
-	$(VENV)/ruff check python tests bench
+	$(VENV)/ruff format --check python tests bench scripts
+	$(VENV)/ruff check python tests bench scripts
 	$(VENV)/mypy
 	cargo fmt --check
 	cargo fmt --check --manifest-path bench/amqp_peers/Cargo.toml
