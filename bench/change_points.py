@@ -16,8 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.serve.changes import LEAST_RUNS, MOST_P, change_points
+from results.files import save_at
+from results.pages import change_points as page
+from results.record import recording
 
 SPREAD = 0.03
+SEED = 1
 LENGTHS = (LEAST_RUNS, 20, 30, 60)
 Draw = Callable[[np.random.Generator, int], npt.NDArray[np.float64]]
 
@@ -55,6 +59,7 @@ FLAT: dict[str, Draw] = {
 STEPS = (0.03, 0.06, 0.09, 0.15)
 
 
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -62,31 +67,11 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=1000)
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
-    lines = [
-        "# Change points of series that are known",
-        "",
-        f"{given.series} series each, drawn with seed 1; runs vary by {SPREAD:.0%} (standard deviation, log); Apache Otava",
-        f"as `contend serve` asks it (p < {MOST_P}, from {LEAST_RUNS} runs on). Made by `python bench/change_points.py`.",
-        "",
-        "No step was planted. Series in which one or more were marked:",
-        "",
-        "| law of the runs | " + " | ".join(f"{n} runs" for n in LENGTHS) + " |",
-        "|---|" + "--:|" * len(LENGTHS),
-    ]
-    for name, draw in FLAT.items():
-        marked = [
-            share(given.series, n, lambda rng, n, draw=draw: found(draw(rng, n)) != ()) for n in LENGTHS
-        ]  # type: ignore[misc]
-        lines.append(f"| {name} | " + " | ".join(f"{part:.1%}" for part in marked) + " |")
-        print(lines[-1], flush=True)
-    lines += [
-        "",
-        "One step planted in the middle, runs independent and normal. Series in which a change within a run of it was",
-        "marked:",
-        "",
-        "| size of the step | " + " | ".join(f"{n} runs" for n in LENGTHS) + " |",
-        "|---|" + "--:|" * len(LENGTHS),
-    ]
+    flat = {
+        name: [share(given.series, n, lambda rng, n, draw=draw: found(draw(rng, n)) != ()) for n in LENGTHS]  # type: ignore[misc]
+        for name, draw in FLAT.items()
+    }
+    steps = {}
     for step in STEPS:
 
         def hit(rng: np.random.Generator, n: int, step: float = step) -> bool:
@@ -94,11 +79,19 @@ def main() -> None:
             values[n // 2 :] += np.log1p(step)
             return any(abs(at - n // 2) <= 1 for at in found(values))
 
-        seen = [share(given.series, n, hit) for n in LENGTHS]
-        lines.append(f"| {step:.0%} | " + " | ".join(f"{part:.0%}" for part in seen) + " |")
-        print(lines[-1], flush=True)
+        steps[str(step)] = [share(given.series, n, hit) for n in LENGTHS]
+    told = {
+        "series": given.series,
+        "lengths": LENGTHS,
+        "spread": SPREAD,
+        "most_p": MOST_P,
+        "least_runs": LEAST_RUNS,
+        "flat": flat,
+        "steps": steps,
+    }
+    print(page.body(told | {"made": {"seed": SEED}}))
     if given.write:
-        given.write.write_text("\n".join(lines) + "\n")
+        save_at(given.write, told, seed=SEED)
 
 
 def found(logs: npt.NDArray[np.float64]) -> tuple[int, ...]:
@@ -106,7 +99,7 @@ def found(logs: npt.NDArray[np.float64]) -> tuple[int, ...]:
 
 
 def share(series: int, n: int, of: Callable[[np.random.Generator, int], bool]) -> float:
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(SEED)
     return sum(of(rng, n) for _ in range(series)) / series
 
 

@@ -18,7 +18,6 @@ import argparse
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -29,15 +28,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from trace_wsgi import free_port
 
 from contend._native import ctrace_summary
 from contend.clouds.access import find
-from contend.environment import fingerprint
-from contend.stats.compare import compare
 from contend.testbed.openstack import daemons, shape
 from contend.testbed.openstack.__main__ import default_root
 from contend.testbed.openstack.bed import Bed
+from results.files import save_at
+from results.pages import trace_service
+from results.record import recording
+from trace_wsgi import free_port
 
 PATH = "/v3/users"
 CONNECTIONS = 4
@@ -171,15 +171,7 @@ def measure(bed: Bed, rounds: int, place: Path) -> tuple[list[Row], float]:
     return rows, events / max(1, served)
 
 
-def lines(rows: list[Row]) -> Iterator[str]:
-    for what, above, below, digits in (("requests a second", 0, 2, 2), ("CPU ms a request", 1, 0, 1)):
-        scale = 1000 if above == 1 else 1
-        off, on = ([scale * row[mode][above] / row[mode][below] for row in rows] for mode in ("off", "on"))
-        e = compare(off, on, blocks=range(len(rows)))
-        ratio = f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"
-        yield f"| {what} | {statistics.median(off):.{digits}f} | {statistics.median(on):.{digits}f} | {ratio} |"
-
-
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -196,38 +188,15 @@ def main() -> None:
         sys.exit(f"error: there is no test bed in {given.bed}\n  hint: testbed/openstack/openstack up")
     rows: list[Row] = []
     events: list[float] = []
-    before = os.getloadavg()[0]
     for _ in range(given.starts):
         with tempfile.TemporaryDirectory() as name:
             found, each = measure(bed, given.rounds, Path(name))
         rows += found
         events.append(each)
-    machine = {k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")}
-    text = [
-        "# What recording costs keystone",
-        "",
-        f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}, load before {before:.1f};"
-        f" `GET {PATH}` by wrk",
-        f"with {CONNECTIONS} connections, gunicorn with one worker; {given.starts} starts of {given.rounds} pairs of"
-        f" {LENGTH_S:.0f} s; by `bench/trace_service.py`.",
-        f"A request makes {statistics.median(events):.0f} events.",
-        "",
-        "| | off | on | ratio, 95 % interval |",
-        "|---|---:|---:|---:|",
-        *lines(rows),
-        "",
-    ]
-    print(*text, sep="\n")
+    told = {"starts": given.starts, "rounds": given.rounds, "events": events, "rows": rows}
+    print(trace_service.measured(told))
     if given.write:
-        document = {
-            "machine": machine,
-            "starts": given.starts,
-            "rounds": given.rounds,
-            "events": events,
-            "rows": rows,
-        }
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        given.write.with_suffix(".md").write_text("\n".join(text))
+        save_at(given.write, told)
 
 
 if __name__ == "__main__":

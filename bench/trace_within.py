@@ -25,9 +25,8 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trace_wsgi import APPLICATION, PATHS, SERVERS, running, wait_until_it_answers
-
 from contend.stats.compare import compare
+from trace_wsgi import APPLICATION, PATHS, SERVERS, running, wait_until_it_answers
 
 SWITCHER = """
 served = [0]

@@ -8,21 +8,19 @@ storm and the spans in it are paired in their order.
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from contend import __version__, _native
+from contend import _native
 from contend.clouds.storm.document import quantile
-from contend.environment import cpu_model
 from contend.testbed.openstack.bed import Bed
 from contend.testbed.openstack.cloud import variables
+from results.files import save
 from support.clouds import STORM, Looking, check_beside, own_bed
 from support.command_line import Home
-from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
@@ -52,19 +50,13 @@ def test_active_is_timed_right(bed: tuple[Bed, Path], contend: Home) -> None:
     moments = saved_at(traces, run / "chrome.json")
     rows = [pair for storm in storms for pair in pairs(storm, moments)]
     told = {
-        "schema_version": 1,
-        "what": "ACTIVE of a server: what boot-storm says against when nova-compute had saved it, s",
-        "contend": __version__,
-        "processor": cpu_model(),
-        "kernel": platform.release(),
         "sizes": SIZES,
         "servers": len(rows),
         "polling": figures(rows, "polling"),
         "with_notifications": figures(rows, "heard"),
     }
     print(json.dumps(told, indent=1))
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "boot-stamps.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    save("boot-stamps", told)
     for storm in storms:
         assert all(s["active_s"][1] - s["active_s"][0] <= storm["widest_poll_s"] for s in storm["servers"])
     assert told["with_notifications"]["error_median_s"] < LIMIT_S
