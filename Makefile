@@ -1,5 +1,5 @@
 # Everything there is to know: demo, setup, check, test, accept, bench, docs.
-.PHONY: demo setup check test accept bench docs
+.PHONY: demo setup check test accept bench docs results-status
 SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -50,6 +50,10 @@ bench:
 	@for f in start_up process_start kin orchestration sampler_cost process_sampling sched_histograms watch_cost trace_calls trace_interpreter trace_export trace_wsgi attach_stop hunt_events rpc_drivers ab_vs_hyperfine serve_pages pages amqp_peers; do \
 		echo "== $$f"; $(VENV)/python bench/$$f.py || exit 1; \
 	done
+
+## results-status: which results are out of date, and why
+results-status:
+	@$(VENV)/python scripts/results.py status
 
 ## docs: reference pages and schemas, generated from the code
 docs: setup

@@ -11,6 +11,7 @@ scripts/results.py show NAME                  a data file as JSON, unpacked
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from results import files, render  # noqa: E402 - bench is no package of the environment
+from results import files, render, status  # noqa: E402 - bench is no package of the environment
 from results.recipes import recipes  # noqa: E402
 
 
@@ -28,21 +29,32 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    status = verbs.add_parser("status")
-    status.add_argument("names", nargs="*", metavar="NAME")
-    status.add_argument("--json", action="store_true")
+    of = verbs.add_parser("status")
+    of.add_argument("names", nargs="*", metavar="NAME")
+    of.add_argument("--json", action="store_true")
     for verb in ("render", "check", "quote"):
         verbs.add_parser(verb)
     for verb in ("make", "show"):
         verbs.add_parser(verb).add_argument("name", metavar="NAME")
     given = parser.parse_args()
     match given.verb:
+        case "status":
+            return tell(given.names, given.json)
         case "render":
             return write()
         case "make":
             return make(given.name)
         case "show":
             return show(given.name)
+    return 0
+
+
+def tell(names: list[str], as_json: bool) -> int:
+    """0, also where something is stale: that is no error."""
+    if unknown := [name for name in names if name not in recipes()]:
+        return bad(f"there is no result '{unknown[0]}'", f"one of: {', '.join(recipes())}")
+    found = status.statuses(names)
+    print(json.dumps([one.to_json() for one in found], indent=1) if as_json else status.shown(found))
     return 0
 
 
