@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from results import files, render, status  # noqa: E402 - bench is no package of the environment
+from results import files, quotes, render, status  # noqa: E402 - bench is no package of the environment
 from results.recipes import recipes  # noqa: E402
 
 
@@ -42,6 +42,10 @@ def main() -> int:
             return tell(given.names, given.json)
         case "render":
             return write()
+        case "check":
+            return check()
+        case "quote":
+            return quote()
         case "make":
             return make(given.name)
         case "show":
@@ -64,6 +68,32 @@ def write() -> int:
         path = files.RESULTS / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+            print(path.relative_to(ROOT))
+    return 0
+
+
+def check() -> int:
+    """1 where something differs."""
+    wrong = [
+        f"docs/results/{name}: is not what the data say: scripts/results.py render"
+        for name, text in render.all_pages().items()
+        if not (path := files.RESULTS / name).exists() or path.read_text(encoding="utf-8") != text
+    ]
+    wrong += [f"{one}: scripts/results.py quote" for path in quotes.pages() for one in quotes.differing(path)]
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
+def quote() -> int:
+    """Only what is another text than before is written."""
+    for path in quotes.pages():
+        text = path.read_text(encoding="utf-8")
+        try:
+            new = quotes.rewritten(text)
+        except LookupError as error:
+            return bad(f"{path.relative_to(ROOT)}: {error}", "bench/results/quotes.py says how a mark is written")
+        if new != text:
+            path.write_text(new, encoding="utf-8")
             print(path.relative_to(ROOT))
     return 0
 

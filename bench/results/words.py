@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from contend.stats.compare import compare
 from contend.stats.quantiles import clopper_pearson
+from contend.units import format_ratio
 
 
 def pct(value: float, digits: int = 0) -> str:
@@ -91,9 +93,48 @@ def fence(text: str) -> str:
     return "```\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n```"
 
 
-FILTERS = {"pct": pct, "fixed": fixed, "signed": signed, "duration": duration, "interval": interval}
+def search(pattern: str, text: str) -> str:
+    """What the first group of a pattern finds; LookupError where it finds nothing.
+
+    >>> search("in ([0-9]+) s", "done in 12 s")
+    '12'
+    """
+    if (found := re.search(pattern, text)) is None:
+        raise LookupError(f"nothing is like '{pattern}'")
+    return found[1]
+
+
+def three(of: Sequence[float]) -> str:
+    """A ratio and its interval, to the digits that it has.
+
+    >>> three([0.2216, 0.19, 0.258])
+    '0.22 [0.19, 0.26]'
+    """
+    return str(format_ratio(*of))
+
+
+def ms(seconds: float) -> str:
+    """Whole milliseconds.
+
+    >>> ms(0.0405)
+    '40'
+    """
+    return f"{1e3 * seconds:.0f}"
+
+
+FILTERS = {
+    "three": three,
+    "ms": ms,
+    "value": lambda text: str(text).partition(" ")[0],
+    "pct": pct,
+    "fixed": fixed,
+    "signed": signed,
+    "duration": duration,
+    "interval": interval,
+}
 FUNCTIONS = {
     "bounds": bounds,
+    "search": search,
     "ratio": ratio,
     "clopper_pearson": clopper_pearson,
     "median": statistics.median,

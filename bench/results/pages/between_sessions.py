@@ -53,3 +53,8 @@ def doubt(values: list[float]) -> float:
     """Half-width, as a ratio less 1, of the 95 % interval of two runs' difference."""
     logs = [math.log(v) for v in values]
     return math.exp(t_quantile(0.975, len(logs) - 1) * statistics.stdev(logs) * math.sqrt(2)) - 1
+
+
+def most(d: Data) -> float:
+    """By how much two runs differ for no reason, of the cell that varies most."""
+    return max(doubt(values) for values in (*d["levels"].values(), *d["slowdowns"].values()))

@@ -169,3 +169,14 @@ def storms_for(spread: float) -> int:
         if t_quantile(0.975, k - 1) * spread / math.sqrt(k) <= WANTED:
             return k
     return 10_000
+
+
+def times(document: Data) -> str:
+    """Rally's CPU time of whole processes for a boot, in times of contend's."""
+    large = {
+        tool: [
+            c for block in document["blocks"] for c in block if c["tool"] == tool and c["n"] == document["n"]
+        ]
+        for tool in ("contend", "Rally")
+    }
+    return ratio(large, "Rally", lambda c: c["client_cpu_s"] / c["boots"])

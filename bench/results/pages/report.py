@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contend.units import format_ratio
 from results.files import Data
 from results.words import fence
 
@@ -36,3 +37,34 @@ def shortened(text: str) -> str:
     if left:
         kept.append(f"  … {left} more lines in the data file")
     return "\n".join(kept)
+
+
+def variant(d: Data, metric: str, name: str) -> str:
+    """A variant's ratio to the baseline, as reports write it."""
+    return _ratio(d, metric, variant=name)
+
+
+def beside(d: Data, neighbour: str) -> str:
+    """A victim's slowdown beside a neighbour, of the primary metric."""
+    (primary,) = {cell["metric"]["name"] for cell in d["analysis"]["cells"] if cell["metric"]["primary"]}
+    return _ratio(d, primary, neighbour=neighbour)
+
+
+def lost(d: Data, load: str) -> str:
+    """What a neighbour takes of the IOPS of a load on a pool, in per cent."""
+    (e,) = [
+        cell["estimate"]
+        for cell in d["analysis"]["cells"]
+        if cell["metric"]["name"] == "iops" and f" {load} " in f" {cell['factors']['victim']} "
+    ]
+    value, low, high = (100 * (1 - 1 / e[key]) for key in ("value", "low", "high"))
+    return f"{value:.0f} % [{low:.0f}, {high:.0f}]"
+
+
+def _ratio(d: Data, metric: str, **factors: str) -> str:
+    (e,) = [
+        cell["estimate"]
+        for cell in d["analysis"]["cells"]
+        if cell["metric"]["name"] == metric and factors.items() <= cell["factors"].items()
+    ]
+    return str(format_ratio(e["value"], e["low"], e["high"]))

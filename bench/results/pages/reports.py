@@ -11,3 +11,6 @@ from results.pages import report
 def body(data: Mapping[str, Data]) -> str:
     """One after another."""
     return "\n\n".join(f"## {name}\n\n{report.body(d)}" for name, d in data.items())
+
+
+beside = report.beside

@@ -30,3 +30,8 @@ def body(d: Data) -> str:
 blocks.
 
 {table(["", "ratio, 95 % interval"], rows, "lr")}"""
+
+
+def cpu_s(d: Data, library: str) -> float:
+    """CPU time of both ends for a call, median of the blocks."""
+    return statistics.median(block[library]["cpu_s_per_call"]["ends"] for block in d["blocks"])

@@ -53,3 +53,18 @@ def _row(d: Data, what: str) -> list[object]:
     off, on = series(d, what)
     digits = WHAT[what][3]
     return [what, *(f"{statistics.median(of):.{digits}f}" for of in (off, on)), interval(ratio(off, on), 4)]
+
+
+def lost(d: Data) -> str:
+    """Throughput that recording takes, in per cent."""
+    if "printed" in d:
+        (r,) = [row["ratio"] for row in d["printed"] if row["what"] == "requests a second"]
+    else:
+        e = ratio(*series(d, "requests a second"))
+        r = {"value": e.value, "low": e.low, "high": e.high}
+    return less(r)
+
+
+def less(r: Mapping[str, float]) -> str:
+    """A ratio as what is lost of the whole."""
+    return f"{100 * (1 - r['value']):.1f} % [{100 * (1 - r['high']):.1f}, {100 * (1 - r['low']):.1f}]"

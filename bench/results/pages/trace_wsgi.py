@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from results.files import Data
+from results.pages.trace_service import less
 from results.words import interval, ratio, table
 
 WHAT = {
@@ -63,3 +64,15 @@ def _row(found: list[list[Mapping[str, Any]]], key: str) -> list[object]:
         f"{statistics.median(traced):,.4g}",
         interval(ratio(plain, traced), 4),
     ]
+
+
+def lost(d: Data, server: str) -> str:
+    """Throughput that recording takes, of the newest series."""
+    (r,) = [row["throughput"] for row in d["series"][0]["printed"] if row["server"] == server]
+    return less(r)
+
+
+def losses(d: Data) -> str:
+    """From the server that loses least to the one that loses most, of the newest series; none is below nothing."""
+    of = [max(0.0, 100 * (1 - row["throughput"]["value"])) for row in d["series"][0]["printed"]]
+    return f"{min(of):.0f} to {max(of):.0f} %"
