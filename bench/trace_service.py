@@ -194,7 +194,7 @@ def main() -> None:
         rows += found
         events.append(each)
     told = {"starts": given.starts, "rounds": given.rounds, "events": events, "rows": rows}
-    print(trace_service.measured(told))
+    print(trace_service.body(told))
     if given.write:
         save_at(given.write, told)
 

@@ -18,4 +18,7 @@ def body(d: Data) -> str:
 Storms of {", ".join(map(str, d["sizes"]))} servers, {d["servers"]} in all. The truth is when nova-compute, traced, had saved its
 instance as ACTIVE.
 
-{table(head, rows, "lrrrrr")}"""
+{table(head, rows, "lrrrrr")}
+
+The interval held the moment for {d["polling"]["inside"]} of {d["servers"]} servers by polling, and for {d["with_notifications"]["inside"]} of
+{d["servers"]} with notifications."""

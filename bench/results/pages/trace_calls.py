@@ -32,9 +32,7 @@ what greenlet adds for any callback in C: the least that a switch would cost by 
 
 def body(data: Mapping[str, Data]) -> str:
     """The whole table, and later series of some of its rows."""
-    d, switches, contended = (
-        data[name] for name in ("trace-calls", "trace-calls-greenlet", "trace-calls-contended")
-    )
+    d, switches = data["trace-calls"], data["trace-calls-greenlet"]
     peers = "; ".join(
         f"{version}: {', '.join(f'{name} {at}' for name, at in sorted(of.items()))}"
         for version, of in d["peers"].items()
@@ -50,17 +48,6 @@ def body(data: Mapping[str, Data]) -> str:
         ],
         "llrrrlr",
     )  # fmt: skip
-    locks = table(
-        ["case", "plain ns", "traced ns", "added ns [95 %]", "hand over longer by, ns"],
-        [
-            [
-                of["case"], f"{of['plain_ns']:,.0f}", f"{of['ns']:,.0f}", interval(of["added"], 0),
-                interval(of["hand_over_longer"], 0) + (f" of {of['of_ns']:,.0f}" if of["of_ns"] else ""),
-            ]
-            for of in contended["printed"]
-        ],
-        "lrrrr",
-    )  # fmt: skip
     return f"""\
 {_ABOUT}
 
@@ -70,16 +57,10 @@ At commit {switches["made"]["commit"]}, {switches["rounds"]} rounds. The row of 
 
 {again}
 
-## Contended locks again
-
-At commit {contended["made"]["commit"]}, hand-over by hand-over in turn with threading's lock. The contended rows of the whole
-table were disturbed by other programs.
-
-{locks}
-
 ## All cases
 
-{d["rounds"]} rounds; peers: {peers}.
+{d["rounds"]} rounds; peers: {peers}. Rows whose interval is wider than what it is about tell nothing: other programs ran beside
+them.
 
 {table(HEAD, rows(d), "llrrrll")}"""
 
