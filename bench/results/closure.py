@@ -84,8 +84,8 @@ def tree(commit: str = "") -> Tree:
         done = _git("ls-tree", "-r", "-z", "--format=%(objectname) %(path)", commit, check=False)
         if done.returncode:
             raise LookupError(f"commit {commit} is not in this history")
-        rows = [line.split(" ", 1) for line in done.stdout.decode().split("\0") if line]
-        return Tree({path: blob for blob, path in rows})
+        told = [line.split(" ", 1) for line in done.stdout.decode().split("\0") if line]
+        return Tree({path: blob for blob, path in told})
     rows = [
         (line.split("\t")[1], line.split()[1])
         for line in _git("ls-files", "-s", "-z").stdout.decode().split("\0")

@@ -26,7 +26,8 @@ from contend.environment import fingerprint
 
 ROOT = Path(__file__).parents[2]
 
-EVERY_S = 2.0
+EVERY_S = 5.0
+"""A look takes some 10 to 25 ms of CPU time, by the number of processes on the host."""
 MOST_FOREIGN = 0.05
 """Of all CPU time, on average: beyond that a result is disturbed."""
 MOST_LOAD = 1.0

@@ -34,4 +34,4 @@ blocks.
 
 def cpu_s(d: Data, library: str) -> float:
     """CPU time of both ends for a call, median of the blocks."""
-    return statistics.median(block[library]["cpu_s_per_call"]["ends"] for block in d["blocks"])
+    return statistics.median(float(block[library]["cpu_s_per_call"]["ends"]) for block in d["blocks"])

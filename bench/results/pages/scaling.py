@@ -22,7 +22,7 @@ def body(d: Data) -> str:
         return f"{statistics.median(errors):+.1f} % ({min(errors):+.1f} to {max(errors):+.1f})"
 
     def summed(key: str, of: Iterable[Data] = blame) -> float:
-        return sum(r[key] for r in of)
+        return sum(float(r[key]) for r in of)
 
     small, large = ", ".join(map(str, d["small"])), ", ".join(f"{k} of {n}" for n, k in d["large"].items())
     law = table(
@@ -63,7 +63,7 @@ call and of each item in it, as the replay learns it from a trace of N = 32, aga
 
 ## Blame
 
-In {len(blame)} times a lock in a trace of 16, 32 or 128 jobs, {summed("waits"):,} waits: the rows of blame are at most
+In {len(blame)} times a lock in a trace of 16, 32 or 128 jobs, {summed("waits"):,.0f} waits: the rows of blame are at most
 {100 * max(abs(r["recorded"]) for r in blame):.4f} % from the waits on record; {100 * summed("handed_over_ns") / summed("blamed_ns"):.2f} %
 of the time passed while a lock was on its way to the next. By the threads' own clocks a wait ends when the holder before lets
 go at the earliest, and at the latest when the thread has the interpreter's lock too and goes on: the sum of all rows is

@@ -43,4 +43,4 @@ for the next storm.
 
 def worst(rows: Sequence[Data], what: str) -> float:
     """Largest error of a figure, without its sign."""
-    return max(abs(row["error"]) for row in rows if row["what"] == what)
+    return max(abs(float(row["error"])) for row in rows if row["what"] == what)
