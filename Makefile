@@ -1,5 +1,5 @@
-# Everything there is to know: demo, setup, check, test, accept, bench, mutants, docs.
-.PHONY: demo setup check test rust-tests accept bench mutants docs
+# Everything there is to know: demo, setup, check, test, accept, bench, mutants, docs, results-status.
+.PHONY: demo setup check test rust-tests accept bench mutants docs results-status
 SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -26,8 +26,8 @@ setup:
 
 ## check: format, lint and types of both languages; changes nothing
 check: setup
-	$(VENV)/ruff format --check python tests bench
-	$(VENV)/ruff check python tests bench
+	$(VENV)/ruff format --check python tests bench scripts
+	$(VENV)/ruff check python tests bench scripts
 	$(VENV)/mypy
 	cargo fmt --check
 	cargo fmt --check --manifest-path bench/amqp_peers/Cargo.toml
@@ -70,6 +70,10 @@ mutants:
 	@for target in stats advice plan-ledger rust; do \
 		echo "== $$target"; $(VENV)/python scripts/mutants.py $$target --sample 300 --seed 20261124 || exit 1; \
 	done
+
+## results-status: which results are out of date, and why
+results-status:
+	@$(VENV)/python scripts/results.py status
 
 ## docs: reference pages and schemas, generated from the code
 docs: setup

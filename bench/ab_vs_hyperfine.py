@@ -30,9 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from contend.environment import fingerprint
-from contend.stats.quantiles import clopper_pearson, t_quantile
+from contend.stats.quantiles import t_quantile
 from contend.stats.signed_rank import intervals
+from results.files import save_at
+from results.pages import ab_vs_hyperfine
+from results.record import recording
 
 HERE = Path(__file__).parent
 CONTEND = Path(sys.executable).with_name("contend")
@@ -122,6 +124,7 @@ def by_contend(commands: tuple[str, str], place: Path, seed: int) -> tuple[float
     return estimate["value"], estimate["low"], estimate["high"]
 
 
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -185,55 +188,15 @@ def main() -> None:
 
 def report(rows: list[dict], quiet: list[float], start: float, given: argparse.Namespace) -> None:
     estimate, low, high = (math.exp(x[0]) for x in intervals(np.log([quiet])))
-    true = estimate  # what whole processes took, not what was intended
-    verdicts = {
-        "contend ab": [r["contend"][1:3] for r in rows],
-        "hyperfine, Welch": [r["hyperfine"][1:3] for r in rows],
-        "hyperfine, own ± (2σ)": [r["hyperfine"][3:5] for r in rows],
+    found = {
+        "intended": given.ratio,
+        "quiet": {"ratio": estimate, "low": low, "high": high, "pairs": len(quiet), "start_s": start},
+        "blocks": BLOCKS,
+        "repetitions": rows,
     }
-    lines = [
-        f"The true ratio of whole processes, measured with no neighbour: {true:.4f} [{low:.4f}, {high:.4f}]"
-        f" (Hodges–Lehmann, {len(quiet)} pairs, half before and half after; {given.ratio} was intended). A process"
-        f" without rounds takes {start * 1e3:.2f} ms of A's {given.seconds * 1e3:.0f} ms beside its rounds.",
-        "",
-        f"{len(rows)} repetitions; {BLOCKS} blocks of A, A, B against {BLOCKS * 3 // 2} runs each;"
-        f" {statistics.fmean(r['contend_s'] for r in rows):.1f} s a verdict against"
-        f" {statistics.fmean(r['hyperfine_s'] for r in rows):.1f} s.",
-        "",
-        "| verdict | interval holds the truth | says a difference | in the wrong direction | median half-width |",
-        "|---|---|---|---|---|",
-    ]
-    for name, found in verdicts.items():
-        hold = sum(at <= true <= to for at, to in found)
-        says = sum(at > 1 or to < 1 for at, to in found)
-        wrong = sum((to < 1 and true >= 1) or (at > 1 and true <= 1) for at, to in found)
-        width = statistics.median((to - at) / 2 for at, to in found)
-        least, most = clopper_pearson(hold, len(found))
-        lines.append(
-            f"| {name} | {hold} of {len(found)} [{least:.0%}, {most:.0%}] | {says} | {wrong} | {width:.1%} |"
-        )
-    print("\n".join(lines))
+    print(ab_vs_hyperfine.series(found))
     if given.write:
-        machine = {
-            k: v
-            for k, v in fingerprint(["hyperfine"]).items()
-            if k in ("cpu", "cpus", "kernel", "os", "contend", "tools")
-        }
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        document = {
-            "commit": commit,
-            "machine": machine,
-            "intended": given.ratio,
-            "quiet": {"ratio": estimate, "low": low, "high": high, "pairs": len(quiet), "start_s": start},
-            "blocks": BLOCKS,
-            "repetitions": rows,
-        }
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        where = f"Commit {commit}; {machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}."
-        title = "# `contend ab` and hyperfine under an on/off neighbour"
-        given.write.with_suffix(".md").write_text("\n".join([title, "", where, "", *lines, ""]))
+        save_at(given.write, found)
 
 
 if __name__ == "__main__":

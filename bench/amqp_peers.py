@@ -10,7 +10,7 @@ intervals.
 
 The peers are built by cargo (Rust 1.88 or later) from bench/amqp_peers, which is no part of contend's workspace.
 
-    python bench/amqp_peers.py [--blocks 10] [--seconds 3] [--payload 1000] [--write docs/results/amqp-peers.json]
+    python bench/amqp_peers.py [--blocks 10] [--seconds 3] [--payload 1000] [--write PATH]
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from contend.stats.compare import compare
 from contend.testbed.rabbit import bed
 from contend.testbed.rpc import payloads, trial
 from contend.testbed.rpc.options import End
+from results.files import save_at
+from results.record import recording
 
 PEERS = ("lapin", "amqprs")
 # What is measured: a library, and how it is run.
@@ -85,6 +87,7 @@ def versions() -> dict[str, str]:
     return dict(re.findall(rf'name = "({"|".join(PEERS)})"\nversion = "([^"]+)"', locked))
 
 
+@recording()
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -103,7 +106,7 @@ def main() -> int:
         return error.exit_code
     tell(document)
     if given.write:
-        given.write.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        save_at(given.write, document)
     return 0
 
 

@@ -19,30 +19,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from contend import __version__
 from contend.clouds.access import login
 from contend.clouds.http import Api
-from contend.environment import cpu_model
-from contend.report.words import split_ratio
 from contend.stats.compare import compare
-from contend.stats.estimate import Estimate
 from contend.stats.levels import level
 from contend.testbed.openstack import install
 from contend.testbed.openstack.bed import CLOUD
 from contend.workloads.generators.boot import server_of
+from results.files import save_at
+from results.pages import beds as beds_page
+from results.record import recording
 
 OPENSTACK = [sys.executable, "-P", "-m", "contend.testbed.openstack"]
 # All that an arm may change is said, since a bed keeps what it is not told.
@@ -70,6 +67,7 @@ class Storm(NamedTuple):
     cpu_s: float
 
 
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -96,17 +94,8 @@ def main() -> None:
     finally:
         for bed in beds if not given.keep else ():
             subprocess.run([*OPENSTACK, "--root", str(bed), "down", "--wipe"], check=False)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / f"{given.name}.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    (given.out / f"{given.name}.md").write_text(_page(told), encoding="utf-8")
-    print(_page(told))
-
-
-def _arm(text: str) -> Arm:
-    name, colon, options = text.partition(":")
-    if not colon or not name:
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME:OPTIONS")
-    return Arm(name, tuple(shlex.split(options)))
+    save_at(given.out / given.name, told)
+    print(beds_page.body(told))
 
 
 class _Runs:
@@ -115,7 +104,7 @@ class _Runs:
         self._arms: Sequence[Arm] = given.arm
 
     def all(self) -> dict[str, Any]:
-        began, first = time.monotonic(), self._arms[0]
+        first = self._arms[0]
         rounds: dict[str, list[Storm]] = {}
         if self._given.probe_beds:
             self._up([first] * len(self._beds))
@@ -125,7 +114,7 @@ class _Runs:
         if self._given.swap:
             self._up([*reversed(self._arms)])
             rounds["swapped"] = self._run("swapped", [arm.name for arm in reversed(self._arms)], turned=True)
-        return self._told(rounds, time.monotonic() - began)
+        return self._told(rounds)
 
     def _up(self, arms: Sequence[Arm]) -> None:
         for bed, arm in zip(self._beds, arms, strict=True):
@@ -178,16 +167,11 @@ class _Runs:
         run = max((self._root / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
         return _storms(run, name)
 
-    def _told(self, rounds: Mapping[str, Sequence[Storm]], took_s: float) -> dict[str, Any]:
+    def _told(self, rounds: Mapping[str, Sequence[Storm]]) -> dict[str, Any]:
         counted = [storm for name, of in rounds.items() if name != "alike" for storm in of]
         first = self._arms[0].name
         told: dict[str, Any] = {
-            "schema_version": 1,
-            "at": datetime.now(UTC).isoformat(timespec="minutes"),
-            "contend": __version__,
-            "host": f"{cpu_model()}, {os.cpu_count()} processors, Linux {platform.release()}",
             "nova": install.versions().get("nova", ""),
-            "took_s": round(took_s),
             "n": self._given.n,
             "residents": self._given.residents,
             "bed": self._given.bed,
@@ -257,50 +241,15 @@ def _ratios(storms: Sequence[Storm], baseline: str, treatment: str) -> dict[str,
     return found
 
 
-def _page(told: Mapping[str, Any]) -> str:
-    storms = len(told["storms"])
-    lines = [
-        f"# Storms of {told['n']} on beds side by side",
-        "",
-        f"{storms} storms, {told['took_s'] // 60} minutes with the beds' start; contend {told['contend']}, {told['host']},"
-        f" Nova {told['nova']}. All beds: `{told['bed']}`, {told['residents']} servers on each that stay. Ratios are within"
-        " blocks, with 95 % intervals"
-        + ("; half of the blocks with the beds' roles swapped." if told["swapped"] else "."),
-        "",
-        "| arm | options | median, s | makespan, s | deletion, s | ratio of medians | of makespans | of deletions |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for arm, options in told["arms"].items():
-        levels = [_value(told["levels"][arm][figure]) for figure in ("median", "makespan", "deletion")]
-        lines.append(_row(arm, f"`{options}`" if options else "", *levels, *_cells(told["ratios"].get(arm))))
-    lines.append(_row("(A/A control)", *[""] * 4, *_cells(told["control"])))
-    for name, ratios in told.get("alike", {}).items():
-        lines.append(_row(f"(before: {name}, configured as bed 1)", *[""] * 4, *_cells(ratios)))
-    return "\n".join([*lines, "", "Made by `python bench/beds.py`.", ""])
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _cells(ratios: Mapping[str, Any] | None) -> list[str]:
-    if not ratios:
-        return ["1 (baseline)", "", ""]
-    return [" ".join(split_ratio(_estimate(ratios[figure]))) for figure in ("median", "makespan", "deletion")]
-
-
-def _estimate(told: Mapping[str, Any]) -> Estimate:
-    ends = [float("nan") if told[key] is None else float(told[key]) for key in ("value", "low", "high")]
-    return Estimate(*ends, told["unit"], told["n"], told["level"], told["method"], told["verdict"])
-
-
-def _value(told: Mapping[str, Any]) -> str:
-    estimate = _estimate(told)
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
-
-
 def _say(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
+
+
+def _arm(text: str) -> Arm:
+    name, colon, options = text.partition(":")
+    if not colon or not name:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME:OPTIONS")
+    return Arm(name, tuple(shlex.split(options)))
 
 
 if __name__ == "__main__":

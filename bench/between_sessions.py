@@ -10,33 +10,30 @@ the same of the slowdown within each run, which shares its run's level and so di
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import statistics
-import subprocess
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+
+import duckdb
 
 from contend.cli.common import load_report
 from contend.report.export import export
-from contend.stats.quantiles import t_quantile
+from contend.report.model import ReportInput
 from contend.store import RunDirectory
+from results.files import save_at
+from results.pages import between_sessions
+from results.record import recording
 
 
-def doubt(values: list[float]) -> float:
-    """Half-width, as a ratio less 1, of the 95 % interval of two runs' difference."""
-    logs = [math.log(v) for v in values]
-    return math.exp(t_quantile(0.975, len(logs) - 1) * statistics.stdev(logs) * math.sqrt(2)) - 1
-
-
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument(
-        "--write", type=Path, help="write PATH.json, PATH.md and the trials as PATH/session-N.csv"
+        "--write", type=Path, help="write PATH.json, PATH.md and the trials as PATH.trials.parquet"
     )
-    parser.add_argument("--note", default="", help="what a reader should know of these runs")
     given = parser.parse_args()
     reports = [load_report(RunDirectory.open(path)) for path in given.runs]
     levels: dict[str, list[float]] = {}
@@ -52,62 +49,38 @@ def main() -> None:
                 cell.treatment.estimate.value
             )
             ratios.setdefault(f"{name}, beside {cell.factors['neighbour']}", []).append(cell.estimate.value)
-    began = [report.rows[0]["utc"] for report in reports]
-    flagged = [
-        f"{sum(bool(r['flags']) for r in report.counted)} of {len(report.counted)}" for report in reports
-    ]
-    alarms = [sum(c.alarm for c in report.analysis.controls) for report in reports]
-    lines = [
-        "# Between sessions",
-        "",
-        f"{len(reports)} runs of one scenario, nothing changed: `{reports[0].command}`.",
-        "",
-        "| run | began (UTC) | blocks | trials flagged | controls alarmed |",
-        "|---|---|--:|--:|--:|",
-        *(
-            f"| {n} | {when[:16].replace('T', ' ')} | {report.analysis.design.blocks} | {marked} |"
-            f" {alarm} of {len(report.analysis.controls)} |"
-            for n, (when, report, marked, alarm) in enumerate(
-                zip(began, reports, flagged, alarms, strict=True), 1
-            )
-        ),
-        "",
-        "| cell's level | median of each run | sd (log) | two runs differ by up to |",
-        "|---|---|--:|--:|",
-        *(_row(name, values) for name, values in levels.items()),
-        "",
-        "| slowdown, within a run | each run | sd (log) | two runs differ by up to |",
-        "|---|---|--:|--:|",
-        *(_row(name, values) for name, values in ratios.items()),
-    ]
-    print("\n".join(lines))
+    found = {
+        "scenario": reports[0].command,
+        "runs": [
+            {
+                "began": report.rows[0]["utc"],
+                "blocks": report.analysis.design.blocks,
+                "trials": len(report.counted),
+                "flagged": sum(bool(row["flags"]) for row in report.counted),
+                "controls": len(report.analysis.controls),
+                "alarms": sum(c.alarm for c in report.analysis.controls),
+            }
+            for report in reports
+        ],
+        "levels": levels,
+        "slowdowns": ratios,
+    }
+    print(between_sessions.body(found))
     if given.write:
-        machine = {
-            k: reports[0].environment.get(k) for k in ("cpu", "cpus", "kernel", "os", "contend", "tools")
-        }
-        asked = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-        )
-        host = f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}"
-        where = f"Analysed at commit {asked.stdout.strip()}; {host}."
-        lines[2:2] = [where, "", *([given.note, ""] if given.note else [])]
-        given.write.mkdir(parents=True, exist_ok=True)
+        trials(reports, given.write.with_name(f"{given.write.name}.trials.parquet"))
+        save_at(given.write, found)
+
+
+def trials(reports: Sequence[ReportInput], path: Path) -> None:
+    """Every trial of every run, the number of its run first."""
+    with tempfile.TemporaryDirectory() as place:
         for number, report in enumerate(reports, 1):
-            export(report, "csv", given.write / f"session-{number}.csv")
-        document = {
-            "analysed_at": asked.stdout.strip(),
-            "machine": machine,
-            "began": began,
-            "levels": levels,
-            "slowdowns": ratios,
-        }
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        given.write.with_suffix(".md").write_text("\n".join(lines) + "\n")
-
-
-def _row(name: str, values: list[float]) -> str:
-    spread = statistics.stdev(math.log(v) for v in values)
-    return f"| {name} | {', '.join(f'{v:.4g}' for v in values)} | {spread:.1%} | {doubt(values):.0%} |"
+            export(report, "csv", Path(place) / f"{number}.csv")
+        rows = " union all ".join(
+            f"select {number} as session, * from read_csv('{place}/{number}.csv')"
+            for number, _ in enumerate(reports, 1)
+        )
+        duckdb.sql(f"copy ({rows}) to '{path}' (format parquet, compression zstd, compression_level 19)")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ that would end later are left out. Ended early, Rally leaves its servers (s_rall
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import subprocess
@@ -28,12 +27,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from boot_storm_rally_page import page
-from rally_tools import FILES, GENERATOR, Campaign, Contend, Rally, Stamps
-
 from contend.clouds.access import Access
-from contend.environment import fingerprint
 from contend.testbed.openstack.__main__ import default_root
+from rally_tools import FILES, GENERATOR, Campaign, Contend, Rally, Stamps
+from results.files import save_at
+from results.pages import boot_storm_rally
+from results.record import recording
 
 # Rally's own defaults are 1 s before the first poll, 1 s between (2 s for deletions).
 TUNED = {
@@ -44,6 +43,7 @@ TUNED = {
 }
 
 
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -56,25 +56,18 @@ def main() -> None:
     parser.add_argument("--tuned", action="store_true", help="also with Rally's waits at a tenth of a second")
     parser.add_argument("--write", type=Path, help="the results, with .json and .md added")
     given = parser.parse_args()
-    began, load = time.monotonic(), os.getloadavg()[0]
+    began = time.monotonic()
     seed = random.SystemRandom().randrange(1 << 20)
     with tempfile.TemporaryDirectory() as name, Stamps(given.bed) as stamps:
         campaigns = measure(given, Path(name), stamps, random.Random(seed), began)
-    document = {
-        "schema_version": 1,
-        "what": "boot storms by contend and by Rally on one test bed",
-        "environment": fingerprint(),
-        "load_before": load,
+    found = {
         "rally": rally_version(given.rally),
-        "seed": seed,
         "n": given.n,
-        "took_s": round(time.monotonic() - began, 1),
         "blocks": [[asdict(campaign) for campaign in block] for block in campaigns],
     }
-    print(page(document))
+    print(boot_storm_rally.body(found))
     if given.write:
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        given.write.with_suffix(".md").write_text(page(document), encoding="utf-8")
+        save_at(given.write, found, seed=seed)
 
 
 def measure(

@@ -14,7 +14,6 @@ what stands in the file and is not measured again stays there, with its own comm
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -23,13 +22,17 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from contend.deadline import longest_s
-from contend.environment import fingerprint
 from contend.ledger import read_rows
 from contend.scenario import builtin_names
 from contend.store import RunDirectory
 from contend.units import parse_duration_ns
+from results import record
+from results.files import load, path_of, save_at
+from results.pages import budgets
+from results.record import recording
 
 CONTEND = Path(sys.executable).with_name("contend")
 OF_BLOCKS = (0.5, 3.0)
@@ -112,34 +115,13 @@ def taken(scenario: str, options: list[str], asked_s: float, of_blocks: float) -
         said.returncode,
         what,
         named[1] if named else "",
-        commit(),
+        record.commit(),
         time.strftime("%Y-%m-%d"),
         round(load, 1),
     )
 
 
-def commit() -> str:
-    words = ["git", "describe", "--always", "--dirty"]
-    return subprocess.run(
-        words, capture_output=True, text=True, check=True, cwd=Path(__file__).parent
-    ).stdout.strip()
-
-
-def _of_run(path: Path) -> tuple[float, int]:
-    """Seconds of tear-down, and whole blocks."""
-    with RunDirectory.open(str(path)) as run:
-        rows, cells = run.rows(), len({c["id"] for c in run.read_json("plan.json")["cells"]})
-        events = list(read_rows(run.ledger_path))
-    counted: dict[int, set[str]] = {}
-    for row in rows:
-        if row["phase"] == "counted" and row["status"] == "ok":
-            counted.setdefault(int(row["block"]), set()).add(str(row["cell"]))
-    ends = [int(e["at_ns"]) for e in events if e["event"] == "tear-down"]
-    last = [int(e["at_ns"]) for e in events if e["event"] == "run-end"]
-    tear_down_s = (last[-1] - ends[-1]) / 1e9 if ends and last else 0.0
-    return tear_down_s, sum(len(of) == cells for of in counted.values())
-
-
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="scenarios, separated by commas")
@@ -164,42 +146,14 @@ def main() -> None:
     broken = [one for one in found if not one.held]
     print(f"{len(found)} runs, {len(broken)} beyond the budget × 1.1 + 5 s")
     if given.write:
-        write(given.write, together(given.write, found))
+        save_at(given.write, {"runs": [_row(one) for one in together(given.write, found)]})
     sys.exit(1 if broken else 0)
-
-
-HEAD = (
-    "scenario",
-    "blocks asked for",
-    "asked, s",
-    "taken, s",
-    "tear-down, s",
-    "blocks",
-    "exit",
-    "is",
-    "held",
-    "load before",
-    "at",
-)
-
-
-def _line(of: Taken) -> str:
-    held = "yes" if of.held else "NO"
-    what = f"{of.what}: --budget {of.named}" if of.named else of.what
-    return (
-        f"| {of.scenario} | {of.of_blocks:.1f} | {of.asked_s:g} | {of.took_s:g} | {of.tear_down_s:g} | {of.blocks} |"
-        f" {of.exit} | {what} | {held} | {of.load:g} | {of.commit}, {of.date} |"
-    )
 
 
 def together(path: Path, found: list[Taken]) -> list[Taken]:
     """What was measured before and is not now, and what is now; by scenario and budget."""
     fields = Taken.__dataclass_fields__
-    before = (
-        json.loads(path.with_suffix(".json").read_text())["runs"]
-        if path.with_suffix(".json").exists()
-        else []
-    )
+    before = load(path.name, path.parent)["runs"] if path_of(path.name, path.parent).exists() else []
     kept = [Taken(**{name: row[name] for name in fields}) for row in before]
     now = {one.scenario for one in found}
     return sorted(
@@ -208,23 +162,27 @@ def together(path: Path, found: list[Taken]) -> list[Taken]:
     )
 
 
-def write(path: Path, found: list[Taken]) -> None:
-    host = fingerprint()
-    text = [
-        "# Budgets: asked and taken",
-        "",
-        "Made by `python bench/budgets.py --write docs/results/budgets`, in parts by `--only`, `--named` and `--cloud`, on "
-        f"{host['cpus']} CPUs ({host['cpu']}). Each row has its commit and date.",
-        "",
-    ]
-    text += ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD), *map(_line, found)]
-    broken = sum(not one.held for one in found)
-    text += ["", f"{len(found)} runs, {broken} beyond the budget × 1.1 + 5 s, tear-down apart."]
-    path.with_suffix(".md").write_text("\n".join(text) + "\n", encoding="utf-8")
-    rows = [asdict(one) | {"over_s": round(one.over_s, 1), "held": one.held} for one in found]
-    path.with_suffix(".json").write_text(
-        json.dumps({"schema_version": 1, "host": host, "runs": rows}, indent=1) + "\n", encoding="utf-8"
-    )
+def _row(one: Taken) -> dict[str, Any]:
+    return asdict(one) | {"over_s": round(one.over_s, 1), "held": one.held}
+
+
+def _line(one: Taken) -> str:
+    return " | ".join(map(str, budgets.row(_row(one))))
+
+
+def _of_run(path: Path) -> tuple[float, int]:
+    """Seconds of tear-down, and whole blocks."""
+    with RunDirectory.open(str(path)) as run:
+        rows, cells = run.rows(), len({c["id"] for c in run.read_json("plan.json")["cells"]})
+        events = list(read_rows(run.ledger_path))
+    counted: dict[int, set[str]] = {}
+    for row in rows:
+        if row["phase"] == "counted" and row["status"] == "ok":
+            counted.setdefault(int(row["block"]), set()).add(str(row["cell"]))
+    ends = [int(e["at_ns"]) for e in events if e["event"] == "tear-down"]
+    last = [int(e["at_ns"]) for e in events if e["event"] == "run-end"]
+    tear_down_s = (last[-1] - ends[-1]) / 1e9 if ends and last else 0.0
+    return tear_down_s, sum(len(of) == cells for of in counted.values())
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ that the page does not call doubtful. Counts, no times: another machine gives th
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.serve.changes import LEAST_RUNS, MOST_P, change_points, doubtful
+from results.files import save_at
+from results.pages import change_points as page
+from results.record import recording
 
 SPREAD = 0.03
+SEED = 1
 LENGTHS = (LEAST_RUNS, 20, 30, 60)
 Draw = Callable[[np.random.Generator, int], npt.NDArray[np.float64]]
 
@@ -59,9 +62,9 @@ STEPS = (0.03, 0.06, 0.09, 0.15)
 
 Shares = tuple[float, float]
 """Of series: marked, and marked without doubt."""
-HEAD = ("| " + " | ".join(f"{n} runs" for n in LENGTHS) + " |", "|---|" + "--:|" * len(LENGTHS))
 
 
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -73,45 +76,20 @@ def main() -> None:
         name: [share(given.series, n, draw, lambda _: True) for n in LENGTHS] for name, draw in FLAT.items()
     }
     steps = {f"{step:g}": [planted(given.series, n, step) for n in LENGTHS] for step in STEPS}
-    lines = [
-        "# Change points of series that are known",
-        "",
-        f"{given.series} series each, drawn with seed 1; runs vary by {SPREAD:.0%} (standard deviation, log); Apache Otava",
-        f"as `contend serve` asks it (p < {MOST_P}, from {LEAST_RUNS} runs on). Each figure is of all marks, then of those",
-        "that the page does not call doubtful. Made by `python bench/change_points.py`.",
-        "",
-        "No step was planted. Series in which one or more were marked:",
-        "",
-        *table("law of the runs", flat),
-        "",
-        "One step planted in the middle, runs independent and normal. Series in which a change within a run of it was",
-        "marked:",
-        "",
-        *table("size of the step", {f"{float(step):.0%}": row for step, row in steps.items()}),
-    ]
-    print(*lines, sep="\n")
+    told = {
+        "series": given.series,
+        "lengths": LENGTHS,
+        "spread": SPREAD,
+        "most_p": MOST_P,
+        "least_runs": LEAST_RUNS,
+        "flat": {name: [marked for marked, _ in row] for name, row in flat.items()},
+        "flat_sure": {name: [sure for _, sure in row] for name, row in flat.items()},
+        "steps": {name: [marked for marked, _ in row] for name, row in steps.items()},
+        "steps_sure": {name: [sure for _, sure in row] for name, row in steps.items()},
+    }
+    print(page.body(told | {"made": {"seed": SEED}}))
     if given.write:
-        document = {
-            "series": given.series,
-            "lengths": LENGTHS,
-            "spread": SPREAD,
-            "most_p": MOST_P,
-            "least_runs": LEAST_RUNS,
-            "flat": {name: [marked for marked, _ in row] for name, row in flat.items()},
-            "flat_sure": {name: [sure for _, sure in row] for name, row in flat.items()},
-            "steps": {name: [marked for marked, _ in row] for name, row in steps.items()},
-            "steps_sure": {name: [sure for _, sure in row] for name, row in steps.items()},
-        }
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        given.write.with_suffix(".md").write_text("\n".join(lines) + "\n")
-
-
-def table(what: str, rows: dict[str, list[Shares]]) -> list[str]:
-    told = [
-        f"| {name} | " + " | ".join(f"{marked:.1%}, {sure:.1%}" for marked, sure in row) + " |"
-        for name, row in rows.items()
-    ]
-    return [f"| {what} {HEAD[0]}", HEAD[1], *told]
+        save_at(given.write, told, seed=SEED)
 
 
 def planted(series: int, n: int, step: float) -> Shares:
@@ -125,7 +103,7 @@ def planted(series: int, n: int, step: float) -> Shares:
 
 def share(series: int, n: int, draw: Draw, counts: Callable[[tuple[int, ...]], bool]) -> Shares:
     """Of so many drawn series of n runs those with a mark that counts, and those of them without doubt."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(SEED)
     marked = sure = 0
     for _ in range(series):
         values = np.exp(draw(rng, n)).tolist()

@@ -27,6 +27,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from results.files import save_at
+from results.record import recording
+
 CONTEND = str(Path(sys.executable).with_name("contend"))
 HERE = Path(__file__)
 TICK = os.sysconf("SC_CLK_TCK")
@@ -345,7 +348,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6, help="of the overhead's comparison")
     parser.add_argument("--blocks", type=int, default=100, help="of three trials, in each of its runs")
     parser.add_argument("--skip-overhead", action="store_true")
-    parser.add_argument("--json", type=Path, help="write the figures there too")
+    parser.add_argument("--write", type=Path, help="write PATH.json, PATH.md, and fleet-overhead beside it")
     for name in ("--serve", "--names", "--address", "--count"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -354,20 +357,27 @@ def main() -> None:
             serve(Path(asked.serve), asked.names.split(","), asked.address, asked.rate, int(asked.count))
         )
         return
-    found: dict[str, Any] = {"schema_version": 1, "cpus": os.cpu_count()}
+    with recording():
+        both(asked)
+
+
+def both(asked: argparse.Namespace) -> None:
+    """What a host pays, and what the machine that starts them does."""
     if not asked.skip_overhead:
         print("on a host: the same scenario with and without the fleet", flush=True)
-        found["overhead"] = told = overhead(asked.rounds, asked.blocks)
+        told = overhead(asked.rounds, asked.blocks)
         ms = told["per_trial_ms"]
         print(f"  per trial {ms['mean']:+.1f} ms [{ms['low']:.1f}, {ms['high']:.1f}]; to be at most 50 ms")
+        if asked.write:
+            save_at(asked.write.with_name("fleet-overhead"), told)
         print(
             f"  worker {told['worker_cpu_share']:.2%} of a CPU in runs of {told['run_s']:.0f} s,"
             f" idle {told['worker_cpu_share_idle']:.2%}; to be at most 1 %"
         )
-    found["scale"] = []
+    scales = []
     for hosts in (int(word) for word in asked.hosts.split(",") if word):
         told = scale(hosts, asked.seconds, asked.rate, asked.each)
-        found["scale"].append(told)
+        scales.append(told)
         print(
             f"{hosts} hosts, {told['rows']} rows of {told['bytes_per_row']:.0f} B, {told['rows_per_s']:.0f} a second:"
         )
@@ -382,8 +392,8 @@ def main() -> None:
             end=" ",
         )
         print(f"done after {told['wall_s']:.0f} s of {told['least_s']:.0f}", flush=True)
-    if asked.json:
-        asked.json.write_text(json.dumps(found, indent=1) + "\n")
+    if asked.write and scales:
+        save_at(asked.write, {"hosts": scales})
 
 
 if __name__ == "__main__":

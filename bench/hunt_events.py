@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from contend.environment import fingerprint
+from results.files import save_at
+from results.pages import hunt_events
+from results.record import recording
 
 LIMIT_S = 5.0  # for 10,000,000 events
 
@@ -122,6 +122,7 @@ def measure(shape: str, events: int, rounds: int) -> Round:
     return {key: statistics.median(found[key] for found in all_rounds) for key in all_rounds[0]}
 
 
+@recording()
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -132,28 +133,10 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
     results = {shape: measure(shape, given.events, given.rounds) for shape in given.shapes}
-    table = [
-        "| shape | events | jobs | rows | wall s | CPU s | whole hunt | million events a s | MiB more | resolution ns |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    table += [
-        f"| {shape} | {found['events']:,.0f} | {found['jobs']:,.0f} | {found['rows']:,.0f} | {found['wall_s']:.2f} |"
-        f" {found['cpu_s']:.2f} | {found['all_cpu_s']:.2f} | {found['events'] / found['wall_s'] / 1e6:.2f} |"
-        f" {found['grown_kib'] / 1024:.0f} |"
-        f" {found['resolution_ns']:.0f} |"
-        for shape, found in results.items()
-    ]
-    print("\n".join(table))
+    found = {"rounds": given.rounds, "results": results}
+    print(hunt_events.body(found))
     if given.write:
-        machine = {
-            k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")
-        }
-        document: dict[str, Any] = {"machine": machine, "rounds": given.rounds, "load": os.getloadavg()}
-        document["results"] = results
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        where = f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; {given.rounds} rounds."
-        title = "# What it costs to hunt in a trace"
-        given.write.with_suffix(".md").write_text("\n".join([title, "", where, "", *table, ""]))
+        save_at(given.write, found)
     slow = [
         shape
         for shape, found in results.items()

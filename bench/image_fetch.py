@@ -22,13 +22,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import random
 import re
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -37,17 +35,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import contend.workloads.generators.download_server as server
-from contend.environment import fingerprint
 from contend.errors import BadInput
 from contend.fetch.clients import CLIENTS, Command, Task, command_of, put_program
 from contend.stats.compare import compare
-from contend.units import format_ratio, parse_size_bytes
+from contend.units import parse_size_bytes
 from contend.workloads.generators.download import environment, server_cpu_s, server_pids
 from contend.workloads.load import catalogue
+from results.files import save_at
+from results.pages import image_fetch
+from results.record import recording
 
 RECORD = 16 << 10
 # (treatment, baseline): above 1 the first is dearer.
@@ -219,31 +218,17 @@ def measured(
     return found
 
 
-def report(found: dict[str, list[float]]) -> tuple[list[str], dict[str, Any]]:
-    lines = ["client CPU-s per 10^9 bytes, median [least, most]; server's beside it", ""]
-    shown = [name for name in found if not name.startswith("server ")]
-    for name in sorted(shown, key=lambda name: (name.split(" ")[0], statistics.median(found[name]))):
-        values = found[name]
-        beside = found.get(f"server {name}")
-        lines.append(
-            f"{name:36} {statistics.median(values):7.3f} [{min(values):.3f}, {max(values):.3f}]"
-            + (
-                f"   server {statistics.median(beside):.3f}"
-                if beside and statistics.median(beside) > 1e-3
-                else ""
-            )
-        )
-    lines += ["", "ratios, with 95 % intervals over rounds", ""]
-    ratios = {}
+def ratios(found: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Estimate, low and high of each that was measured."""
+    told = {}
     for treatment, baseline in RATIOS:
         if treatment in found and baseline in found:
             estimate = compare(found[baseline], found[treatment])
-            ratios[f"{treatment} / {baseline}"] = [estimate.value, estimate.low, estimate.high]
-            shown_ratio = format_ratio(estimate.value, estimate.low, estimate.high)
-            lines.append(f"{treatment + ' / ' + baseline:56} {shown_ratio}")
-    return lines, ratios
+            told[f"{treatment} / {baseline}"] = [estimate.value, estimate.low, estimate.high]
+    return told
 
 
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -268,16 +253,10 @@ def main() -> None:
             found = measured(
                 cells, Task(http).url, given.size, given.rounds, server_pids(place / "nginx.pid")
             )
-    lines, ratios = report(found)
-    print("\n".join(lines))
+    told = {"size": given.size, "rounds": given.rounds, "cpu_s_per_gb": found, "ratios": ratios(found)}
+    print("\n".join(image_fetch.lines(told)))
     if given.write:
-        machine = fingerprint()
-        document = {"size": given.size, "rounds": given.rounds, "machine": machine, "cpu_s_per_gb": found}
-        given.write.with_suffix(".json").write_text(
-            json.dumps(document | {"ratios": ratios}, indent=1) + "\n"
-        )
-        text = "\n".join(["# What downloading an image costs the client's CPU", "", "```", *lines, "```", ""])
-        given.write.with_suffix(".md").write_text(text)
+        save_at(given.write, told)
 
 
 if __name__ == "__main__":

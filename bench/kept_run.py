@@ -1,9 +1,9 @@
-"""A run of any study, kept: what it said, of which machine and version, and how busy the host was before and after.
+"""Runs of any study, kept: what they say, and the whole analysis. What their intervals are worth is theirs to say.
 
-Writes docs/results/NAME.json (the whole analysis) and NAME.md (the report as the terminal shows it). What its intervals
-are worth is the run's own to say; the load before it began is there so that a reader can tell a quiet host from another.
+    python bench/kept_run.py rpc-envelope -- rpc-envelope --budget 8m
+    python bench/kept_run.py local-storms -- SCENARIO … -- SCENARIO …
 
-    python bench/kept_run.py rpc-envelope "What an envelope costs an RPC" -- rpc-envelope --budget 8m
+The name is that of a recipe in bench/results/recipes.yaml, whose page shows the report as the terminal does.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from contend.environment import fingerprint
+from results.files import RESULTS, save
+from results.recipes import recipes
+from results.record import recording
 
-ROOT = Path(__file__).parent.parent
 CONTEND = Path(sys.prefix) / "bin/contend"
 KEPT = (
     "answer",
@@ -35,73 +37,66 @@ KEPT = (
 
 
 def main() -> int:
-    """The exit code of the run; what it measured is kept where that is 0, or 3 (fewer blocks than wanted)."""
-    words = sys.argv[1:]
-    own, asked = (
-        (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
-    )
+    """The exit code of the last run; what it measured is kept where that is 0, or 3 (fewer blocks than wanted)."""
+    own, *asked = _split(sys.argv[1:])
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", help="of the files")
-    parser.add_argument("title")
-    parser.add_argument("--to", type=Path, default=ROOT / "docs/results", metavar="DIR")
+    parser.add_argument("name", help="of the recipe")
+    parser.add_argument("--to", type=Path, default=RESULTS, metavar="DIR")
     given = parser.parse_args(own)
+    if given.name not in recipes():
+        parser.error(f"no recipe '{given.name}'; there are {', '.join(recipes())}")
     if not asked:
         parser.error("say what to run, after --")
+    with recording("; ".join(shlex.join(["contend", "run", *words]) for words in asked)):
+        found = [kept(words) for words in asked]
+        code = max(one["exit"] for one in found)
+        if all("shown" in one for one in found):
+            several = {key: [one[key] for one in found] for key in ("shown", "analysis")} | {"exit": code}
+            save(given.name, found[0] if len(found) == 1 else several, place=given.to)
+    return int(code)
+
+
+def kept(words: list[str]) -> dict[str, Any]:
+    """One run: its exit code, and where it has an answer its report and analysis."""
     with tempfile.TemporaryDirectory(prefix="contend-kept-") as place:
-        before = os.getloadavg()[0]
         said = subprocess.run(
-            [CONTEND, "run", *asked, "--runs", place, "--json"],
+            [CONTEND, "run", *words, "--runs", place, "--json"],
             stdout=subprocess.PIPE,
             text=True,
             check=False,
         )
-        after = os.getloadavg()[0]
         if said.returncode not in (0, 3):
-            return said.returncode
+            return {"exit": said.returncode}
         analysis: dict[str, Any] = json.loads(said.stdout)
         (run,) = (directory for directory in Path(place).iterdir() if directory.is_dir())
         shown = subprocess.run(
             [CONTEND, "report", run, "--verbose"],
             env=os.environ | {"COLUMNS": "110", "NO_COLOR": "1"}, capture_output=True, text=True, check=True,
         ).stdout.replace(place, "…").replace(f"{sys.prefix}/bin/", "")  # fmt: skip
-    about = {
-        "schema_version": 1,
-        "what": f"contend run {' '.join(asked)}",
-        "commit": commit(),
-        "environment": fingerprint(),
-        "load_before": before,
-        "load_after": after,
-        "exit": said.returncode,
-    }
-    kept = {key: analysis[key] for key in KEPT if key in analysis}
-    given.to.mkdir(parents=True, exist_ok=True)
-    file = given.to / given.name
-    file.with_suffix(".json").write_text(
-        json.dumps(about | {"analysis": kept}, separators=(",", ":")) + "\n", encoding="utf-8"
-    )
-    file.with_suffix(".md").write_text(page(given.title, about, shown), encoding="utf-8")
     print(shown)
-    return said.returncode
+    text = "\n".join(line.rstrip() for line in shown.strip("\n").splitlines())
+    return {
+        "exit": said.returncode,
+        "shown": text,
+        "analysis": {key: analysis[key] for key in KEPT if key in analysis},
+    }
 
 
-def commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
+def _split(words: list[str]) -> list[list[str]]:
+    """At each `--`.
 
-
-def page(title: str, about: dict[str, Any], shown: str) -> str:
-    """What docs/results shows."""
-    host = about["environment"]
-    text = "\n".join(line.rstrip() for line in shown.strip().splitlines())
-    return (
-        f"# {title}\n\n{host['cpus']} CPUs {host['cpu']}, kernel {host['kernel']}; commit {about['commit']}; load"
-        f" {about['load_before']:.1f} when it began, {about['load_after']:.1f} when it ended.\n\n`{about['what']}`\n\n"
-        f"```\n{text}\n```\n"
-    )
+    >>> _split(["a", "--", "b", "c", "--", "d"])
+    [['a'], ['b', 'c'], ['d']]
+    """
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if word == "--":
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
 
 
 if __name__ == "__main__":

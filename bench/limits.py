@@ -9,11 +9,9 @@ Figures of another machine say nothing here: run it alone on a quiet host.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import multiprocessing
 import os
-import platform
 import random
 import subprocess
 import sys
@@ -22,6 +20,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from results.files import save_at
+from results.pages import limits
+from results.record import recording
 
 CONTEND = [sys.executable, "-m", "contend"]
 ROOT = Path(__file__).resolve().parent.parent
@@ -131,81 +133,7 @@ def measured(words: list[str], home: Path) -> dict[str, Any]:
     }
 
 
-def about() -> dict[str, Any]:
-    """Date, commit and machine."""
-    done = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    names = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        if line.startswith("model name")
-    ]
-    return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": done.stdout.strip() or "unknown",
-        "cpus": os.cpu_count() or 1,
-        "cpu": names[0] if names else platform.machine(),
-        "memory_mb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "load_before": round(os.getloadavg()[0], 2),
-    }
-
-
-def beyond(row: dict[str, Any]) -> list[str]:
-    """Which of its limits a command is beyond; those of time are of a quiet host."""
-    stats = row["command"].startswith("contend stats")
-    most = MOST_MB if stats else MOST_IMPORT_MB
-    found = [f"ended with {row['exit']}"] if row["exit"] else []
-    found += [f"{row['max_rss_mb']} MB of memory, {most} are allowed"] if row["max_rss_mb"] > most else []
-    if stats and row["wall_s"] > MOST_S:
-        found.append(f"{row['wall_s']:.1f} s, {MOST_S:.0f} are allowed")
-    return found
-
-
-def page(document: dict[str, Any]) -> str:
-    """What docs/results shows."""
-    rows = document["rows"]
-    load = max(document["load_before"], *(row["load_after"] for row in rows))
-    # The command itself is one of those that are counted.
-    if load <= 1 + QUIET * document["cpus"]:
-        host = "The host did nothing else."
-    else:
-        host = (
-            f"**The host was shared while these were measured** (load up to {load:.1f}): the seconds on the clock are of a"
-            " host that did other things. CPU time and memory say more."
-        )
-    lines = [
-        f"| `{row['command']}` | {row['bytes'] / 1e6:.0f} MB | {row['wall_s']:.1f} | {row['cpu_s']:.1f} |"
-        f" {row['max_rss_mb']} |"
-        for row in rows
-    ]
-    machine = f"{document['cpus']} CPUs {document['cpu']}, {document['memory_mb'] / 1e3:.0f} GB"
-    broken = [f"- `{row['command']}`: {', '.join(what)}" for row in rows if (what := beyond(row))]
-    verdict = (
-        "Beyond its limit:\n\n" + "\n".join(broken)
-        if broken
-        else f"All within their limits: `stats` {MOST_S:.0f} s and {MOST_MB} MB, `import` {MOST_IMPORT_MB} MB."
-    )
-    return f"""# What the largest inputs cost
-
-{document["stats_rows"] / 1e6:g} million rows, and files of {document["mib"]} MiB ([figures](limits.json)):
-{document["date"]}, commit {document["commit"]}, {machine},
-kernel {document["kernel"]}, Python {document["python"]}.
-Load {document["load_before"]:.1f} when it began, {load:.1f} at most. {host}
-
-| command | input | s | CPU-s | MB at most |
-|---|---|---|---|---|
-{chr(10).join(lines)}
-
-{verdict}
-
-Rows of `stats` are held as columns of numbers. `import` reads tables row by row and JSON item by item; what it keeps of a
-request is one number a metric. `python bench/limits.py --write docs/results/limits` writes this page.
-"""
-
-
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=4_000_000)
@@ -221,7 +149,8 @@ def main() -> None:
         ("rally.json", rally, (given.mib,), ["import"]),
         ("fio.json", fio, (given.mib,), ["import"]),
     ]
-    document: dict[str, Any] = about() | {"stats_rows": given.rows, "mib": given.mib, "rows": []}
+    most = {"stats_s": MOST_S, "stats_mb": MOST_MB, "import_mb": MOST_IMPORT_MB}
+    document: dict[str, Any] = {"stats_rows": given.rows, "mib": given.mib, "most": most, "rows": []}
     with tempfile.TemporaryDirectory() as place:
         home = Path(place)
         for name, make, size, verb in cases:
@@ -231,9 +160,8 @@ def main() -> None:
             document["rows"].append(row)
             print(json.dumps(row), flush=True)
     if given.write:
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        given.write.with_suffix(".md").write_text(page(document), encoding="utf-8")
-    sys.exit(any(beyond(row) for row in document["rows"]))
+        save_at(given.write, document)
+    sys.exit(any(limits.beyond(row, most) for row in document["rows"]))
 
 
 if __name__ == "__main__":

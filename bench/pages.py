@@ -27,9 +27,9 @@ from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from kept_run import commit
 
-from contend.environment import fingerprint
+from results.files import save_at
+from results.record import recording
 from support.made_big import big_run, small_runs
 
 CONTEND = [sys.executable, "-m", "contend"]
@@ -52,6 +52,7 @@ class Figures:
         return f"{self.what:<44} {self.cpu_s:7.2f} {self.wall_s:7.2f} {self.peak_mib:6.0f} {page:>8}"
 
 
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -69,7 +70,6 @@ def main() -> None:
             make_run(place, trials)
         if asked.runs and not (place / f"runs-{asked.runs}").exists():
             small_runs(place / f"runs-{asked.runs}", asked.runs)
-        before = os.getloadavg()[0]
         print(f"{'':<44} {'CPU s':>7} {'wall s':>7} {'MiB':>6} {'page MiB':>8}")
         for trials in asked.trials:
             for one in measure_run(place, trials, env):
@@ -79,9 +79,8 @@ def main() -> None:
             for one in measure_serve(place / f"runs-{asked.runs}", asked.runs, env):
                 print(one.line(), flush=True)
                 found.append(one)
-        after = os.getloadavg()[0]
     if asked.write:
-        write(asked.write, found, before, after)
+        save_at(asked.write, {"figures": [asdict(one) for one in found]})
 
 
 def _path(place: Path, trials: int) -> Path:
@@ -135,35 +134,6 @@ def measure_serve(place: Path, runs: int, env: dict[str, str]) -> Iterator[Figur
                 cpu, wall = used_s(server.pid) - before, time.perf_counter() - began
                 yield Figures(f"{which} of {runs} runs, {what}", cpu, wall, peak_mib(server.pid), size)
             server.send_signal(signal.SIGINT)
-
-
-def write(path: Path, found: list[Figures], before: float, after: float) -> None:
-    host, of = fingerprint(), commit()
-    text = [
-        "# What large runs cost to look at",
-        "",
-        f"Made by `python bench/pages.py`, {time.strftime('%Y-%m-%d')}, commit {of}, on {host['cpus']} CPUs ({host['cpu']}),"
-        f" {host['memory_gib']:.0f} GiB, kernel {host['kernel']}; load {before:.1f} before, {after:.1f} after.",
-        "",
-        "| what | CPU, s | wall, s | peak, MiB | page, MiB | exit |",
-        "|---|---|---|---|---|---|",
-    ]
-    for one in found:
-        page = "" if one.page_bytes is None else f"{one.page_bytes / 2**20:.2f}"
-        text.append(
-            f"| {one.what} | {one.cpu_s:.2f} | {one.wall_s:.2f} | {one.peak_mib:.0f} | {page} | {one.exit} |"
-        )
-    path.with_suffix(".md").write_text("\n".join(text) + "\n", encoding="utf-8")
-    about = {
-        "schema_version": 1,
-        "date": time.strftime("%Y-%m-%d"),
-        "commit": of,
-        "host": host,
-        "load_before": before,
-        "load_after": after,
-        "figures": [asdict(one) for one in found],
-    }
-    path.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
 def used_s(pid: int) -> float:

@@ -17,10 +17,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
-import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,8 +26,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from contend.environment import fingerprint
 from contend.probes.client import ProbeProcess
+from results import record
+from results.files import save_at
+from results.pages import process_sampling
 
 HERE = Path(__file__).parent
 CONTEND = Path(sys.executable).with_name("contend")
@@ -139,6 +139,7 @@ def measures() -> dict[str, Measure]:
     return found
 
 
+@record.recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -162,42 +163,10 @@ def main() -> None:
                         results[processes][tool].append(measure(place))
                         shutil.rmtree(place)
             print(f"{processes} processes: done", file=sys.stderr)
-    report(results, given)
-
-
-def report(results: dict[int, dict[str, list[tuple[float, float]]]], given: argparse.Namespace) -> None:
-    header = [f"{n} processes" for n in results]
-    lines = [
-        f"| CPU ms a sample, median of {given.rounds} (least–most) | {' | '.join(header)} |",
-        f"|---|{'---:|' * len(header)}",
-    ]
-    tools = list(next(iter(results.values())))
-    for tool in tools:
-        cells = []
-        for found in results.values():
-            values = [ms for ms, _ in found[tool]]
-            cells.append(f"{statistics.median(values):.1f} ({min(values):.1f}–{max(values):.1f})")
-        lines.append(f"| {tool} | {' | '.join(cells)} |")
-    lines += ["", f"| kB a sample | {' | '.join(header)} |", f"|---|{'---:|' * len(header)}"]
-    for tool in tools:
-        sizes = [statistics.median(size for _, size in found[tool]) / 1e3 for found in results.values()]
-        if any(sizes):
-            lines.append(f"| {tool} | {' | '.join(f'{size:.1f}' for size in sizes)} |")
-    print("\n".join(lines))
+    told = {"results": {str(processes): found for processes, found in results.items()}}
+    print(process_sampling.body(told))
     if given.write:
-        machine = {
-            k: v
-            for k, v in fingerprint(["atop", "pidstat"]).items()
-            if k in ("cpu", "cpus", "kernel", "os", "contend", "tools")
-        }
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        document = {"commit": commit, "machine": machine, "results": results}
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        where = f"Commit {commit}; {machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}."
-        title = "# What one sample of all processes costs"
-        given.write.with_suffix(".md").write_text("\n".join([title, "", where, "", *lines, ""]))
+        save_at(given.write, told)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from ab_vs_hyperfine import contend_cell, hyperfine_times, prepared, timed
 
+from ab_vs_hyperfine import contend_cell, hyperfine_times, prepared, timed
 from contend.stats.signed_rank import intervals
 
 

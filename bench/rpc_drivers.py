@@ -5,13 +5,12 @@ mandatory messages, a named queue for replies, the envelope), the same payloads.
 order; CPU time of driver, service and broker is their processes' own clock. To be reached: 0.12 CPU-s per 1,000 calls of
 driver and service together, 8,000 calls a second, and how much more oslo.messaging takes, as a ratio with its interval.
 
-    python bench/rpc_drivers.py [--blocks 10] [--seconds 3] [--payload 1000] [--write docs/results/rpc-drivers.json]
+    python bench/rpc_drivers.py [--blocks 10] [--seconds 3] [--payload 1000] [--write docs/results/rpc-drivers]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 import sys
@@ -20,16 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from contend import _native
-from contend.environment import fingerprint
 from contend.stats.compare import compare
 from contend.testbed.rabbit import bed
 from contend.testbed.rpc import trial
 from contend.testbed.rpc.options import End
+from results.files import save_at
+from results.record import recording
 
 ROLES = ("client", "service", "broker", "ends", "all")
 LEAST_RATE, MOST_CPU_S = 8000, 0.12
 
 
+@recording()
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--blocks", type=int, default=10)
@@ -45,8 +46,6 @@ def main() -> int:
     finally:
         bed.down(place / "rabbit")
     document = {
-        "schema_version": 1,
-        "environment": fingerprint(),
         "broker": up.version,
         "payload": given.payload,
         "callers": given.callers,
@@ -55,7 +54,7 @@ def main() -> int:
     }
     tell(rows, document["ratios"])
     if given.write:
-        given.write.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        save_at(given.write, document)
     return 0
 
 

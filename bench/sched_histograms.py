@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import re
@@ -26,9 +25,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from contend.environment import fingerprint
 from contend.probes.client import ProbeProcess
-from contend.stats.compare import compare
+from results.files import save_at
+from results.pages import sched_histograms
+from results.record import recording
 
 LOOPS = 100_000
 WRK_SECONDS = 2
@@ -157,21 +157,7 @@ def measure(load: Callable[[], Cost], rounds: int) -> dict[str, list[Cost]]:
     return found
 
 
-def lines(load: str, found: dict[str, list[Cost]]) -> list[str]:
-    base = found["no probe"]
-    rows = []
-    for name, costs in found.items():
-        cells = []
-        for which in (0, 1):
-            estimate = compare([c[which] for c in base], [c[which] for c in costs], blocks=range(len(base)))
-            cells.append(f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]")
-        cpu = sorted(c[0] for c in costs)[len(costs) // 2]
-        rows.append(
-            f"| {load} | {name} | {cpu:.2f} | {' | '.join(cells if name != 'no probe' else ['1', '1'])} |"
-        )
-    return rows
-
-
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -188,19 +174,9 @@ def main() -> None:
     if shutil.which("nginx") and shutil.which("wrk"):
         with nginx() as load:
             results["nginx"] = measure(load, given.rounds)
-    table = ["| load | arm | CPU µs an operation | CPU, ratio | wall, ratio |", "|---|---|---:|---:|---:|"]
-    for name, found in results.items():
-        table += lines(name, found)
-    print("\n".join(table))
+    print(sched_histograms.body({"results": results}))
     if given.write:
-        machine = {
-            k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")
-        }
-        document = {"machine": machine, "results": results}
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        where = f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; {given.rounds} rounds."
-        title = "# What scheduler histograms cost"
-        given.write.with_suffix(".md").write_text("\n".join([title, "", where, "", *table, ""]))
+        save_at(given.write, {"results": results})
 
 
 if __name__ == "__main__":

@@ -16,36 +16,24 @@ import argparse
 import json
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from trace_cases import CASES, Told
 
 import contend
-from contend.environment import fingerprint
-from contend.stats.signed_rank import estimate
+from results.files import save_at
+from results.pages import trace_calls
+from results.record import recording
+from results.words import table
+from trace_cases import CASES, Told
 
 PEERS = ["viztracer", "opentelemetry-sdk", "osprofiler", "greenlet"]
 HERE = Path(__file__).parent
+
+
 # What DESIGN promises, added ns: on 3.11, and on newer.
-TARGETS: dict[str, tuple[float, float]] = {
-    "function, off": (15, 20),
-    "function, on": (30, 30),
-    "method, off": (15, 20),
-    "method, on": (40, 40),
-    "Lock, with, on": (0, 0),
-    "Lock, contended, on": (1000, 1000),
-    "Lock, contended on one CPU, on": (1000, 1000),
-    "greenlet switch, on": (100, 100),
-}
-BESIDE = ("ns", "plain_ns", "added_ns")
-
-
 def interpreter(python: str, directory: Path, peers: Sequence[str]) -> tuple[str, str]:
     """Its version, and the Python of an environment with those peers, as far as pip can get them."""
     version = subprocess.run(
@@ -94,57 +82,7 @@ def one(inside: str, version: str, case: str) -> Told | None:
     return told
 
 
-def added(rounds: Sequence[Told], key: str = "added_ns") -> tuple[float, float, float]:
-    """Estimate and interval; of few rounds their lowest and highest."""
-    import numpy as np
-
-    values = [told[key] for told in rounds]
-    centre, low, high = estimate(np.array(values), 0.95)
-    if not np.isfinite([low, high]).all():
-        return statistics.median(values), min(values), max(values)
-    return centre, low, high
-
-
-def interval(rounds: Sequence[Told], key: str) -> str:
-    """Of what else is a difference."""
-    if not key.endswith("_longer_by_ns"):
-        return ""
-    _, low, high = added(rounds, key)
-    return f" [{low:.1f}, {high:.1f}]"
-
-
-def lines(version: str, found: dict[str, list[Told]]) -> Iterator[str]:
-    newer = tuple(map(int, version.split(".")[:2])) > (3, 11)
-    for case, rounds in found.items():
-        if not rounds:
-            continue
-        middle = {key: statistics.median(told[key] for told in rounds) for key in rounds[0]}
-        more = ", ".join(
-            f"{key.removesuffix('_ns').replace('_', ' ')} {value:.1f}{interval(rounds, key)}"
-            for key, value in middle.items()
-            if key not in BESIDE
-        )
-        value, low, high = added(rounds)
-        target = f"≤ {TARGETS[case][newer]:g}" if case in TARGETS else ""
-        yield (
-            f"| {version} | {case} | {middle['plain_ns']:.1f} | {middle['ns']:.1f} "
-            f"| {value:.1f} [{low:.1f}, {high:.1f}] | {target} | {more} |"
-        )
-
-
-ABOUT = """\
-CPU time of the thread that works; *with writer* also that of the thread that writes, to the last byte; *hand over* is
-wall time from a release to the next holder's first step, each of the two on a CPU of its own if not said otherwise; *empty
-callback* is what greenlet adds for any callback in C: the least that a switch would cost by `greenlet.settrace`."""
-
-
-def document(
-    given: argparse.Namespace, found: dict[str, dict[str, list[Told]]], peers: Any
-) -> dict[str, Any]:
-    machine = {k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")}
-    return {"machine": machine, "rounds": given.rounds, "peers": peers, "results": found}
-
-
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -172,35 +110,10 @@ def main() -> None:
                 if told is not None:
                     found[version][case].append(told)
         there = {version: versions(python) for version, python in inside.items()}
-    table = [
-        "| CPython | case | plain ns | traced ns | added ns [95 %] | target | besides (ns) |",
-        "|---|---|---:|---:|---:|---:|---|",
-    ]
-    for version, cases in found.items():
-        table += lines(version, cases)
-    print("\n".join(table))
+    told = {"rounds": given.rounds, "peers": there, "results": found}
+    print(table(trace_calls.HEAD, trace_calls.rows(told), "llrrrll"))
     if given.write:
-        told = document(given, found, there)
-        given.write.with_suffix(".json").write_text(json.dumps(told, indent=1) + "\n")
-        m = told["machine"]
-        where = (
-            f"{m['cpus']} CPUs {m['cpu']}, kernel {m['kernel']}; {given.rounds} rounds; peers: "
-            + "; ".join(
-                f"{version}: {', '.join(f'{name} {at}' for name, at in sorted(of.items()))}"
-                for version, of in there.items()
-            )
-        )
-        text = [
-            "# What `contend.trace` adds to a call, a lock and a switch",
-            "",
-            where,
-            "",
-            ABOUT,
-            "",
-            *table,
-            "",
-        ]
-        given.write.with_suffix(".md").write_text("\n".join(text))
+        save_at(given.write, told)
 
 
 if __name__ == "__main__":

@@ -21,16 +21,16 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from contend.environment import fingerprint
+from results.files import save_at
+from results.pages import trace_export
+from results.record import recording
 
 MOST_FOR_SAVE = 1_000_000
 
@@ -187,15 +187,7 @@ def size(shape: str, events: int, rounds: int) -> dict[str, Round]:
     return medians
 
 
-def line(shape: str, events: int, arm: str, found: Round) -> str:
-    return (
-        f"| {shape} | {events:,} | {arm} | {found['wall_s']:.3f} [{found['least_wall_s']:.3f}, {found['most_wall_s']:.3f}]"
-        f" | {found['cpu_s']:.3f} | {events / found['wall_s'] / 1e6:.2f} | {found['grown_kib'] / 1024:.0f}"
-        f" | {found['peak_kib'] / 1024:.0f}"
-        f" | {found['bytes'] / events:.1f} |"
-    )
-
-
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -208,22 +200,13 @@ def main() -> None:
     sizes = [("calls", events) for events in given.events if "calls" in given.shapes]
     sizes += [(shape, given.events[0]) for shape in given.shapes if shape != "calls"]
     results = {what: size(*what, given.rounds) for what in sizes}
-    table = [
-        "| shape | events | arm | wall s [least, most] | CPU s | million events a s | MiB more | MiB in all | bytes each |",
-        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    table += [line(*what, arm, found) for what, arms in results.items() for arm, found in arms.items()]
-    print("\n".join(table))
+    found = {
+        "rounds": given.rounds,
+        "results": [{"shape": s, "events": e, "arms": arms} for (s, e), arms in results.items()],
+    }
+    print(trace_export.body(found))
     if given.write:
-        machine = {
-            k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")
-        }
-        document: dict[str, Any] = {"machine": machine, "rounds": given.rounds, "load": os.getloadavg()}
-        document["results"] = [{"shape": s, "events": e, "arms": arms} for (s, e), arms in results.items()]
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        where = f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; {given.rounds} rounds."
-        title = "# What it costs to read a trace"
-        given.write.with_suffix(".md").write_text("\n".join([title, "", where, "", *table, ""]))
+        save_at(given.write, found)
 
 
 if __name__ == "__main__":

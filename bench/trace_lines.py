@@ -19,9 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -33,10 +31,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from results.files import save_at
+from results.record import recording
 from trace_instructions import DUMP, START, STOP, ZERO, asking_callgrind, environment
 from trace_wsgi import APPLICATION
-
-from contend import __version__
 
 MODES = ("off", "on", "off", "on")
 SIMULATED = ("--cache-sim=yes", "--branch-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=524288,16,64")
@@ -239,9 +237,6 @@ def document(parts: list[dict[Key, Cost]], given: argparse.Namespace, events: fl
             }
         )
     return {
-        "what": "counts by callgrind, a request of bench/trace_wsgi.py's service; they do not depend on the host's load",
-        "python": platform.python_version(),
-        "contend": __version__,
         "requests": given.requests,
         "threads": given.threads,
         "events_a_request": events,
@@ -249,6 +244,7 @@ def document(parts: list[dict[Key, Cost]], given: argparse.Namespace, events: fl
     }
 
 
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -259,7 +255,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="of a pool; 0: none")
     parser.add_argument("--functions", type=int, default=40, help="that differ most")
     parser.add_argument("--keep", type=Path, help="a new directory for callgrind's files, out.1 to out.4")
-    parser.add_argument("--write", type=Path, help="write the counts of the last --python to PATH.json")
+    parser.add_argument(
+        "--write", type=Path, help="write the counts of the last --python: PATH.json and PATH.md"
+    )
     given = parser.parse_args()
     if not shutil.which("valgrind"):
         sys.exit("error: valgrind is not installed\n  hint: apt-get install valgrind")
@@ -268,8 +266,7 @@ def main() -> None:
         print(f"## {python}, {events:,.1f} events a request\n")
         print(*table(parts, given.requests, given.functions), sep="\n", flush=True)
         if given.write:
-            told = json.dumps(document(parts, given, events), indent=1)
-            given.write.with_suffix(".json").write_text(told + "\n")
+            save_at(given.write, document(parts, given, events))
 
 
 if __name__ == "__main__":

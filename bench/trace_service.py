@@ -23,26 +23,26 @@ import argparse
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from trace_wsgi import free_port
 
 from contend._native import ctrace_summary
 from contend.clouds.access import find
-from contend.environment import fingerprint
-from contend.stats.compare import compare
 from contend.testbed.openstack import daemons, shape
 from contend.testbed.openstack.__main__ import default_root
 from contend.testbed.openstack.bed import Bed
+from results.files import save_at
+from results.pages import trace_service
+from results.record import recording
+from trace_wsgi import free_port
 
 PATH = "/v3/users"
 CONNECTIONS = 4
@@ -186,24 +186,7 @@ def measure(bed: Bed, rounds: int, place: Path) -> tuple[list[Row], float]:
     return rows, events / max(1, served)
 
 
-def lines(starts: Sequence[list[Row]]) -> Iterator[str]:
-    """A line for each figure: medians of starts, and ratios to `off` over starts."""
-    for what, above, below, digits in (("requests a second", 0, 2, 2), ("CPU ms a request", 1, 0, 1)):
-        scale = 1000 if above == 1 else 1
-        of = {
-            mode: [
-                scale * sum(row[mode][above] for row in rows) / sum(row[mode][below] for row in rows)
-                for rows in starts
-            ]
-            for mode in MODES
-        }
-        cells = [what, *(f"{statistics.median(of[mode]):.{digits}f}" for mode in MODES)]
-        for mode in MODES[1:]:
-            e = compare(of["off"], of[mode], blocks=range(len(starts)))
-            cells.append(f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]")
-        yield f"| {' | '.join(cells)} |"
-
-
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -220,38 +203,15 @@ def main() -> None:
         sys.exit(f"error: there is no test bed in {given.bed}\n  hint: testbed/openstack/openstack up")
     starts: list[list[Row]] = []
     events: list[float] = []
-    before = os.getloadavg()[0]
     for _ in range(given.starts):
         with tempfile.TemporaryDirectory() as name:
             found, each = measure(bed, given.rounds, Path(name))
         starts.append(found)
         events.append(each)
-    machine = {k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")}
-    text = [
-        "# What recording costs keystone",
-        "",
-        f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}, load before {before:.1f};"
-        f" `GET {PATH}` by wrk",
-        f"with {CONNECTIONS} connections, gunicorn with one worker; {given.starts} starts of {given.rounds} rounds of"
-        f" {LENGTH - SETTLE} requests; by `bench/trace_service.py`.",
-        f"A request makes {statistics.median(events):.0f} events.",
-        "",
-        "| | off | control | on | control to off | on to off |",
-        "|---|---:|---:|---:|---:|---:|",
-        *lines(starts),
-        "",
-    ]
-    print(*text, sep="\n")
+    told = {"rounds": given.rounds, "events": events, "starts": starts}
+    print(trace_service.body(told))
     if given.write:
-        document = {
-            "machine": machine,
-            "load": [before, os.getloadavg()[0]],
-            "rounds": given.rounds,
-            "events": events,
-            "starts": starts,
-        }
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        given.write.with_suffix(".md").write_text("\n".join(text))
+        save_at(given.write, told)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What recording adds to a request, part by part, inside of one process: for machines on which others are busy too.
 
-    python bench/trace_within.py [--server gunicorn] [--modes off no-gil on] [--starts 12] [--rounds 40] [--write PATH]
+    python bench/trace_within.py [--server gunicorn] [--modes off no-gil on] [--starts 12] [--rounds 40]
                                                             (about 5 minutes; twice that on a busy machine)
 
 The service of bench/trace_wsgi.py under `contend trace` and wrk. A thread of its own switches the recording from mode to
@@ -24,13 +24,10 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-from trace_wsgi import APPLICATION, PATHS, SERVERS, running, wait_until_it_answers
-
-from contend.environment import fingerprint
 from contend.stats.compare import compare
+from trace_wsgi import APPLICATION, PATHS, SERVERS, running, wait_until_it_answers
 
 SWITCHER = """
 served = [0]
@@ -130,28 +127,6 @@ def lines(modes: Sequence[str], starts: Sequence[list[Row]]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def keep(
-    file: Path, server: str, modes: Sequence[str], starts: Sequence[list[Row]], load: tuple[float, float]
-) -> None:
-    """Write sums of each start by mode beside what the file has of other servers."""
-    sums = [
-        {mode: [sum(row[mode][k] for row in rows) for k in range(4)] for mode in modes} for rows in starts
-    ]
-    machine = {
-        k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend", "python")
-    }
-    kept = json.loads(file.read_text()) if file.exists() else {}
-    kept[server] = {
-        "at": datetime.now(UTC).isoformat(timespec="minutes"),
-        "machine": machine,
-        "load": load,
-        "rounds": len(starts[0]),
-        "columns": ["requests", "CPU us", "switches", "s"],
-        "starts": sums,
-    }
-    file.write_text(json.dumps(kept, indent=1) + "\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -160,21 +135,13 @@ def main() -> None:
     parser.add_argument("--modes", nargs="+", choices=MODES, default=["off", "no-gil", "on"])
     parser.add_argument("--starts", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument(
-        "--write", type=Path, help="keep what was measured in PATH.json, a key for each server"
-    )
     given = parser.parse_args()
     if not shutil.which("wrk"):
         sys.exit("error: wrk is not installed\n  hint: scripts/packages.sh bench")
-    before = os.getloadavg()[0]
     starts = [measured(given.server, given.modes, given.rounds) for _ in range(given.starts)]
     print(f"{given.server}, load {os.getloadavg()[0]:.1f}; ratios to `{given.modes[0]}`")
     print("| | requests a second | CPU µs a request | switches a request |\n|---|---:|---:|---:|")
     print(*lines(given.modes, starts), sep="\n")
-    if given.write:
-        keep(
-            given.write.with_suffix(".json"), given.server, given.modes, starts, (before, os.getloadavg()[0])
-        )
 
 
 if __name__ == "__main__":

@@ -21,14 +21,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import re
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -37,11 +35,13 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-from contend.environment import fingerprint
-from contend.stats.compare import compare
+from results.files import save_at
+from results.pages import trace_wsgi
+from results.record import recording
 
 APPLICATION = """
 import queue, threading
@@ -283,26 +283,7 @@ def measure(server: str, blocks: int, pairs: int, options: Sequence[str]) -> lis
     return found
 
 
-WHAT = {
-    "rate": "requests a second",
-    "cpu_us": "CPU µs of the server a request",
-    "switches": "switches of its threads a request",
-}
-
-
-def lines(found: list[list[Pair]]) -> Iterator[str]:
-    for key, what in WHAT.items():
-        # Of a block the median pair: one that was disturbed after all does not count.
-        told = [
-            [(getattr(pair["plain"], key), getattr(pair["traced"], key)) for pair in each] for each in found
-        ]
-        middle = [sorted(each, key=lambda one: one[1] / one[0])[len(each) // 2] for each in told]
-        plain, traced = ([one[at] for one in middle] for at in (0, 1))
-        e = compare(plain, traced, blocks=range(len(found)))
-        ratio = f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"
-        yield f"| {what} | {statistics.median(plain):,.4g} | {statistics.median(traced):,.4g} | {ratio} |"
-
-
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -316,33 +297,17 @@ def main() -> None:
     if not shutil.which("wrk"):
         sys.exit("error: wrk is not installed\n  hint: scripts/packages.sh bench")
     how = {name: getattr(given, name) for name in ("blocks", "pairs", "options")}
-    tables: list[str] = []
-    results = {}
+    results: dict[str, list[list[dict[str, Any]]]] = {}
     for server in given.server:
         found = measure(server, **how)
         results[server] = [[{arm: asdict(b) for arm, b in pair.items()} for pair in each] for each in found]
         disturbed = sum(not is_quiet(pair) for each in found for pair in each)
-        table = [
-            "| | plain | traced | ratio, 95 % interval |",
-            "|---|---:|---:|---:|",
-            *lines(found),
-            "",
-            f"{disturbed} of {len(found) * given.pairs} pairs were disturbed by other programs.",
-        ]
-        print(server, *table, sep="\n", flush=True)
-        tables += ["", f"## {server}", "", *table]
-    if given.write:
-        machine = {
-            k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")
-        }
-        document = {"machine": machine, **how, "results": results}
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        where = (
-            f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; wrk with 8 connections;"
-            f" {given.blocks} blocks of {given.pairs} pairs of 1 s. {' '.join(given.options)}".strip()
+        print(server, trace_wsgi.of_server(results[server]), sep="\n")
+        print(
+            f"{disturbed} of {len(found) * given.pairs} pairs were disturbed by other programs.", flush=True
         )
-        text = ["# What `contend trace` costs a WSGI service", "", where, *tables, ""]
-        given.write.with_suffix(".md").write_text("\n".join(text))
+    if given.write:
+        save_at(given.write, {**how, "results": results})
 
 
 if __name__ == "__main__":

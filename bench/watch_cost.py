@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import random
 import shutil
 import sys
@@ -19,11 +18,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sched_histograms import LAST_CPU, Cost, nginx, nothing, pipe
-
-from contend.environment import fingerprint
 from contend.probes.client import ProbeProcess
-from contend.stats.compare import compare
+from results.files import save_at
+from results.pages import watch_cost
+from results.record import recording
+from sched_histograms import LAST_CPU, Cost, nginx, nothing, pipe
 
 
 def watched(**config: Any) -> Callable[[], contextlib.AbstractContextManager[None]]:
@@ -56,17 +55,7 @@ def measure(load: Callable[[], Cost], rounds: int) -> dict[str, list[Cost]]:
     return found
 
 
-def lines(load: str, found: dict[str, list[Cost]]) -> Iterator[str]:
-    base = found["unwatched"]
-    for name, costs in found.items():
-        middle = sorted(cpu for cpu, _ in costs)[len(costs) // 2]
-        ratio = "1"
-        if costs is not base:
-            e = compare([c for c, _ in base], [c for c, _ in costs], blocks=range(len(base)))
-            ratio = f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
-        yield f"| {load} | {name} | {middle:.2f} | {ratio} |"
-
-
+@recording()
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -83,19 +72,10 @@ def main() -> None:
     }
     with nginx() as load:
         results["nginx"] = measure(load, given.rounds)
-    table = ["| load | arm | CPU µs an operation | CPU, ratio |", "|---|---|---:|---:|"]
-    for name, found in results.items():
-        table += lines(name, found)
-    print("\n".join(table))
+    told = {"rounds": given.rounds, "results": results}
+    print(watch_cost.body(told))
     if given.write:
-        machine = {
-            k: v for k, v in fingerprint([]).items() if k in ("cpu", "cpus", "kernel", "os", "contend")
-        }
-        document = {"machine": machine, "rounds": given.rounds, "results": results}
-        given.write.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        where = f"{machine['cpus']} CPUs {machine['cpu']}, kernel {machine['kernel']}; {given.rounds} rounds."
-        text = ["# What `contend watch` costs who is watched", "", where, "", *table, ""]
-        given.write.with_suffix(".md").write_text("\n".join(text))
+        save_at(given.write, told)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,6 @@ that was so is told by the loads' own accounting, without the verdict; such a tr
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import random
 import time
 from collections.abc import Iterator
@@ -20,13 +17,11 @@ from typing import Any
 
 import pytest
 
-from contend import __version__
-from contend.environment import cpu_model, os_name
 from contend.stats.quantiles import clopper_pearson
+from results.files import save
 from support.alibi_loads import KINDS, scratch
 from support.alibi_trials import DISTURBED_CPUS, Trial, undisturbed
 from support.kills import fresh_seed
-from support.results import RESULTS, commit
 
 pytestmark = pytest.mark.accept
 
@@ -46,7 +41,7 @@ def test_fifty_trials(place: Path) -> None:
     pick = random.Random(seed)
     order = [kind for kind in KINDS for _ in range(EACH)]
     pick.shuffle(order)
-    document = campaign(order, pick, seed, place, RESULTS)
+    document = campaign(order, pick, seed, place)
     assert document["trials"] >= 50, (
         f"others kept the CPUs busy: {document['trials']} undisturbed trials within {LIMIT_S / 60:.0f} minutes"
     )
@@ -54,7 +49,7 @@ def test_fifty_trials(place: Path) -> None:
     assert document["right"] >= WANTED * document["trials"], wrong
 
 
-def campaign(order: list[str], pick: random.Random, seed: int, place: Path, results: Path) -> dict[str, Any]:
+def campaign(order: list[str], pick: random.Random, seed: int, place: Path) -> dict[str, Any]:
     """One undisturbed trial for each kind in `order`, as many as LIMIT_S allows; written after each."""
     counted: list[Trial] = []
     disturbed: list[Trial] = []
@@ -64,16 +59,16 @@ def campaign(order: list[str], pick: random.Random, seed: int, place: Path, resu
         if trial is not None:
             counted.append(trial)
             print(f"{number}/{len(order)} {trial.what}: {trial.verdict} {trial.subject}", flush=True)
-        write(tally(counted, disturbed, seed), results)
+        save("alibi", tally(counted, disturbed), seed=seed)
         if time.monotonic() > deadline:
             break
-    document = tally(counted, disturbed, seed)
+    document = tally(counted, disturbed)
     low, high = document["bounds_95"]
     print(f"{document['right']} of {document['trials']} right [{low:.1%}, {high:.1%}]")
     return document
 
 
-def tally(counted: list[Trial], disturbed: list[Trial], seed: int) -> dict[str, Any]:
+def tally(counted: list[Trial], disturbed: list[Trial]) -> dict[str, Any]:
     def of(trials: list[Trial]) -> dict[str, Any]:
         right = sum(t.right for t in trials)
         return {
@@ -83,16 +78,6 @@ def tally(counted: list[Trial], disturbed: list[Trial], seed: int) -> dict[str, 
         }
 
     return {
-        "schema_version": 1,
-        "what": "one resource put to its limit for real, and the verdict on that phase",
-        "command": f"CONTEND_TEST_SEED={seed} make accept",
-        "commit": commit(),
-        "contend": __version__,
-        "processor": cpu_model(),
-        "cpus": os.cpu_count(),
-        "os": os_name(),
-        "kernel": f"{platform.system()} {platform.release()}",
-        "seed": seed,
         **of(counted),
         "kinds": {kind: of([t for t in counted if t.kind == kind]) for kind in KINDS},
         "drawn_again": len(disturbed),
@@ -101,46 +86,3 @@ def tally(counted: list[Trial], disturbed: list[Trial], seed: int) -> dict[str, 
         "counted": [t.to_json() for t in counted],
         "disturbed": [t.to_json() for t in disturbed],
     }
-
-
-def write(d: dict[str, Any], results: Path) -> None:
-    results.mkdir(parents=True, exist_ok=True)
-    (results / "alibi.json").write_text(json.dumps(d, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-    def share(k: dict[str, Any]) -> str:
-        low, high = k["bounds_95"]
-        return f"{k['right']} of {k['trials']} | {low:.0%} – {high:.0%}"
-
-    low, high = d["bounds_95"]
-    wrong = [t for t in d["counted"] if not t["right"]]
-    lines = [
-        "# The hardware's alibi",
-        "",
-        "One resource is put to its limit for real (stress-ng on all cores; one busy thread, or several behind a GIL; fio"
-        " at depth;",
-        "iperf3 over a veth pair that tbf limits; a CPU quota; a working set above a memory limit), or none is (threads"
-        " that hand",
-        "a lock around and sleep while they hold it). Kind, intensity and sampling interval are drawn; the verdict on"
-        " four seconds",
-        "of it has to name the resource, or say idle.",
-        "",
-        f"**{d['right']} of {d['trials']}** verdicts were right (95 % bounds, Clopper–Pearson: {low:.1%} – {high:.1%}).",
-        f"{d['drawn_again']} trials in which processes that were not part of it used more than"
-        f" {d['disturbed_beyond_cpus']} CPUs, or kept a busy thread from its own, were drawn again: then the injected",
-        "resource is not the truth, or not all of it. That was decided by the accounting of the loads' cgroup, without"
-        " the verdict,",
-        f"which named the injected resource in {d['drawn_again_right']} of them too. Steal was not injected: a guest cannot"
-        " make it; it is tested on",
-        "series made up from a known truth (tests/unit/contention).",
-        "",
-        *(f"- {key}: {d[key]}" for key in ("command", "commit", "processor", "cpus", "os", "kernel")),
-        "",
-        "| injected | right | 95 % bounds |",
-        "|---|--:|--:|",
-        *(f"| {kind} | {share(k)} |" for kind, k in d["kinds"].items() if k["trials"]),
-        "",
-        *(["| wrong | verdict | others' CPUs |", "|---|---|--:|"] if wrong else []),
-        *(f"| {t['what']} | {t['verdict']} {t['subject']} | {t['foreign_cpus']:.2f} |" for t in wrong),
-        *([""] if wrong else []),
-    ]
-    (results / "alibi.md").write_text("\n".join(lines), encoding="utf-8")

@@ -6,18 +6,15 @@ take (10m). Writes docs/results/apps.json and .md.
 
 from __future__ import annotations
 
-import json
 import os
-import platform
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from contend import __version__
-from contend.environment import cpu_model
+from results.files import save
 from support.command_line import Home
-from support.results import RESULTS, commit
 
 pytestmark = pytest.mark.accept
 
@@ -48,39 +45,8 @@ def test_whole_applications_beside_each_other(tmp_path: Path, name: str) -> None
     contend.nothing_left()
     (crowd,) = analysis["crowds"]
     assert crowd["application"] == PARTS[name][0].partition("=")[2] and crowd["points"]
-    version = commit()
-    about = {
-        "schema_version": 1,
-        "contend": __version__,
-        "commit": version,
-        "processor": cpu_model(),
-        "cpus": os.cpu_count(),
-        "kernel": platform.release(),
-    }
-    file = RESULTS / "apps.json"
-    kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    kept[name] = {
-        **about,
-        "what": f"contend run apps {' '.join(asked)}",
-        "load_after": os.getloadavg()[0],
-        "exit": said.code,
-        "text": shown.out.replace(str(tmp_path), "…"),
-        "analysis": {key: analysis[key] for key in ("answer", "cells", "controls", "crowds", "findings")},
-    }
-    file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    pages = ["# Whole applications beside each other", ""]
-    for part in kept.values():
-        where = f"{part['cpus']} CPUs {part['processor']}, kernel {part['kernel']}; commit {part['commit']}"
-        text = "\n".join(line.rstrip() for line in part["text"].strip().splitlines())
-        pages += [
-            f"`{part['what']}`",
-            "",
-            f"{where}; load when it ended {part['load_after']:.1f}.",
-            "",
-            "```",
-            text,
-            "```",
-            "",
-        ]
-    file.with_suffix(".md").write_text("\n".join(pages), encoding="utf-8")
+    text = "\n".join(line.rstrip() for line in shown.out.replace(str(tmp_path), "…").strip("\n").splitlines())
+    kept = {key: analysis[key] for key in ("answer", "cells", "controls", "crowds", "findings")}
+    command = shlex.join(["contend", "run", "apps", *asked])
+    save(f"apps-{name}", {"exit": said.code, "shown": text, "analysis": kept}, command=command)
     print(shown.out)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import random
 import shutil
 import statistics
@@ -18,14 +17,12 @@ from typing import Any
 
 import pytest
 
-from contend import __version__
-from contend.environment import cpu_model, os_name
 from contend.probes.client import installed
 from contend.stats.quantiles import clopper_pearson
+from results.files import load, path_of, save
 from support.attach_lives import life
 from support.attach_targets import BUSY, STRESSED, WAITING, target
 from support.kills import fresh_seed
-from support.results import RESULTS, commit
 from support.sudden_ends import end_at
 
 pytestmark = [
@@ -52,9 +49,8 @@ def test_attached_to_a_thousand_times_it_goes_on(tmp_path: Path) -> None:
         "later": [ns for life in lives for ns in life["stopped_ns"][1:]],
     }
     tell(
+        seed,
         attaches={
-            "command": f"CONTEND_TEST_SEED={seed} pytest -m accept tests/accept/test_attach_campaign.py",
-            "seed": seed,
             "targets": len(lives),
             "attaches": attaches,
             "refused": [error for life in lives for error in life["errors"]],
@@ -63,7 +59,7 @@ def test_attached_to_a_thousand_times_it_goes_on(tmp_path: Path) -> None:
             "stood_still_median_us": {
                 when: round(statistics.median(all_ns) / 1000, 1) for when, all_ns in stopped.items()
             },
-        }
+        },
     )
     assert not harmed, harmed
     assert attaches >= TARGETS * ATTACHES * 0.98, lives
@@ -97,63 +93,8 @@ def test_killed_at_every_moment_it_harms_nothing(tmp_path: Path) -> None:
     assert not any(row["harmed"] for row in rows), rows
 
 
-def tell(**found: Any) -> None:
+def tell(seed: int | None = None, **found: Any) -> None:
     """Add it to the results."""
-    place = RESULTS / "attach.json"
-    before: dict[str, Any] = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
-    about = {
-        "schema_version": 1,
-        "commit": commit(),
-        "contend": __version__,
-        "python": platform.python_version(),
-        "processor": cpu_model(),
-        "cpus": os.cpu_count(),
-        "os": os_name(),
-        "kernel": f"{platform.system()} {platform.release()}",
-    }
-    document = {**before, **about, **found}
-    place.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    (RESULTS / "attach.md").write_text(page(document), encoding="utf-8")
-
-
-def page(d: dict[str, Any]) -> str:
-    lines = ["# Attaching to a process", ""]
-    if "attaches" in d:
-        a = d["attaches"]
-        first, later = a["stood_still_median_us"]["the first"], a["stood_still_median_us"]["later"]
-        lines += [
-            "A Python program that checks its own results, with 5,000 signals a second handled on an alternate stack,"
-            " threads",
-            "that come and go and change places at nearly each bytecode, and collections all the time, is attached to and"
-            " let",
-            f"go {ATTACHES} times, then another one.",
-            "",
-            f"**{a['harmed']} of {a['attaches']:,}** attaches harmed one of {a['targets']} programs"
-            f" (95 % bounds, Clopper–Pearson: {a['bounds_95'][0]:.2%} – {a['bounds_95'][1]:.2%});"
-            f" refused: {len(a['refused'])}.",
-            f"Its main thread stood still for {first:,.0f} µs the first time, {later:,.0f} µs later (medians; every stop",
-            "of it waits for its turn beside the program's other threads).",
-            "",
-        ]
-    if "kills" in d:
-        lines += [
-            "`contend-probe` is killed by SIGKILL at each of its system calls from its first ptrace(2) on: between two of"
-            " them",
-            "it changes nothing in the process. Then the process must go on with right results and no signal blocked, and"
-            " be",
-            "attached to again.",
-            "",
-            "| process | attached to before | moments | harmed |",
-            "|---|---|--:|--:|",
-            *(
-                f"| {row['process']} | {'yes' if row['attached_to_before'] else 'no'} | {row['moments']} |"
-                f" {len(row['harmed'])} |"
-                for row in d["kills"]
-            ),
-            "",
-        ]
-    keys = ("commit", "python", "processor", "cpus", "os", "kernel")
-    lines += [*(f"- {key}: {d[key]}" for key in keys), ""]
-    if "attaches" in d:
-        lines[-1:] = [f"- command: {d['attaches']['command']}", ""]
-    return "\n".join(lines)
+    before = load("attach") if path_of("attach").exists() else {}
+    kept = {key: before[key] for key in ("attaches", "kills") if key in before}
+    save("attach", {**kept, **found}, seed=seed)

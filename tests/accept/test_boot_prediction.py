@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import signal
 import subprocess
 import time
@@ -19,17 +18,15 @@ from typing import Any
 
 import pytest
 
-from contend import __version__
 from contend.contention.whatif.batches import measured, times
-from contend.environment import cpu_model
 from contend.report.trace_export import SAMPLE
 from contend.testbed.openstack.bed import CLOUD, Bed
-from contend.units import format_duration
 from contend.workloads.generators import boot
+from results.files import save
+from results.pages import boot_prediction
 from support.clouds import bed_command, own_bed
 from support.command_line import CONTEND, Home
 from support.kills import fresh_seed
-from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
@@ -54,10 +51,8 @@ def test_twenty_from_five(bed: Bed, contend: Home) -> None:
     trace = traced_storm(bed.root, variables)
     replay = asked(contend, trace, "--jobs", str(LARGE))
     told = {
-        "schema_version": 1,
-        "contend": __version__,
-        "host": f"{cpu_model()}, {os.cpu_count()} processors, Linux {platform.release()}",
-        "seed": seed,
+        "jobs": LARGE,
+        "traced": TRACED,
         "small": {str(n): [times(d).to_json() for d in of] for n, of in measured(small).items()},
         "large": [one.to_json() for one in took],
         "batch law": law,
@@ -67,8 +62,7 @@ def test_twenty_from_five(bed: Bed, contend: Home) -> None:
     for place in (small.parent, trace.parent):  # paths of this machine are no result
         text = text.replace(f"{place}/", "")
     told = json.loads(text)
-    RESULTS.joinpath("boot-prediction.json").write_text(text + "\n")
-    RESULTS.joinpath("boot-prediction.md").write_text(page(told))
+    save("boot-prediction", told, seed=seed)
     wrong = [
         (name, key)
         for name in ("batch law", "replay")
@@ -76,7 +70,7 @@ def test_twenty_from_five(bed: Bed, contend: Home) -> None:
         if told[name]["gate"]["passed"]
         and outside(told[name]["predicted"][key], [o[key] for o in told["large"]])
     ]
-    assert not wrong, page(told)
+    assert not wrong, boot_prediction.body(told)
 
 
 def storms(contend: Home, variables: dict[str, str], sizes: str, blocks: int, seed: int) -> Path:
@@ -129,48 +123,3 @@ def outside(predicted: Mapping[str, float | None], took: list[float]) -> bool:
         mean = sum(took) / len(took)
         return abs(float(predicted["value"] or 0) - mean) > 0.1 * mean
     return not all(low <= one <= high for one in took)
-
-
-def page(told: Mapping[str, Any]) -> str:
-    lines = [
-        f"# {LARGE} boots predicted from {TRACED}",
-        "",
-        f"A bed of OpenStack (two computes, one worker of each API), contend {told['contend']}, {told['host']}. Measured:"
-        f" {len(told['large'])} storms of {LARGE}. Made by `pytest tests/accept/test_boot_prediction.py`.",
-        "",
-        "| n | median | makespan | storms |",
-        "|---|---|---|---|",
-    ]
-    for n, of in {**told["small"], LARGE: told["large"]}.items():
-        means = [
-            format_duration(sum(one[key] for one in of) / len(of)) for key in ("median_ns", "makespan_ns")
-        ]
-        lines.append(f"| {n} | {means[0]} | {means[1]} | {len(of)} |")
-    for name in ("batch law", "replay"):
-        answer = told[name]
-        lines += [
-            "",
-            f"## By {'the batch law' if name == 'batch law' else f'a replay of one storm of {TRACED}'}",
-            "",
-        ]
-        gate = answer["gate"]
-        lines += [
-            f"Trusted: {answer['regime']['why']}." if gate["passed"] else f"**Refused**: {gate['reason']}.",
-            "",
-        ]
-        said = "predicted" if gate["passed"] else "it would have said"
-        lines += [f"| | {said} | measured (each storm) | off |", "|---|---|---|---|"]
-        for key in KEYS:
-            one, took = answer["predicted"][key], [storm[key] for storm in told["large"]]
-            interval = (
-                ""
-                if one["low"] is None
-                else f" [{format_duration(one['low'])}, {format_duration(one['high'])}]"
-            )
-            off = one["value"] / (sum(took) / len(took)) - 1
-            each = ", ".join(format_duration(ns) for ns in sorted(took))
-            lines.append(
-                f"| {key.removesuffix('_ns')} | {format_duration(one['value'])}{interval} | {each} | {off:+.0%} |"
-            )
-        lines += ["", *(f"- {note}" for note in answer["notes"])]
-    return "\n".join([*lines, ""])

@@ -26,6 +26,7 @@ from contend.clouds.storm.servers import Servers
 from contend.clouds.storm.storm import Asked, storm
 from contend.ledger import leftovers, read_rows
 from contend.workloads.generators.boot import server_of
+from results.files import save
 from support.clouds import Looking, need_cloud
 
 pytestmark = pytest.mark.accept
@@ -62,6 +63,25 @@ def test_many_servers_in_one_storm(looking: Looking, tmp_path: Path) -> None:
         f" {told['polls']} polls, interval {told['width_s']:.2f} s wide, {threads} threads, {memory >> 20} MiB at most\n"
         f"requests and troubles: {told['counts']}"
     )
+    found = {
+        "servers": n,
+        "active": told["served"],
+        "failed": told["failed"],
+        "left": sum(told["left"].values()),
+        "disagreeing_stamps": told["disagree"],
+        "median_s": told["median_s"],
+        "makespan_s": told["makespan_s"],
+        "deleted_s": told["delete_makespan_s"],
+        "client_cpu_s": cpu_s,
+        "client_cpu_s_per_100": cpu_s * 100 / n,
+        "while_booting_cpu_s": told["client_cpu_s"],
+        "polls": told["polls"],
+        "width_median_s": told["width_s"],
+        "requests": told["counts"]["requests"],
+        "threads": threads,
+        "memory_mib": memory >> 20,
+    }
+    save("boot-storm-scale", found)
     assert (told["served"], told["failed"], told["left"]) == (n, 0, {})
     assert told["disagree"] == 0
     assert looking.names("contend-boot-storm-scale") == []

@@ -8,22 +8,18 @@ boot-storm says is right within them; before or after them it is off by so much.
 from __future__ import annotations
 
 import json
-import os
-import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from contend import __version__
 from contend.clouds.storm.document import quantile
-from contend.environment import cpu_model
 from contend.testbed.openstack.bed import Bed
 from contend.testbed.openstack.cloud import variables
+from results.files import save
 from support.clouds import STORM, Looking, own_bed
 from support.command_line import Home
-from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
@@ -53,21 +49,14 @@ def test_active_is_timed_right(bed: Bed, contend: Home) -> None:
     saved = saved_at(bed)
     rows = [row for storm in storms for row in paired(storm, saved)]
     told = {
-        "schema_version": 1,
-        "what": "ACTIVE of a server: what boot-storm says against when nova-compute saved it, paired by name, s",
-        "contend": __version__,
-        "processor": cpu_model(),
-        "kernel": platform.release(),
         "sizes": SIZES,
         "servers": len(rows),
-        "load": os.getloadavg(),
         "save_median_s": round(quantile(sorted(row["truth"][1] - row["truth"][0] for row in rows), 0.5), 4),
         "polling": figures(rows, "polling"),
         "with_notifications": figures(rows, "heard"),
     }
     print(json.dumps(told, indent=1))
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "boot-stamps.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    save("boot-stamps", told)
     for storm in storms:
         assert all(s["active_s"][1] - s["active_s"][0] <= storm["widest_poll_s"] for s in storm["servers"])
     assert len(rows) == sum(storm["n"] for storm in storms)

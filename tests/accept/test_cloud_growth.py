@@ -9,18 +9,14 @@ docs/results/cloud-growth-KIND.json.
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 from pathlib import Path
 
 import pytest
 
-from contend import __version__
-from contend.environment import cpu_model
+from results.files import save
 from support.clouds import Looking, check_growth, need_cloud
 from support.command_line import Home
-from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
@@ -44,17 +40,8 @@ def test_so_many_of_each_kind(tmp_path: Path, kind: str) -> None:
     )
     (grown,) = analysis["growth"]["kinds"]
     document = {
-        "schema_version": 1,
-        "what": f"calls about {kind} entities by their number, on a real cloud",
-        "contend": __version__,
         "passes": rounds,
-        "load_after": os.getloadavg()[0],
-        "processor": cpu_model(),
-        "kernel": platform.release(),
         "answer": analysis["answer"],
         "growth": grown,
     }
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"cloud-growth-{kind}.json").write_text(
-        json.dumps(document, indent=1) + "\n", encoding="utf-8"
-    )
+    save(f"cloud-growth-{kind}", document)

@@ -6,9 +6,7 @@ many. Writes docs/results/cloud-growth-kills.json.
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -20,16 +18,13 @@ from typing import Any
 
 import pytest
 
-from contend import __version__
 from contend.clouds.growth.kinds import GROWING
 from contend.clouds.openstack import KINDS
-from contend.environment import cpu_model
 from contend.ledger import leftovers, read_rows
-from contend.stats.quantiles import clopper_pearson
+from results.files import save
 from support.clouds import GROWTH, Looking, need_cloud
 from support.command_line import Home
 from support.kills import fresh_seed
-from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
@@ -119,52 +114,10 @@ def write(lives: list[dict[str, Any]], seed: int) -> None:
     hits = [life for life in lives if life["hit"]]
     clean = sum(not life["left"] and not life["code"] for life in hits)
     document = {
-        "schema_version": 1,
-        "what": "a growing population killed by SIGKILL, then `contend destroy --all`; what was left on the cloud",
-        "contend": __version__,
-        "processor": cpu_model(),
-        "kernel": platform.release(),
-        "seed": seed,
         "kills": len(hits),
         "moments_after_the_end": len(lives) - len(hits),
         "clean": clean,
         "removed": sum(life["removed"] for life in lives),
         "lives": lives,
     }
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "cloud-growth-kills.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    (RESULTS / "cloud-growth-kills.md").write_text(page(document), encoding="utf-8")
-
-
-def page(d: dict[str, Any]) -> str:
-    lives = [life for life in d["lives"] if life["hit"]]
-    low, high = clopper_pearson(d["clean"], d["kills"])
-    rows = [
-        f"| {life['kind']} | {life['after_s']:.0f} s | {'contend alone' if life['alone'] else 'with its client'} |"
-        f" {sum(life['pending'].values())} ({life['unanswered']}) | {life['removed']} | {life['took_s']:.0f} s |"
-        for life in lives
-    ]
-    lines = [
-        "# Kills of growing populations",
-        "",
-        "`contend run control-plane-growth` on a real OpenStack (`testbed/openstack`), with a second tenant as the",
-        "neighbour, is killed with SIGKILL at a random moment of a pass over one kind of entity; then `contend destroy"
-        " --all`",
-        "has to leave nothing of any kind on the cloud, in any project, and nothing on this host, and a stranger's network,"
-        " whose",
-        "name begins with `contend-` too, has to stay.",
-        "",
-        f"**{d['clean']} of {d['kills']}** left nothing"
-        f" (95 % bounds for the share of moments, Clopper–Pearson: {low:.1%} – {high:.1%}).",
-        f"Moments after a run's end are not counted: {d['moments_after_the_end']}.",
-        "",
-        "On a busy machine, where a creation takes a second or more, most moments are within the first step.",
-        "",
-        "| kind | killed after | | in the ledger (unanswered) | removed | `destroy` took |",
-        "|---|---|---|---|---|---|",
-        *rows,
-        "",
-        *(f"- {key}: {d[key]}" for key in ("seed", "processor", "kernel")),
-        "",
-    ]
-    return "\n".join(lines)
+    save("cloud-growth-kills", document, seed=seed)

@@ -6,9 +6,7 @@ how many. Writes docs/results/cloud-kills.json.
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -19,14 +17,12 @@ from typing import Any
 
 import pytest
 
-from contend import __version__
-from contend.environment import cpu_model
 from contend.ledger import leftovers, read_rows
 from contend.stats.quantiles import clopper_pearson
+from results.files import save
 from support.clouds import Looking, need_cloud
 from support.command_line import Home
 from support.kills import fresh_seed
-from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
@@ -111,12 +107,6 @@ def write(lives: list[dict[str, Any]], seed: int) -> None:
     clean = sum(not life["left"] and not life["code"] for life in hits)
     low, high = clopper_pearson(clean, len(hits))
     document = {
-        "schema_version": 1,
-        "what": "a boot storm killed by SIGKILL, then `contend destroy --all`; what was left on the cloud",
-        "contend": __version__,
-        "processor": cpu_model(),
-        "kernel": platform.release(),
-        "seed": seed,
         "kills": len(hits),
         "moments_after_the_end": len(lives) - len(hits),
         "clean": clean,
@@ -124,32 +114,4 @@ def write(lives: list[dict[str, Any]], seed: int) -> None:
         "servers_removed": sum(life["removed"] for life in lives),
         "lives": lives,
     }
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "cloud-kills.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    (RESULTS / "cloud-kills.md").write_text(page(document), encoding="utf-8")
-
-
-def page(d: dict[str, Any]) -> str:
-    lives, (low, high) = [life for life in d["lives"] if life["hit"]], d["bounds_95"]
-    longest = max(life["took_s"] for life in lives)
-    lines = [
-        "# Kills of boot storms",
-        "",
-        "`contend run boot-storm` with eight servers on a real OpenStack (`testbed/openstack`) is killed with SIGKILL at a"
-        " random",
-        "moment of its first storms, alone or with its client; then `contend destroy --all` has to leave no server on the"
-        " cloud and",
-        "nothing on this host, and a server of somebody else's, whose name begins with `contend-` too, has to stay.",
-        "",
-        f"**{d['clean']} of {d['kills']}** left nothing"
-        f" (95 % bounds for the share of moments, Clopper–Pearson: {low:.1%} – {high:.1%}).",
-        f"Moments after a run's end are not counted: {d['moments_after_the_end']}.",
-        f"Servers found and deleted by `destroy`: {d['servers_removed']}; it took up to {longest:.0f} s.",
-        "",
-        *(f"- {key}: {d[key]}" for key in ("seed", "processor", "kernel")),
-        f"- contend alone was killed {sum(life['alone'] for life in lives)} times: its client went on asking for servers",
-        f"- the ledger held servers in {sum(life['pending'] > 0 for life in lives)} cases,"
-        f" without an answer on record in {sum(life['unanswered'] > 0 for life in lives)}",
-        "",
-    ]
-    return "\n".join(lines)
+    save("cloud-kills", document, seed=seed)

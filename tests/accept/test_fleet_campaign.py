@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from results.files import save
 from support.command_line import check_files, rows, wait_for
 from support.fleet_lab import Lab, can, lab
 from support.prerequisites import need
-from support.results import RESULTS
 
 pytestmark = [pytest.mark.accept, pytest.mark.one_of("strays")]
 
@@ -96,7 +96,6 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
         )
         (cell,) = findings["cells"]
         record = {
-            "schema_version": 1,
             "hosts": HOSTS,
             "counted_trials_each": 3 * BLOCKS,
             **told,
@@ -110,33 +109,8 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
             "left_behind": [*made.left(), *made.parts()],
             "first_part_s": round(first_s),
         }
-    write(record)
+    save("fleet", record)
     assert told["lost"] == told["doubled"] == 0
     assert record["left_behind"] == []
     assert findings["fleet"]["pooled"] and cell["estimate"]["n"] == HOSTS
     assert abs(clock["offset_ns"] - OFFSET_S * 10**9) <= clock["bound_ns"]
-
-
-def write(record: dict[str, Any]) -> None:
-    RESULTS.joinpath("fleet.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    clock = record["found_offset"]
-    off_us = abs(clock["offset_ns"] - record["injected_offset_ns"]) / 1e3
-    found = f"found within {off_us:.0f} µs; its bound was {clock['bound_ns'] / 1e3:.0f} µs"
-    text = f"""\
-# A fleet with a kill and a cut cable
-
-`make accept` (tests/accept/test_fleet_campaign.py). Eight hosts: network namespaces of one machine, each with an SSH
-server, a state directory and a worker of its own; they share two processors, so that times of trials mean nothing here.
-The worker of h2 was killed by SIGKILL, the cable of h7 pulled out for good; then it was plugged in and the run resumed.
-
-| | |
-|---|---|
-| counted trials planned | {record["planned"]} ({record["hosts"]} hosts × {record["counted_trials_each"]}) |
-| rows lost | {record["lost"]} |
-| rows doubled | {record["doubled"]} |
-| rows in all, with the pilot and what was tried again | {record["rows"]} |
-| said to be missing before it was resumed | {record["missing_said"]} |
-| left on the hosts afterwards | {len(record["left_behind"])} things |
-| h5's clock, put {record["injected_offset_ns"] / 1e9:.0f} s ahead by a time namespace | {found} |
-"""
-    RESULTS.joinpath("fleet.md").write_text(text, encoding="utf-8")

@@ -11,23 +11,19 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import platform
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from contend import __version__
-from contend.environment import cpu_model
 from contend.stats.quantiles import clopper_pearson
 from contend.testbed.lab import broker, storms
+from results.files import save
 from support.command_line import CONTEND
 from support.prerequisites import need
-from support.results import RESULTS, commit
 from support.storm_draws import RESOURCES, Draw, draw
 
 pytestmark = pytest.mark.accept
@@ -97,50 +93,14 @@ def row(drawn: Draw, lab: Path, services: storms.Services, place: Path) -> dict[
 
 
 def write(rows: list[dict[str, Any]]) -> None:
-    machine = f"{len(os.sched_getaffinity(0))} CPUs {cpu_model()}, CPython {platform.python_version()}"
-    version = commit()
     counted = [told for told in rows if told["confirmed"]]
     right = sum(told["right"] for told in counted)
     low, high = clopper_pearson(right, len(counted))
     document = {
-        "schema_version": 1,
-        "contend": __version__,
-        "commit": version,
-        "machine": machine,
         "draws": len(rows),
         "confirmed": len(counted),
         "right": right,
         "bounds_95": [low, high],
         "rows": rows,
     }
-    (RESULTS / "hunt-lab.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    each = Counter(told["culprit"] for told in counted)
-    found = Counter(told["culprit"] for told in counted if told["right"])
-    busy = max(told["host_cpu_share"] for told in rows)
-    lines = [
-        "# Is the planted culprit the first finding?",
-        "",
-        f"{machine}; commit {version}. {len(rows)} boot storms of the [laboratory](../guides/storm-lab.md), sizes and",
-        "culprit drawn at random, each recorded once by `contend trace` and read by `contend hunt`. The culprit is known",
-        "by construction, and confirmed by measurement without the tracer: of all fixes that change anything, its own",
-        f"shortens the storm most, in {len(counted)} of them; the others do not count. The host's CPUs were busy for",
-        f"{busy:.0%} of a storm at most.",
-        "",
-        f"**{right} of {len(counted)}** first findings name the culprit"
-        f" (95 % bounds for the share, Clopper–Pearson: {low:.1%} – {high:.1%}).",
-        "",
-        "| culprit | storms | first finding |",
-        "|---|--:|--:|",
-        *(f"| {WORDS[culprit]} | {count} | {found[culprit]} |" for culprit, count in sorted(each.items())),
-        "",
-    ]
-    (RESULTS / "hunt-lab.md").write_text("\n".join(lines), encoding="utf-8")
-
-
-WORDS = {
-    "tracker": "the resource tracker's lock, held across calls",
-    "hypervisor": "one lock for many short calls to the hypervisor",
-    "hashed": "updates hashed to one worker of several",
-    "builders": "too few builders",
-    "chatty": "updates that change nothing",
-}
+    save("hunt-lab", document)

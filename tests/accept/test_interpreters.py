@@ -10,7 +10,6 @@ development packages there is as wheels for it: the others are named, and the te
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 import tomllib
@@ -19,17 +18,18 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contend.probes.client import installed
+from results.files import save
 from support.interpreters import PACKAGE, interpreters
 
 pytestmark = [pytest.mark.accept, pytest.mark.slow]
 
 ROOT = PACKAGE.parent
 PLACE = ROOT / "target" / "interpreters"
-RESULTS = ROOT / "docs" / "results" / "interpreters.md"
 # Of a browser, of a kernel's tracing or of an image, not of the interpreter.
 OTHERS = ("browser", "disks", "beside")
 # Without these no test runs at all.
@@ -115,39 +115,25 @@ def run(version: str, python: str) -> Counts:
     return counts
 
 
-def written(all_counts: list[Counts]) -> str:
-    """As a page."""
-    lines = [
-        "# The tracer's tests under every Python",
-        "",
-        f"{os.cpu_count()} CPUs, kernel {platform.release()}; by tests/accept/test_interpreters.py.",
-        "",
-        "| Python | passed | skipped | failed | packages without a wheel for it |",
-        "|---|---|---|---|---|",
-    ]
-    for told in all_counts:
-        failed = told.outcomes["failure"] + told.outcomes["error"]
-        lines.append(
-            f"| {told.version} ({told.about}) | {told.outcomes['passed']} | {told.outcomes['skipped']} | {failed} "
-            f"| {', '.join(told.missing) or 'none'} |"
-        )
-    names = sorted({name for told in all_counts for name in told.files})
-    lines += ["", "| passed of those that ran | " + " | ".join(told.version for told in all_counts) + " |"]
-    lines.append("|---|" + "---|" * len(all_counts))
-    for name in names:
-        cells = []
-        for told in all_counts:
-            counts = told.files.get(name, Counter())
-            ran = sum(counts.values()) - counts["skipped"]
-            cells.append(f"{counts['passed']} of {ran}" if ran else "–")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    for told in all_counts:
-        lines += ["", f"Failed under {told.version}: " + ", ".join(told.failed)] if told.failed else []
-    return "\n".join(lines) + "\n"
+def told(counts: Counts) -> dict[str, Any]:
+    """As the results have it."""
+    return {
+        "version": counts.version,
+        "about": counts.about,
+        "missing": counts.missing,
+        "passed": counts.outcomes["passed"],
+        "skipped": counts.outcomes["skipped"],
+        "failures": len(counts.failed),
+        "failed": counts.failed,
+        "files": {
+            name: {"passed": of["passed"], "ran": sum(of.values()) - of["skipped"]}
+            for name, of in sorted(counts.files.items())
+        },
+    }
 
 
 def test_the_tracer_under_every_python() -> None:
     all_counts = [run(version, python) for version, python in sorted(interpreters().items())]
-    RESULTS.write_text(written(all_counts), encoding="utf-8")
+    save("interpreters", {"interpreters": [told(counts) for counts in all_counts]})
     assert {told.version: told.failed for told in all_counts} == {told.version: [] for told in all_counts}
     assert sys.version_info >= (3, 11) and all(told.outcomes["passed"] > 50 for told in all_counts)

@@ -7,9 +7,7 @@ others. Writes docs/results/local-kills.json.
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -21,19 +19,17 @@ from typing import Any
 
 import pytest
 
-from contend import __version__
 from contend.clouds.local.settle import vm_lacks
-from contend.environment import cpu_model
 from contend.errors import CannotHonour
 from contend.ledger import leftovers, read_rows
 from contend.platforms import engines, procfs
 from contend.platforms.guests import virsh
 from contend.stats.quantiles import clopper_pearson
 from contend.testbed import virt
+from results.files import save
 from support.command_line import Home
 from support.kills import fresh_seed
 from support.prerequisites import need
-from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
@@ -155,12 +151,6 @@ def write(lives: list[dict[str, Any]], seed: int) -> None:
     clean = sum(not life["left"] and not life["code"] for life in hits)
     low, high = clopper_pearson(clean, len(hits))
     document = {
-        "schema_version": 1,
-        "what": "a storm of this host's machines killed by SIGKILL, then `contend destroy --all`; what was left",
-        "contend": __version__,
-        "processor": cpu_model(),
-        "kernel": platform.release(),
-        "seed": seed,
         "kills": len(hits),
         "moments_after_the_end": len(lives) - len(hits),
         "clean": clean,
@@ -168,25 +158,4 @@ def write(lives: list[dict[str, Any]], seed: int) -> None:
         "machines_removed": sum(life["removed"] for life in lives),
         "lives": lives,
     }
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "local-kills.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    kinds = ", ".join(f"{sum(life['kind'] == kind for life in hits)} of {kind}" for kind in KINDS)
-    lines = [
-        "# Kills of storms of this host's machines",
-        "",
-        "`contend run boot-storm --cloud local` is killed with SIGKILL at a random moment of its storms, alone or with all"
-        " that it",
-        "started except podman itself; then `contend destroy --all` has to leave no container, process, domain, link or"
-        " network namespace.",
-        "",
-        f"**{clean} of {len(hits)}** left nothing ({kinds}; 95 % bounds for the share of moments, Clopper–Pearson:"
-        f" {low:.1%} – {high:.1%}). Moments after a run's end are not counted: {len(lives) - len(hits)}.",
-        f"Machines and taps found and removed by `destroy` one by one: {document['machines_removed']} (those in the run's"
-        f" control group go with it); it took up to {max(life['took_s'] for life in lives):.0f} s.",
-        "",
-        *(f"- {key}: {document[key]}" for key in ("seed", "processor", "kernel")),
-        f"- contend alone was killed {sum(life['alone'] for life in hits)} times: its client went on making machines",
-        f"- the ledger held machines in {sum(life['pending'] > 0 for life in hits)} cases",
-        "",
-    ]
-    (RESULTS / "local-kills.md").write_text("\n".join(lines), encoding="utf-8")
+    save("local-kills", document, seed=seed)

@@ -7,18 +7,15 @@ docs/results/platform-overhead-NAME.json and .md.
 
 from __future__ import annotations
 
-import json
 import os
-import platform
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from contend import __version__
-from contend.environment import cpu_model
+from results.files import save
 from support.command_line import Home
-from support.results import RESULTS, commit
 
 pytestmark = pytest.mark.accept
 
@@ -61,27 +58,8 @@ def test_what_platforms_cost_here(tmp_path: Path, name: str) -> None:
         by = {host["cpus"]: host["by"] for host in analysis["overhead"]["hosts"]}
         kinds = [effect["kind"] for effect in analysis["overhead"]["effects"]]
         assert by[2] == "whole" and kinds.count("CHR") == 8 and kinds.count("CHR × pinning") == 4
-    document = {
-        "schema_version": 1,
-        "what": f"contend run platform-overhead {' '.join(asked)}",
-        "contend": __version__,
-        "commit": commit(),
-        "processor": cpu_model(),
-        "cpus": os.cpu_count(),
-        "kernel": platform.release(),
-        "load_after": os.getloadavg()[0],
-        "exit": said.code,
-        "analysis": {key: analysis[key] for key in ("answer", "cells", "controls", "overhead", "findings")},
-    }
-    file = RESULTS / f"platform-overhead-{name}"
-    file.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    text = shown.out.replace(str(tmp_path), "…")
-    file.with_suffix(".md").write_text(page(name, document, text), encoding="utf-8")
+    text = "\n".join(line.rstrip() for line in shown.out.replace(str(tmp_path), "…").strip("\n").splitlines())
+    kept = {key: analysis[key] for key in ("answer", "cells", "controls", "overhead", "findings")}
+    command = shlex.join(["contend", "run", "platform-overhead", *asked])
+    save(f"platform-overhead-{name}", {"exit": said.code, "shown": text, "analysis": kept}, command=command)
     print(text)
-
-
-def page(name: str, document: dict[str, Any], text: str) -> str:
-    where = f"{document['cpus']} CPUs {document['processor']}, kernel {document['kernel']}"
-    about = f"{where}; commit {document['commit']}; load when it ended {document['load_after']:.1f}."
-    shown = "\n".join(line.rstrip() for line in text.strip().splitlines())
-    return f"# What platforms cost: {name}\n\n{about}\n\n`{document['what']}`\n\n```\n{shown}\n```\n"

@@ -6,18 +6,14 @@ About two minutes. Writes docs/results/planted-overhead.json.
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 from pathlib import Path
 
 import pytest
 
-from contend import __version__
-from contend.environment import cpu_model
+from results.files import save
 from support.command_line import Home
 from support.planted_quota import burner, planted, slowed
-from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
@@ -41,17 +37,11 @@ def test_eight_percent_is_found_and_put_down_to_throttling(tmp_path: Path) -> No
     assert seen
     estimate, findings = planted(contend)
     document = {
-        "schema_version": 1,
-        "what": f"a container throttled so that a burner takes {SLOWER} times as long, {BLOCKS} blocks",
         "planted": [LEAST, SLOWER],
-        "load": os.getloadavg(),
-        "contend": __version__,
-        "processor": cpu_model(),
-        "kernel": platform.release(),
         "estimate": estimate,
         "findings": findings,
     }
-    (RESULTS / "planted-overhead.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    save("planted-overhead", document)
     print(f"\n{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]")
     assert estimate["verdict"] == "higher" and estimate["low"] < SLOWER and estimate["high"] > LEAST
     (finding,) = findings

@@ -8,9 +8,6 @@ that sleeps end on time on a host that others use too.
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import platform
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,13 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contend import __version__
 from contend.contention import events
-from contend.environment import cpu_model
 from contend.errors import NoVerdict
 from contend.stats.scaling import StormTimes, batch_law
 from contend.stats.sustained import closed, usl
-from support.results import RESULTS
+from results.files import save
 from support.toy_storm import WORSENED, Parameters, Truth, demands, drawn, realtime, storm
 
 pytestmark = pytest.mark.accept
@@ -200,81 +195,8 @@ def test_scaling(measured: dict[str, tuple[Path, dict[int, list[Truth]]]]) -> No
 
 
 def write(rows: list[dict[str, Any]]) -> None:
-    machine = f"{len(os.sched_getaffinity(0))} CPUs {cpu_model()}, CPython {platform.python_version()}"
-    document = {"schema_version": 1, "contend": __version__, "machine": machine, "rows": rows}
-    (RESULTS / "scaling.json").write_text(json.dumps(document, indent=1) + "\n")
-    every = [r for row in rows for r in row["law"]]
-    blame = [r for row in rows for r in row["blame"]]
-
-    def worst(jobs: int, what: str) -> str:
-        errors = [r["error"] for r in every if r["jobs"] == jobs and r["what"] == what]
-        return (
-            f"{100 * statistics.median(errors):+.1f} % ({100 * min(errors):+.1f} to {100 * max(errors):+.1f})"
-        )
-
-    inside, storms = sum(r["inside"] for r in every), sum(r["storms"] for r in every)
-    small, large = ", ".join(map(str, SMALL)), ", ".join(f"{k} of {n}" for n, k in LARGE.items())
-    waits, recorded = sum(r["waits"] for r in blame), max(abs(r["recorded"]) for r in blame)
-    handed = sum(r["handed_over_ns"] for r in blame) / sum(r["blamed_ns"] for r in blame)
-    apart = sum(r["blamed_ns"] for r in blame) / sum(r["measured_ns"] for r in blame) - 1
-    least = sum(r["blamed_ns"] for r in blame) / sum(r["least_ns"] for r in blame) - 1
-    lines = [
-        "# How a storm of real threads grows",
-        "",
-        f"{machine}. Storms of `tests/support/toy_storm.py`: N Python threads that begin together, two locks (one held",
-        "across calls), a pool of workers, everything a sleep drawn by a seed; timed by their own clocks. For each of the",
-        f"kinds below {EACH} storms each of N = {small} ({TRACES} of 16) are what the laws are fitted to; {large} are what",
-        "they are compared with. By `tests/accept/test_scaling_campaign.py`.",
-        "",
-        "## The batch law, fitted to N ≤ 32: error over all kinds, median (least to most)",
-        "",
-        "| | N = 128 | N = 256 |",
-        "|---|---|---|",
-        *(f"| {what} | {worst(128, what)} | {worst(256, what)} |" for what in WHAT),
-        "",
-        f"Inside the 95 % prediction interval of one storm: {inside} of {storms} values.",
-        "",
-        "| storm | demand of resource, hypervisor, pool, ms | median at 128 | at 256 | makespan at 128 | at 256 "
-        "| USL, makespan at 256 | closed network |",
-        "|---|---|---:|---:|---:|---:|---:|---:|",
-        *(_row(row) for row in rows),
-        "",
-        "The last two are what laws of sustained concurrency would say, fitted to N ≤ 32; contend refuses them for storms.",
-        "",
-        "## Replay, and the cost of a call",
-        "",
-        f"`contend whatif --jobs 128` of {TRACES} traces of N = 16, against the mean of the storms of 128; and the cost of",
-        "a call and of each item in it, as the replay learns it from a trace of N = 32, against the workers' own clocks.",
-        "",
-        "| storm | gate | median at 128 | makespan at 128 | call, ms (measured) | item, ms (measured) |",
-        "|---|---|---:|---:|---:|---:|",
-        *(_replayed(row) for row in rows),
-        "",
-        "## Blame",
-        "",
-        f"In {len(blame)} times a lock in a trace of 16, 32 or 128 jobs, {waits:,} waits: the rows of blame are at most",
-        f"{100 * recorded:.4f} % from the waits on record; {100 * handed:.2f} % of the time passed while a lock was on",
-        "its way to the next. By the threads' own clocks a wait ends when the holder before lets go at the earliest, and at",
-        "the latest when the thread has the interpreter's lock too and goes on: the sum of all rows is",
-        f"{100 * least:+.2f} % from the one and {100 * apart:+.2f} % from the other.",
-        "",
-    ]
-    (RESULTS / "scaling.md").write_text("\n".join(lines))
-
-
-def _row(row: Mapping[str, Any]) -> str:
-    of = Parameters(**row["parameters"])
-    asked = ", ".join(f"{ms * of.scale:.1f}" for ms in demands(of).values())
-    by_key = {(r["what"], r["jobs"]): r["error"] for r in row["law"]}
-    errors = [by_key[what, n] for what in ("median", "makespan") for n in LARGE]
-    errors += [row["closed_systems"][name] for name in ("usl", "closed")]
-    cells = ("refused" if error is None else f"{100 * error:+.1f} %" for error in errors)
-    return f"| {row['storm']} | {asked} | {' | '.join(cells)} |"
-
-
-def _replayed(row: Mapping[str, Any]) -> str:
-    replay, calls = row["replay"], row["calls"]
-    gate = "passed" if replay["passed"] else f"refused: {replay['reason']}"
-    errors = (f"{100 * replay['errors'][what]:+.1f} %" for what in ("median", "makespan"))
-    costs = (f"{calls[w] / 1e6:.3f} ({calls[f'measured_{w}'] / 1e6:.3f})" for w in ("fixed_ns", "item_ns"))
-    return f"| {row['storm']} | {gate} | {' | '.join([*errors, *costs])} |"
+    for row in rows:
+        of = Parameters(**row["parameters"])
+        row["demand_ms"] = {name: ms * of.scale for name, ms in demands(of).items()}
+    how = {"small": SMALL, "each": EACH, "traces": TRACES, "large": {str(n): k for n, k in LARGE.items()}}
+    save("scaling", {"rows": rows, **how})

@@ -25,6 +25,7 @@ from contend.testbed.openstack import guest_tools, hypervisor, network, volumes
 from contend.testbed.openstack.bed import CLOUD, Bed
 from contend.testbed.openstack.cloud import variables
 from contend.workloads.generators.storage_cloud import SERVICES
+from results.files import save
 from support.clouds import bed_command, need_services
 from support.command_line import Home, rows, wait_for
 from support.prerequisites import need
@@ -111,6 +112,9 @@ def gone(bed: Bed, api: Api, run: Path) -> None:
 def test_the_limited_type_is_found_and_all_of_it_goes(bed: Bed, api: Api, contend: Home) -> None:
     said = contend(*STUDY, *settings(), "--json", timeout=1500, env={**variables(bed)}).fine()
     run = contend.the_run()
+    shown = contend("report", str(run), env={"COLUMNS": "110"}).fine().out.replace(str(contend.path), "…")
+    lines = (line.rstrip() for line in shown.strip("\n").splitlines())
+    save("storage-cloud", {"trials": len(list(rows(run))), "shown": "\n".join(lines)})
     alone: dict[str, list[float]] = {}
     for row in rows(run):
         figures = {m["name"]: m["value"] for m in row["metrics"]}

@@ -6,9 +6,7 @@ Writes docs/results/guests.json.
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -20,8 +18,6 @@ from typing import Any
 
 import pytest
 
-from contend import __version__
-from contend.environment import cpu_model
 from contend.errors import CannotHonour
 from contend.ledger import Ledger, leftovers
 from contend.platforms import procfs
@@ -30,14 +26,13 @@ from contend.platforms.guests import image
 from contend.platforms.guests.needs import need as need_guests
 from contend.platforms.vm import VmPlatform
 from contend.stats.quantiles import clopper_pearson
+from results.files import load, path_of, save
 from support.command_line import Home
 from support.kills import fresh_seed
 from support.prerequisites import need
-from support.results import RESULTS
 
 pytestmark = pytest.mark.accept
 
-GUESTS = RESULTS / "guests.json"
 LATEST_S = 25.0  # after its start, by when a run of one block has its guests and is measuring
 
 
@@ -49,16 +44,9 @@ def can() -> None:
 
 
 def write(key: str, told: dict[str, Any]) -> None:
-    document = json.loads(GUESTS.read_text()) if GUESTS.exists() else {}
-    document |= {
-        "schema_version": 1,
-        "what": "guests of QEMU: boots, and kills of a run that holds some",
-        "contend": __version__,
-        "processor": cpu_model(),
-        "kernel": platform.release(),
-        key: told,
-    }
-    GUESTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    before = load("guests") if path_of("guests").exists() else {}
+    kept = {part: before[part] for part in ("boots", "kills") if part in before}
+    save("guests", {**kept, key: told})
 
 
 def test_every_boot_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

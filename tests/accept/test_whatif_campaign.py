@@ -9,9 +9,6 @@ host that others use too.
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import platform
 import random
 import statistics
 from collections.abc import Sequence
@@ -20,11 +17,9 @@ from typing import Any
 
 import pytest
 
-from contend import __version__
 from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
-from contend.environment import cpu_model
-from support.results import RESULTS
+from results.files import save
 from support.toy_storm import EDITS, WORSENED, WORSENING, Parameters, Truth, realtime, storm
 
 pytestmark = pytest.mark.accept
@@ -160,44 +155,14 @@ def write(cases: dict[str, Case], fifo: bool) -> None:
                     "self_replay_error": of.self_replay,
                 }
             )
-    five = [row for row in rows if row["edit"] in EDITS]
-    worst, worst_of_five = (
-        {what: max(abs(float(str(r["error"]))) for r in of if r["what"] == what) for what in WHAT}
-        for of in (rows, five)
-    )
+    worst = {what: max(abs(float(str(r["error"]))) for r in rows if r["what"] == what) for what in WHAT}
     typical = statistics.mean(float(str(row["error"])) ** 2 for row in rows) ** 0.5
-    inside, all_ = sum(int(str(row["inside"])) for row in rows), len(rows) * STORMS
-    made = f"contend {__version__}, {cpu_model()}, {os.cpu_count()} processors, Python {platform.python_version()}"
-    lines = [
-        "# What-if: predictions and what came of them",
-        "",
-        f"Storms of real threads (`tests/support/toy_storm.py`), {STORMS} recorded as they are and {STORMS} with each"
-        f" edit, in blocks of one of each in random order; each figure the mean over them. {made}"
-        f"{', SCHED_FIFO' if fifo else ''}. Made by `pytest tests/accept/test_whatif_campaign.py`.",
-        "",
-        f"Worst of all: median {worst['median']:.1%}, makespan {worst['makespan']:.1%}; of the five edits that are one"
-        f" change each: median {worst_of_five['median']:.1%}, makespan {worst_of_five['makespan']:.1%}."
-        f" {inside} of {all_} measured storms lay inside the 95 % prediction interval for the next storm.",
-        "",
-        "| edit | figure | before | predicted | measured | error | inside |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        measured = statistics.mean(row["measured_ns"])  # type: ignore[arg-type]
-        ms = [
-            f"{float(str(row[key])) / 1e6:.0f}" for key in ("before_ns", "predicted_ns", "low_ns", "high_ns")
-        ]
-        lines.append(
-            f"| {row['edit']} | {row['what']} | {ms[0]} ms | {ms[1]} ms [{ms[2]}, {ms[3]}] | {measured / 1e6:.0f} ms |"
-            f" {float(str(row['error'])):+.1%} | {row['inside']} of {STORMS} |"
-        )
-    (RESULTS / "what-if.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     document = {
-        "made": made,
+        "fifo": fifo,
         "storms": STORMS,
         "worst": worst,
         "typical": typical,
         "cases": len(cases),
         "rows": rows,
     }
-    (RESULTS / "what-if.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    save("what-if", document)

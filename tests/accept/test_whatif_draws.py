@@ -12,9 +12,7 @@ about 13 minutes, of which nearly all is sleeping (CONTEND_DRAWS=8 for a look: t
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import platform
 import random
 import statistics
 from collections.abc import Iterator, Sequence
@@ -23,12 +21,9 @@ from typing import Any
 
 import pytest
 
-from contend import __version__
 from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
-from contend.environment import cpu_model
-from contend.stats.quantiles import clopper_pearson
-from support.results import RESULTS
+from results.files import save
 from support.toy_storm import Parameters, Truth, drawn, realtime, storm
 
 pytestmark = pytest.mark.accept
@@ -173,65 +168,15 @@ def test_the_usual_error_is_small(cases: list[Case]) -> None:
 
 def write(cases: Sequence[Case], second: Sequence[Case], fifo: bool) -> None:
     """docs/results/what-if-draws.md and .json."""
-    trusted = [case for case in cases if case.trusted]
-    wrong = [case for case in trusted if case.wrong or case.wrong_sign]
-    over = [case for case in trusted if abs(case.error) > LIMIT]
-    refused_wrong = [case for case in cases if not case.trusted and abs(case.error) > LIMIT]
-    low, high = clopper_pearson(len(wrong), len(trusted), 0.95)
-    made = f"contend {__version__}, {cpu_model()}, {os.cpu_count()} processors, Python {platform.python_version()}"
-    errors = [case.error for case in trusted]
-    lines = [
-        "# What-if on storms drawn at random",
-        "",
-        f"{DRAWS} storms of real threads (`drawn` in `tests/support/toy_storm.py`), each recorded {TRACES} times as it is"
-        f" and {TRACES} times with each of {len(cases)} edits, in turns; medians of the jobs, mean over the storms. {made}"
-        f"{', SCHED_FIFO' if fifo else ''}. Made by `pytest tests/accept/test_whatif_draws.py`.",
-        "",
-        f"- **Trusted**: {len(trusted)} of {len(cases)}; {len(over)} of them more than 5 % off.",
-        f"- **Wrong and trusted**, beyond 5 % and beyond what so few storms leave open, or of the wrong sign:"
-        f" {len(wrong)} [{low:.1%}, {high:.1%}] (95 %, Clopper-Pearson).",
-        f"- **Error** of the trusted ones: root mean square {statistics.mean(e * e for e in errors) ** 0.5:.1%}, mean"
-        f" {statistics.mean(errors):+.1%}.",
-        f"- **Refused**: {len(cases) - len(trusted)}, of which {len(refused_wrong)} would have been more than 5 % off.",
-        *_second_look(wrong, second),
-        "",
-        "| storm | edit | measured | predicted | error | doubt | |",
-        "|--:|---|--:|--:|--:|--:|---|",
-    ]
-    for case in cases:
-        if abs(case.error) <= LIMIT and case.trusted:
-            continue
-        told = "wrong" if case in wrong else "within the doubt" if case.trusted else f"refused: {case.reason}"
-        said = case.predicted / statistics.mean(case.before) - 1
-        lines.append(
-            f"| {case.draw} | {case.edit} | {case.change:+.1%} | {said:+.1%} | {case.error:+.1%} | {case.doubt:.1%} |"
-            f" {_without_paths(told)} |"
-        )
-    RESULTS.joinpath("what-if-draws.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     rows = [
         {**dataclasses.asdict(case), "error": case.error, "reason": _without_paths(case.reason or "")}
         for case in cases
     ]
     more = [{**dataclasses.asdict(case), "error": case.error, "reason": case.reason or ""} for case in second]
     document = {
-        "made": made, "draws": DRAWS, "traces": TRACES, "jobs": JOBS, "rows": rows, "second_look": more,
+        "fifo": fifo, "draws": DRAWS, "traces": TRACES, "jobs": JOBS, "rows": rows, "second_look": more,
     }  # fmt: skip
-    RESULTS.joinpath("what-if-draws.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
-def _second_look(wrong: Sequence[Case], second: Sequence[Case]) -> list[str]:
-    if not wrong:
-        return []
-    key = {(case.draw, case.edit) for case in wrong}
-    still = [case for case in second if case.wrong or case.wrong_sign]
-    told = ", ".join(
-        f"storm {case.draw} {case.edit} {case.error:+.1%}" for case in second if (case.draw, case.edit) in key
-    )
-    return [
-        f"- **A second look**: the storms with a wrong answer, all their edits, from {len(MORE)} recordings more:"
-        f" {len(still)} of {sum(case.trusted for case in second)} wrong and trusted. Errors of those that were wrong:"
-        f" {told}.",
-    ]
+    save("what-if-draws", document)
 
 
 def _without_paths(text: str) -> str:

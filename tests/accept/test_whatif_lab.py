@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -21,12 +20,10 @@ from typing import Any
 
 import pytest
 
-from contend import __version__
-from contend.environment import cpu_model
 from contend.testbed.lab import broker
+from results.files import save
 from support.command_line import CONTEND
 from support.prerequisites import need
-from support.results import RESULTS, commit
 
 pytestmark = pytest.mark.accept
 
@@ -93,7 +90,7 @@ def test_predictions(tmp_path: Path) -> None:
     for told in rows:
         print(json.dumps(told))
     if traces == TRACES:
-        write(rows)
+        save("whatif-lab", {"traces": TRACES, "rows": rows})
     trusted = [told for told in rows if told["trusted"]]
     errors = [abs(told["error"][figure]) for told in trusted for figure in ("median", "makespan")]
     assert all(told["sign_right"] for told in trusted), rows
@@ -157,36 +154,3 @@ def storm(lab: Path, trace: Path, words: list[str]) -> dict[str, float]:
     subprocess.run([CONTEND, *asked, "--", *line], check=True, capture_output=True, timeout=120)
     told = json.loads(out.read_text(encoding="utf-8"))
     return {**{f: told[f"{f}_s"] for f in FIGURES}, "host_cpu_share": told["host_cpu_share"]}
-
-
-def write(rows: list[dict[str, Any]]) -> None:
-    machine = f"{len(os.sched_getaffinity(0))} CPUs {cpu_model()}, CPython {platform.python_version()}"
-    version = commit()
-    document = {"schema_version": 1, "contend": __version__, "commit": version, "machine": machine}
-    document |= {"traces": TRACES, "rows": rows}
-    (RESULTS / "whatif-lab.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    lines = [
-        "# Does what-if say what a change brings?",
-        "",
-        f"{machine}; commit {version}. Boot storms of the [laboratory](../guides/storm-lab.md): {TRACES} as they are and",
-        f"{TRACES} with the change made, in turns, all under `contend trace`. `contend whatif` predicts from the first what",
-        "the others then were: median boot time and makespan, mean of the storms.",
-        "",
-        "| change | median before → predicted / measured | error | makespan before → predicted / measured | error |"
-        " replay of the unedited storm |",
-        "|---|---|--:|---|--:|---|",
-    ]
-    for told in rows:
-        cells = [told["name"]]
-        for figure in ("median", "makespan"):
-            before, after = told["before_s"][figure], told["after_s"][figure]
-            cells += [
-                f"{before:.2f} → {told['predicted_s'][figure]:.2f} / {after:.2f} s",
-                f"{told['error'][figure]:+.1%}",
-            ]
-        trusted = "trusted" if told["trusted"] else f"refused: {told['reason']}"
-        cells.append(f"{told['self_replay_error']:.1%} off: {trusted}")
-        lines.append(f"| {' | '.join(cells)} |")
-    busy = max(told["host_cpu_share"] for told in rows)
-    lines += ["", f"The host's CPUs were busy for {busy:.0%} of a storm at most.", ""]
-    (RESULTS / "whatif-lab.md").write_text("\n".join(lines), encoding="utf-8")

@@ -20,7 +20,9 @@ class Cannot(enum.StrEnum):
     """Why a test cannot run on the machines that the tests are made for."""
 
     OPEN_VSWITCH = "Open vSwitch's package brings a service that starts with the machine from then on"
-    PYTHON_3_14 = "Debian 12 and 13 have no CPython 3.14 (system/test_newer_pythons runs it under that of sid)"
+    PYTHON_3_14 = (
+        "Debian 12 and 13 have no CPython 3.14 (system/test_newer_pythons runs it under that of sid)"
+    )
     OWN_TESTS = "Debian's Python comes without its own tests"
     CAMPAIGNS = "what the largest workloads need is installed for campaigns only (make accept)"
     HOST_CHANGES = "others on this host left no moment for it"

@@ -14,7 +14,8 @@ from typing import Any
 from contend.environment import fingerprint
 from contend.stats.quantiles import clopper_pearson
 from contend.testbed.rpc import faults
-from support.results import RESULTS, commit
+from results.files import RESULTS
+from results.record import commit
 
 COMMAND = (
     "pytest -m accept --override-ini addopts=--strict-markers tests/accept/test_rpc_failures_campaign.py"

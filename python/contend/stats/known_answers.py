@@ -1,17 +1,14 @@
 """Do the estimators say 95 % when they mean 95 %? Experiments whose true answer is known.
 
-`python -m contend.stats.known_answers` prints the tables; `--json FILE` and `--markdown FILE` write them.
+`python -m contend.stats.known_answers` prints the tables.
 It takes about four minutes on one core, and the same seed gives the same figures.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import platform
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -24,18 +21,6 @@ from contend.stats.simultaneous import simultaneous
 from contend.stats.stopping import Stopping, simulate
 
 Floats = npt.NDArray[np.float64]
-
-_HEADER = """\
-# Known answers
-
-Experiments whose true answer is known, made up by the five noise generators of `contend.stats.noise`, and how often
-the intervals of `contend.stats` held it. *Held* counts experiments whose 95 % interval held the truth (alarms: that
-claimed a difference that is not there; power: that found the injected 5 %); the bounds are Clopper–Pearson's.
-Widths are of the interval on the log scale. What it means: [method](../concepts/method.md), and for PTO, PSO, effects
-and curves [platform size](../concepts/platform-size.md): a host of 16 CPUs with five sizes, PTO 1.10, PSO 1.82 at one CPU
-unless a curve says otherwise; the curve's interval is asked for 3 CPUs, which were not measured. Cost × share: a cost that
-becomes 5 % dearer by blocks of one run, and 5 % of a whole by storms of another, which differ by 5 %.
-"""
 
 SHIFT = math.log(1.05)
 SIZES = (10, 20, 40)
@@ -191,45 +176,12 @@ def markdown(results: Iterable[Result]) -> str:
     return "\n".join(lines).strip() + "\n"
 
 
-def machine() -> dict[str, str]:
-    """What the figures were made on: processor, kernel, versions. No names of hosts or users."""
-    model = platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
-    return {
-        "processor": model,
-        "kernel": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Check the estimators on experiments with a known answer.")
     parser.add_argument("--experiments", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=20260101)
-    parser.add_argument("--commit", default="", help="id of the commit under test, for the record")
-    parser.add_argument("--json", type=Path, help="write every figure to this file")
-    parser.add_argument("--markdown", type=Path, help="write the tables to this file")
     arguments = parser.parse_args()
-    made_by = {
-        "command": f"python -m contend.stats.known_answers --experiments {arguments.experiments} "
-        f"--seed {arguments.seed}",
-        "commit": arguments.commit,
-        **machine(),
-    }
-    results = everything(arguments.experiments, arguments.seed)
-    text = "\n".join([_HEADER, *(f"- {k}: {v}" for k, v in made_by.items() if v), "", markdown(results)])
-    print(text)
-    if arguments.markdown:
-        arguments.markdown.write_text(text, encoding="utf-8")
-    if arguments.json:
-        document = {"schema_version": 1, "made_by": made_by, "results": [r.to_json() for r in results]}
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(markdown(everything(arguments.experiments, arguments.seed)))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ def test_the_quoted_figures_are_those_of_the_results_file() -> None:
     for what in ("median", "makespan"):
         assert results["worst"][what] <= getattr(MEASURED, what) < results["worst"][what] + 0.002
     assert results["typical"] <= MEASURED.typical < results["typical"] + 0.002
-    words = f"median {results['worst']['median']:.1%}, makespan {results['worst']['makespan']:.1%}"
+    median, makespan = (f"{100 * results['worst'][what]:.1f} %" for what in ("median", "makespan"))
+    words = f"median {median}, makespan {makespan}"
     assert words in PLACE.read_text(encoding="utf-8")
     assert results["worst"]["median"] == pytest.approx(
         max(abs(row["error"]) for row in results["rows"] if row["what"] == "median")

@@ -1,0 +1,64 @@
+"""The head of a result: whose CPU time was whose."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from results.record import current, recording
+
+BURN = "import time; end = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
+
+
+def burn(seconds: float, **how: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", BURN.format(seconds)], **how)  # type: ignore[call-overload, no-any-return]
+
+
+def test_what_a_child_uses_is_nobody_elses() -> None:
+    with recording("x") as now:
+        time.sleep(1.2)
+        others = now.head()["foreign_cpus"]
+        with burn(3.0) as child:
+            child.wait()
+        time.sleep(0.5)
+        head = now.head()
+    # Of the three seconds of this child nothing is counted; others may do what they do, as they did before.
+    assert head["foreign_cpus"] < others + 0.6
+    assert head["seconds"] >= 4 and head["machine"]["cpus"] >= 1 and head["load_max"] >= 0
+
+
+def test_what_a_stranger_uses_is() -> None:
+    """A process that was there before is no child's child; this one has left the tree and lost the mark."""
+    words = ["setsid", "--fork", "env", "-i", sys.executable, "-c", BURN.format(4)]
+    with recording("x") as now:
+        subprocess.run(words, check=True)
+        time.sleep(3.5)
+        head = now.head()
+    assert head["foreign_cpus"] > 0.2
+
+
+def test_a_daemon_with_the_mark_is_ours() -> None:
+    with recording("x") as now:
+        sampler = now.sampler
+        daemon = subprocess.run(
+            ["setsid", "--fork", "sh", "-c", "echo $$; exec sleep 20 >/dev/null 2>&1"],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        pid = int(daemon.stdout)
+        try:
+            assert sampler._bears_the_mark(pid)
+            assert not sampler._bears_the_mark(1)
+        finally:
+            subprocess.run(["kill", str(pid)], check=True)
+
+
+def test_only_within_a_recording() -> None:
+    with pytest.raises(LookupError, match="recording"):
+        current()
+    with recording("outer") as outer, recording("inner") as inner:
+        assert inner is outer is current()
