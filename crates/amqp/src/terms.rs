@@ -18,8 +18,9 @@ pub const AGAIN_FOR_NS: u64 = 60_000_000_000;
 /// What is promised for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Semantics {
-    /// As oslo.messaging: each message is confirmed by the broker and acknowledged by who got it, one that cannot be
-    /// delivered comes back, replies go to a named queue, all of it is JSON. `envelope`: JSON inside JSON.
+    /// As oslo.messaging, and more: each message is confirmed by the broker and acknowledged by who got it, replies go to a
+    /// named queue, all of it is JSON. One that cannot be delivered comes back, of oslo.messaging's only replies do.
+    /// `envelope`: JSON inside JSON.
     Oslo {
         /// Whether we send messages in an envelope; both are read.
         envelope: bool,

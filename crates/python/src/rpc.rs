@@ -22,7 +22,7 @@ fn semantics(name: &str, envelope: bool) -> Result<Semantics> {
         "bare" => Ok(Semantics::Bare),
         _ => Err(Error::invalid(
             format!("'{name}' is not one of: oslo, bare"),
-            "oslo promises what oslo.messaging does",
+            "oslo promises no less than oslo.messaging",
         )),
     }
 }
