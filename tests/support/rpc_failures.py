@@ -72,7 +72,7 @@ def made(trials: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> dict[s
         "machine": fingerprint(),
         "broker": told["broker"] or None,
         "n": len(trials),
-        "load": {"before": loads[0], "most": max(loads)},
+        "load": {"least": min(loads), "most": max(loads)},  # before and after each trial
         # What others do shows in times, not in counts.
         "disturbed": max(loads) > cpus,
         "rate": told["rate"],
@@ -125,7 +125,7 @@ def page(document: Mapping[str, Any]) -> str:
         f"trial ends, {limit_s + 5:.0f} s after its load. Both libraries count so.",
         "",
         f"{document['n']} trials on {document['date']} of commit {document['commit']}: {machine['cpus']} CPUs",
-        f"{machine['cpu']}, kernel {machine['kernel']}, load average {load['before']:.1f} before, {load['most']:.1f} at most"
+        f"{machine['cpu']}, kernel {machine['kernel']}, load average {load['least']:.1f} to {load['most']:.1f}"
         + (
             ": **disturbed** by other work. Counts stand that, times do not."
             if document["disturbed"]
@@ -152,9 +152,10 @@ def page(document: Mapping[str, Any]) -> str:
             for row in rows
         ),
         "",
-        "oslo.messaging may lose calls when a broker comes back, for its calls are not mandatory: one that its driver",
-        "publishes before the service listens again is confirmed by the broker, and dropped. How many depends on",
-        "which end connects first. The native driver's comes back, and is published again",
+        "oslo.messaging loses calls in two ways. Its calls are not mandatory: one that its driver publishes before the",
+        "service listens again is confirmed by the broker, and dropped; how many depends on which end connects first. And",
+        "the longer the outage, the later it tries again to listen for replies: calls time out that were done (unheard).",
+        "The native driver's calls come back and are published again, and it tries every 0.1 s",
         "([what else differs](../guides/rpc.md#rpc-failures)).",
     ]
     return "\n".join(lines) + "\n"
