@@ -73,7 +73,6 @@ def made(trials: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> dict[s
         "broker": told["broker"] or None,
         "n": len(trials),
         "load": {"least": min(loads), "most": max(loads)},  # before and after each trial
-        # What others do shows in times, not in counts.
         "disturbed": max(loads) > cpus,
         "rate": told["rate"],
         "timeout_s": told["timeout_s"],
@@ -127,14 +126,15 @@ def page(document: Mapping[str, Any]) -> str:
         f"{document['n']} trials on {document['date']} of commit {document['commit']}: {machine['cpus']} CPUs",
         f"{machine['cpu']}, kernel {machine['kernel']}, load average {load['least']:.1f} to {load['most']:.1f}"
         + (
-            ": **disturbed** by other work. Counts stand that, times do not."
+            ": **disturbed** by other work. Brokers came back\nlate, so times, and how many calls time out, are this host's."
             if document["disturbed"]
             else "."
         ),
         f"Again: `{document['command']}`.",
         "",
-        f"Calls come evenly, {document['rate']:.0f} a second. A fault lasts 5 s; a killed node is started again then, and",
-        f"takes its time to come up. Late: answered after more than {document['in_time_s']:.0f} s. Each row is one trial.",
+        f"Calls come evenly, {document['rate']:.0f} a second. A fault lasts 5 s, and then as long as undoing it takes: a",
+        "killed node has to come up, and a busy host lets rabbitmqctl wait (`fault_s` in the data). Late: answered after",
+        f"more than {document['in_time_s']:.0f} s. Each row is one trial.",
         "",
         "| library | fault | nodes | calls | answered | late | lost | failed | done twice | done, unheard "
         "| answers flow again after, s |",
