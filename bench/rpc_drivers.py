@@ -1,9 +1,10 @@
 """What a call costs by contend's native AMQP driver and by oslo.messaging, over one broker, in turn, in one run.
 
 Both ends by the same library, a process each, ten callers, confirmed and acknowledged messages, a named queue for replies,
-the envelope, the same payloads; the native driver's calls are mandatory, too, oslo.messaging's are not. A block is one trial of each, in random
-order; CPU time of driver, service and broker is their processes' own clock. To be reached: 0.12 CPU-s per 1,000 calls of
-driver and service together, 8,000 calls a second, and how much more oslo.messaging takes, as a ratio with its interval.
+the envelope, the same payloads; the native driver's calls are mandatory, too, oslo.messaging's are not. A block is one trial
+of each, in random order; CPU time of driver, service and broker is their processes' own clock. To be reached: 0.12 CPU-s per
+1,000 calls of driver and service together, 8,000 calls a second, and how much more oslo.messaging takes, as a ratio with its
+interval.
 
     python bench/rpc_drivers.py [--blocks 10] [--seconds 3] [--payload 1000] [--write docs/results/rpc-drivers]
 """

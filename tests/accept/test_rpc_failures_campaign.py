@@ -39,12 +39,11 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bed.Bed]:
 
 def trial(up: bed.Bed, library: str, fault: str, out: Path, seed: int, **options: Any) -> dict[str, Any]:
     """One trial, kept if the fault came while the load went on."""
-    before = os.getloadavg()[0]
     options = {"seconds": 45.0, **options}
     told = suffer(up, library, fault, out, seed=seed, **options)
     came_s = told["fault_s"]["began"][1]
     assert came_s < options["seconds"] - 15, f"the fault came after {came_s:.0f} s: this host is too busy"
-    keep(told, len(up.ports), seed, (before, os.getloadavg()[0]))
+    keep(told, len(up.ports), seed)
     return told
 
 

@@ -27,6 +27,16 @@ blocks of one run, and 5 % of a whole by storms of another, which differ by 5 %.
     return "\n\n".join(parts)
 
 
+def block_order(d: Data, n: int) -> str:
+    """How often block order held the truth with so many runs an arm, by the noise that harms it least and most."""
+    of = [
+        r["share"]
+        for r in d["results"]
+        if r["table"] == "Welch on block order" and r["n"] == n and r["noise"] != "iid"
+    ]
+    return f"{100 * min(of):.0f}–{100 * max(of):.0f} %"
+
+
 def _row(r: Data) -> list[object]:
     width = "" if r["width"] is None else pct(r["width"], 1)
     held = f"{r['count']} / {r['experiments']}"

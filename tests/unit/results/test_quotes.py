@@ -12,8 +12,8 @@ from results.pages.between_sessions import doubt
 from results.record import ROOT
 
 HINT = "scripts/results.py quote writes the figures anew; then read the sentences again"
-ALLOWED: set[str] = set()
-"""Figures of README that look measured and are not."""
+ALLOWED = {"2 %", "95 %"}
+"""Figures of README that look measured and are not: what a neighbour must use at least, the level of intervals."""
 
 
 @pytest.mark.parametrize("path", quotes.pages(), ids=lambda path: path.name)
