@@ -10,7 +10,6 @@ verb starts by itself too is tested by tests/system/test_cli_starts.py.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import importlib
 import io
@@ -21,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -112,22 +112,27 @@ class Started:
         return int(ended["code"])
 
 
-@functools.cache
+_here: list[Starter] = []
+_making = threading.Lock()
+
+
 def starter() -> Starter:
-    """This process's."""
-    return Starter()
+    """This process's, made when it is first wanted."""
+    with _making:
+        if not _here:
+            _here.append(Starter())
+        return _here[0]
 
 
 def end() -> None:
     """The process that forks, if there is one; for the end of a run."""
-    if starter.cache_info().currsize:
-        starter().close()
-        starter.cache_clear()
+    while _here:
+        _here.pop().close()
 
 
 def cpu_s() -> float:
     """What all starts of this process took, so far."""
-    return starter().cpu_s if starter.cache_info().currsize else 0.0
+    return sum(each.cpu_s for each in _here)
 
 
 def run(
