@@ -107,7 +107,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     begun = config.stash[_BEGUN]
     del config.stash[_BEGUN]
     try:
-        begun.process.wait(UP_S)
+        if begun.process.poll() is None:  # nobody waited for it
+            os.killpg(begun.process.pid, signal.SIGTERM)
+        begun.process.wait()
         _openstack(begun.place / "bed", "down", "--wipe")
     finally:
         shutil.rmtree(begun.place, ignore_errors=True)
