@@ -1,4 +1,4 @@
-"""The README's commands, run. What takes minutes there is cut short here; nothing else is changed."""
+"""The README's commands, run. What takes minutes there is cut short here, or only planned; nothing else is changed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import re
 import shlex
 import signal
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from support.command_line import Home
+from support.command_line import Home, rows
 from support.foreign_files import fio, write
 from support.made_context import costs_run, storms_run
 
@@ -23,8 +24,26 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("contend ")
 ]
-# Commands of a reader's own project: their options are checked by reading them, their programs are not ours.
-NOT_OURS = ("./bench", "mysvc")
+# Whose cells take minutes: planned here, and run for real, small, by the tests that are named.
+ONLY_PLANNED = {  # a word of that test's scenario beside it
+    "apps": ("accept/test_apps.py", '"run", "apps"'),
+    "boot-storm": ("system/test_boot_storm_local.py", '"run", "boot-storm"'),
+    "image-download": ("system/test_image_download.py", '"workload": "image-download"'),
+    "interference-forecast": ("system/test_forecast_run.py", "study: sensitivity"),
+    "network-placement": ("system/test_network_placement.py", '"run", "network-placement"'),
+    "noisy-neighbour": ("system/test_cli_run.py", "contend.scenario("),
+    "platform-network": ("system/test_network_platforms.py", '"run", "platform-network"'),
+    "platform-overhead": ("system/test_overhead.py", '"run", "platform-overhead"'),
+    "rpc-broker": ("system/test_rpc_study.py", 'study(contend, "rpc'),
+    "rpc-envelope": ("system/test_rpc_study.py", 'study(contend, "rpc'),
+    "rpc-failures": ("system/test_rpc_failures.py", "workload: rpc-failures"),
+    "storage-sweep": ("system/test_storage_sweep_real.py", '"run", "storage-sweep"'),
+    "storm-lab": ("accept/test_whatif_lab.py", "storm-lab"),
+}
+# A reader's own project, as its commands take it to be.
+BENCH = '#!/bin/sh\ni=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; echo "bench $*" >>"$PROJECT/called"\n'
+SYSTEMCTL = '#!/bin/sh\necho "systemctl $*" >>"$PROJECT/called"\n'
+MAKEFILE = 'bench: bench.sh\n\tcp bench.sh bench\n\tchmod +x bench\n\techo made >>"$$PROJECT/called"\n'
 
 
 def asks_a_cloud(words: list[str]) -> bool:
@@ -43,6 +62,17 @@ def cut_short(words: list[str]) -> list[str]:
             few = ("parameters.size=4M", "measure.blocks=1", "measure.pilot=0")
         return [*words, *(word for setting in few for word in ("--set", setting))]
     if words[0] == "run":
+        if "victims=nginx" in words:  # one block of it takes seconds
+            return [
+                *words,
+                "--set",
+                "measure.blocks=1",
+                "--set",
+                "measure.target=null",
+                "--set",
+                "measure.pilot=0",
+            ]
+        assert words[1] in ONLY_PLANNED, "run it for real, small, or say which test does"
         return [*words, "--dry-run"]
     if words[0] == "ab":
         return ["ab", "--target", "none", "--blocks", "6", *words[1:]]
@@ -72,9 +102,6 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
         }
         command = " ".join(str(made[word].path) if word in made else word for word in command.split())
     words = [re.sub(r"^runs/[A-Z]+$", str(run), word) for word in shlex.split(command)[1:]]
-    if "--rev" in words:
-        for line in ("init -q -b main", "-c user.name=a -c user.email=a@b commit -q --allow-empty -m first"):
-            subprocess.run(["git", *line.split()], cwd=contend.path, check=True)
     if "mycloud" in words:  # the reader's: tests/accept/test_placement_cloud.py runs such a command on one
         contend(*words, cwd=contend.path).error(2, "no cloud is called 'mycloud'")
         return
@@ -93,9 +120,8 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=60) == 0
         return
-    if any(theirs in command for theirs in NOT_OURS):
-        words = [*words[:1], "--dry-run", *words[1:]]
-        contend(*words, cwd=contend.path).fine()
+    if "./bench" in words:
+        of_a_project(contend, words)
         return
     # Whether this host's neighbours cost somebody 20 % is the host's affair. The same run twice: whether it changed by
     # 5 % is decided, or the intervals of a run of a moment are too wide.
@@ -103,6 +129,40 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
     said = contend(*cut_short(words), cwd=contend.path, timeout=180).no_traceback()
     assert said.code in codes, said
     assert said.out.strip(), said
+
+
+def of_a_project(contend: Home, words: list[str]) -> None:
+    """Six blocks of A, B and A again, in random order: each calls the reader's programs once, or as often as it should."""
+    project, tools = contend.path / "project", contend.path / "tools"
+    programs = {project / "bench.sh": BENCH, project / "bench": BENCH, tools / "systemctl": SYSTEMCTL}
+    for file, text in {**programs, project / "Makefile": MAKEFILE}.items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755)
+    for line in (
+        "init -q -b main",
+        "add bench.sh Makefile",
+        "-c user.name=a -c user.email=a@b commit -q -m first",
+    ):
+        subprocess.run(["git", *line.split()], cwd=project, check=True)
+    own = {"PROJECT": str(project), "PATH": f"{tools}:{os.environ['PATH']}"}
+    contend(*cut_short(words), cwd=project, env=own, timeout=180).fine()
+    called = Counter((project / "called").read_text().splitlines())
+    trials = 6 * 3 + sum(row["phase"] == "pilot" for row in rows(next((project / "runs").iterdir())))
+    if "--rev" in words:
+        assert called == {"made": 2, "bench ": trials}
+    else:
+        assert called["bench --new"] == 6 and called["bench --old"] == trials - 6
+        assert called["systemctl restart mysvc"] == trials
+
+
+def test_what_is_only_planned_is_run_by_another_test() -> None:
+    planned = {shlex.split(command)[2] for command in COMMANDS if command.startswith("contend run ")}
+    assert planned - {"control-plane-growth", "image-download-glance"} == set(ONLY_PLANNED), (
+        "of clouds: where there is one"
+    )
+    for file, word in ONLY_PLANNED.values():
+        assert word in (Path(__file__).parents[1] / file).read_text(), file
 
 
 def test_every_link_of_the_readme_leads_somewhere() -> None:
