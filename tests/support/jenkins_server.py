@@ -1,7 +1,8 @@
 """A stand-in for a Jenkins: what of its remote API python-jenkins uses, by its documentation, with builds that are real.
 
 No Jenkins can be had where these tests run: its war, org.jenkins-ci.main:jenkins-war (2.479.1 was tried), is not on Maven
-Central, so nothing here is held to a recording of the real one. Jobs are shell commands; there is one executor, as a new Jenkins has two.
+Central, so nothing here is held to a recording of the real one. Jobs are shell commands; there is one executor, as a new
+Jenkins has two.
 """
 
 from __future__ import annotations
