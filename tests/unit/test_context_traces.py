@@ -12,6 +12,7 @@ from contend.context.terms import AT_LEAST, CARRIED, TRACES
 from contend.report import context_words
 from support import ctrace_files as c
 from support.ctrace_files import Made, event
+from support.intervals import holds
 from support.made_context import costs_run, storms_run
 
 MS = 1_000_000
@@ -66,15 +67,15 @@ def test_known_spans_give_the_known_share(tmp_path: Path, timed: bool) -> None:
     # Without CPU times a call's is the mean of its own time: of the call in a storm and of that after it.
     own = CALL_CPU if timed else CALL - FIRST / 2 + FIRST
     assert (by_traces.how, by_traces.bound) == (TRACES, AT_LEAST if timed else "")
-    assert by_traces.estimate.low < own / 20_000 < by_traces.estimate.high
+    assert holds(by_traces.estimate, own / 20_000)
     assert by_messages.how == CARRIED
     first = found.beside[1]
-    assert first.estimate.low < (FIRST_CPU if timed else FIRST) / 20_000 < first.estimate.high
+    assert holds(first.estimate, (FIRST_CPU if timed else FIRST) / 20_000)
     assert found.path is not None
     assert (found.path.how, found.path.bound) == (TRACES, AT_LEAST), (
         "the boot on its host is not all of the way"
     )
-    assert found.path.estimate.low < CALL / 4_000 < found.path.estimate.high
+    assert holds(found.path.estimate, CALL / 4_000)
     assert any("CPU times" in note for note in found.notes) != timed
     assert any("critical path of" in note for note in found.notes)
     said = context_words.answer(found)

@@ -16,6 +16,7 @@ from contend.report import growth_words as words
 from contend.scenario import load, parse, to_yaml
 from contend.studies import Growth
 from contend.yamlfile import read_yaml
+from support.intervals import holds
 from support.made_growths import document
 
 MEASURE = "measure: {target: null, blocks: 1}"
@@ -96,7 +97,7 @@ def test_what_grows_is_told_from_what_does_not(tmp_path: Path) -> None:
     assert [grown.kind for grown in found.kinds] == ["network", "port", "user"]
     assert [call.title for call in found.flagged] == ["list network"]
     (call,) = found.flagged
-    assert call.latency.slope.low < 0.05 < call.latency.slope.high
+    assert holds(call.latency.slope, 0.05)
     assert call.breaks.value == pytest.approx(160, rel=0.05)
     assert not any(grown.alarm for grown in found.kinds)
     assert answer(found).startswith(
@@ -123,11 +124,11 @@ def test_a_latency_that_grows_without_its_counts_is_no_finding(tmp_path: Path) -
 
 def test_a_flood_is_compared_with_quiet_within_visits(tmp_path: Path) -> None:
     found = run_of(tmp_path, document("network", random.Random(3), each_s=0.0005))
-    assert found.modes == ["mixed"]
+    assert found.modes == ["mixed"] and found.calls
     for call in found.calls:
         ratio = call.beside["mixed"]
         assert ratio.verdict == "higher"
-        assert ratio.low < 1.5 < ratio.high
+        assert holds(ratio, 1.5)
     assert words.interference_headers(found) == ("call", "while it creates")
     assert "4.0/s while it creates" in words.floods(found)
 

@@ -27,6 +27,7 @@ from contend.report.terminal import render
 from contend.scenario import load
 from contend.studies import Overhead
 from support.hosts_run import SMT, hosts_run, text
+from support.intervals import holds
 
 
 def overhead(*settings: str) -> Overhead:
@@ -124,12 +125,12 @@ def test_the_effect_of_the_share_is_found_with_its_interval(analysis: Analysis) 
         if "CHR" in e.kind
     }
     vanilla = effects["CHR", "vanilla", 1]
-    assert vanilla.ratio.low < 1.4 < vanilla.ratio.high and vanilla.ratio.verdict == "higher"
+    assert holds(vanilla.ratio, 1.4) and vanilla.ratio.verdict == "higher"
     assert (vanilla.over[0].host_cpus, vanilla.under[0].host_cpus) == (4, 2)
     assert effects["CHR", "pinned", 1].ratio.verdict == "no detectable effect"
     assert effects["CHR", "vanilla", 2].ratio.verdict == "no detectable effect"
     crossed = effects["CHR × pinning", "vanilla", 1]
-    assert crossed.ratio.low < 1.4 < crossed.ratio.high
+    assert holds(crossed.ratio, 1.4)
     jsonschema.validate(json.loads(json.dumps(analysis.to_json())), analysis_schema())
     said = analysis.overhead.to_json()
     assert said["hosts"] == [{"cpus": 2, "by": "offline"}, {"cpus": 4, "by": "whole"}]

@@ -24,6 +24,7 @@ from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.load import load_file
 from contend.workloads.metrics import read_metrics
+from support.intervals import holds
 from support.made_runs import Made
 
 
@@ -222,7 +223,7 @@ def test_what_a_pair_costs_by_itself_and_in_a_container(tmp_path: Path) -> None:
     assert found.keys() == {("bare", 1), ("bare", 2), ("container", 1), ("container", 2)}
     for where, truth in ((("bare", 1), 1.25), (("bare", 2), 1.25), (("container", 1), 1.3)):
         ratio = found[where].ratio
-        assert ratio.low < truth < ratio.high and ratio.verdict == "higher", where
+        assert holds(ratio, truth) and ratio.verdict == "higher", where
     assert found["container", 2].ratio.verdict == "no detectable effect"
     assert (found["bare", 1].over[0].application, found["bare", 1].under[0].application) == (
         "http", "http[network=host]",

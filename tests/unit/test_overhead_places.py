@@ -21,6 +21,7 @@ from contend.report.schema import analysis_schema
 from contend.scenario import load, parse, to_yaml
 from contend.studies import Overhead
 from contend.yamlfile import read_yaml
+from support.intervals import holds
 from support.made_runs import Made
 
 TWO = Topology((Cpu(0, 0), Cpu(1, 1)))
@@ -229,7 +230,7 @@ def analysis(report: ReportInput) -> Analysis:
 def test_the_effect_of_a_period_is_found_with_its_cause(analysis: Analysis) -> None:
     assert analysis.overhead is not None
     effects = {(e.kind, e.over[0].size): e.ratio for e in analysis.overhead.effects}
-    assert effects["period", 1].low < 1.5 < effects["period", 1].high
+    assert holds(effects["period", 1], 1.5)
     assert effects["period", 4].verdict == "no detectable effect"
     (finding,) = (f for f in analysis.findings if f.kind == "quota-period")
     assert finding.resource == "throttling" and finding.share is not None and finding.share > 0.8

@@ -13,6 +13,7 @@ from contend.probes.evidence import Observed
 from contend.report import scheduling_words
 from contend.report.model import ReportInput
 from contend.report.schema import analysis_schema
+from support.intervals import holds
 from support.made_runs import Made
 
 TEXT = """
@@ -57,7 +58,7 @@ def test_a_part_of_a_cpu_is_compared_with_that_part_of_the_bare_one(analysis: An
     assert ratios["ffmpeg|container vanilla 0.5 CPU"].verdict == "no detectable effect"
     assert ratios["mpi-prime|container pinned 0.5 CPU"].verdict == "no detectable effect"
     found = ratios["mpi-prime|container vanilla 0.5 CPU"]
-    assert found.low < 1.8 < found.high
+    assert holds(found, 1.8)
 
 
 def test_type_and_size_are_told_apart(analysis: Analysis) -> None:
@@ -66,7 +67,7 @@ def test_type_and_size_are_told_apart(analysis: Analysis) -> None:
     vanilla = parts["mpi-prime", "vanilla"]
     assert vanilla.standing == "claim" and vanilla.pto.verdict == "no detectable effect"
     for part, truth in zip(vanilla.pso, (1.8, 1.5, 1.2), strict=True):
-        assert part.ratio.low < truth < part.ratio.high
+        assert holds(part.ratio, truth)
     assert {p.ratio.verdict for p in parts["ffmpeg", "vanilla"].pso} == {"no detectable effect"}
     assert parts["mpi-prime", "pinned"].standing == "description"
 

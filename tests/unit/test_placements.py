@@ -17,6 +17,7 @@ from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.stats import simultaneous as stats
 from support import made_placement as truth
+from support.intervals import holds
 from support.made_placement import MadePlacement
 
 
@@ -51,18 +52,18 @@ def test_main_effects_and_interaction_are_those_planted(found: Placements) -> No
     planted = {"subnet": routed, "host": host, "interaction": truth.SUBNET_TWO / truth.SUBNET}
     for kind, value in planted.items():
         ratio = effect(found, kind).ratio
-        assert ratio.low < value < ratio.high, kind
+        assert holds(ratio, value), kind
         assert ratio.verdict == "lower", kind
         assert ratio.value == pytest.approx(value, abs=0.01)
     vxlan = effect(found, "encapsulation", encapsulation="vxlan").ratio
-    assert vxlan.low < truth.VXLAN < vxlan.high and vxlan.verdict == "lower"
+    assert holds(vxlan, truth.VXLAN) and vxlan.verdict == "lower"
     # Planted as a product, so vxlan has the same interaction as a veth.
     assert effect(found, "interaction", encapsulation="vxlan").ratio.excludes(1.0)
 
 
 def test_no_interaction_is_told_where_none_was_planted(found: Placements) -> None:
     ratio = effect(found, "interaction", "latency_p50").ratio
-    assert ratio.low < 1 < ratio.high and ratio.verdict == "no detectable effect"
+    assert holds(ratio, 1) and ratio.verdict == "no detectable effect"
 
 
 def test_cpu_time_is_told_apart_in_seconds(found: Placements) -> None:
@@ -87,7 +88,7 @@ def test_the_knee_is_where_more_pairs_add_nothing(found: Placements) -> None:
         assert list(of.levels) == [1, 2, 4]
         assert of.knee == 2, of.place
         assert of.steps[2].low > 1.7 and of.steps[4].high < MORE
-        assert of.over_one[4].low < truth.PAIRS[4] < of.over_one[4].high
+        assert holds(of.over_one[4], truth.PAIRS[4])
 
 
 def test_what_others_said_is_judged_and_what_needs_hosts_is_not(found: Placements) -> None:

@@ -18,6 +18,7 @@ from contend.scenario import parse, to_yaml
 from contend.storms import Storms, answer, read
 from contend.studies import Storm
 from contend.yamlfile import read_yaml
+from support.intervals import holds
 
 
 def scenario(text: str, *settings: str) -> Storm:
@@ -139,7 +140,7 @@ def test_networks_are_compared_within_blocks(tmp_path: Path) -> None:
     storms = found(tmp_path, rows)
     first, second, estimate = storms.networks[2]
     assert (first, second) == ("none", "auto")
-    assert estimate.low < (0.9 + 0.3) / 0.6 < estimate.high
+    assert holds(estimate, (0.9 + 0.3) / 0.6)
     assert list(storms.growth) == ["none", "auto"]
     assert "network auto takes" in storm_words.networks(storms)[0]
 

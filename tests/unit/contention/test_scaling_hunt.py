@@ -18,6 +18,7 @@ from contend.errors import BadInput
 from contend.report.scaling_json import scaling_document
 from contend.report.scaling_plots import scaling_plots
 from contend.report.scaling_terminal import print_scaling
+from support.intervals import holds
 from support.made_storms import MS, storms, tables
 
 
@@ -27,14 +28,14 @@ def test_the_growth_of_all_parts_is_that_of_the_whole() -> None:
     assert sum(growth.share for growth in told.parts) == pytest.approx(1)
     first = told.parts[0]
     assert first.key == Key("lock", "db") and first.share > 0.9
-    assert first.line.slope.low < 10 * MS < first.line.slope.high
+    assert holds(first.line.slope, 10 * MS)
 
 
 def test_each_resource_has_its_demand() -> None:
     told = scale(storms())
     by_key = {demand.key: demand for demand in told.demands}
     db = by_key[Key("lock", "db")]
-    assert told.demands[0] is db and db.estimate.low < 20 * MS < db.estimate.high and db.busy > 0.9
+    assert told.demands[0] is db and holds(db.estimate, 20 * MS) and db.busy > 0.9
     assert by_key[Key("pool", "rpc")].estimate.value == pytest.approx(3 * MS)
     # A lock that every job has for itself keeps nobody waiting.
     assert by_key[Key("lock", "own")].estimate.value < 5 * MS
