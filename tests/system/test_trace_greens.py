@@ -193,6 +193,7 @@ eventlet.spawn(tpool.execute, native, 3).wait()
     sent, received = told.of(FLOW_OUT), told.of(FLOW_IN)
     assert [event.name for event in sent].count("tpool") == 4
     out = {event.args[""]: event for event in sent if event.name == "tpool"}
+    assert [event.name for event in received].count("tpool") == 4
     for event in received:
         if event.name == "tpool":
             assert told.tracks[event.track].kind == 1 and out[event.args[""]].ring != event.ring

@@ -68,6 +68,7 @@ def test_serve_shows_them(runs: Path) -> None:
             assert not [why for why in entry.wrong if "no word of its end" not in why and "ledger" not in why]
             assert pages.answer(["run", entry.name], {}).status == 200
         whole = [entry.name for entry in entries if entry.whole]
+        assert whole
         for name in whole:
             told = pages.answer(["compare"], {"first": [name], "second": [name]})
             assert told.status == 200 or b"several hosts" in told.body or b"no cell" in told.body, name

@@ -104,7 +104,9 @@ def test_each_claims_check_is_a_scenario(tmp_path: Path) -> None:
     asked = scenario()
     of = analyse(run, asked).sensitivity
     assert of is not None
-    for finding in claims(of, asked, place(of, 2)):
+    found_claims = claims(of, asked, place(of, 2))
+    assert found_claims
+    for finding in found_claims:
         words = shlex.split(finding.verify)
         found = load(words[2], tuple(words[4::2]))
         assert found.study == "interference"

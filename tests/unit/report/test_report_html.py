@@ -118,6 +118,7 @@ def test_nothing_that_failed_was_skipped_or_flagged_is_kept_from_the_reader(tmp_
     text = render_html(report)
     for said in (*report.analysis.skipped, *report.analysis.failed, *report.analysis.flags):
         assert said.replace("'", "&#39;") in text
+    assert report.analysis.failed and report.analysis.findings
     for finding in report.analysis.findings:
         assert finding.verify in text
     assert report.command in text
