@@ -48,6 +48,8 @@ _OF_THE_HOST = (
     "/usr/share/ca-certificates",
     "/etc/pip.conf",
 )
+# What is started so ends with its first process.
+_APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
 _ENTER = """set -eu
 root=$1 where=$2 shown=$3
 shift 3
@@ -104,7 +106,7 @@ def made(suite: str, packages: Iterable[str] = PACKAGES) -> Path:
             part = kept.with_suffix(".part")
             shutil.rmtree(part, ignore_errors=True)
             done = subprocess.run(
-                ["unshare", "--mount", "sh", "-c", _MAKE, "make", ",".join(wanted), suite, part, line(suite)],
+                [*_APART, "sh", "-c", _MAKE, "make", ",".join(wanted), suite, part, line(suite)],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -139,8 +141,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in it to its end, with `shown` of the host at the same places. All it started ends with it."""
     places = [place for place in (*map(Path, _OF_THE_HOST), *shown, state.cache()) if place.exists()]
-    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
-    inside = [*alone, "sh", "-c", _ENTER, "enter", root, cwd, ":".join(map(str, places)), *command]
+    inside = [*_APART, "sh", "-c", _ENTER, "enter", root, cwd, ":".join(map(str, places)), *command]
     own = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
     kept = {
         k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYENV", "VIRTUAL_ENV", "TMPDIR"))
