@@ -25,7 +25,9 @@ stamp=.venv/contend-setup.stamp
 had() { sed -n "s/^$1=//p" "$stamp" 2>/dev/null || true; }
 
 kind=full
-[ "${1:-}" != demo ] || [ "$(had kind)" = full ] || kind=demo
+if [ "${1:-}" = demo ] && { [ ! -f "$stamp" ] || [ "$(had kind)" = demo ]; }; then
+    kind=demo
+fi
 
 # BPF programs are built where their compiler and the two libraries of their loader are; where not, the probe has the
 # kernel's other sources, and `contend doctor` says so.
