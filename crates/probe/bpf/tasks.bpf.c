@@ -10,9 +10,11 @@ const volatile __u64 page_bytes = 4096;
 /* Where the per-CPU memory of each CPU lies from a per-CPU pointer (__per_cpu_offset, which modules and BPF programs can
  * name on kernels with CONFIG_KALLSYMS_ALL only). Found once by user space: `places` holds where one and the same
  * per-CPU pointer, `pointer`, leads to on each CPU. */
-#define MOST_CPUS 16
+#define MOST_CPUS 1024
 __u64 cpu_offsets[MOST_CPUS];
-__u32 cpus; /* 0: not known, or too many for their parts to be worth adding up */
+/* Those that there may be, or 0 for more than that. Set before loading: the verifier walks through every one of them. */
+const volatile __u32 cpus = 0;
+__u32 placed; /* not 0: cpu_offsets are known */
 __u64 pointer;
 __u64 places[MOST_CPUS];
 __u32 here_id;
@@ -127,10 +129,13 @@ static __always_inline void fill_thread(struct thread *to, struct task_struct *t
     }
 }
 
-/* A counter that the CPUs keep parts of, up to some dozen pages each: as percpu_counter_sum() adds them up. */
+/* A counter that the CPUs keep parts of, of up to 32 pages each and of twice as many pages as there are CPUs beyond 16, so
+ * that without them a set would be wrong by gigabytes on a host of 512: as percpu_counter_sum() adds them up. */
 static __always_inline __s64 sum(struct percpu_counter *counter) {
     __s64 sum = counter->count;
     __u64 parts = (__u64)counter->counters;
+    if (!placed)
+        return sum;
     for (__u32 cpu = 0; cpu < MOST_CPUS && cpu < cpus; cpu++) {
         __s32 part = 0;
         bpf_probe_read_kernel(&part, sizeof(part), (void *)(parts + cpu_offsets[cpu]));
@@ -159,7 +164,7 @@ int find_places(struct bpf_iter__bpf_map *ctx) {
     __u32 zero = 0;
     void *pointers = (void *)map + bpf_core_field_offset(struct bpf_array, pptrs);
     bpf_probe_read_kernel(&pointer, sizeof(pointer), pointers);
-    for (__u32 cpu = 0; cpu < MOST_CPUS; cpu++) {
+    for (__u32 cpu = 0; cpu < MOST_CPUS && cpu < cpus; cpu++) {
         __u64 *place = bpf_map_lookup_percpu_elem(&here, &zero, cpu);
         if (place)
             places[cpu] = (__u64)place;

@@ -42,16 +42,23 @@ pub struct Bpf {
 impl Bpf {
     /// Load and attach the programs.
     pub fn open() -> libbpf_rs::Result<Self> {
+        Self::of(libbpf_rs::num_possible_cpus()?)
+    }
+
+    /// On a host of so many possible CPUs.
+    fn of(cpus: usize) -> libbpf_rs::Result<Self> {
         let mut open = TasksSkelBuilder::default().open(bpf::room())?;
         let marks = bpf::most_pids();
         open.maps.marks.set_max_entries(marks)?;
+        // Since 6.2 (mm: convert mm's rss stats into percpu_counter).
+        let most = open.maps.bss_data.as_ref().map_or(0, |bss| bss.places.len());
+        let in_parts = cpus <= most && !bpf::kernel_has("mm_rss_stat");
         if let Some(constants) = &mut open.maps.rodata_data {
             constants.mark_mask = marks - 1;
+            constants.cpus = if in_parts { cpus as u32 } else { 0 };
             // SAFETY: a plain question; the answer is a positive number on Linux.
             constants.page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
         }
-        // Since 6.2 (mm: convert mm's rss stats into percpu_counter).
-        let in_parts = !bpf::kernel_has("mm_rss_stat");
         open.progs.find_places.set_autoload(in_parts);
         let mut skel = open.load()?;
         if in_parts {
@@ -110,14 +117,11 @@ impl Bpf {
     }
 }
 
-/// Let the programs add up the CPUs' parts of a resident set; where there are many CPUs the sum of most must do.
+/// Let the programs add up the CPUs' parts of a resident set.
 fn find_cpus(skel: &mut TasksSkel<'static>) -> libbpf_rs::Result<()> {
     let cpus = libbpf_rs::num_possible_cpus()?;
     let id = skel.maps.here.info()?.info.id;
     let Some(bss) = &mut skel.maps.bss_data else { return Ok(()) };
-    if cpus > bss.places.len() {
-        return Ok(());
-    }
     bss.here_id = id;
     let link = skel.progs.find_places.attach()?;
     Iter::new(&link)?.read_to_end(&mut Vec::new())?;
@@ -126,7 +130,7 @@ fn find_cpus(skel: &mut TasksSkel<'static>) -> libbpf_rs::Result<()> {
         for (offset, place) in bss.cpu_offsets.iter_mut().zip(&bss.places) {
             *offset = place.wrapping_sub(bss.pointer);
         }
-        bss.cpus = cpus as u32;
+        bss.placed = 1;
     }
     Ok(())
 }
@@ -189,5 +193,40 @@ mod tests {
         source.read(&mut read).unwrap();
         assert_eq!(ended, [(Some(libc::SIGTERM), true)]);
         assert_eq!((alive, source.lost()), (1, 0));
+    }
+
+    /// Of a process that sleeps: as BPF tells it, and the kernel's own exact sum.
+    fn resident(source: &mut Bpf, pid: u32) -> (u64, u64) {
+        let mut told = 0;
+        source
+            .read(&mut |reading| {
+                if reading.pid == pid {
+                    told = reading.rss_bytes;
+                }
+            })
+            .unwrap();
+        let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+        let line = smaps.lines().find(|line| line.starts_with("Rss:")).unwrap();
+        (told, line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024)
+    }
+
+    #[test]
+    fn adds_up_the_parts_of_as_many_cpus_as_there_may_be() {
+        // No read of a part through this address succeeds: CPUs that are made up have none.
+        const NOWHERE: u64 = 1 << 62;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let there = libbpf_rs::num_possible_cpus().unwrap();
+        for cpus in [there, there.max(17), there.max(64), there.max(1024)] {
+            let mut source = Bpf::of(cpus).unwrap();
+            let bss = source.skel.maps.bss_data.as_mut().unwrap();
+            assert!(bss.placed == 1 || bpf::kernel_has("mm_rss_stat"), "{cpus}");
+            bss.cpu_offsets[there..].fill(NOWHERE);
+            let (told, exact) = resident(&mut source, child.id());
+            assert_eq!(told, exact, "of {cpus} CPUs");
+        }
+        Bpf::of(1025).unwrap(); // works, without the parts
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }
