@@ -26,8 +26,8 @@ from contend.platforms import state
 from contend.platforms.guests import image
 
 ROOT = Path(__file__).parents[2]
-# The second for contend-probe, which is the host's own.
-PACKAGES = ("python3-venv", "libelf1")
+# libelf for contend-probe, which is the host's own; mount for tests of full disks.
+PACKAGES = ("python3-venv", "libelf1", "mount")
 MONTH_S = 30 * 86_400
 _BUILD_S = 900
 # apt, for the releases' own package manager is what some tests run. A copy of the archive may lag behind, and that of sid is
