@@ -25,6 +25,9 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=300, help="mutants drawn of each target (default 300)")
     parser.add_argument("--seed", type=int, default=20261124)
     parser.add_argument("--jobs", type=int, default=2, help="tried beside each other (default 2)")
+    parser.add_argument(
+        "--minutes", type=float, default=600.0, help="begin no further one after so many (default 600)"
+    )
     asked = parser.parse_args()
     os.nice(10)
     from mutation import page
@@ -32,11 +35,11 @@ def main() -> int:
     if asked.what == "rust":
         from mutation import rust
 
-        page.add(asked.what, rust.result(asked.sample, asked.seed, asked.jobs))
+        page.add(asked.what, rust.result(asked.sample, asked.seed, asked.jobs, asked.minutes))
     elif asked.what != "page":
         from mutation import python
 
-        page.add(asked.what, python.result(asked.what, asked.sample, asked.seed, asked.jobs))
+        page.add(asked.what, python.result(asked.what, asked.sample, asked.seed, asked.jobs, asked.minutes))
     page.write()
     return 0
 

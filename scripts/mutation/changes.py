@@ -69,11 +69,9 @@ def _of_file_kept(root: Path, path: Path, kept: Path) -> list[Mutant]:
 
 
 def sampled(mutants: list[Mutant], most: int, seed: int) -> list[Mutant]:
-    """`most` of them drawn without replacement, in their order; all, if there are no more."""
-    if len(mutants) <= most:
-        return mutants
-    chosen = random.Random(seed).sample(range(len(mutants)), most)
-    return [mutants[index] for index in sorted(chosen)]
+    """`most` of them drawn without replacement, in the order drawn; all, if there are no more. The first of them are a
+    random sample too, so that what was tried when a run was stopped can be counted."""
+    return random.Random(seed).sample(mutants, min(most, len(mutants)))
 
 
 def _of_file(root: Path, path: Path) -> list[Mutant]:

@@ -97,6 +97,10 @@ def rendered(data: Mapping[str, Any]) -> str:
                 ("seed", target["seed"]),
             )
         ]
+        if target["sampled"] < target["wanted"]:
+            lines.append(
+                f"- stopped: {target['wanted']} were drawn, and the first {target['sampled']} of them tried"
+            )
         for left_out in target.get("tests_left_out", []):
             lines.append(f"- not used, for it failed with nothing mutated: {left_out}")
         lines += ["", *_survivors(target["survivors"])]

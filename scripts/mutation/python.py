@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import os
 from typing import Any
 
@@ -13,7 +14,7 @@ from mutation.targets import PYTHON, ROOT
 from mutation.trying import SURVIVED, try_all
 
 
-def result(name: str, most: int, seed: int, jobs: int) -> dict[str, Any]:
+def result(name: str, most: int, seed: int, jobs: int, minutes: float) -> dict[str, Any]:
     target = next(target for target in PYTHON if target.name == name)
     os.environ.update(
         OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"
@@ -26,19 +27,26 @@ def result(name: str, most: int, seed: int, jobs: int) -> dict[str, Any]:
         of_tests = covering(target, session, jobs)
         for test in of_tests.failed:
             print(f"  left out, for it failed with nothing mutated: {test}", flush=True)
-        found = try_all(target, session, chosen, of_tests, jobs)
-        outcomes = [found[mutant.key].outcome for mutant in chosen]
+        found = try_all(target, session, chosen, of_tests, jobs, minutes)
+        # Of a run that was stopped the first ones drawn count: those known beyond them are not a random part.
+        tried = list(itertools.takewhile(lambda mutant: mutant.key in found, chosen))
+        outcomes = [found[mutant.key].outcome for mutant in tried]
         told.update(
             what=target.what,
             command=f"python scripts/mutants.py {name} --sample {most} --seed {seed}",
             tool=f"operators of mutmut {importlib.metadata.version('mutmut')}, run by scripts/mutation",
             seed=seed,
             mutants=len(mutants),
-            sampled=len(chosen),
+            wanted=len(chosen),
+            sampled=len(tried),
             outcomes={outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))},
             tests=len(of_tests.cpu_s),
             tests_left_out=list(of_tests.failed),
-            survivors=[_survivor(mutant) for mutant in chosen if found[mutant.key].outcome == SURVIVED],
+            survivors=[
+                _survivor(mutant)
+                for mutant in sorted(tried, key=lambda mutant: (mutant.path, mutant.begin))
+                if found[mutant.key].outcome == SURVIVED
+            ],
         )
 
     collected(target.test_files(), body)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,13 +27,14 @@ OUTCOMES = {
 HINT = "cargo install cargo-mutants --locked"
 
 
-def result(most: int, seed: int, jobs: int) -> dict[str, Any]:
+def result(most: int, seed: int, jobs: int, minutes: float) -> dict[str, Any]:
     """Those that do not compile are no mutants: they are counted apart."""
     if shutil.which("cargo-mutants") is None:
         raise SystemExit(f"error: cargo-mutants is not installed\nhint: {HINT}")
     of_files = [part for pattern in FILES for part in ("-f", pattern)]
     names = sorted(_cargo(["--list", *of_files]).splitlines())
-    chosen = names if len(names) <= most else sorted(random.Random(seed).sample(names, most))
+    chosen = random.Random(seed).sample(names, min(most, len(names)))
+    until = time.monotonic() + 60 * minutes
     found = _known()
     wanted = [name for name in chosen if name not in found]
     print(
@@ -39,10 +42,13 @@ def result(most: int, seed: int, jobs: int) -> dict[str, Any]:
         flush=True,
     )
     for begin in range(0, len(wanted), 20):
+        if time.monotonic() > until:
+            break
         _try(wanted[begin : begin + 20], of_files, jobs)
         found = _known()
         print(f"  {len([name for name in chosen if name in found])} of {len(chosen)}", flush=True)
-    outcomes = [found[name] for name in chosen]
+    tried = list(itertools.takewhile(lambda name: name in found, chosen))
+    outcomes = [found[name] for name in tried]
     counts = {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))}
     unviable = counts.pop("unviable", 0)
     return {
@@ -51,10 +57,11 @@ def result(most: int, seed: int, jobs: int) -> dict[str, Any]:
         "tool": f"{_cargo(['--version']).strip()}; cargo test {' '.join(TESTS)}",
         "seed": seed,
         "mutants": len(names),
-        "sampled": len(chosen),
+        "wanted": len(chosen),
+        "sampled": len(tried),
         "unviable": unviable,
         "outcomes": counts,
-        "survivors": [_survivor(name) for name in chosen if found[name] == "survived"],
+        "survivors": [_survivor(name) for name in sorted(tried) if found[name] == "survived"],
     }
 
 

@@ -18,8 +18,8 @@ from mutation.targets import ROOT, Target
 KILLED, SURVIVED, TIMED_OUT = "killed", "survived", "timed out"
 SLOWER, MORE_S, MOST_WALL = 5.0, 10.0, 20.0
 """A mutant may take so many times the CPU time of its tests, and this more; and so many times that in wall time."""
-MOST_AROUND_S = 20.0
-"""CPU time of the tests that do not run the line themselves: of these the cheapest are tried."""
+MOST_S, MOST_AROUND_S = 8.0, 4.0
+"""CPU time of the tests that run the line, and of those that do not themselves: of each the cheapest are tried."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,17 @@ class Kept:
 
 
 def try_all(
-    target: Target, session: Session, mutants: Sequence[Mutant], of_tests: Covering, jobs: int
+    target: Target,
+    session: Session,
+    mutants: Sequence[Mutant],
+    of_tests: Covering,
+    jobs: int,
+    minutes: float,
 ) -> dict[str, Outcome]:
     """Outcomes by the mutants' keys. First with the tests that run the mutated line; those that survive that with the
-    other tests of the files that reach the mutated file, since one test may have kept what another would compute."""
+    other tests of the files that reach the mutated file, since one test may have kept what another would compute. After
+    so many minutes no further one is begun."""
+    until = time.monotonic() + 60 * minutes
     kept = Kept(target)
     texts = {mutant.path: (ROOT / mutant.path).read_text(encoding="utf-8") for mutant in mutants}
     found: dict[str, Outcome] = {}
@@ -69,13 +76,14 @@ def try_all(
         if known:
             found[mutant.key] = known
             continue
-        tests = of_tests.of(mutant.path, mutant.lines)
+        tests = _affordable(of_tests, of_tests.of(mutant.path, mutant.lines), MOST_S)
         others = [test for test in of_tests.of_file(mutant.path) if test not in set(tests)]
         waiting.append((mutant, tests, others) if tests else (mutant, others, []))
     print(
         f"{target.name}: {len(found)} of {len(mutants)} known from before, {len(waiting)} to try", flush=True
     )
     running: list[Fork] = []
+    again: set[str] = set()  # of which half is done
 
     def settle(mutant: Mutant, outcome: str, tests: int, by: str) -> None:
         row = Outcome(_key(mutant, texts), outcome, tests, by, _suite(of_tests, mutant))
@@ -86,6 +94,8 @@ def try_all(
 
     with all_ended(running):
         while waiting or running:
+            if time.monotonic() > until:
+                waiting = [begun for begun in waiting if not begun[2] and begun[0].key in again]
             while waiting and len(running) < jobs:
                 mutant, tests, others = waiting.pop(0)
                 if not tests:
@@ -103,8 +113,9 @@ def try_all(
                 )
             for fork, code, log in ended(running):
                 mutant, tests, others = fork.tag
-                if code == PASSED and (more := _affordable(of_tests, others)):
+                if code == PASSED and (more := _affordable(of_tests, others, MOST_AROUND_S)):
                     waiting.insert(0, (mutant, more, []))
+                    again.add(mutant.key)
                 elif code == PASSED:
                     settle(mutant, SURVIVED, len(tests), "")
                 elif code is None:
@@ -122,11 +133,11 @@ def _try(session: Session, mutant: Mutant, text: str, tests: Sequence[str], plac
     return session.run(place, tests, first=True)
 
 
-def _affordable(of_tests: Covering, tests: Sequence[str]) -> list[str]:
+def _affordable(of_tests: Covering, tests: Sequence[str], most_s: float) -> list[str]:
     chosen, cpu_s = [], 0.0
     for test in tests:
         cpu_s += of_tests.cpu_s[test]
-        if cpu_s > MOST_AROUND_S:
+        if cpu_s > most_s:
             break
         chosen.append(test)
     return chosen
