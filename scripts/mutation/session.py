@@ -90,6 +90,7 @@ class Session:
             if type(found) is FunctionType and found.__code__.co_filename.startswith(str(ROOT / "python")):
                 at = (found.__code__.co_filename, found.__code__.co_qualname)
                 self._functions.setdefault(at, []).append(found)
+        gc.freeze()  # or the first collection in each child copies all of these pages
 
     def run(self, place: Path, names: Sequence[str], plugins: Sequence[object] = (), *, first: bool) -> int:
         """FAILED, if one of them has failed. `first` ends then; else each is run."""

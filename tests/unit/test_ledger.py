@@ -131,10 +131,26 @@ def test_when_the_disk_is_full_no_half_of_a_row_stays(
         with pytest.raises(HostFailed, match="No space left on device") as told:
             ledger.intend("thing", "lost")
         assert "--resume" in told.value.hint
+        assert str(path) in told.value.message
         ledger.removed("thing", "0")  # a tear-down goes on
         monkeypatch.setattr(os, "write", write)
         ledger.created("thing", "after")
     assert [row["name"] for row in rows(path)] == [*map(str, range(before)), "after"]
+
+
+def test_of_several_names_none_is_written_when_the_disk_is_full(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Record(path, "run-1") as record:
+        record.intend("server", ["a"])
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(HostFailed) as told:
+            record.intend("server", ["b", "c"])
+        assert str(path) in told.value.message
+    assert [row["name"] for row in rows(path)] == ["a"]
 
 
 def test_a_number_that_json_does_not_have_is_not_written(path: Path) -> None:
