@@ -206,8 +206,11 @@ def test_a_directory_that_may_not_be_read_takes_a_file(images: Images) -> None:
         assert (box / "x").read_bytes() == images.content
 
 
+@pytest.mark.parametrize("named_by", ["the order", "SSL_CERT_FILE"])
 @pytest.mark.parametrize("file", ["/dev/zero", "fifo", "large"])
-def test_authorities_that_never_end_are_refused_by_the_program_itself(file: str, tmp_path: Path) -> None:
+def test_authorities_that_never_end_are_refused_by_the_program_itself(
+    file: str, named_by: str, tmp_path: Path
+) -> None:
     """`contend fetch` refuses them before; whoever gives an order to the program directly is as safe."""
     path = tmp_path / file
     if file == "fifo":
@@ -217,12 +220,13 @@ def test_authorities_that_never_end_are_refused_by_the_program_itself(file: str,
             made.truncate(40 * 10**9)
     order = {
         "url": "https://127.0.0.1:9/x", "headers": [], "output": None, "checksum": None, "size": None, "cpu_max": None,
-        "rate": None, "nice": 0, "timeout_s": 3, "retries": 0, "anew": False, "cacert": str(path), "certificate": None,
-        "verify": True, "quiet": True, "json": False, "name": None,
+        "rate": None, "nice": 0, "timeout_s": 3, "retries": 0, "anew": False, "certificate": None,
+        "cacert": str(path) if named_by == "the order" else None, "verify": True, "quiet": True, "json": False, "name": None,
     }  # fmt: skip
     done = subprocess.run(
         [Path(sys.executable).with_name("contend-fetch")],
         input=json.dumps(order), capture_output=True, text=True, timeout=30, check=False,
+        env=os.environ | ({} if named_by == "the order" else {"SSL_CERT_FILE": str(path)}),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)),
     )  # fmt: skip
     assert done.returncode == 2

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +69,15 @@ class Contend:
         self.home = home
 
     def __call__(
-        self, *words: str, stdin: bytes = b"", seconds: float = SECONDS, memory: int = MEMORY
+        self,
+        *words: str,
+        stdin: bytes = b"",
+        seconds: float = SECONDS,
+        memory: int = MEMORY,
+        env: Mapping[str, str] | None = None,
     ) -> Answer:
-        asked = {"words": words, "stdin": stdin.decode("latin-1"), "seconds": seconds, "memory": memory}
+        given = stdin.decode("latin-1")
+        asked = {"words": words, "stdin": given, "seconds": seconds, "memory": memory, "env": dict(env or {})}
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         self._server.stdin.write(json.dumps(asked).encode() + b"\n")
@@ -160,6 +166,7 @@ def _child(streams: Sequence[int], asked: dict[str, object]) -> None:
     for target, source in enumerate(streams):
         os.dup2(source, target)
     os.setsid()
+    os.environ.update(asked["env"])  # type: ignore[call-overload]
     memory, seconds = int(str(asked["memory"])), float(str(asked["seconds"]))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

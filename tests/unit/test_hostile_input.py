@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -29,9 +29,11 @@ def contend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contend]:
         yield server
 
 
-def _refused(contend: Contend, *words: str) -> None:
-    answer = contend(*words, seconds=SECONDS).refused()
+def _refused(contend: Contend, *words: str, env: Mapping[str, str] | None = None) -> str:
+    """What it said."""
+    answer = contend(*words, seconds=SECONDS, env=env).refused()
     assert answer.max_rss_mib < MEBIBYTES, answer
+    return answer.err
 
 
 NUMBERS = {
@@ -170,6 +172,7 @@ NAMED = [
     ["run", "--resume", "{}"],
     ["fleet", "start", "--hosts-file", "{}"],
     ["fleet", "join", "{}"],
+    ["fleet", "start", "db1", "--ssh-config", "{}"],
     ["fetch", URL.replace("http:", "https:"), "--retries", "0", "--cacert", "{}"],
 ]
 
@@ -190,6 +193,12 @@ def test_whatever_file_is_named(contend: Contend, words: list[str], path: str) -
     contend.file("latin", b"caf\xe9\n")
     contend.file("packed", b"\x1f\x8b\x08" + b"\0" * 5_000_000)
     _refused(contend, *(word.replace("{}", path) for word in words))
+
+
+def test_a_configuration_of_ssh_that_includes_itself(contend: Contend) -> None:
+    contend.file("circle", f"Include {contend.home}/circle\n")
+    answer = contend("fleet", "start", "db1", "--ssh-config", "circle", seconds=SECONDS)
+    assert "includes itself" in answer.refused(code=answer.code).err
 
 
 @pytest.mark.parametrize("given", ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
@@ -250,6 +259,21 @@ def test_a_description_of_clouds_that_is_no_file(contend: Contend, path: str) ->
     (contend.home / "clouds.yaml").symlink_to(path)
     try:
         _refused(contend, "fetch", "an-image", "--cloud", "x", "--retries", "0")
+    finally:
+        (contend.home / "clouds.yaml").unlink()
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "fifo", "sparse"])
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_authorities_of_the_environment_that_never_end(contend: Contend, variable: str, path: str) -> None:
+    contend.file(
+        "clouds.yaml",
+        "clouds: {x: {auth: {auth_url: 'https://127.0.0.1:1/', username: a, password: b, project_name: c,"
+        " user_domain_name: d, project_domain_name: e}}}\n",
+    )
+    try:
+        error = _refused(contend, "fetch", "an-image", "--cloud", "x", "--retries", "0", env={variable: path})
+        assert variable in error
     finally:
         (contend.home / "clouds.yaml").unlink()
 

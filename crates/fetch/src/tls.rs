@@ -77,6 +77,7 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore> {
             "a file of PEM certificates",
         ),
         None => {
+            bounded_by_environment()?;
             let found = rustls_native_certs::load_native_certs();
             (
                 store.add_parsable_certificates(found.certs).0,
@@ -105,6 +106,14 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_slice_iter(&bounded(file)?)
         .collect::<std::result::Result<_, _>>()
         .map_err(|error| unreadable(file, &error.to_string()))
+}
+
+/// Look first at what `rustls_native_certs` reads to its end; of directories it reads only regular files.
+fn bounded_by_environment() -> Result<()> {
+    match std::env::var_os("SSL_CERT_FILE") {
+        Some(file) if Path::new(&file).exists() => bounded(Path::new(&file)).map(drop),
+        _ => Ok(()),
+    }
 }
 
 /// The whole of a regular file: of a device there is no end, and for a FIFO nobody may ever write.

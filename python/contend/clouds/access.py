@@ -111,6 +111,7 @@ def find(cloud: str, config: str = "") -> Described:
             "clouds need openstacksdk, which is not installed", hint="pip install 'contend[openstack]'"
         ) from error
     config_files.check(config)
+    config_files.check_trusted()
     try:
         # A recorded file is meant, whatever the environment says by now.
         loader = OpenStackConfig(

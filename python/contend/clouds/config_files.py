@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from contend.errors import BadInput
 from contend.files import read_named
 
 SUFFIXES = (".yaml", ".yml", ".json")
 _NAMES = ("clouds", "secure", "clouds-public")
 _VARIABLES = ("OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE", "OS_CLIENT_VENDOR_FILE")
+_TRUSTED = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 MOST_AUTHORITIES = 16 << 20
 """Bytes of a file of certificates; those of a distribution are a quarter of a MiB."""
 
@@ -45,6 +47,18 @@ def check_authorities(file: str | Path) -> None:
         read_named(
             Path(file), most=MOST_AUTHORITIES, hint="a file of PEM certificates, or a directory of them"
         )
+
+
+def check_trusted() -> None:
+    """Refuse certificates that the environment names and that never end, before TLS reads them. Raises BadInput."""
+    for variable in _TRUSTED:
+        named = os.environ.get(variable, "")
+        try:
+            if named:
+                check_authorities(named)
+        except BadInput as error:
+            error.message = f"{variable}: {error.message}"
+            raise
 
 
 def _files(config: str) -> Iterator[Path]:

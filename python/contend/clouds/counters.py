@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import SplitResult
 
+from contend.clouds.config_files import check_trusted
 from contend.clouds.http import proxy_for
 from contend.clouds.secrets import BROKER, DATABASE, find_url, login_of
 from contend.clouds.wire import Lost, NotSent, Untrusted, Wire
@@ -339,6 +340,7 @@ class Broker:
 def _tls() -> ssl.SSLContext:
     import ssl
 
+    check_trusted()
     return ssl.create_default_context()
 
 

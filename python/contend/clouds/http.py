@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from contend.clouds import config_files
 from contend.clouds.access import Access
 from contend.clouds.wire import Headers, Lost, NotSent, Untrusted, Wire, split_url
 from contend.errors import BadInput, HostFailed
@@ -246,6 +247,7 @@ def tls_context(access: Access) -> ssl.SSLContext:
     """As clouds.yaml wants it. Raises BadInput for certificates that cannot be read."""
     import ssl
 
+    config_files.check_trusted()
     try:
         if access.verify is False:  # the user's own choice in clouds.yaml
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend import __version__
 from contend.errors import BadInput, HostFailed
+from contend.files import read_named
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -24,6 +27,8 @@ T = TypeVar("T")
 AT_ONCE = 64
 CONNECT_S = 10.0
 PYTHON = (3, 11)
+MOST_CONFIG = 1 << 20
+"""Bytes of an OpenSSH configuration that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,14 @@ class Problem:
 
 
 async def connect(host: str, way: Way) -> SSHClientConnection:
-    """Raises HostFailed with what is in the way, and what to do about it."""
+    """Raises HostFailed with what is in the way, and what to do about it; BadInput for a configuration without end."""
     import asyncssh
 
     user, _, name = host.rpartition("@")
     options: dict[str, Any] = {"username": user} if user else {}
     if way.config:
+        if os.path.exists(way.config):  # noqa: PTH110 - Path's raises where it may not look
+            read_named(Path(way.config), most=MOST_CONFIG, hint="--ssh-config takes an OpenSSH configuration")
         options["config"] = [way.config]
     name_s = f"cannot reach '{host}'"
     try:
@@ -82,6 +89,10 @@ async def connect(host: str, way: Way) -> SSHClientConnection:
         ) from error
     except ConnectionRefusedError as error:
         raise HostFailed(f"{name_s}: SSH is refused", hint="does sshd run there, on that port?") from error
+    except RecursionError as error:
+        raise HostFailed(
+            f"{name_s}: {way.config or '~/.ssh/config'} includes itself", hint="see its Include lines"
+        ) from error
     except TimeoutError as error:
         raise HostFailed(f"{name_s} within {CONNECT_S:g} s", hint=f"try: ssh {host}") from error
     except (
