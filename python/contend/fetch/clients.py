@@ -118,6 +118,7 @@ def _fetch(task: Task) -> Command:
     """`contend fetch`, start-up of the interpreter and all."""
     words = [
         sys.executable,
+        "-P",
         "-m",
         "contend",
         "fetch",

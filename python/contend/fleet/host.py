@@ -335,7 +335,7 @@ def _identity(part: Part) -> str:
 
 
 def _words(folder: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "contend.fleet.part", str(folder), *more]
+    return [sys.executable, "-P", "-m", "contend.fleet.part", str(folder), *more]
 
 
 def _environment(folder: Path, spec: Mapping[str, Any]) -> dict[str, str]:

@@ -67,7 +67,7 @@ def start(folder: Path) -> dict[str, Any]:
     worker.unlink(missing_ok=True)
     with (folder / "worker.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "contend.fleet.join", str(folder)],
+            [sys.executable, "-P", "-m", "contend.fleet.join", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

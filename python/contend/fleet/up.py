@@ -180,7 +180,7 @@ def _schedule(folder: Path) -> None:
     """Start the scheduler and wait until it listens."""
     with (folder / "scheduler.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "contend.fleet.scheduler", str(folder)],
+            [sys.executable, "-P", "-m", "contend.fleet.scheduler", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

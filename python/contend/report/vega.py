@@ -1,6 +1,7 @@
 """The Vega runtime that every page with charts carries, and charts compiled for it.
 
-vl-convert bundles the runtime anew each time, which takes 1.5 s; so it is kept below $XDG_CACHE_HOME/contend.
+vl-convert bundles the runtime anew each time, which takes 1.5 s; so it is kept below $XDG_CACHE_HOME/contend. It is made in
+a process of its own: that takes 50 MB which are not given back, and nothing else of this process can run meanwhile.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ import functools
 import hashlib
 import json
 import re
+import subprocess
+import sys
+from contextlib import suppress
 from typing import Any
 
 from contend import cache
@@ -28,17 +32,31 @@ def vega_runtime(*, keep: bool = True) -> str:
     """
     import importlib.metadata
 
-    import vl_convert
-
     of = hashlib.sha256((importlib.metadata.version("vl-convert-python") + SCRIPT).encode()).hexdigest()
     kept = cache.place(f"vega-{of[:16]}.js")
     content = cache.read(kept) if kept else None
-    bundle = vl_convert.javascript_bundle(SCRIPT) if content is None else content.decode()
+    bundle = bundled(SCRIPT) if content is None else content.decode()
     if content is None and kept and keep:
         cache.keep(kept, bundle.encode())
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
+def bundled(script: str) -> str:
+    """The runtime with that script, made in a process of its own; here where that cannot be had."""
+    # -P: nothing of the working directory, which may be anybody's, is imported.
+    argv = [sys.executable, "-P", "-c", _BUNDLE, script]
+    with suppress(OSError):
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        if done.returncode == 0 and done.stdout:
+            return done.stdout.decode()
+    import vl_convert
+
+    return vl_convert.javascript_bundle(script)
+
+
+_BUNDLE = (
+    "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle(sys.argv[1]).encode())"
+)
 _CONTROL = re.compile(
     r"\\u(00[01][0-9a-f]|007f|00[89][0-9a-f]|20[0-2][0-9a-f]|206[0-9a-f]|feff|d[89a-f][0-9a-f]{2})"
 )

@@ -75,7 +75,7 @@ def versions(release: str = RELEASES[0]) -> dict[str, str]:
 
 def _make(venv: Path, release: str, log: Path) -> None:
     shutil.rmtree(venv, ignore_errors=True)
-    _run([sys.executable, "-m", "venv", str(venv)], log)
+    _run([sys.executable, "-P", "-m", "venv", str(venv)], log)
     listed = venv / "packages.txt"
     listed.write_text(_packages(release), encoding="utf-8")
     pip = [str(venv / "bin/python"), "-m", "pip", "--disable-pip-version-check"]

@@ -41,7 +41,7 @@ class Process:
         start = subprocess.Popen if of is None else of.popen
         self._process = start(
             # Its libraries warn of each other's deprecations.
-            command or [sys.executable, "-W", "ignore", "-m", "contend.testbed.rpc.end"],
+            command or [sys.executable, "-P", "-W", "ignore", "-m", "contend.testbed.rpc.end"],
             env={**os.environ, **environment, URL: url},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
