@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -76,6 +77,27 @@ def test_a_quota_of_its_own_or_above_it_explains_its_wait(tmp_path: Path) -> Non
         found = told(host, tmp_path / str(number), Groups("mine$"))
         assert found is not None and (found.verdict, found.subject) == ("throttling", f"cgroup {group}")
         assert [s.resource for s in found.saturated] == ["throttling"]
+
+
+def test_a_quota_that_the_probe_did_not_see_is_known_of_the_trial(tmp_path: Path) -> None:
+    """The probe had looked at the process before that went into the group with the quota."""
+    thread = Thread("mine", 70, 0.4, 0.4, cgroup="/mine", run_delay=0.6)
+    host = Host().load(START, END, cores=[0.4], cpu_wait=0.6, threads=[thread], cgroup="/mine")
+    host.write(tmp_path)
+    recording, own = Recording.of_directory(tmp_path), read_party(tmp_path, MINE)
+    assert own is not None
+    began, ended = host.span(START, END)
+    row: dict[str, Any] = {
+        "cell": "mine", "factors": {}, "phase": "counted", "status": "ok", "started_ns": began, "ended_ns": ended,
+    }  # fmt: skip
+    quota = {"group": "/sys/fs/cgroup/cpu/job", "cpus": 0.4, "whose": "below", "periods": 90}
+    for quotas, verdict in (
+        ([], "cpu"),
+        ([{**quota, "throttled_s": 0.1}], "cpu"),
+        ([{**quota, "throttled_s": 6.0}], "throttling"),
+    ):
+        (cell,) = cell_alibis([{**row, "quotas": quotas}], recording, own)
+        assert cell.party_verdict == verdict, quotas
 
 
 def test_a_neighbours_quota_is_not_its_own(tmp_path: Path) -> None:

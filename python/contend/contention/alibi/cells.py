@@ -79,7 +79,14 @@ def _of_cell(
     told = CellAlibi(
         cell, dict(trials[0]["factors"]), typical.verdict, subject, len(found), agreeing, typical.text
     )
-    each = [judge_party("the measured party", recording, own, *span) for span in spans] if own else []
+    each = (
+        [
+            judge_party("the measured party", recording, own, *span, trial.get("quotas", ()))
+            for trial, span in zip(trials, spans, strict=True)
+        ]
+        if own
+        else []
+    )
     parties = [party for party in each if party is not None]
     if not parties:
         return told

@@ -6,8 +6,9 @@ requests) is the party's where what was done in that cgroup was its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,17 +21,29 @@ from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.throttling import judge_throttling
 from contend.contention.alibi.track import Judged, Measure, Track
 from contend.contention.alibi.verdict import Alibi
+from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
     from contend.contention.alibi.grid import Floats
 
 
-def judge_party(name: str, host: Recording, own: Recording, start_ns: int, end_ns: int) -> Alibi | None:
+def judge_party(
+    name: str,
+    host: Recording,
+    own: Recording,
+    start_ns: int,
+    end_ns: int,
+    quotas: Sequence[Mapping[str, Any]] = (),
+) -> Alibi | None:
     """The verdict on a party in [start_ns, end_ns) of CLOCK_MONOTONIC; None where it did nothing then.
 
     name: for the text, as "the command". host: of which `own` (scope.read_party) holds the party's rows. "idle": nothing
     of the hardware held it up. A "cpu" here says that its tasks waited for one, a "disk" that they waited for requests;
     whether those were at their limit is the host's verdict.
+
+    quotas: those that were met then, as rows of trials have them, in the groups that its processes were really in. The
+    probe looks a group's place in v1's cpu hierarchy up once: of a process that goes into a group with a quota after
+    that it sees the wait, and not the quota.
     """
     grid = make_grid(host.times, start_ns, end_ns, limits.BIN_NS)
     if grid is None:
@@ -42,12 +55,31 @@ def judge_party(name: str, host: Recording, own: Recording, start_ns: int, end_n
         return None
     used = grid.summed(delays["t_ns"], delays["cpu_ns"]) / grid.widths
     throttling, throttled = judge_throttling(own, grid)
+    if quotas and not throttling.tracks:
+        throttling, throttled = _known_throttling(quotas, grid, (end_ns - start_ns) / NS_PER_S)
     found = [throttling, _cpu(own, grid, used, throttled), _stalls(host.between(start, end), own, grid)]
     seen = cores(host.between(start, end), grid)
     if seen is not None:
         # Interrupts are nobody's.
         found.append(judge_threads(replace(seen, interrupts=np.zeros_like(seen.busy)), own, grid, throttled))
     return replace(verdict_of(found, grid), scope=name)
+
+
+def _known_throttling(
+    quotas: Sequence[Mapping[str, Any]], grid: Grid, seconds: float
+) -> tuple[Judged, Floats]:
+    """As `judge_throttling`, of what is known of the whole phase."""
+    found, most = Judged(), np.zeros(grid.bins)
+    for quota in quotas:
+        kept = np.full(grid.bins, float(quota["throttled_s"]) / seconds)
+        waited = np.minimum(kept, 1.0)
+        if waited[0] < limits.THROTTLED:
+            continue
+        most = np.maximum(most, waited)
+        measure = Measure("CPU time it was kept from, CPUs", kept, "CPUs", "table trials, quotas")
+        subject = f"cgroup {quota['group']}"
+        found.tracks.append(Track("throttling", subject, np.ones(grid.bins, dtype=bool), waited, (measure,)))
+    return found, most
 
 
 def _cpu(own: Recording, grid: Grid, used: Floats, throttled: Floats) -> Judged:
