@@ -14,6 +14,7 @@ A request is refused before it is looked at when it names another host (421) or 
 from __future__ import annotations
 
 import errno
+import signal
 import socket
 import sys
 import threading
@@ -22,6 +23,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from contend.errors import BadInput, ContendError
+from contend.interrupts import SIGNALS
 from contend.serve.access import Access, Listen
 from contend.serve.answers import Answer, plain, redirect
 from contend.serve.connections import GRACE_S, Connections
@@ -60,7 +62,13 @@ class Server:
         """For the main thread, which does nothing but wait for its signals: one that came amid an answer would cut it."""
         serves = threading.Thread(target=self.serve_forever, name="serves", daemon=True)
         try:
-            serves.start()  # an interrupt may come here too, when it has begun
+            # An interrupt in the midst of starting would leave a thread that does not count as alive yet: on a busy host
+            # it takes a while to begin, and nobody would wait for it.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            try:
+                serves.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             serves.join()
         except KeyboardInterrupt:
             self.shutdown()

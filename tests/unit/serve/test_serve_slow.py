@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
 import threading
 import time
@@ -12,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from contend.serve import connections
+from contend.serve.access import Access, Listen
 from contend.serve.answers import Answer
+from contend.serve.index import Index
 from contend.serve.requests import BadRequest, Request, parse
 from contend.serve.server import Server
 from support.asking import ask, raw, served
@@ -169,3 +173,23 @@ def test_what_is_no_head(head: bytes, status: int) -> None:
 
 def test_a_head() -> None:
     assert parse(b"GET /a?b=c HTTP/1.0\nA: 1\n\n", "::1") == Request("GET", "/a?b=c", {"a": ("1",)}, "::1")
+
+
+def test_an_interrupt_while_its_thread_begins_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that outlives `serve` keeps what DuckDB has made, which that complains of when the process ends."""
+    begin = threading.Thread._bootstrap  # type: ignore[attr-defined]
+
+    def late(self: threading.Thread) -> None:
+        if self.name == "serves":
+            time.sleep(0.5)  # as on a busy host
+        begin(self)
+
+    monkeypatch.setattr(threading.Thread, "_bootstrap", late)
+    (tmp_path / "runs").mkdir()
+    where = Listen.parse("127.0.0.1:0")
+    with Server(where, Index(tmp_path / "runs"), Access(where.loopback)) as server:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        server.serve_until_interrupted()
+    assert [thread.name for thread in threading.enumerate() if thread.name == "serves"] == []
