@@ -110,13 +110,19 @@ _IS_RANDOM = re.compile(
     r"((?<![\w-])(?:pass_?word|passphrase|passwd)\s+(?:(?:is|was)\s+)?)(?=[^\s'\"`]*\d)(?=[^\s'\"`\d]*[a-z])(?!\*{3}|[\d.]+\w?\b)[^\s'\"`,;:()]{6,}",
     re.IGNORECASE,
 )
+_FED = re.compile(  # by a shell's here string, to what asks for a password; and where `net use` has it
+    r"(?P<before>(?<![\w-])(?:(?:kinit|chpasswd|passwd|vncpasswd|htpasswd|smbclient|sshpass|cryptsetup|ssh-add"
+    r"|sudo[ \t]+-S|(?:docker|podman)[ \t]+login)\b[^|;&\n<]{0,200}<<<[ \t]*"
+    r"|net[ \t]+use[ \t]+\S{1,200}[ \t]+/user:\S{1,200}[ \t]+(?!/)))(?P<quote>\\*[\"']?)(?P<value>[^\s\"'\\;|&()]+)",
+    re.IGNORECASE,
+)
 _LISTED = re.compile(  # ["--password", "x"], ('password', 'x')
     rf"(?P<before>(?P<open>\()?\s*[\"'](?P<name>-{{0,2}}{_NAME})[\"'],\s*)(?P<value>{_QUOTED})(?P<close>\s*\))?",
     re.IGNORECASE,
 )
 _TAGGED = re.compile(rf"(?P<before><(?P<name>{_NAME})(?:\s[^<>]*)?>)(?P<value>[^<>\n]+)(?=</)", re.IGNORECASE)
 _SUSPECT = re.compile(
-    rf"pass|pwd|pw\b|psk|otp|secret|token|key|auth|cred|cookie|http|{secret_shapes.SUSPECT}{secret_options.SUSPECT}",
+    rf"pass|pwd|pw\b|psk|otp|secret|token|key|auth|cred|cookie|http|<<<|/user:|{secret_shapes.SUSPECT}{secret_options.SUSPECT}",
     re.IGNORECASE,
 )
 
@@ -216,7 +222,7 @@ def mask_value(value: Any, name: str = "") -> Any:
         if value and all(isinstance(each, str) for each in value):
             found = [_hidden(each, name) for each in value] if is_secret_name(name) else mask_argv(value)
             return type(value)(found)
-        if value and not any(isinstance(each, str | Mapping | list | tuple) for each in value):
+        if PLAIN_TYPES.issuperset(map(type, value)):  # a hundred thousand figures, mostly
             return value
         return type(value)(mask_value(each, name) for each in value)
     return value
@@ -323,6 +329,10 @@ def _quoted(match: re.Match[str]) -> str:
     return f"{match[1]}{match['quote']}{_hidden(match['value'], 'password')}{match['quote']}"
 
 
+def _fed(match: re.Match[str]) -> str:
+    return f"{match['before']}{match['quote']}{_hidden(match['value'], 'password')}"
+
+
 def _option(match: re.Match[str]) -> str:
     word = match["value"]
     if match["name"].lstrip("-").lower() in _FLAGS or word.lower().rstrip(".,:;") in _PROSE:
@@ -346,6 +356,7 @@ def _mask_flat(text: str) -> str:
     text = _TAGGED.sub(_tagged, text)
     text = _QUOTED_AFTER.sub(_quoted, text)
     text = _IS_RANDOM.sub(rf"\1{MASK}", text)
+    text = _FED.sub(_fed, text)
     return _OPTION.sub(_option, text)
 
 

@@ -81,19 +81,23 @@ SHAPES: dict[str, Callable[[str], str]] = {
     "encoded": lambda s: f"q=password%3D{s}",
     "connection": lambda s: f"Server=db;User Id=sa;Password={s};",
     "java": lambda s: f"java -Ddb.password={s} Main",
+    "here string": lambda s: f"kinit me@REALM <<< {s}",
+    "fed": lambda s: f'sudo -S true <<< "{s}"',
+    "positional": lambda s: f"net use x: /user:me {s}",
 }  # fmt: skip
 
 # Not told from words of a language, or from what else stands in such a place. A test says when that changes.
 NOT_TOLD = {
     "prose": "the password is hunterword",
-    "positional": "net use x: /user:me hunterword",
-    "here string": "kinit <<< hunterword",
     "auth": "mytool --auth hunterword",
     "fields": '["password", "hunterword"]',
     "another language": "contraseña=hunterword",
 }
 
 INNOCENT = """--token-ring
+bc <<< 1+1
+kinit <<< ${KERBEROS_WORD}
+sudo tee /etc/motd <<< hello
 password-less login
 keyspace=abc123def456
 cpu=token_bucket
