@@ -16,6 +16,7 @@ import pytest
 
 from contend.platforms import procfs
 from contend.testbed.lab import broker
+from contend.testbed.members import Members
 from contend.testbed.openstack import bed as openstack
 from contend.testbed.openstack import daemons
 from contend.testbed.rabbit import bed as rabbit
@@ -146,3 +147,16 @@ def _running(line: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+@pytest.mark.parametrize("start", ["popen", "run"])
+def test_a_start_that_fails_leaves_no_empty_group(start: str, tmp_path: Path) -> None:
+    need(os.geteuid() == 0, "root")
+    members = Members("TEST_BED", tmp_path)
+    with members.starting():
+        assert members._groups(), "it has groups here"
+        if start == "popen":
+            members.popen(["/nowhere/to/be/found"], os.environ, stderr=subprocess.DEVNULL).wait()
+        else:
+            assert members.run(["/nowhere/to/be/found"], os.environ, capture_output=True).returncode != 0
+    assert members._groups() == []

@@ -60,7 +60,12 @@ class Members:
         entering = self._entering()
         process = subprocess.Popen([*entering, *command], env={**env, **self.environment}, **options)
         if entering:
-            _wait_until_in(Path(entering[-1]).parent, process)
+            group = Path(entering[-1]).parent
+            _wait_until_in(group, process)
+            if (
+                process.poll() is not None
+            ):  # it could not be started, or was quick: who gives up now ends nothing
+                _remove(group)
         else:
             self._write_down([process.pid])
         return process
@@ -70,9 +75,13 @@ class Members:
     ) -> subprocess.CompletedProcess[Any]:
         """The same, to its end; options: as subprocess.run takes them."""
         with self.starting():
-            return subprocess.run(
-                [*self._entering(), *command], env={**env, **self.environment}, check=False, **options
+            entering = self._entering()
+            done = subprocess.run(
+                [*entering, *command], env={**env, **self.environment}, check=False, **options
             )
+            if entering and done.returncode != 0:
+                _remove(Path(entering[-1]).parent)
+            return done
 
     def find(self) -> set[int]:
         """Those that live; not this process and those above it."""
@@ -105,13 +114,8 @@ class Members:
 
     def forget(self) -> None:
         """Nothing of the bed lives any more: its group and what was written down go, and children that have ended."""
-        until = time.monotonic() + _OUT_S
         for group in self._groups():
-            while group.is_dir() and time.monotonic() < until:
-                with suppress(OSError):  # EBUSY: the last one is on its way out
-                    group.rmdir()
-                    break
-                time.sleep(0.005)
+            _remove(group)
         self._file().unlink(missing_ok=True)
         children.reap()
 
@@ -177,9 +181,9 @@ class Members:
                     == 0
                 ):
                     return group
-                group.rmdir()
             except (OSError, subprocess.TimeoutExpired):
-                continue
+                pass
+            _remove(group)
         return None
 
     def _groups(self) -> list[Path]:
@@ -200,6 +204,16 @@ class Members:
 
     def _hash(self) -> str:
         return hashlib.sha256(f"{self.mark}={self.place.resolve()}".encode()).hexdigest()[:16]
+
+
+def _remove(group: Path) -> None:
+    """Remove a group without members; one with members stays."""
+    until = time.monotonic() + _OUT_S
+    while group.is_dir() and not cgroups.members(group) and time.monotonic() < until:
+        with suppress(OSError):  # EBUSY: the last one is on its way out
+            group.rmdir()
+            return
+        time.sleep(0.005)
 
 
 def _wait_until_in(group: Path, process: subprocess.Popen[Any]) -> None:
