@@ -38,6 +38,7 @@ from contend.plan import Plan, by_host, make_plan
 from contend.platforms import state
 from contend.platforms.base import Limit, Platform, Role
 from contend.platforms.network import Networks
+from contend.platforms.ownership import why_not_own
 from contend.platforms.registry import platform
 from contend.platforms.resources import own, remove_leftovers
 from contend.platforms.topology import confined
@@ -47,7 +48,7 @@ from contend.report.progress import PREPARING, Progress
 from contend.rounds import BUDGET_SPENT, Means, Rounds
 from contend.scenario import load as load_scenario
 from contend.scenario import to_yaml
-from contend.store import RunDirectory
+from contend.store import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.studies import (
     GUESTS,
     Imported,
@@ -155,12 +156,18 @@ def resume(
     clock: Clock | None = None,
     began_ns: int | None = None,
 ) -> Outcome:
-    """Go on with a run: no finished trial is repeated, failed ones are tried again. Raises BadInput.
+    """Go on with a run: no finished trial is repeated, failed ones are tried again. Raises BadInput, also for one that
+    somebody else made, or could have changed: it would be that user's commands that run, and files that they link to.
 
     budget_ns: of what is still to come, instead of the recorded one; began_ns: as of `execute`.
     """
     clock = clock or SystemClock()
     deadline = Deadline.of(budget_ns, clock, began_ns)
+    if why := why_not_own(run.path, (SCENARIO_FILE, PLAN_FILE, run.trials_path.name, run.ledger_path.name)):
+        raise BadInput(
+            f"{run.path} is only read, not resumed: {why}",
+            hint="it would run somebody else's commands; read its scenario.yaml, then start a run of your own with it",
+        )
     rows = deadline.size.rows = _rows_of(run)
     _leave_room(deadline)
     with Interrupts() as interrupts, before_it_began(interrupts, deadline):

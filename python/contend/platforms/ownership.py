@@ -12,7 +12,7 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 OVERFLOW_UID = 65534
@@ -111,6 +111,25 @@ def why_file_changeable(path: Path) -> str:
         return str(found)
     except (OSError, RuntimeError) as error:
         return f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}"
+    return ""
+
+
+def why_not_own(directory: Path, files: Iterable[str]) -> str:
+    """Why a directory, or one of these files in it, may not be this user's own alone; "" where all are. A file that is not
+    there is nobody's. Where the directory lies does not matter: whoever exchanges it has one of another owner."""
+    try:
+        fd = os.open(directory.resolve(strict=True), _FLAGS)
+        try:
+            _check_own(fd, directory)
+            for name in files:
+                with contextlib.suppress(FileNotFoundError):
+                    os.close(open_own(name, fd, directory))
+        finally:
+            os.close(fd)
+    except Changeable as found:
+        return str(found)
+    except (OSError, RuntimeError) as error:
+        return f"{directory} cannot be opened: {getattr(error, 'strerror', None) or error}"
     return ""
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from contend.elsewhere import builds, hadoop
-from contend.errors import HostFailed
+from contend.errors import BadInput, HostFailed
 from contend.ledger import Ledger, leftovers
 from contend.platforms import (
     cgroups,
@@ -32,6 +32,9 @@ from contend.platforms import (
 )
 from contend.platforms.guests import virsh
 from contend.platforms.obedience import Obeyed, ReadOnly
+from contend.report.progress import NoProgress
+from contend.run import resume
+from support.made_big import big_run
 from support.own_runs import own_state
 from support.prerequisites import need
 
@@ -514,3 +517,29 @@ def test_claims_of_hostile_users_are_told_and_the_rest_is_cleaned(
     told = {Path(item.name).name: item.why for item in report.left}
     assert told.keys() == {*contents, "sparse", "fifo", "link", "secret", "contend-runs-7"}
     assert all("nobody (uid 65534)" in why for name, why in told.items() if name != "contend-runs-7")
+
+
+@root
+@pytest.mark.parametrize("theirs", ["", "scenario.yaml", "plan.json", "trials.ndjson"])
+def test_a_run_of_somebody_else_is_not_resumed(theirs: str, tmp_path: Path) -> None:
+    """It would run that user's commands as root. One that the user has copied is the user's own."""
+    made = big_run(tmp_path, 10, series=False)
+    text = (made.path / "scenario.yaml").read_text()
+    os.chown(made.path / theirs, NOBODY, -1)
+    with pytest.raises(BadInput, match="belongs to nobody") as raised:
+        resume(made, progress=NoProgress())
+    assert raised.value.exit_code == 2 and raised.value.hint
+    assert (made.path / "scenario.yaml").read_text() == text
+    assert state.pointers() == []
+
+
+def test_rows_with_another_name_are_not_written_to(tmp_path: Path) -> None:
+    """A hard link: what it links to would grow, and lose a last line without an end."""
+    made = big_run(tmp_path, 10, series=False)
+    other = tmp_path / "precious"
+    other.write_text("no line end")
+    made.trials_path.unlink()
+    made.trials_path.hardlink_to(other)
+    with pytest.raises(BadInput, match="hard links"):
+        resume(made, progress=NoProgress())
+    assert other.read_text() == "no line end"
