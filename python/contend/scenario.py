@@ -29,9 +29,12 @@ def builtin_names() -> tuple[str, ...]:
 
 
 def find(name: str) -> Path:
-    """The file of a built-in scenario's name or of a path. Raises UnknownName or ScenarioError."""
+    """The file of a built-in scenario's name or of a path. Raises UnknownName or ScenarioError.
+
+    A built-in name is never a file of the working directory, which may be somebody else's: `./NAME` is.
+    """
     path = Path(name)
-    if name in builtin_names() and not path.is_file():
+    if name in builtin_names():
         return Path(str(importlib.resources.files("contend") / "scenarios" / f"{name}.yaml"))
     if path.is_dir():
         raise ScenarioError(
@@ -50,7 +53,7 @@ def find(name: str) -> Path:
 def load(name: str, settings: tuple[str, ...] = ()) -> Scenario:
     """The scenario of a built-in name or file with `--set` values applied. Raises ScenarioError, UnknownName."""
     path = find(name)
-    builtin = name in builtin_names() and not Path(name).is_file()
+    builtin = name in builtin_names()
     file = read_yaml(path, name if builtin else _shown(path), ScenarioError)
     return parse(file, settings)
 

@@ -309,3 +309,34 @@ def test_headers_that_never_end(contend: Contend, path: str) -> None:
 def test_a_table_of_any_bytes(contend: Contend, content: bytes) -> None:
     _refused(contend, "stats", contend.file("x.csv", content))
     _refused(contend, "import", "x.csv")
+
+
+@pytest.mark.needs(os.geteuid() == 0, "only root can give files away")
+def test_what_a_stranger_has_laid_into_the_working_directory(contend: Contend) -> None:
+    """A scenario of a built-in's name, and a description of clouds, which would be sent this user's passwords."""
+    contend.file("noisy-neighbour", "study: interference\nvictims: [./theirs.yaml]\nneighbours: [fio]\n")
+    answer = contend("validate", "noisy-neighbour", "--show").calm()
+    assert answer.code == 0 and "theirs" not in answer.out
+    assert "theirs" in contend("validate", "./noisy-neighbour").err
+    contend.file(
+        "clouds.yaml",
+        "clouds: {x: {auth: {auth_url: 'http://127.0.0.1:1/', username: a, password: b,"
+        " project_name: c, user_domain_name: d, project_domain_name: e}}}\n",
+    )
+    os.chown(contend.home / "clouds.yaml", 65534, -1)
+    try:
+        said = _refused(contend, "fetch", "an-image", "--cloud", "x", "--retries", "0")
+        assert "clouds.yaml of the working directory is not read" in said
+        answer = contend(
+            "fetch",
+            "an-image",
+            "--cloud",
+            "x",
+            "--retries",
+            "0",
+            env={"OS_CLIENT_CONFIG_FILE": "clouds.yaml"},
+        )
+        assert "not read" not in answer.err
+    finally:
+        for name in ("clouds.yaml", "noisy-neighbour"):
+            (contend.home / name).unlink()

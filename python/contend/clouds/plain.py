@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 from contend.clouds.access import VERSIONS, Access, trusted
-from contend.clouds.config_files import SUFFIXES, check_authorities, folders
+from contend.clouds.config_files import SUFFIXES, check_authorities, check_found, folders
 from contend.clouds.wire import Lost, NotSent, Received, Untrusted, Wire, split_url
 from contend.errors import BadInput, HostFailed
 
@@ -97,7 +97,10 @@ def _file(config: str) -> Path | None:
     if named and Path(named).exists():
         return Path(named)
     files = (folder / f"clouds{suffix}" for folder in folders() for suffix in SUFFIXES)
-    return None if config else next((file for file in files if file.exists()), None)
+    found = None if config else next((file for file in files if file.exists()), None)
+    if found is not None:
+        check_found(found)
+    return found
 
 
 def _is_plain(found: Mapping[str, Any]) -> bool:
