@@ -146,20 +146,30 @@ def json_object(path: Path, *, most: int = MOST_BYTES) -> dict[str, Any]:
     return value
 
 
-def whole_rows(path: Path, wrong: Callable[[Any], str]) -> Iterator[Row]:
-    """Rows of an NDJSON file that are whole, in order; the others are noted as damage and passed over.
+def whole_rows(
+    path: Path, wrong: Callable[[Any], str], *, skip: Callable[[bytes], bool] | None = None
+) -> Iterator[Row]:
+    """Rows of an NDJSON file that are whole, in order; the others are noted as damage and passed over, those to `skip`
+    without being parsed.
 
     `wrong` says what is wrong with a row, "" for nothing. A last line without its end is what a crash leaves, or is being
     written just now. A file that is not there has no rows.
     """
-    for _, row in numbered_rows(path, wrong):
+    for _, row in numbered_rows(path, wrong, skip=skip):
         yield row
 
 
 def numbered_rows(
-    path: Path, wrong: Callable[[Any], str], *, after: tuple[int, int] = (0, 0)
+    path: Path,
+    wrong: Callable[[Any], str],
+    *,
+    after: tuple[int, int] = (0, 0),
+    skip: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[bytes, Row]]:
-    """As `whole_rows`, each with its line. after: bytes and rows at the beginning that are passed over."""
+    """As `whole_rows`, each with its line.
+
+    after: bytes and rows at the beginning that are passed over; skip: which lines are passed over, unparsed.
+    """
     try:
         file = open_inside(path, most=MOST_ROWS_BYTES)
     except FileNotFoundError:
@@ -183,6 +193,8 @@ def numbered_rows(
                 note(path, f"row {number}", f"it is longer than {MOST_ROW_BYTES >> 20} MiB")
                 while line and not line.endswith(b"\n"):
                     line = file.readline(MOST_ROW_BYTES)
+                continue
+            if skip is not None and skip(line):
                 continue
             try:
                 row = parse(line)

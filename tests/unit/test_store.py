@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.ledger import Ledger, is_locked, leftovers, read_rows
+from contend.ledger import Ledger, begins_trial, is_locked, leftovers, parse, read_rows
 from contend.probes.series import open_series
 from contend.store import RunDirectory, query, views
 
@@ -146,3 +146,22 @@ os.kill(os.getpid(), signal.SIGKILL)
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -9
     assert len(list(read_rows(tmp_path / "ledger.ndjson"))) == 50
+
+
+def test_what_says_that_a_trial_begins_is_told_by_its_bytes_and_nothing_else_is(tmp_path: Path) -> None:
+    """There is one a trial, and they are passed over unparsed; what names a resource never is."""
+    run = make_run(tmp_path)
+    with Ledger(run.ledger_path) as ledger:
+        for trial in (0, 7, 249_999):
+            ledger.event("trial-start", trial=trial)
+        ledger.intend("directory", '","event":"trial-start","trial":1}')
+        ledger.event("run-end", stopped='"event":"trial-start"', finished=3)
+    lines = run.ledger_path.read_bytes().splitlines(keepends=True)
+    assert [begins_trial(line) for line in lines] == [True] * 3 + [False] * 2
+    torn = lines[0].replace(b"}", b',"event":"intend"}')
+    assert not any(map(begins_trial, (torn, lines[0][:-2], b" " + lines[0], lines[0] * 2)))
+    assert [event["event"] for event in run.events()] == ["intend", "run-end"]
+    rows, damaged = parse(b"".join([*lines, b"[]\n", lines[0]]), trials=False)
+    assert ([row["event"] for row in rows], damaged) == (["intend", "run-end"], [6])
+    assert len(parse(b"".join(lines))[0]) == 5
+    assert len(leftovers(run.ledger_path)) == 1

@@ -29,7 +29,8 @@ from contend.platforms import claims, ownership, state
 
 @dataclass(frozen=True, slots=True)
 class Obeyed:
-    """A run of this user's. `ledger` is where its rows are written; `rows` was read from the file that was checked."""
+    """A run of this user's. `ledger` is where its rows are written; `rows`, without those of trials, was read from the file
+    that was checked."""
 
     directory: Path
     run_id: str
@@ -110,13 +111,15 @@ def _read(directory: Path, run_id: str, ledger: Path, folder: int) -> Obeyed:
         data = file.read(state.MOST_LEDGER_BYTES + 1)
     if len(data) > state.MOST_LEDGER_BYTES:
         raise ValueError(f"{ledger} holds more than {state.MOST_LEDGER_BYTES:,} bytes")
-    rows, damaged = parse(data)
+    rows, damaged = parse(data, trials=False)
     return Obeyed(directory, run_id, ledger, tuple(rows), tuple(damaged))
 
 
 def _data(directory: Path, reason: str, hint: str) -> ReadOnly:
     try:
-        rows, _ = parse(files.read_inside(directory / state.LEDGER, most=state.MOST_LEDGER_BYTES))
+        rows, _ = parse(
+            files.read_inside(directory / state.LEDGER, most=state.MOST_LEDGER_BYTES), trials=False
+        )
     except (OSError, BadInput):
         rows = []
     return ReadOnly(directory, reason, hint, tuple(rows))

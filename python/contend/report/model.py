@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from contend.report.series import Timelines
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReportInput:
     """One finished run, as values.
 
@@ -35,12 +36,21 @@ class ReportInput:
     traced: Callable[[], Sequence[Batch]] = tuple
     """Where the time of jobs went, of each cell whose trials were traced; read when it is asked for."""
 
-    @property
+    @cached_property
+    def cells(self) -> Mapping[str, Mapping[str, Any]]:
+        """The factors of each cell by its name, in the order of their first trials."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for row in self.rows:
+            if (cell := str(row.get("cell", ""))) not in found:
+                found[cell] = row.get("factors", {})
+        return found
+
+    @cached_property
     def counted(self) -> list[Mapping[str, Any]]:
         """Trials that count: the pilot is thrown away, and a screening is no block."""
         return [row for row in self.rows if row.get("phase") not in ("pilot", "screening")]
 
-    @property
+    @cached_property
     def elapsed_ns(self) -> int:
         """From the first trial's start to the last one's end, pilot included; 0 without trials."""
         starts = [int(row["started_ns"]) for row in self.rows if row.get("started_ns") is not None]

@@ -35,15 +35,9 @@ def condition_colours(report: ReportInput) -> dict[str, str]:
     names = ["alone", "control"]
     for matrix in matrices(report.analysis):
         names.extend(matrix.columns)
-    cells = {str(row.get("cell", "")): row.get("factors", {}) for row in reversed(report.rows)}
-    names += [condition_name(cells[cell], cell) for cell in _in_order(report)]
+    names += [condition_name(factors, cell) for cell, factors in report.cells.items()]
     baselines = {matrix.baseline: var("alone") for matrix in matrices(report.analysis)}
     return {**baselines, **{name: c for name, c in series_colours(names).items() if name not in baselines}}
-
-
-def _in_order(report: ReportInput) -> list[str]:
-    """Cells, each once, in the order of their first trials."""
-    return list(dict.fromkeys(str(row.get("cell", "")) for row in report.rows))
 
 
 def ordinal(number: int) -> str:

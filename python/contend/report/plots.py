@@ -218,7 +218,7 @@ def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple
     counted = report.counted
     chosen = {
         name
-        for name, factors in {str(t.get("cell", "")): t.get("factors", {}) for t in counted}.items()
+        for name, factors in report.cells.items()
         if factors
         and any(str(v).endswith(CONTROL) for v in factors.values())
         and subject(factors) == mine
