@@ -39,7 +39,14 @@ from typing import Any
 from contend.damage import json_object, note, noting, numbered_rows, uncollected, whole_rows
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.files import MOST_BYTES, PRIVATE, SHARED, open_inside, read_inside, replacing
-from contend.ledger import TRIAL_START, append_lines, open_to_append, path_of, truncate_torn_line
+from contend.ledger import (
+    TRIAL_START,
+    append_lines,
+    begins_trial,
+    open_to_append,
+    path_of,
+    truncate_torn_line,
+)
 from contend.masking import mask_row, mask_value, mask_yaml
 
 SCHEMA_VERSION = 1
@@ -99,7 +106,16 @@ class RunDirectory:
     @classmethod
     def open(cls, path: str | Path, *, samples: bool = False) -> RunDirectory:
         """An existing run; with `samples` a recording of `contend sample` or `contend watch` will do. Raises BadInput
-        when it is none."""
+        when it is none, and when this user may not look into it."""
+        try:
+            return cls._opened(path, samples=samples)
+        except PermissionError as error:
+            raise BadInput(
+                f"cannot read {error.filename or path}: {error.strerror}", hint=_NOT_MINE
+            ) from error
+
+    @classmethod
+    def _opened(cls, path: str | Path, *, samples: bool) -> RunDirectory:
         directory = Path(path)
         if not directory.exists():
             places = (directory.parent, Path("runs"))
@@ -302,7 +318,9 @@ class RunDirectory:
         if self._events is None or state is None or self._events[0] != state:
             with noting() as damage, uncollected():
                 told = whole_rows(
-                    self.ledger_path, lambda row: "" if _begins_trial(row) else wrong_event(row)
+                    self.ledger_path,
+                    lambda row: "" if _begins_trial(row) else wrong_event(row),
+                    skip=begins_trial,
                 )
                 rows = tuple(mask_row(row) for row in told if not _begins_trial(row))
             self._events = (None if damage else state), rows
