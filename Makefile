@@ -63,7 +63,7 @@ bench:
 		echo "== $$f"; $(VENV)/python bench/$$f.py || exit 1; \
 	done
 
-## mutants: which small faults in the code do the tests notice? By hand, for hours; writes docs/results/mutants.json and .md
+## mutants: which small faults in the code do the tests notice? By hand, for hours; writes docs/results/mutants-*.json and mutants.md
 mutants:
 	@scripts/setup.sh
 	$(VENV)/pip install --quiet --group mutants
