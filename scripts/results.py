@@ -91,7 +91,9 @@ def quote() -> int:
         try:
             new = quotes.rewritten(text)
         except LookupError as error:
-            return bad(f"{path.relative_to(ROOT)}: {error}", "bench/results/quotes.py says how a mark is written")
+            return bad(
+                f"{path.relative_to(ROOT)}: {error}", "bench/results/quotes.py says how a mark is written"
+            )
         if new != text:
             path.write_text(new, encoding="utf-8")
             print(path.relative_to(ROOT))
