@@ -68,9 +68,11 @@ def test_the_kept_run_is_whole(run: Path) -> None:
 
 
 def test_the_real_run_is_refused_for_what_its_data_say(run: Path, contend: Home) -> None:
-    """On eight held-out pairs the forecast's median error is half of the baseline's, but that is not beyond doubt."""
+    """Its median error is half of the baseline's, which eight held-out pairs do not show to be more than chance."""
     one = advised(contend, run, 5)
-    assert one["refused"] == "it does not beat a row and a column effect beyond doubt on the held-out pairs"
+    assert one["refused"] == (
+        "its errors on the held-out pairs are not shown to be smaller than a row and column effect's"
+    )
     assert one["placement"] is None and one["findings"] == []
 
 
