@@ -44,7 +44,8 @@ def test_a_build_is_told_with_its_times(server: Jenkins) -> None:
     build = job.follow(queued, 30)
     assert (build.number, build.result) == (1, "SUCCESS")
     assert build.queued_s >= 0.4, "from when it was asked for"
-    assert build.build_s >= 1.0, "the job sleeps for a second"
+    # Jenkins' stamps are of the wall clock, which is slewed, in whole milliseconds.
+    assert build.build_s >= 0.99, "the job sleeps for a second"
     assert build.whole_s == build.queued_s + build.build_s
     (made,) = server.builds.values()
     assert build.build_s == made.duration_ms / 1e3, "by Jenkins' clock"
