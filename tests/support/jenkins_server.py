@@ -75,10 +75,11 @@ class Jenkins:
                     job = self.jobs[item.job]
                     number = 1 + sum(name == item.job for name, _ in self.builds)
                     values = {**job.parameters, **item.values}
+                    began_ms = _now_ms()  # before it can have begun
                     process = subprocess.Popen(
                         ["sh", "-c", job.command], env={"PATH": "/usr/bin:/bin", **values}
                     )
-                    build = Build(number, item.id, _now_ms(), process)
+                    build = Build(number, item.id, began_ms, process)
                     self.builds[item.job, number] = build
                     item.number = number  # last: then there is such a build
             if item is None:
