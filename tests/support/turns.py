@@ -115,8 +115,8 @@ def file_of(item: pytest.Item) -> str:
 
 
 def scope(item: pytest.Item) -> str:
-    """Tests of one scope run in one process, one after the other: those of a file, but for tests of the live machine that
-    share no fixture, each of which is one.
+    """Tests of one scope run in one process, one after the other: those of a file, which may share addresses, names and
+    fixtures.
 
     A file's tests that run alone are apart from its others: amid these each would wait, its process idle, until the test
     beside it has ended. Tests of which there is one at a time are together, else one process would wait for another.
@@ -129,18 +129,7 @@ def scope(item: pytest.Item) -> str:
     for name in TOGETHER:
         if name in getattr(item, "fixturenames", ()):
             return f"with {name}"
-    return file if _burns(item) or _shares(item) else item.nodeid
-
-
-def _shares(item: pytest.Item) -> bool:
-    """Whether a fixture of the project's that outlives the test is made for it."""
-    made = getattr(item, "_fixtureinfo", None)
-    found = made.name2fixturedefs.values() if made is not None else ()
-    return any(each[-1].scope != "function" and not _is_pytests(each[-1].func.__module__) for each in found)
-
-
-def _is_pytests(module: str) -> bool:
-    return module.partition(".")[0] in ("_pytest", "xdist", "pytest_timeout")
+    return file
 
 
 def order(scopes: Sequence[tuple[str, float, bool, bool]]) -> list[str]:
