@@ -204,6 +204,7 @@ def holds(told: Trace, lock: str) -> list[tuple[int, int, int]]:
     return result
 
 
+@pytest.mark.alone  # a thread that loses its CPU between the look and the clock makes wrong what a few instructions cannot
 def test_a_waits_holder_is_the_real_one(tmp_path: Path) -> None:
     code = CONTENDED.replace(", **OPTIONS", "")
     code = code[: code.index("        if draw.random() < 0.2")] + code[code.index("threads = [") :]
