@@ -31,8 +31,9 @@ _FOLDER = "beds"
 _LOOK_S = 0.02
 _PROOF_S = 5.0
 _OUT_S = 2.0
-# The shell becomes the program: the pid stays, and nothing runs before it is in the group.
-_ENTER = 'echo $$ > "$0" && exec "$@"'
+# The shell becomes the program: the pid stays, and nothing runs before it is in the group. What is not there is not
+# started in the group, which would be left with nothing in it.
+_ENTER = 'command -v "$1" >/dev/null || exec "$@"; echo $$ > "$0" && exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
