@@ -78,7 +78,7 @@ class Starter:
         self, words: Sequence[str], *, cwd: Path | str, env: Mapping[str, str], streams: Sequence[int]
     ) -> Started:
         """`contend WORDS` with these as its standard input, output and error."""
-        asked = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)})
+        asked = json.dumps({"words": [os.fspath(word) for word in words], "cwd": str(cwd), "env": dict(env)})
         told, telling = os.pipe()
         try:
             with os.fdopen(os.memfd_create("contend-start"), "w+b") as memory:
