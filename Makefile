@@ -42,7 +42,7 @@ test:
 	@scripts/timed.sh set-up scripts/setup.sh
 	@scripts/timed.sh check $(MAKE) --no-print-directory check
 	@scripts/timed.sh 'cargo test' $(MAKE) --no-print-directory rust-tests
-	$(VENV)/pytest -q -n 4 --dist loadscope --no-loadscope-reorder
+	$(VENV)/pytest -q -n 3 --dist loadscope --no-loadscope-reorder
 
 rust-tests:
 	$(TESTS) $(MODULE)
