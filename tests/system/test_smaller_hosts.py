@@ -86,7 +86,7 @@ def test_the_host_is_as_small_as_asked(
 ) -> None:
     """And containers, groups, sets and what stands beside are as asked on either, and as before in the end."""
     before = hotplug.online(), group and (group / "cpuset.cpus").read_text()
-    said = contend(*words(1, "apps=tiny, burner"), timeout=240).fine()
+    said = contend.anew(*words(1, "apps=tiny, burner"), timeout=240).fine()
     run = contend.the_run()
     check_files(run)
     assert (hotplug.online(), group and (group / "cpuset.cpus").read_text()) == before
