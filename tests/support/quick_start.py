@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -61,11 +62,13 @@ class Starter:
         # Of no test, for support.left_behind.
         env = {**os.environ, "PYTEST_CURRENT_TEST": "what starts contend (fixture of a session)"}
         with theirs:
+            self._said = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                stderr=self._said,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
@@ -73,6 +76,18 @@ class Starter:
     def close(self) -> None:
         self._socket.close()
         self._process.wait()
+        self._said.close()
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def ended(self) -> AssertionError:
+        """Why it has ended, in its own words."""
+        code = self._process.wait(timeout=10)
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace")
+        return AssertionError(f"what starts contend has ended with {code}: {said or 'it said nothing'}")
 
     def start(
         self, words: Sequence[str], *, cwd: Path | str, env: Mapping[str, str], streams: Sequence[int]
@@ -85,6 +100,9 @@ class Starter:
                 memory.write(asked.encode("utf-8", "surrogateescape"))
                 memory.seek(0)
                 socket.send_fds(self._socket, [b"."], [memory.fileno(), telling, *streams])
+        except OSError as error:
+            os.close(told)
+            raise self.ended() from error
         finally:
             os.close(telling)
         return Started(self, os.fdopen(told, encoding="ascii"))
@@ -95,7 +113,11 @@ class Started:
 
     def __init__(self, starter: Starter, told: IO[str]) -> None:
         self._starter, self._told = starter, told
-        self.pid = int(told.readline())
+        line = told.readline()
+        if not line:
+            told.close()
+            raise starter.ended()
+        self.pid = int(line)
 
     def kill(self) -> None:
         """Until `wait` has returned its process is there, if only as a zombie."""
@@ -106,7 +128,8 @@ class Started:
         """Its exit status, as subprocess has it."""
         with self._told:
             line = self._told.readline()
-        assert line, "what starts contend has ended"
+        if not line:
+            raise self._starter.ended()
         ended = json.loads(line)
         self._starter.cpu_s += ended["cpu_s"]
         return int(ended["code"])
@@ -117,11 +140,11 @@ _making = threading.Lock()
 
 
 def starter() -> Starter:
-    """This process's, made when it is first wanted."""
+    """This process's, made when it is first wanted; another if it has ended, so that one test fails and not all."""
     with _making:
-        if not _here:
+        if not _here or not _here[-1].runs:
             _here.append(Starter())
-        return _here[0]
+        return _here[-1]
 
 
 def end() -> None:
@@ -208,6 +231,9 @@ def _serve(requests: socket.socket) -> dict[str, Any]:
                     continue
                 message, fds, _, _ = socket.recv_fds(requests, 1, 5)
                 if not message:
+                    # Whoever asks has ended, a killed one too: nobody waits for these any more.
+                    for pid, _ in telling.values():
+                        os.kill(pid, signal.SIGTERM)
                     os._exit(0)
                 memory, tell, *streams = fds
                 pid = os.fork()
@@ -219,8 +245,11 @@ def _serve(requests: socket.socket) -> dict[str, Any]:
                     return {**json.loads(_whole(memory)), "streams": streams}
                 for fd in (memory, *streams):
                     os.close(fd)
-                os.write(tell, f"{pid}\n".encode())
                 handle = os.pidfd_open(pid)
+                try:
+                    os.write(tell, f"{pid}\n".encode())
+                except BrokenPipeError:  # a test's time was over while it asked
+                    os.kill(pid, signal.SIGKILL)
                 telling[handle] = (pid, tell)
                 selector.register(handle, selectors.EVENT_READ)
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,8 +62,7 @@ def group(going: tuple[int, ...]) -> Iterator[Path | None]:
     if root is None:
         yield None
         return
-    made = root / "somebody-elses"
-    made.mkdir()
+    made = Path(tempfile.mkdtemp(prefix="somebody-elses-", dir=root))
     for name in ("cpuset.cpus", "cpuset.mems"):
         (made / name).write_text((root / name).read_text())
     yield made
