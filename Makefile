@@ -1,5 +1,5 @@
-# Everything there is to know: demo, setup, check, test, accept, bench, mutants, docs, results-status.
-.PHONY: demo setup check test rust-tests accept bench mutants docs results-status
+# Everything there is to know: demo, setup, check, test, test-whole, accept, bench, mutants, docs, results-status.
+.PHONY: demo setup check test test-whole rust-tests accept bench mutants docs results-status
 SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -11,6 +11,7 @@ MODULE = --package contend-core --package contend-amqp
 PROGRAMS = --package contend-probe --package contend-fetch $(FEATURES)
 # The profile of the set-up, for it has built all that they need already.
 TESTS = cargo --config .cargo/tests.toml test --release --quiet
+PYTEST = $(VENV)/pytest -q -n 3 --dist loadscope --no-loadscope-reorder
 CLIPPY = cargo clippy --release --all-targets --quiet
 
 ## demo: who are my neighbours, and what do they cost me? On this machine, in about three minutes
@@ -35,24 +36,29 @@ check: setup
 	$(CLIPPY) $(MODULE) --package contend-python -- -D warnings
 	$(CLIPPY) $(PROGRAMS) -- -D warnings
 
-## test: everything that can run here; installs what it needs
+## test: every kind of test that can run here, those that take long by sample; installs what it needs
 test:
 	@scripts/timed.sh packages scripts/packages.sh test
 	@scripts/kernel.sh
 	@scripts/timed.sh set-up scripts/setup.sh
 	@scripts/timed.sh check $(MAKE) --no-print-directory check
 	@scripts/timed.sh 'cargo test' $(MAKE) --no-print-directory rust-tests
-	$(VENV)/pytest -q -n 3 --dist loadscope --no-loadscope-reorder
+	$(PYTEST) --sampled
+
+## test-whole: the same tests without leaving out any that take long: about an hour
+test-whole: setup
+	$(PYTEST)
 
 rust-tests:
 	$(TESTS) $(MODULE)
 	$(TESTS) $(PROGRAMS)
 
-## accept: the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results
+## accept: every test, then the full campaigns, by hand: hundreds of trials, dozens of kills; writes docs/results
 accept:
 	@scripts/packages.sh accept
 	@scripts/kernel.sh
 	@scripts/setup.sh
+	$(PYTEST)
 	$(VENV)/pytest -q -m accept --override-ini addopts='--strict-markers -ra' tests/accept
 
 ## bench: our own cost beside the peers', in one run each

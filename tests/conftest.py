@@ -19,6 +19,7 @@ pytest_plugins = [
     "pytester",
     "support.costs",
     "support.skips",
+    "support.samples",
     "support.repeats",
     "support.turns",
     "support.left_behind",

@@ -12,9 +12,10 @@ import os
 import resource
 import time
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -22,9 +23,19 @@ from support import quick_start
 
 CPU = "cpu_s"
 MOST = 12
+COSTS = Path(__file__).parents[1] / "costs.json"
+"""What each test function took once. `pytest --took FILE` writes it."""
+LEAST_S = 0.1
 BEGAN = pytest.StashKey[float]()
 WALL = pytest.StashKey[float]()
 HOST = pytest.StashKey[float]()
+
+
+class Took(NamedTuple):
+    """What a case of a test function takes."""
+
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
 
 
 @dataclass
@@ -47,7 +58,10 @@ class Cost:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--costs", type=Path, metavar="FILE", help="write what each test cost, as JSON")
     parser.addoption(
-        "--took", type=Path, metavar="FILE", help="write what each file took: tests/costs.json, for the order"
+        "--took",
+        type=Path,
+        metavar="FILE",
+        help="write what each function took: tests/costs.json, for the order and for samples",
     )
 
 
@@ -137,9 +151,42 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         }
         file.write_text(json.dumps(of_each, indent=1) + "\n", encoding="utf-8")
     if (file := terminalreporter.config.getoption("took")) is not None:
-        took_s = {name: round(cost.wall_s) for name, cost in sorted(files.items()) if cost.wall_s >= 1}
-        what = "what each file of 1 s and more took once, s: the order of the next run (support.turns)"
-        file.write_text(json.dumps({"what": what, "files": took_s}, indent=1) + "\n", encoding="utf-8")
+        file.write_text(took(each), encoding="utf-8")
+
+
+def took(each: Mapping[str, Cost]) -> str:
+    """The text of tests/costs.json. What did not run stays as it was."""
+    functions: dict[str, list[Cost]] = defaultdict(list)
+    for nodeid, cost in each.items():
+        functions[function_of(nodeid)].append(cost)
+    means = known() | {
+        name: Took(
+            round(sum(cost.cpu_s for cost in of) / len(of), 2),
+            round(sum(cost.wall_s for cost in of) / len(of), 2),
+        )
+        for name, of in functions.items()
+    }
+    lines = ",\n".join(
+        f"  {json.dumps(name)}: {[*mean]}" for name, mean in sorted(means.items()) if max(mean) >= LEAST_S
+    )
+    what = "of test functions that take long: CPU s and wall s of a case (support.turns, support.samples)"
+    return f'{{\n "what": {json.dumps(what)},\n "functions": {{\n{lines}\n }}\n}}\n'
+
+
+def known() -> dict[str, Took]:
+    """What a case of each function took once; those that are not in there took next to nothing."""
+    if not COSTS.exists():
+        return {}
+    functions = json.loads(COSTS.read_text(encoding="utf-8"))["functions"]
+    return {name: Took(*mean) for name, mean in functions.items()}
+
+
+def function_of(nodeid: str) -> str:
+    """
+    >>> function_of("tests/unit/test_a.py::test_b[c::d]")
+    'tests/unit/test_a.py::test_b'
+    """
+    return nodeid.partition("[")[0]
 
 
 def _sum(kinds: dict[str, Cost]) -> Cost:

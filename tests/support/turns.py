@@ -18,13 +18,14 @@ import os
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
+
+from support.costs import function_of, known
 
 PLACE = pytest.StashKey[Path]()
 ROOM = pytest.StashKey[IO[str]]()
@@ -34,10 +35,8 @@ SCOPES = (
 )
 TOGETHER = ("openstack", "rabbit", "shared_run")
 """Fixtures that take long to come up and are the same for all files: who reads one is handed out with all who do."""
-COSTS = Path(__file__).parents[1] / "costs.json"
-"""What each file took once, s: the order depends on it, and nothing else. `pytest --took FILE` writes it."""
-UNKNOWN_S = {False: 2.0, True: 0.1}
-"""Of a test in a file that is not in there, by whether it burns."""
+UNKNOWN_S = 0.05
+"""Of a test whose costs are not known: it took less than those that are."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -89,15 +88,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (place := _place(config)) is None:
         items.sort(key=_is_alone)
         return
-    took_s = json.loads(COSTS.read_text(encoding="utf-8"))["files"] if COSTS.exists() else {}
-    sizes = Counter(map(file_of, items))
+    took = known()
     scopes: dict[str, list[pytest.Item]] = {}
     for item in items:
         scopes.setdefault(scope(item), []).append(item)
 
     def expected_s(item: pytest.Item) -> float:
-        whole_s: float | None = took_s.get(file_of(item))
-        return UNKNOWN_S[_burns(item)] if whole_s is None else whole_s / sizes[file_of(item)]
+        cost = took.get(function_of(item.nodeid))
+        return UNKNOWN_S if cost is None else cost.wall_s
 
     ordered = order(
         [(name, sum(map(expected_s, of)), _is_alone(of[0]), _burns(of[0])) for name, of in scopes.items()]
@@ -108,10 +106,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         json.dumps({item.nodeid: name for name, of in scopes.items() for item in of}), encoding="utf-8"
     )
     told.replace(place / SCOPES)
-
-
-def file_of(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0]
 
 
 def scope(item: pytest.Item) -> str:

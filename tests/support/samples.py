@@ -1,0 +1,122 @@
+"""A sample of what takes long, so that all kinds of tests fit into a few minutes: `--sampled`, as `make test` has it.
+
+What is cheap runs always. Of the other tests of a file, those whose costs fit into BUDGET_S run, one at least, drawn by the
+commit: a change draws others, and the same commit the same ones again. Of each function one case comes before any second.
+Costs are those of tests/costs.json (`pytest --took` writes it), not of the present run. Without `--sampled` everything
+runs, as in `make accept`.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.costs import Took, function_of, known
+
+BUDGET_S = 12.0
+"""Of CPU time, for what is not cheap in one file."""
+CHEAP_S = 0.25
+WHOLE = 2
+"""A test that is alone keeps as many CPUs from the others."""
+LEFT = pytest.StashKey[tuple[int, int]]()
+"""How many are not cheap, and how many of them run."""
+SEED = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sampled", action="store_true", help="of the tests that take long run a sample")
+    parser.addoption(
+        "--sample-seed", metavar="TEXT", help="what the sample is drawn by; the commit unless told"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SEED] = config.getoption("sample_seed") or _commit(config.rootpath)
+
+
+def _commit(root: Path) -> str:
+    """Of the tree; none where it is not from Git."""
+    done = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True)
+    return done.stdout.strip()[:12] or "no commit"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("sampled"):
+        return
+    took = known()
+    files: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if _cost_s(item, took) >= CHEAP_S:
+            files[item.nodeid.partition("::")[0]].append(item)
+    left: set[pytest.Item] = set()
+    for name, of in files.items():
+        chance = random.Random(f"{config.stash[SEED]} {name}")
+        chosen = draw(of, lambda item: function_of(item.nodeid), lambda item: _cost_s(item, took), chance)
+        left |= set(of).difference(chosen)
+    every = sum(map(len, files.values()))
+    config.stash[LEFT] = (every, every - len(left))
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
+
+
+def _cost_s(item: pytest.Item, took: dict[str, Took]) -> float:
+    cost = took.get(function_of(item.nodeid), Took())
+    return cost.cpu_s if item.get_closest_marker("alone") is None else WHOLE * cost.wall_s
+
+
+def draw(
+    cases: Sequence[Any],
+    function: Callable[[Any], str],
+    cost_s: Callable[[Any], float],
+    chance: random.Random,
+    budget_s: float = BUDGET_S,
+) -> list[Any]:
+    """Which of a file's cases run: of those that fit, each function's first before any second; one at least.
+
+    >>> cases = ["a1", "a2", "a3", "b1", "b2"]
+    >>> drawn = draw(cases, lambda case: case[0], lambda case: 5.0, random.Random(1))
+    >>> sorted(case[0] for case in drawn)
+    ['a', 'b']
+    """
+    shuffled = chance.sample(cases, len(cases))
+    before: Counter[str] = Counter()
+    turns = []
+    for case in shuffled:
+        turns.append(before[function(case)])
+        before[function(case)] += 1
+    chosen: list[Any] = []
+    spent_s = 0.0
+    for _, case in sorted(zip(turns, shuffled, strict=True), key=lambda pair: pair[0]):
+        if not chosen or spent_s + cost_s(case) <= budget_s:
+            chosen.append(case)
+            spent_s += cost_s(case)
+    return chosen
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["sampled"] = session.config.stash.get(LEFT, None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """In the process that hands out the tests: each that runs them draws the same."""
+    if told := getattr(node, "workeroutput", {}).get("sampled"):
+        node.config.stash[LEFT] = tuple(told)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    config = terminalreporter.config
+    if (told := config.stash.get(LEFT, None)) is not None:
+        every, ran = told
+        again = f"--sampled --sample-seed '{config.stash[SEED]}'"
+        terminalreporter.write_line(
+            f"of {every} tests that take long {ran} were drawn; the same again: {again}"
+        )
