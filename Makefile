@@ -3,6 +3,8 @@
 SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Where it is set every start of an interpreter compiles what it imports anew, which is half of what a start takes.
+unexport PYTHONDONTWRITEBYTECODE
 # As scripts/setup.sh built it. Read by the shell: make expands a recipe before its first line, which may make the file.
 FEATURES = $$(sed -n 's|^features=\(.\)|--features contend-probe/\1|p' .venv/contend-setup.stamp)
 # Which crates are built in one go: those that ask for the same of the dependencies they share, as scripts/setup.sh builds

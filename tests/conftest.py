@@ -45,9 +45,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Full campaigns run only when asked for by `-m accept`."""
     if "accept" in (config.option.markexpr or ""):
         return
-    chosen = [item for item in items if item.get_closest_marker("accept") is None]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-    items[:] = chosen
+    left = [item for item in items if item.get_closest_marker("accept") is not None]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item.get_closest_marker("accept") is None]
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ def test_seldom(n): pass
 """
 DEAREST = "def test_whole(): pass\n"
 FUNCTIONS = {
-    "test_many.py::test_cheap": [0.1, 9.0],
+    "test_many.py::test_cheap": [0.1, 0.2],
     "test_many.py::test_dear": [1.0, 1.0],
     "test_many.py::test_seldom": [2.0, 2.0],
-    "test_one.py::test_whole": [2 * BUDGET_S, 1.0],
+    "test_one.py::test_whole": [2 * BUDGET_S, 2 * BUDGET_S],
 }
 
 
@@ -48,8 +48,8 @@ def test_what_takes_long_is_drawn_and_what_is_cheap_runs(project: pytest.Pyteste
     ran = run(project, "--sampled", "--sample-seed", "a")
     assert sum("test_cheap" in name for name in ran) == 40
     dear, seldom = (sum(what in name for name in ran) for what in ("test_dear", "test_seldom"))
-    assert dear >= 3, "each function's first comes before any second"
-    assert 1 <= seldom <= 3
+    assert dear >= 1, "each function's first comes before any second"
+    assert seldom >= 1
     assert BUDGET_S - 2 < dear + 2 * seldom <= BUDGET_S
     assert "test_one.py::test_whole" in ran, "one test of a file runs whatever it costs"
 

@@ -18,6 +18,8 @@ PROC = Path("/proc")
 MARKER = "CONTEND_RUN"
 PARTY_MARKER = "CONTEND_PARTY"
 EXECUTING_S = 0.5  # far above what an execve takes, unless its processor is taken from it
+EMPTY_LOOKS = 4
+"""An environment is empty that was so in as many looks in a row: an execve may end, and the next begin, between two."""
 _OCTAL = re.compile(r"\\([0-3][0-7]{2})")
 
 
@@ -141,14 +143,16 @@ def environment(pid: int) -> list[bytes]:
     """
     place = PROC / str(pid) / "environ"
     deadline = time.monotonic() + EXECUTING_S
+    looks = 0
     try:
         while not (found := place.read_bytes()):
-            # An execve that ended between two looks is looked at again.
-            if not executing(pid) and ((found := place.read_bytes()) or not executing(pid)):
+            if executing(pid):
+                if time.monotonic() > deadline:
+                    break
+                looks = 0
+                time.sleep(0.0005)
+            elif (looks := looks + 1) == EMPTY_LOOKS:
                 break
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.0005)
     except OSError:  # gone, or another user's
         return []
     return found.split(b"\0")
