@@ -9,6 +9,7 @@ runs, as in `make accept`.
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -37,11 +38,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[SEED] = config.getoption("sample_seed") or _commit(config.rootpath)
+    if config.getoption("sampled"):
+        config.stash[SEED] = config.getoption("sample_seed") or _commit(config.rootpath)
 
 
 def _commit(root: Path) -> str:
-    """Of the tree; none where it is not from Git."""
+    """Of the tree; none where it is not from Git, or Git is not there."""
+    if shutil.which("git") is None:
+        return "no commit"
     done = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True)
     return done.stdout.strip()[:12] or "no commit"
 
