@@ -20,7 +20,7 @@ def test_seldom(n): pass
 """
 DEAREST = "def test_whole(): pass\n"
 FUNCTIONS = {
-    "test_many.py::test_cheap": [0.1, 0.2],
+    "test_many.py::test_cheap": [0.1, 0.3],
     "test_many.py::test_dear": [1.0, 1.0],
     "test_many.py::test_seldom": [2.0, 2.0],
     "test_one.py::test_whole": [2 * BUDGET_S, 2 * BUDGET_S],
