@@ -88,7 +88,7 @@ def draw(
     """Which of a file's cases run: of those that fit, each function's first before any second; one at least.
 
     >>> cases = ["a1", "a2", "a3", "b1", "b2"]
-    >>> drawn = draw(cases, lambda case: case[0], lambda case: 5.0, random.Random(1))
+    >>> drawn = draw(cases, lambda case: case[0], lambda case: 5.0, random.Random(1), budget_s=12.0)
     >>> sorted(case[0] for case in drawn)
     ['a', 'b']
     """
