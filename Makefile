@@ -39,17 +39,15 @@ check: setup
 	$(CLIPPY) $(PROGRAMS) -- -D warnings
 
 ## test: every kind of test that can run here, those that take long by sample; installs what it needs
-test:
+## test-whole: the same without leaving out any: about an hour
+test: SAMPLE = --sampled
+test test-whole:
 	@scripts/timed.sh packages scripts/packages.sh test
 	@scripts/kernel.sh
 	@scripts/timed.sh set-up scripts/setup.sh
 	@scripts/timed.sh check $(MAKE) --no-print-directory check
 	@scripts/timed.sh 'cargo test' $(MAKE) --no-print-directory rust-tests
-	$(PYTEST) --sampled
-
-## test-whole: the same tests without leaving out any that take long: about an hour
-test-whole: setup
-	$(PYTEST)
+	$(PYTEST) $(SAMPLE)
 
 rust-tests:
 	$(TESTS) $(MODULE)

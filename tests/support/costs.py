@@ -26,6 +26,7 @@ MOST = 12
 COSTS = Path(__file__).parents[1] / "costs.json"
 """What each test function took once. `pytest --took FILE` writes it."""
 LEAST_S = 0.25
+"""A function of which a case takes less, on the clock and of CPUs, is not in that file."""
 BEGAN = pytest.StashKey[float]()
 WALL = pytest.StashKey[float]()
 HOST = pytest.StashKey[float]()

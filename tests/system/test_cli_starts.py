@@ -127,14 +127,12 @@ def test_a_start_that_is_killed_has_the_status_of_its_signal(contend: Home) -> N
 
 def test_who_asks_and_is_gone_ends_no_more_than_its_own_start(contend: Home) -> None:
     """A test whose time is over while it asks."""
-    starter = quick_start.starter()
     with Path(os.devnull).open("r+b") as nothing, contextlib.closing(quick_start.Starter()) as other:
         asked = {"cwd": contend.path, "env": contend.environment(), "streams": [nothing.fileno()] * 3}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(quick_start, "Started", lambda _starter, told: told.close())
             other.start(["sample", "-q", "--for", "60s"], **asked)
         assert other.start(["--version"], **asked).wait() == 0
-    assert quick_start.starter() is starter
 
 
 def test_of_a_death_of_what_starts_contend_one_start_tells(

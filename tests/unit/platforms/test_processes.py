@@ -228,7 +228,7 @@ def test_marks_are_found_and_ancestors_spared(tmp_path: Path) -> None:
         process.stop("KILL", 0.0)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="starts a process of another user: root")
+@pytest.mark.needs(os.geteuid() == 0, "root, to start a process of another user")
 def test_another_users_mark_is_waited_for_by_nobody() -> None:
     """root sees everybody's marks; what it waits for carries its own rights."""
     environment = {"PATH": os.environ["PATH"], procfs.MARKER: "unit", procfs.PARTY_MARKER: "engine-call"}
