@@ -9,11 +9,8 @@ runs, as in `make accept`.
 from __future__ import annotations
 
 import random
-import shutil
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,15 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("sampled"):
-        config.stash[SEED] = config.getoption("sample_seed") or _commit(config.rootpath)
+        from results.record import commit  # not in a root of another Python, where nothing is drawn
 
-
-def _commit(root: Path) -> str:
-    """Of the tree; none where it is not from Git, or Git is not there."""
-    if shutil.which("git") is None:
-        return "no commit"
-    done = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True)
-    return done.stdout.strip()[:12] or "no commit"
+        config.stash[SEED] = config.getoption("sample_seed") or commit()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
