@@ -195,6 +195,7 @@ class Rounds:
             return  # none is planned
         chooses = self._scenario.measure.design == "auto"
         values: dict[str, list[float]] = {}
+        slowest_s = 0.0  # of a block, as far as the pilot's rounds tell
         for number, block in enumerate(self.plan.rounds("pilot"), start=1):
             began = self._deadline.spent_s()
             for trial in block:
@@ -205,6 +206,7 @@ class Rounds:
                 row = self.state.done[trial.index]
                 values.setdefault(trial.cell, []).append(_primary(row))
             self.state.block_s = [(self._deadline.spent_s() - began) * self._rounds_of_a_block(block)]
+            slowest_s = max(slowest_s, self._a_block_s())
             if self._only_blocks_fit(self._deadline.spent_s() - began):
                 break
             if number < self._scenario.measure.pilot:
@@ -215,7 +217,10 @@ class Rounds:
                 break
         seen = spikes(values)
         means.ledger.event("pilot", rounds=number, spiky=seen.share)
-        if chooses and choose_design(seen) == "blocks of 8" and (of_8 := self._blocks_of_8()) is not None:
+        of_8 = None
+        if chooses and choose_design(seen) == "blocks of 8":
+            of_8 = self._blocks_of_8(slowest_s)
+        if of_8 is not None:
             self._progress.note(
                 f"{seen.share:.0%} of the pilot's runs are spikes: blocks of 8 instead of pairs"
             )
@@ -239,11 +244,16 @@ class Rounds:
             each_s = max(each_s, block_s(self.plan, self._scenario, self.learnt))
         return round_s + self._least_left() * each_s > self._deadline.room_s()
 
-    def _blocks_of_8(self) -> Plan | None:
-        """The plan in blocks of 8; None where pairs fit into the budget and these do not: pairs are better than nothing."""
+    def _blocks_of_8(self, slowest_s: float) -> Plan | None:
+        """The plan in blocks of 8; None where they may not fit into the budget: pairs are better than nothing.
+
+        They are so few and so long that one that comes out slow takes the answer with it. So there must be room for one
+        more than an answer needs, each as slow as the slowest round that the pilot has seen.
+        """
         plan = make_plan(self._scenario, self.plan.seed, "blocks of 8", self.plan.focus)
-        needed_s = least_blocks(self._scenario, plan) * plan.repeats * self._a_block_s()
-        if needed_s > self._deadline.room_s():
+        planned = -(-self._scenario.measure.planned_blocks // plan.repeats)
+        blocks = min(least_blocks(self._scenario, plan) + 1, planned)
+        if blocks * plan.repeats * slowest_s > self._deadline.room_s():
             self._progress.note("pairs instead of blocks of 8, which the budget has no room for")
             return None
         return plan

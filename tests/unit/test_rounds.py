@@ -51,6 +51,17 @@ def test_pairs_are_measured_where_blocks_of_8_do_not_fit(
     assert ran.trials("counted") >= 18
 
 
+def test_pairs_are_measured_where_a_slow_block_of_8_would_take_the_answer(tmp_path: Path) -> None:
+    # As fast as the pilot, two blocks of 8 fit. A quarter slower, one does: no answer, where six pairs are one.
+    values = itertools.cycle((1.0, 1.01, 3.0))
+    fast = 9  # rounds of the pilot, of one trial each
+    seconds = itertools.chain(itertools.repeat(1.0, fast), itertools.repeat(1.25))
+    ran = Measured(tmp_path, 39.5, seconds, value=lambda trial, cell: next(values))
+    assert ran.trials("pilot") == fast
+    assert ran.plan.design == "pairs"
+    assert ran.rounds.state.spending.blocks >= 6
+
+
 def test_what_turns_out_slower_than_the_pilot_ends_the_run_after_its_first_block(tmp_path: Path) -> None:
     seconds = itertools.chain(itertools.repeat(0.5, 4), itertools.repeat(10.0))
     ran = Measured(tmp_path, 60, seconds)
