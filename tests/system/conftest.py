@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from contend.testbed.rabbit.bed import Bed
 
 
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What lies here runs real tools on this machine: no file can forget to say so."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.system)
+
+
 @pytest.fixture(scope="session")
 def shared_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, Path]]:
     """One finished run of a moment, for tests that only read."""

@@ -15,7 +15,7 @@ import pytest
 from support.command_line import Home
 from support.prerequisites import need
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 BURN = "while True: pass"
 

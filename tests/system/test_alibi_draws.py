@@ -12,7 +12,7 @@ from support.alibi_loads import KINDS, scratch
 from support.alibi_trials import INTERVALS_MS, NEED_IDLE, Trial, run_trial, undisturbed
 from support.prerequisites import Cannot, cannot
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from support.alibi_loads import Ground, scratch
 from support.command_line import wait_for
 from support.prerequisites import need
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 IOPS = 400
 STEP_S = 4.0

@@ -22,8 +22,6 @@ from contend.testbed import virt
 from support.command_line import Home, check_files, rows
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 RUN = "boot-storm-20260102-101500-7f3a"
 STORM = ("run", "boot-storm", "--cloud", "local", "--set", "measure.target=null", "--set", "measure.pilot=0")
 

@@ -21,8 +21,6 @@ import pytest
 from support.command_line import CONTEND, Home, Said, check_files, rows, wait_for
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 NOTHING_MADE = "a mistake that is found before anything is made leaves no run directory"
 
 

@@ -20,7 +20,7 @@ from support.kills import duration, fresh_seed, kill_and_recover, moments, whole
 from support.prerequisites import need
 
 # `contend destroy --all` would take what another test's killed run has left.
-pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
+pytestmark = pytest.mark.one_of("strays")
 
 
 def test_killed_at_random_moments_it_loses_nothing(tmp_path: Path) -> None:

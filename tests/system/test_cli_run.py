@@ -20,8 +20,6 @@ from support.command_line import CONTEND, Home, Said, check_files, rows
 from support.prerequisites import need
 from support.turns import alone
 
-pytestmark = pytest.mark.system
-
 ROOT = Path(__file__).parents[2]
 BLOCKS = 7
 SCENARIO = f"""\

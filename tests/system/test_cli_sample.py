@@ -25,8 +25,6 @@ from contend.probes.client import probe_check
 from support.command_line import CONTEND, Home, check_files, wait_for
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 SPIN = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
 BURN = "import time\nwhile time.process_time() < 0.5: pass"
 

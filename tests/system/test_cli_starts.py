@@ -16,8 +16,6 @@ from contend.cli import VERBS
 from support import quick_start
 from support.command_line import Home
 
-pytestmark = pytest.mark.system
-
 # One line for each verb, of which the answer is the same whenever it is asked. {run}: a finished run.
 LINES = {
     "run": "run absent.yaml --dry-run",

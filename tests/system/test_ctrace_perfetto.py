@@ -16,8 +16,6 @@ from support import ctrace_files as c
 from support.ctrace_files import Made, event, number, save_all
 from support.trace_processor import Cell, Rows, query
 
-pytestmark = pytest.mark.system
-
 FORMS = ("perfetto", "chrome")
 TROUBLE = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
 

@@ -17,7 +17,7 @@ from contend.platforms import procfs
 from support.command_line import Home, rows, wait_for
 from support.kills import write_scenario
 
-pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
+pytestmark = pytest.mark.one_of("strays")
 TITLE = "\x1b]0;owned\x07"
 
 

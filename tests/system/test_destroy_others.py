@@ -14,7 +14,7 @@ from support.command_line import Home, rows, wait_for
 from support.kills import write_scenario
 from support.prerequisites import need
 
-pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
+pytestmark = pytest.mark.one_of("strays")
 
 
 @pytest.fixture

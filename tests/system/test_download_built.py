@@ -17,8 +17,6 @@ from support.glance_answers import CONTENT, ID, SHA512, TOKEN, answer, corrupted
 from support.prerequisites import need
 from support.wire_servers import Authority, Server, serving
 
-pytestmark = pytest.mark.system
-
 BUILDERS: dict[str, Callable[[Path], Path]] = {"go": go_client.build, "reqwest": reqwest_client.build}
 
 

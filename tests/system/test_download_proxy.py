@@ -21,8 +21,6 @@ from support.glance_answers import CONTENT, ID, SHA512, TOKEN, answer, corrupted
 from support.prerequisites import need
 from support.wire_servers import Server, serving
 
-pytestmark = pytest.mark.system
-
 CONF = catalogue() / "image-download-proxy.conf"
 
 

@@ -24,7 +24,7 @@ from support.command_line import Home, check_files, rows, wait_for
 from support.fleet_lab import Lab, can, lab
 from support.prerequisites import need
 
-pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
+pytestmark = pytest.mark.one_of("strays")
 
 TEAR_DOWN_S = 15  # hosts end their parts, over SSH; in no budget
 SCENARIO = """\

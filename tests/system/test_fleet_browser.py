@@ -16,8 +16,6 @@ from support.made_fleets import made_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.system
-
 
 @pytest.fixture(scope="module", params=[4, 6], ids=["each by itself", "one interval"])
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:

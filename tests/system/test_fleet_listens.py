@@ -52,7 +52,6 @@ def listens(pid: int) -> set[str]:
     return found
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -72,7 +71,6 @@ def test_the_scheduler_listens_where_it_was_told(home: Home, words: tuple[str, .
     assert [found["up"] for found in status["fleets"]] == [True], "reached where it listens"
 
 
-@pytest.mark.system
 def test_a_worker_listens_towards_its_scheduler(home: Home) -> None:
     home("fleet", "start", "--by-hand", "one", "--address", OTHER).fine()
     (fleet,) = up.every()
@@ -98,7 +96,6 @@ def test_an_address_of_another_machine() -> None:
     assert up.addresses(["a"], ssh.Way(), "198.51.100.7", OTHER) == (OTHER,)
 
 
-@pytest.mark.system
 def test_several_addresses_share_a_port(home: Home) -> None:
     made = f"up.make(['a'], ssh.Way(), keep=True, by_hand=True, listen=('127.0.0.1', '{OTHER}'), lost_s=60)"
     # In a process of its own: the scheduler is its child, and stays.

@@ -19,8 +19,6 @@ import pytest
 from contend.report.forecast_schema import advice_schema
 from support.command_line import Home, rows
 
-pytestmark = pytest.mark.system
-
 KEPT = Path(__file__).parents[1] / "data/forecast-run"
 
 

@@ -21,8 +21,6 @@ from contend.workloads.generators.pressure_probe import PROBES
 from support.command_line import Home, check_files, rows
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 GENERATORS = [sys.executable, "-P", "-m", "contend.workloads.generators"]
 SMALL = """
 study: sensitivity

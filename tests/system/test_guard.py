@@ -15,8 +15,6 @@ import pytest
 
 from support.command_line import Home, check_files, rows, wait_for
 
-pytestmark = pytest.mark.system
-
 LONG = """\
 study: interference
 victims: [tiny]

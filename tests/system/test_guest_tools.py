@@ -15,8 +15,6 @@ from contend.testbed.openstack import guest, guest_tools
 from contend.testbed.placement import respond
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:

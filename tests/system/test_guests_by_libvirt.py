@@ -26,7 +26,7 @@ from support.command_line import Home
 from support.platform_cases import shell
 from support.prerequisites import need
 
-pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
+pytestmark = pytest.mark.one_of("strays")
 
 SERVER = """
 import socket

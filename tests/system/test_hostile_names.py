@@ -64,7 +64,6 @@ def clean(said: Said, words: tuple[str, ...]) -> Said:
     return said
 
 
-@pytest.mark.system
 def test_names_of_strangers_reach_no_terminal(strangers: Path) -> None:
     home, enter = Home(strangers), mounted(strangers)
 
@@ -94,7 +93,6 @@ def test_names_of_strangers_reach_no_terminal(strangers: Path) -> None:
         assert "\x07" not in page
 
 
-@pytest.mark.system
 def test_titles_errors_and_branches_neither(tmp_path: Path) -> None:
     """Of a scenario, of a command that fails, of a file that is damaged; on a terminal too."""
     home = Home(tmp_path)

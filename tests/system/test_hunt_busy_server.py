@@ -7,11 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from contend.contention.events import read
-
-pytestmark = pytest.mark.system
 
 SERVER = """
 import json, sys, time

@@ -20,8 +20,6 @@ from support.planted_quota import group_of
 from support.prerequisites import need
 from support.traced_program import traced
 
-pytestmark = pytest.mark.system
-
 FAULTY = """
     import queue, threading, time
     from contend import trace

@@ -11,8 +11,6 @@ import pytest
 
 from contend.contention.events import Events, read
 
-pytestmark = pytest.mark.system
-
 # Three clients call a server one after another in their own connections; it has two workers, each with its own queue,
 # and sends all requests to the first. While it works, that takes a lock which a janitor holds for 60 ms of every 80.
 SERVER = """

@@ -15,8 +15,6 @@ from support.command_line import Home, rows
 from support.floors import aes_s_per_gb, sha512_s_per_gb
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 VARIANTS = [
     {"name": "curl", "parameters": {"client": "curl"}},
     {"name": "fetch", "parameters": {"client": "fetch"}},

@@ -28,8 +28,6 @@ from contend.workloads.generators import on_cloud, storage_cloud
 from support.instances import Instances
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 ADDRESS = "127.0.72.2"
 ID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 # Of these tests alone: contend's own workloads are called `trial`, and other tests may run some meanwhile.

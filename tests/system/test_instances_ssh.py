@@ -20,8 +20,6 @@ from contend.testbed.placement.trial import Asked
 from support.instances import Instances
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 CLIENT, SERVER = "127.0.71.2", "127.0.71.3"
 
 

@@ -15,8 +15,6 @@ from support import jenkins_server
 from support.command_line import Home, check_files, rows, wait_for
 from support.jenkins_server import Jenkins
 
-pytestmark = pytest.mark.system
-
 JOBS = {
     "timed": jenkins_server.Job('exec sleep "$LASTS"', {"LASTS": "0"}),
     "endless": jenkins_server.Job("exec sleep 300"),

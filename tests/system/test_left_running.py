@@ -34,7 +34,6 @@ def evidence(row: dict[str, Any], name: str) -> float:
     return next(float(item["value"]) for item in row["evidence"] if item["name"] == name)
 
 
-@pytest.mark.system
 @pytest.mark.alone
 def test_a_server_that_all_variants_share_is_foreign_to_none(tmp_path: Path) -> None:
     home = Home(tmp_path)
@@ -55,7 +54,6 @@ def test_a_server_that_all_variants_share_is_foreign_to_none(tmp_path: Path) -> 
     assert most > with_server + 0.3 / (1 + others.cpus), "the server ran, and was one party's"
 
 
-@pytest.mark.system
 def test_what_went_wrong_first_is_told_first(tmp_path: Path) -> None:
     home = Home(tmp_path)
     broken = WORKLOAD.replace("; : {words}'", "; echo the disk is mouldy >&2; exit 3'")

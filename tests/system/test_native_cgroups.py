@@ -20,8 +20,6 @@ from contend.probes.snapshot import device_of
 from support.prerequisites import need
 from support.processes import Recording, Worker
 
-pytestmark = pytest.mark.system
-
 
 class Group:
     """A new group in every hierarchy of this host that matters, under one name."""

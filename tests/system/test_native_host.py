@@ -18,8 +18,6 @@ from contend.probes.evidence import Started, difference
 from contend.probes.host import HostProbe
 from contend.probes.snapshot import Snapshot, device_of
 
-pytestmark = pytest.mark.system
-
 CPU = max(os.sched_getaffinity(0))
 BURN = "import time\nwhile time.process_time() < {seconds}: pass"
 SLEEP = "import time\nfor _ in range(300): time.sleep(0.001)"

@@ -19,7 +19,7 @@ import pytest
 from contend.workloads.generators.pace import main
 
 # Whom it serves, and who serves it, must not wait for a CPU.
-pytestmark = [pytest.mark.system, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 
 PACE = (sys.executable, "-m", "contend.workloads.generators.pace")
 

@@ -22,8 +22,6 @@ from support.kernel_trace import traced
 from support.prerequisites import need
 from support.processes import COUNTERS, INTERVAL_MS, Recording, Rows, Worker
 
-pytestmark = pytest.mark.system
-
 ENDED, UNKNOWN = 2, -1
 # Sleeps of the worker between two commands: a word read, an answer written, and what Python does for it.
 SOME_SWITCHES = 12

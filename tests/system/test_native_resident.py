@@ -8,11 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from contend.probes.client import ProbeProcess
-
-pytestmark = pytest.mark.system
 
 
 def test_the_resident_set_of_a_sleeper_is_that_of_proc() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from contend.probes.client import Drained, ProbeProcess, program
 
-pytestmark = [pytest.mark.system, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 
 CPUS = sorted(os.sched_getaffinity(0))
 BURN = "import time\nwhile time.process_time() < {seconds}: pass"

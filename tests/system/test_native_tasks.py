@@ -16,7 +16,7 @@ import pytest
 from contend._native import TaskWatch, task_schedstat
 from contend.errors import BadInput, HostFailed
 
-pytestmark = [pytest.mark.system, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 
 CPU = max(os.sched_getaffinity(0))
 SPIN = ("sh", "-c", "while :; do :; done")

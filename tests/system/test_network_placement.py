@@ -27,7 +27,7 @@ from support.command_line import Home, check_files, rows, wait_for
 from support.prerequisites import Cannot, cannot, need
 
 # What a test makes without a run is of no live one: nobody may look for strays meanwhile.
-pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
+pytestmark = pytest.mark.one_of("strays")
 
 PORT = 7001
 IP_RECVTTL = 12  # linux/in.h; not in Python's socket

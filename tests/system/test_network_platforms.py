@@ -17,8 +17,6 @@ from contend.report.schema import analysis_schema
 from support.command_line import Home, check_files, rows, wait_for
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 SETTINGS = (
     "sizes=1",
     "provisioning=pinned",

@@ -35,7 +35,6 @@ FILES = (
 LEAST = 150
 
 pytestmark = [
-    pytest.mark.system,
     pytest.mark.slow,
     pytest.mark.needs(not chroots.lacks(), chroots.lacks()),
     pytest.mark.timeout(1200),  # on a machine that has never made these roots

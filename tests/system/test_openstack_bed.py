@@ -26,8 +26,6 @@ from support.command_line import Home, wait_for
 from support.openstack_bed import OpenStack
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 BOOT = """
 import json, openstack, time
 cloud = openstack.connect()

@@ -31,8 +31,6 @@ from support.planted_quota import (
 )
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 SLOWER = 2.5  # enough of a quota to bind also where others leave a burner little more than half a CPU
 
 

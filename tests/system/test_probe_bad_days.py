@@ -13,8 +13,6 @@ from support.command_line import Home, check_files
 from support.handicaps import Handicap
 from support.processes import Recording, Worker
 
-pytestmark = pytest.mark.system
-
 SPIN = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 7"
 
 

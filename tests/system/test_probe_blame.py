@@ -16,7 +16,7 @@ from contend.probes.client import ProbeProcess
 from support.prerequisites import need
 from support.processes import Crowd
 
-pytestmark = [pytest.mark.system, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 ROOM = 16_384  # pairs, in crates/probe/bpf/blame.h
 
 

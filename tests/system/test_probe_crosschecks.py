@@ -20,8 +20,6 @@ from support.command_line import wait_for
 from support.prerequisites import need
 from support.processes import Recording, Rows, Worker
 
-pytestmark = pytest.mark.system
-
 CPUS = sorted(os.sched_getaffinity(0))
 SLEEPS, FLIPS = 400, 200
 BUSY = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns", "steal_ns")

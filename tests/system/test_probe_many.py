@@ -17,7 +17,7 @@ from support.kernel_trace import traced
 from support.prerequisites import need
 from support.processes import Crowd, Recording
 
-pytestmark = [pytest.mark.system, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 
 SEEN, ENDED = 0, 2
 MANY = 10_000

@@ -15,7 +15,7 @@ from contend.platforms import cgroups
 from support.command_line import Home, rows
 from support.prerequisites import need
 
-pytestmark = [pytest.mark.system, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 
 QUOTA_CPUS = 1.0
 SPIN = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"

@@ -10,14 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from contend import _native
 from contend.platforms import procfs
 from contend.testbed.rabbit import bed
 from support.rpc import broker, calling, listed, queues, serving
-
-pytestmark = pytest.mark.system
 
 
 def test_three_nodes_are_a_cluster_with_mirrors_and_quorums(tmp_path: Path) -> None:

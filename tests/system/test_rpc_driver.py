@@ -24,7 +24,6 @@ from contend.testbed.rpc.processes import Process
 from contend.testbed.rpc.trial import cleared
 from support.rpc import broker, calling, queues, remover, serving
 
-pytestmark = pytest.mark.system
 S = 10**9
 
 

@@ -16,8 +16,6 @@ from contend.testbed.rpc.options import End, Phase
 from contend.testbed.rpc.processes import Process
 from support.rpc import end, over, queues, remover
 
-pytestmark = pytest.mark.system
-
 
 def measured(rabbit: Bed, out: Path, driver: End, service: End, **options: Any) -> dict[str, Any]:
     asked = trial.Asked(driver, service, **{"seconds": 0.4, "warm_s": 0.1, **options})

@@ -7,16 +7,12 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from contend.platforms import procfs
 from contend.testbed.rabbit import bed, node
 from contend.testbed.rpc.options import URL
 from support.command_line import Home, wait_for
 from support.prerequisites import need
 from support.rpc import queues
-
-pytestmark = pytest.mark.system
 
 STUDY = """\
 study: compare

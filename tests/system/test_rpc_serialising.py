@@ -15,8 +15,6 @@ from contend.testbed.rabbit.bed import Bed
 from contend.testbed.rpc import serialising, trial
 from support.rpc import end, over, queues, remover
 
-pytestmark = pytest.mark.system
-
 # Three calls, each served by a thread's own CPU time; sleeping is no CPU time. It says what it took, by the same clock.
 CALLS = """\
 import sys, time

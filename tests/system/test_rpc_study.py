@@ -17,8 +17,6 @@ from support.made_context import storms_run
 from support.prerequisites import need
 from support.rpc import queues
 
-pytestmark = pytest.mark.system
-
 STUDY = """\
 study: compare
 workload: {workload}

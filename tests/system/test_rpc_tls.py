@@ -16,7 +16,6 @@ from contend.testbed.rpc import remote, trial
 from support.rpc import broker, calling, end, queues, remover, serving
 from support.wire_servers import Authority
 
-pytestmark = pytest.mark.system
 S = 10**9
 
 

@@ -12,8 +12,6 @@ from contend.platforms import procfs
 from contend.report.trace_summary import summarise
 from support.command_line import Home, rows
 
-pytestmark = pytest.mark.system
-
 SERVICE = """\
 import threading, time
 LOCK = threading.Lock()

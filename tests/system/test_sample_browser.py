@@ -18,7 +18,7 @@ from support.made_samples import made_sample
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.system
+
 LONG = 3 * 3600
 
 

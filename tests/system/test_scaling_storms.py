@@ -18,8 +18,6 @@ from contend.errors import BadInput
 from contend.report.hunt_schema import hunt_schema
 from support.toy_storm import MS, WORSENED, Truth, realtime, storm
 
-pytestmark = pytest.mark.system
-
 SIZES = (4, 10, 20)
 
 

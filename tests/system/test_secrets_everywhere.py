@@ -111,7 +111,6 @@ def written(home: Home) -> str:
     return "s.yaml"
 
 
-@pytest.mark.system
 def test_no_secret_is_shown_by_any_verb(tmp_path: Path, neighbour: int) -> None:
     home, searched = Home(tmp_path), Searched()
 

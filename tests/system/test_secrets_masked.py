@@ -11,8 +11,6 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import quote
 
-import pytest
-
 from contend.files import open_inside
 from support.command_line import Home, Said, rows
 
@@ -107,7 +105,6 @@ def scenario(home: Home) -> Path:
     return path
 
 
-@pytest.mark.system
 def test_no_secret_is_shown(tmp_path: Path) -> None:
     home = Home(tmp_path)
     env: dict[str, str | None] = {"APP_TOKEN": S["environment"]}
@@ -181,7 +178,6 @@ def served(home: Home, run: str) -> None:
             process.communicate(timeout=20)
 
 
-@pytest.mark.system
 def test_of_a_run_of_somebody_else_neither(tmp_path: Path) -> None:
     """Written by a contend that masked nothing, or by hand."""
     home = Home(tmp_path)
@@ -209,7 +205,6 @@ def test_of_a_run_of_somebody_else_neither(tmp_path: Path) -> None:
     served(home, run.name)
 
 
-@pytest.mark.system
 def test_ab_sample_and_imports(tmp_path: Path) -> None:
     home = Home(tmp_path)
     line = (
@@ -233,7 +228,6 @@ def test_ab_sample_and_imports(tmp_path: Path) -> None:
     assert any("hyperfine" in run.name for run in home.run_directories())
 
 
-@pytest.mark.system
 def test_a_variable_that_is_not_set_is_said_before_anything(tmp_path: Path) -> None:
     home = Home(tmp_path)
     words = ("ab", "--blocks", "2", "--target", "none", "--", "test ${SOME_WORD} = x", "--vs", "true")
@@ -245,7 +239,6 @@ def test_a_variable_that_is_not_set_is_said_before_anything(tmp_path: Path) -> N
     assert "test ${SOME_WORD} = x" in kept
 
 
-@pytest.mark.system
 def test_the_text_itself(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home("ab", "--blocks", "2", "--target", "none", "--", "test $${HOME} = '$${HOME}'", "--vs", "true").fine()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from contend.serve.server import Server
 
-pytestmark = pytest.mark.system
+
 STEP = 13  # the first run at the new level
 PAGES = {
     "list": "/",

@@ -16,8 +16,6 @@ import pytest
 from support.command_line import Home
 from support.made_many import copies
 
-pytestmark = pytest.mark.system
-
 
 @pytest.fixture
 def home(contend: Home, shared_run: tuple[Home, Path]) -> Home:

@@ -8,12 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from contend.clouds.storm.served import Prober, Service
 from contend.clouds.storm.stamps import NS, Interval
-
-pytestmark = pytest.mark.system
 
 PERIOD_S = 0.02
 Came = tuple[int, int]

@@ -19,7 +19,7 @@ from contend.platforms.topology import Topology
 from support.command_line import Home, check_files, rows, wait_for
 from support.prerequisites import need
 
-pytestmark = [pytest.mark.system, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 
 
 @pytest.fixture

@@ -28,8 +28,6 @@ from support.command_line import Home, rows
 from support.prerequisites import need
 from support.small_cloud import SmallCloud, small_cloud
 
-pytestmark = pytest.mark.system
-
 RUN = "storage-sweep-20260102-101500-7f3a"
 NATIVE = ("python", "-m", "generators", "storage-cloud")
 

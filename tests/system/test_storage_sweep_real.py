@@ -21,8 +21,6 @@ from contend.report.schema import analysis_schema
 from support.command_line import Home, rows, wait_for
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 CEILING = 400  # requests a second
 # A leaky bucket lets a tenth of a second's worth through at once when it was idle before (QEMU, util/throttle.c).
 BURST_S = 0.1

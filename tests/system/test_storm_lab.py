@@ -20,8 +20,6 @@ from support.ctrace_events import FLOW_IN, FLOW_OUT, read_all
 from support.prerequisites import need
 from support.traced_program import begun
 
-pytestmark = pytest.mark.system
-
 LAB = [sys.executable, "-P", "-m", "contend.testbed.lab"]
 # Nothing but the calls of a claim, by as many workers as can be used: no boot waits for another.
 FIXED = (

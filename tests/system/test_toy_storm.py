@@ -20,8 +20,6 @@ from support.ctrace_events import (
 )
 from support.toy_storm import MS, WORSENED, WORSENING, Truth, realtime, storm
 
-pytestmark = pytest.mark.system
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Truth, Trace]:

@@ -23,7 +23,6 @@ from support.ctrace_events import BEGIN, LOCK_ACQUIRED, read_all
 from support.prerequisites import need
 
 pytestmark = [
-    pytest.mark.system,
     pytest.mark.needs(os.uname().machine == "x86_64", "attaching is made for x86-64"),
 ]
 

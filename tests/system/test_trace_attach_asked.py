@@ -22,7 +22,6 @@ from support.interpreters import asked_by_themselves
 from support.prerequisites import Cannot, need
 
 pytestmark = [
-    pytest.mark.system,
     pytest.mark.needs(os.uname().machine == "x86_64", "attaching is made for x86-64"),
     pytest.mark.cannot(not asked_by_themselves(), Cannot.PYTHON_3_14),
 ]

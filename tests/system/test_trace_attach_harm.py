@@ -18,7 +18,6 @@ from support.kills import fresh_seed
 from support.sudden_ends import end_at
 
 pytestmark = [
-    pytest.mark.system,
     pytest.mark.needs(os.uname().machine == "x86_64", "attaching is made for x86-64"),
 ]
 

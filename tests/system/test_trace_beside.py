@@ -20,8 +20,6 @@ from support.ctrace_files import Made, event
 from support.made_samples import BEGAN, S, made_sample
 from support.trace_processor import Rows, query
 
-pytestmark = pytest.mark.system
-
 FORMS = ("perfetto", "chrome")
 TROUBLE = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
 BOOT_NS = 1_767_323_045 * S - BEGAN  # of made_sample: its began_utc is 2026-01-02T03:04:05

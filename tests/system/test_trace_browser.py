@@ -17,7 +17,7 @@ from support.ctrace_files import Made, event
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.system
+
 HOSTILE = "</script><b>query</b> & 'more'"
 MS = 1_000_000
 

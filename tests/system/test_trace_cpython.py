@@ -14,7 +14,6 @@ from support.prerequisites import Cannot, cannot
 from support.traced_program import CONTEND, PATH
 
 pytestmark = [
-    pytest.mark.system,
     pytest.mark.cannot(
         importlib.util.find_spec("test") is None or importlib.util.find_spec("test.test_asyncio") is None,
         Cannot.OWN_TESTS,

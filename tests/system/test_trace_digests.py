@@ -6,13 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from contend._native import ctrace_calls
 from contend.trace.launch import Asked
 from support.traced_program import PATH, begun, said, traced
-
-pytestmark = pytest.mark.system
 
 VALUES = """
     import collections, datetime, decimal, uuid

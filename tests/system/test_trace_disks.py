@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from support.ctrace_events import BEGIN, read_all, run
-
-pytestmark = pytest.mark.system
-
 
 FILLS = """
 import time

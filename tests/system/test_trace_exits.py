@@ -13,8 +13,6 @@ import pytest
 
 from support.ctrace_events import END, LOCK_GIVEN_UP, LOCK_WAIT, read_all, record, run
 
-pytestmark = pytest.mark.system
-
 
 def test_killed_it_leaves_all_but_its_last_moment(tmp_path: Path) -> None:
     code = """

@@ -21,8 +21,6 @@ from support.ctrace_events import (
     run,
 )
 
-pytestmark = pytest.mark.system
-
 
 def test_fork_in_the_midst_of_spans_and_locks(tmp_path: Path) -> None:
     run(

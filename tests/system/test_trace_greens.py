@@ -23,8 +23,6 @@ from support.ctrace_events import (
 from support.prerequisites import need
 from support.traced_program import CONTEND, PATH, traced
 
-pytestmark = pytest.mark.system
-
 
 def plain(code: str, directory: Path, *before: str) -> str:
     """What a program prints that ends without a fault; DIRECTORY is there for a recording of its own."""

@@ -10,8 +10,6 @@ import pytest
 from support.holders import campaign
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 
 @pytest.mark.parametrize("kind", ["threads", "greenlets"])
 def test_the_recorded_holder_is_the_real_one(kind: str, tmp_path: Path) -> None:

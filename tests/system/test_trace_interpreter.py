@@ -8,8 +8,6 @@ import sys
 import textwrap
 from pathlib import Path
 
-import pytest
-
 from contend.report.trace_export import export_trace
 from contend.report.trace_summary import summarise
 from support.ctrace_events import (
@@ -26,7 +24,6 @@ from support.ctrace_events import (
 )
 from support.trace_processor import query
 
-pytestmark = pytest.mark.system
 THREAD, LOOP = 1, 4
 
 # sum() of a range is one call in C that never lets the GIL go. The clock is CLOCK_MONOTONIC, as perf_counter.

@@ -14,8 +14,6 @@ from support.ctrace_events import BEGIN, LOCK_ACQUIRED, LOCK_GIVEN_UP, LOCK_RELE
 from support.interpreters import PACKAGE, interpreters
 from support.trace_parallel import CALLS, ROUNDS, THREADS
 
-pytestmark = pytest.mark.system
-
 SUPPORT = Path(__file__).parents[1] / "support"
 
 

@@ -9,12 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from contend.contention.events import Events, read
 from contend.report.trace_summary import summarise
-
-pytestmark = pytest.mark.system
 
 # What one job does, each with stamps of CLOCK_MONOTONIC and of the thread's CPU time around it. The CPU is shared with a
 # hog: it is taken away from whoever computes.

@@ -22,8 +22,6 @@ from support.ctrace_events import (
     read_all,
 )
 
-pytestmark = pytest.mark.system
-
 CONTEND = [sys.executable, "-c", "from contend.cli import main; main()", "trace"]
 PATH = os.pathsep.join(filter(None, sys.path))
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from support.prerequisites import need
 from support.traced_program import begun, said, traced
-
-pytestmark = pytest.mark.system
 
 # Debian's binding is for Debian's Python.
 PYTHON, BINDING = "/usr/bin/python3", Path("/usr/lib/python3/dist-packages/libvirt.py")

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from support.ctrace_events import BEGIN, FLOW_IN, FLOW_OUT, LOCK_ACQUIRED, LOCK_WAIT, QUEUE_GOT
 from support.traced_program import traced
-
-pytestmark = pytest.mark.system
 
 POOLS = """
     import threading, time, warnings

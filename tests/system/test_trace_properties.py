@@ -29,8 +29,6 @@ from support.ctrace_events import (
 from support.prerequisites import need
 from support.random_programs import PROGRAMS, Program, Tree
 
-pytestmark = pytest.mark.system
-
 
 def recorded(program: list[list[Tree]], directory: Path, *, greenlets: bool) -> Trace:
     path = trace.start(directory, clock="monotonic")

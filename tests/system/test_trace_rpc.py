@@ -14,8 +14,6 @@ from support.rabbit import SERVER, broker
 from support.trace_processor import query
 from support.traced_program import begun, said, traced
 
-pytestmark = pytest.mark.system
-
 PROGRAM = """
     import subprocess, sys, threading
     from oslo_config import cfg

@@ -18,9 +18,6 @@ from support.ctrace_events import (
 )
 from support.traced_program import begun, said, traced
 
-pytestmark = pytest.mark.system
-
-
 LOCKS = """
     import subprocess, sys, threading, time
     from oslo_concurrency import lockutils

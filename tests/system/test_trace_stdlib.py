@@ -12,8 +12,6 @@ import pytest
 from support.ctrace_events import BEGIN, FLOW_IN, FLOW_OUT, LOCK_GIVEN_UP, LOCK_WAIT, QUEUE_GOT, Event, Trace
 from support.traced_program import traced
 
-pytestmark = pytest.mark.system
-
 
 def waits(told: Trace, name: str) -> list[Event]:
     return [wait for wait in told.of(LOCK_WAIT) if wait.name == name]

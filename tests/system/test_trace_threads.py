@@ -8,8 +8,6 @@ import pytest
 
 from support.ctrace_events import LOCK_ACQUIRED, LOCK_RELEASED, LOCK_WAIT, read, record, run
 
-pytestmark = pytest.mark.system
-
 
 def test_a_thousand_threads(tmp_path: Path) -> None:
     told = record(

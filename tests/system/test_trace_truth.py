@@ -13,8 +13,6 @@ import pytest
 from contend.report.trace_export import export_trace
 from contend.report.trace_summary import TraceSummary, summarise
 
-pytestmark = pytest.mark.system
-
 
 def run(code: str, directory: Path) -> tuple[Any, TraceSummary]:
     """What the program says of itself, and what its trace does."""

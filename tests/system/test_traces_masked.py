@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from support.command_line import Home
 
 SECRET, TOKEN = "Tr4cedPw5q", "Tr4cedToken6w"
@@ -20,7 +18,6 @@ for n in range(20):
 """
 
 
-@pytest.mark.system
 def test_no_secret_of_a_trace_is_shown(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")

@@ -63,7 +63,6 @@ def in_groups_of_contend(pid: Path) -> bool:
     return "contend." in Path(f"/proc/{int(pid.read_text())}/cgroup").read_text(encoding="utf-8")
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("way", WAYS)
 def test_what_prepare_has_started_goes_on(way: str, tmp_path: Path, pid: Path) -> None:
     home = Home(tmp_path)
@@ -75,7 +74,6 @@ def test_what_prepare_has_started_goes_on(way: str, tmp_path: Path, pid: Path) -
     home.nothing_left()
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("way", WAYS)
 def test_it_goes_on_after_ctrl_c(way: str, tmp_path: Path, pid: Path) -> None:
     home = Home(tmp_path)
@@ -86,7 +84,6 @@ def test_it_goes_on_after_ctrl_c(way: str, tmp_path: Path, pid: Path) -> None:
     home.nothing_left()
 
 
-@pytest.mark.system
 def test_it_goes_on_after_kill_9_and_destroy(tmp_path: Path, pid: Path) -> None:
     home = Home(tmp_path)
     interrupted(home, pid, "--prepare", once(pid, "nohup"), by=signal.SIGKILL)
@@ -95,7 +92,6 @@ def test_it_goes_on_after_kill_9_and_destroy(tmp_path: Path, pid: Path) -> None:
     home.nothing_left()
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("starts", ["prepare", "command"])
 def test_stop_ends_it_after_every_trial(starts: str, tmp_path: Path, pid: Path) -> None:
     home = Home(tmp_path)
@@ -109,7 +105,6 @@ def test_stop_ends_it_after_every_trial(starts: str, tmp_path: Path, pid: Path) 
     home.nothing_left()
 
 
-@pytest.mark.system
 def test_stop_runs_after_ctrl_c_too(tmp_path: Path, pid: Path) -> None:
     home = Home(tmp_path)
     stop = f"kill $(cat {pid}); mv {pid} {tmp_path}/stopped.pid"
@@ -120,7 +115,6 @@ def test_stop_runs_after_ctrl_c_too(tmp_path: Path, pid: Path) -> None:
     home.nothing_left()
 
 
-@pytest.mark.system
 def test_a_stop_that_fails_is_told(tmp_path: Path) -> None:
     home = Home(tmp_path)
     said = home(
@@ -129,7 +123,6 @@ def test_a_stop_that_fails_is_told(tmp_path: Path) -> None:
     said.error(1, "stopping what was left by a trial of", "exit status 4", "no such service")
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_measured_command_leaves_goes_on_and_is_told(way: str, tmp_path: Path, pid: Path) -> None:
     home = Home(tmp_path)
@@ -148,14 +141,12 @@ def test_what_a_measured_command_leaves_goes_on_and_is_told(way: str, tmp_path: 
     home.nothing_left()
 
 
-@pytest.mark.system
 def test_what_ends_right_after_its_command_was_not_left(tmp_path: Path) -> None:
     home = Home(tmp_path)
     said = home("ab", *SHORT, "--shell", "--", "sleep 0.05 & true", "--vs", "true").fine()
     assert not [row for row in rows(home.the_run()) if row.get("left_running")], said
 
 
-@pytest.mark.system
 def test_a_command_that_is_not_done_is_ended_with_all_it_started(tmp_path: Path, pid: Path) -> None:
     """It never came to leave anything: its own timeout ended it."""
     home = Home(tmp_path)

@@ -29,7 +29,7 @@ from support.command_line import CONTEND, Home, wait_for
 from support.prerequisites import need
 
 # Loads of most weight take a CPU from whoever runs beside them.
-pytestmark = [pytest.mark.system, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 BURN = "while True: pass"
 NAP = "import time\nwhile True:\n sum(range(3000)); time.sleep(0.001)"
 

@@ -15,7 +15,7 @@ from contend import cli
 from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.report.whatif_schema import verification_schema, whatif_schema
-from support.toy_storm import WORSENED, WORSENING, Parameters, realtime, storm
+from support.toy_storm import WORSENED, WORSENING, Parameters, realtime, storm, undisturbed
 
 Run = Callable[..., tuple[int, str, str]]
 JOBS = 24
@@ -28,14 +28,14 @@ def storms(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     of = dataclasses.replace(Parameters(), jobs=JOBS, realtime=realtime())
     places = [directory / f"{k}" for k in range(STORMS)]
     for k, place in enumerate(places):
-        storm(place, of, seed=k + 1)
+        undisturbed(place, of, seed=k + 1)
     return places
 
 
 @pytest.fixture(scope="module")
 def coalesced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("after") / "coalesced"
-    storm(place, jobs=JOBS, realtime=realtime(), seed=9, coalesce=8)
+    undisturbed(place, jobs=JOBS, realtime=realtime(), seed=9, coalesce=8)
     return place
 
 
@@ -72,8 +72,8 @@ def test_an_edit_comes_out_as_measured(storms: list[Path], coalesced: Path) -> N
 
 def test_a_change_that_makes_it_worse_is_seen(tmp_path: Path) -> None:
     fifo = realtime()
-    storm(tmp_path / "before", WORSENED, realtime=fifo)
-    truth = storm(tmp_path / "after", WORSENED, realtime=fifo, **WORSENING)
+    undisturbed(tmp_path / "before", WORSENED, realtime=fifo)
+    truth = undisturbed(tmp_path / "after", WORSENED, realtime=fifo, **WORSENING)
     answer = whatif(open_storms([tmp_path / "before"]), [Edit("hold", "resource", 0.4)])
     assert answer.gate.passed, answer.gate.reason
     before, after = answer.baseline, answer.predicted
@@ -93,7 +93,8 @@ def test_documents_are_of_their_schemas_and_a_prediction_is_verified(
     kept = tmp_path / "predicted.json"
     code, text, _ = run(*storms, "--coalesce", "call update=8", "-o", kept, "--json")
     document = json.loads(text)
-    assert code == 0 and json.loads(kept.read_text()) == document
+    assert code == 0, document["gate"]
+    assert json.loads(kept.read_text()) == document
     jsonschema.validate(document, whatif_schema())
     assert any("learnt from" in note for note in document["notes"])
     code, text, _ = run(kept, "--verify", coalesced, "--json")

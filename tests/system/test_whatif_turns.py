@@ -7,15 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from contend.contention.whatif.prediction import needless, whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from support import toy_storm, toy_tasks
 from support.prerequisites import need
 from support.traced_program import PATH
-
-pytestmark = pytest.mark.system
 
 FEW = toy_storm.Parameters(jobs=12, plugs=1, plug_items=8, spawns=4, reports=1, realtime=toy_storm.realtime())
 

@@ -10,8 +10,6 @@ import pytest
 from support.command_line import Home, check_files, rows
 from support.prerequisites import need
 
-pytestmark = pytest.mark.system
-
 WORKLOAD = """\
 name: fetched
 fetch: >-
