@@ -6,14 +6,13 @@ import contextlib
 import ctypes
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from support.command_line import Home, Said
+from support.strangers import stranger
 
 BAD = b"\xff\x1b]0;owned\x07"  # no UTF-8, sets a title
 PLACE = b"/mount-" + BAD
@@ -26,14 +25,10 @@ _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 @pytest.fixture
 def strangers(tmp_path: Path) -> Iterator[Path]:
     """A busy process and a control group with names of that kind, and a directory for `mounted`."""
-    program = f"import ctypes\nctypes.CDLL(None).prctl(15, {BAD!r}, 0, 0, 0)\nwhile True: pass"
     group = b"/sys/fs/cgroup/stranger-" + BAD
     os.mkdir(os.fsencode(tmp_path) + PLACE)  # noqa: PTH102 - bytes
     with contextlib.ExitStack() as stack:
-        process = stack.enter_context(
-            subprocess.Popen([sys.executable.encode(), b"-c", program.encode(), BAD])
-        )
-        stack.callback(process.kill)
+        stack.enter_context(stranger(BAD, BAD))
         with contextlib.suppress(OSError):
             os.mkdir(group)  # noqa: PTH102
             stack.callback(os.rmdir, group)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ from test_secrets_masked import texts
 from contend.masking import has_url_password
 from support.command_line import Home, Said
 from support.secret_texts import SHAPES, seen, unique
+from support.strangers import stranger
 
 PLACES = (
     "title",
@@ -81,12 +80,8 @@ class Searched:
 def neighbour() -> Iterator[int]:
     """A busy process with secrets in its arguments and in its name."""
     name = f"--pw={unique('short option', 'neighbour')[:9]}"
-    program = f"import ctypes\nctypes.CDLL(None).prctl(15, {name.encode()!r}, 0, 0, 0)\nwhile True: pass"
-    with subprocess.Popen([sys.executable, "-c", program, all_of("neighbour")]) as process:
-        try:
-            yield process.pid
-        finally:
-            process.kill()
+    with stranger(name.encode(), all_of("neighbour").encode()) as pid:
+        yield pid
 
 
 def written(home: Home) -> str:
@@ -214,7 +209,12 @@ def _bad_words(ask: Ask) -> None:
         "false",
     )
     ask("stats", f"/nowhere/{wrong['query']} {wrong['basic']}")
-    ask("fetch", f"https://me:{unique('url', 'option')}@127.0.0.1:1/x?token={unique('query', 'option')}")
+    ask(
+        "fetch",
+        "--retries",
+        "1",
+        f"https://me:{unique('url', 'option')}@127.0.0.1:1/x?token={unique('query', 'option')}",
+    )
     ask("sql", "/nowhere", f"select '{SHAPES['url'](unique('url', 'option'))}'")
 
 
