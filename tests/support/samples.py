@@ -1,7 +1,8 @@
 """A sample of what takes long, so that all kinds of tests fit into a few minutes: `--sampled`, as `make test` has it.
 
-What is cheap runs always. Of the other tests of a file, those whose costs fit into BUDGET_S run, one at least, drawn by the
-commit: a change draws others, and the same commit the same ones again. Of each function one case comes before any second.
+What is cheap runs always. Of the other tests of a file run so many as fit into BUDGET_S, of each function one case before
+any second. What is too large for that is drawn from all files together, into LARGE_BUDGET_S, of each file one before any
+second. The draws are the commit's: a change draws others, and the same commit the same ones again.
 Costs are those of tests/costs.json (`pytest --took` writes it), not of the present run. Without `--sampled` everything
 runs, as in `make accept`.
 """
@@ -17,8 +18,10 @@ import pytest
 
 from support.costs import Took, function_of, known
 
-BUDGET_S = 6.0
+BUDGET_S = 5.0
 """For what is not cheap in one file: CPU time, or its share of the time on the clock where it waits."""
+LARGE_BUDGET_S = 450.0
+"""For those of all files that cost more than that, each."""
 CHEAP_S = 0.25
 CPUS, PROCESSES = 2, 3
 """Of the machine that the costs are of, and of the tests on it. A test that is alone keeps all CPUs from the others."""
@@ -49,13 +52,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _cost_s(item, took) >= CHEAP_S:
             files[item.nodeid.partition("::")[0]].append(item)
-    left: set[pytest.Item] = set()
+    chosen: set[pytest.Item] = set()
+    large: list[pytest.Item] = []
+
+    def cost_s(item: pytest.Item) -> float:
+        return _cost_s(item, took)
+
     for name, of in files.items():
         chance = random.Random(f"{config.stash[SEED]} {name}")
-        chosen = draw(of, lambda item: function_of(item.nodeid), lambda item: _cost_s(item, took), chance)
-        left |= set(of).difference(chosen)
-    every = sum(map(len, files.values()))
-    config.stash[LEFT] = (every, every - len(left))
+        small = [item for item in of if cost_s(item) <= BUDGET_S]
+        large += [item for item in of if cost_s(item) > BUDGET_S]
+        chosen.update(draw(small, lambda item: function_of(item.nodeid), cost_s, chance, BUDGET_S))
+    chance = random.Random(config.stash[SEED])
+    chosen.update(draw(large, lambda item: item.nodeid.partition("::")[0], cost_s, chance, LARGE_BUDGET_S))
+    left = {item for of in files.values() for item in of}.difference(chosen)
+    config.stash[LEFT] = (len(left) + len(chosen), len(chosen))
     config.hook.pytest_deselected(items=[item for item in items if item in left])
     items[:] = [item for item in items if item not in left]
 
@@ -71,12 +82,12 @@ def _cost_s(item: pytest.Item, took: dict[str, Took]) -> float:
 
 def draw(
     cases: Sequence[Any],
-    function: Callable[[Any], str],
+    group: Callable[[Any], str],
     cost_s: Callable[[Any], float],
     chance: random.Random,
-    budget_s: float = BUDGET_S,
+    budget_s: float,
 ) -> list[Any]:
-    """Which of a file's cases run: of those that fit, each function's first before any second; one at least.
+    """Which cases run: of those that fit, each group's first before any second.
 
     >>> cases = ["a1", "a2", "a3", "b1", "b2"]
     >>> drawn = draw(cases, lambda case: case[0], lambda case: 5.0, random.Random(1), budget_s=12.0)
@@ -87,12 +98,12 @@ def draw(
     before: Counter[str] = Counter()
     turns = []
     for case in shuffled:
-        turns.append(before[function(case)])
-        before[function(case)] += 1
+        turns.append(before[group(case)])
+        before[group(case)] += 1
     chosen: list[Any] = []
     spent_s = 0.0
     for _, case in sorted(zip(turns, shuffled, strict=True), key=lambda pair: pair[0]):
-        if not chosen or spent_s + cost_s(case) <= budget_s:
+        if spent_s + cost_s(case) <= budget_s:
             chosen.append(case)
             spent_s += cost_s(case)
     return chosen

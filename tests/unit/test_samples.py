@@ -7,7 +7,7 @@ import json
 import pytest
 
 from support import costs
-from support.samples import BUDGET_S
+from support.samples import BUDGET_S, LARGE_BUDGET_S
 
 FILE = """\
 import pytest
@@ -18,12 +18,19 @@ def test_dear(n): pass
 @pytest.mark.parametrize("n", range(3))
 def test_seldom(n): pass
 """
-DEAREST = "def test_whole(): pass\n"
+LARGE = """\
+def test_first(): pass
+def test_second(): pass
+"""
 FUNCTIONS = {
     "test_many.py::test_cheap": [0.1, 0.3],
     "test_many.py::test_dear": [1.0, 1.0],
     "test_many.py::test_seldom": [2.0, 2.0],
-    "test_one.py::test_whole": [2 * BUDGET_S, 2 * BUDGET_S],
+    **{
+        f"test_large_{file}.py::{name}": [0.4 * LARGE_BUDGET_S] * 2
+        for file in "ab"
+        for name in ("test_first", "test_second")
+    },
 }
 
 
@@ -37,7 +44,7 @@ def run(pytester: pytest.Pytester, *words: str) -> list[str]:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    pytester.makepyfile(test_many=FILE, test_one=DEAREST)
+    pytester.makepyfile(test_many=FILE, test_large_a=LARGE, test_large_b=LARGE)
     known = pytester.path / "costs.json"
     known.write_text(json.dumps({"functions": FUNCTIONS}))
     monkeypatch.setattr(costs, "COSTS", known)
@@ -51,7 +58,17 @@ def test_what_takes_long_is_drawn_and_what_is_cheap_runs(project: pytest.Pyteste
     assert dear >= 1, "each function's first comes before any second"
     assert seldom >= 1
     assert BUDGET_S - 2 < dear + 2 * seldom <= BUDGET_S
-    assert "test_one.py::test_whole" in ran, "one test of a file runs whatever it costs"
+
+
+def test_what_no_file_can_pay_is_drawn_from_all_of_them(project: pytest.Pytester) -> None:
+    drawn = set()
+    for seed in "abcdefgh":
+        ran = sorted(
+            name for name in run(project, "--sampled", "--sample-seed", seed) if "test_large" in name
+        )
+        assert [name.partition("::")[0] for name in ran] == ["test_large_a.py", "test_large_b.py"]
+        drawn.update(ran)
+    assert len(drawn) == 4, "each has its day"
 
 
 def test_the_draw_is_the_seeds(project: pytest.Pytester) -> None:
@@ -60,7 +77,7 @@ def test_the_draw_is_the_seeds(project: pytest.Pytester) -> None:
 
 
 def test_without_being_asked_for_everything_runs(project: pytest.Pytester) -> None:
-    assert len(run(project)) == 84
+    assert len(run(project)) == 87
 
 
 def test_costs_of_what_did_not_run_are_kept(project: pytest.Pytester) -> None:
