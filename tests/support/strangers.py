@@ -1,30 +1,67 @@
-"""A process of somebody else's, with a name and arguments of their choosing."""
+"""How much CPU the rest of the machine uses while a test measures: what it calls foreign for a reason."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-_PROGRAM = """\
-import ctypes, time
-ctypes.CDLL(None).prctl({set_name}, {name!r}, 0, 0, 0)
-while True:
-    until = time.process_time() + 0.01
-    while time.process_time() < until:
-        pass
-    time.sleep(0.04)
-"""
-PR_SET_NAME = 15  # include/uapi/linux/prctl.h
+from contend.platforms import procfs
+
+_LOOK_S = 0.5
+
+
+@dataclass
+class Strangers:
+    """CPU time by processes that neither descend from this one nor are in a control group of contend's. A lower bound:
+    of one that began and ended between two looks nothing is known."""
+
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    _known: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    @property
+    def cpus(self) -> float:
+        """On average, while it was looked at."""
+        return self.cpu_s / self.wall_s if self.wall_s else 0.0
+
+    def look(self) -> None:
+        ours = procfs.descendants(os.getpid()) | procfs.ancestors(os.getpid())
+        for process in procfs.processes():
+            used = sum(procfs.cpu_times_ns(process.pid)) / 1e9
+            before = self._known.get((process.pid, process.start_ticks))
+            self._known[process.pid, process.start_ticks] = used
+            if before is not None and process.pid not in ours and not _of_a_run(process.pid):
+                self.cpu_s += max(0.0, used - before)
+
+
+def _of_a_run(pid: int) -> bool:
+    try:
+        return "/contend." in procfs.read_text(procfs.PROC / str(pid) / "cgroup")
+    except OSError:  # it has ended
+        return True
 
 
 @contextmanager
-def stranger(name: bytes, *arguments: bytes) -> Iterator[int]:
-    """Its pid. It is busy for a fifth of the time: enough to be among the first in a list of who uses the host."""
-    program = _PROGRAM.format(set_name=PR_SET_NAME, name=name)
-    with subprocess.Popen([sys.executable.encode(), b"-c", program.encode(), *arguments]) as process:
-        try:
-            yield process.pid
-        finally:
-            process.kill()
+def strangers() -> Iterator[Strangers]:
+    """Looked at until the block ends."""
+    seen, end = Strangers(), threading.Event()
+
+    def watch() -> None:
+        began = time.monotonic()
+        seen.look()
+        while not end.wait(_LOOK_S):
+            seen.look()
+        seen.look()
+        seen.wall_s = time.monotonic() - began
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        end.set()
+        thread.join()

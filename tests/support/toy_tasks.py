@@ -44,7 +44,10 @@ def storm(
     told = json.loads(done.stdout.splitlines()[0])
     nothing: dict[str, int] = {}
     started, ended = tuple(told["started"]), tuple(told["ended"])
-    return Truth(of, started, ended, nothing, nothing, nothing, nothing, (), told["lateness"], nothing)
+    return Truth(
+        of, started, ended, waited=nothing, held=nothing, waited_least=nothing, held_most=nothing, served=(),
+        lateness=told["lateness"], latest=told["latest"], own=nothing,
+    )  # fmt: skip
 
 
 class Tasks:
@@ -133,6 +136,7 @@ class Tasks:
             "started": [self.times[n][0] for n in range(of.jobs)],
             "ended": [self.times[n][1] for n in range(of.jobs)],
             "lateness": int(statistics.median(self.late)) if self.late else 0,
+            "latest": max(self.late, default=0),
         }
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support.bystander import bystander
 from support.command_line import Home, Said
-from support.strangers import stranger
 
 BAD = b"\xff\x1b]0;owned\x07"  # no UTF-8, sets a title
 PLACE = b"/mount-" + BAD
@@ -28,7 +28,7 @@ def strangers(tmp_path: Path) -> Iterator[Path]:
     group = b"/sys/fs/cgroup/stranger-" + BAD
     os.mkdir(os.fsencode(tmp_path) + PLACE)  # noqa: PTH102 - bytes
     with contextlib.ExitStack() as stack:
-        stack.enter_context(stranger(BAD, BAD))
+        stack.enter_context(bystander(BAD, BAD))
         with contextlib.suppress(OSError):
             os.mkdir(group)  # noqa: PTH102
             stack.callback(os.rmdir, group)

@@ -13,9 +13,9 @@ import pytest
 from test_secrets_masked import texts
 
 from contend.masking import has_url_password
+from support.bystander import bystander
 from support.command_line import Home, Said
 from support.secret_texts import SHAPES, seen, unique
-from support.strangers import stranger
 
 PLACES = (
     "title",
@@ -80,7 +80,7 @@ class Searched:
 def neighbour() -> Iterator[int]:
     """A busy process with secrets in its arguments and in its name."""
     name = f"--pw={unique('short option', 'neighbour')[:9]}"
-    with stranger(name.encode(), all_of("neighbour").encode()) as pid:
+    with bystander(name.encode(), all_of("neighbour").encode()) as pid:
         yield pid
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support import nobody
 from support.damaged import shelf
 
 NOBODY = 65534
@@ -62,11 +63,17 @@ def as_nobody(place: Path, run: Path, locked: str, *verbs: list[str]) -> list[tu
     state = place / "state"
     state.mkdir()
     state.chmod(0o777)
+    words = [str(place / "whole"), str(place / "locked"), str(state), json.dumps(verbs)]
+    tests = str(Path(__file__).parents[1])
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(place / "whole"), str(place / "locked"), str(state), json.dumps(verbs)],
-        capture_output=True, text=True, timeout=300, check=False, cwd=Path(__file__).parents[1],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[1])])},
-    )  # fmt: skip
+        [*nobody.laid_open(place), sys.executable, "-c", CHILD, *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, tests])},
+    )
     assert done.returncode == 0, done.stderr
     return [(code, wrong, err) for code, wrong, err in json.loads(done.stdout.splitlines()[-1])]
 

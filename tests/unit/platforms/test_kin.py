@@ -96,6 +96,7 @@ def test_the_record_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = kin.Kin(RUN)
     try:
         with subprocess.Popen(["sleep", "60"], start_new_session=True) as stays:
+            watched.look()
             for _ in range(30):
                 with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
                     watched.waits_for(child.pid)
