@@ -38,7 +38,12 @@ class Trial:
     block: int  # counted blocks from 0; pilot rounds from 0 too
     phase: Phase
     cell: str
-    seed: int
+    drawn_by: str
+
+    @property
+    def seed(self) -> int:
+        """Of what its workloads draw. Made when it is asked for: a resumed plan is mostly trials that have been."""
+        return random.Random(self.drawn_by).getrandbits(31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +147,17 @@ def make_plan(
 
         found, screening = screen(scenario, seed)
         for block, cell in found:
-            number = random.Random(f"{seed}/screening/{block}/{cell.id}").getrandbits(31)
-            trials.append(Trial(len(trials), block, "screening", cell.id, number))
+            trials.append(
+                Trial(len(trials), block, "screening", cell.id, f"{seed}/screening/{block}/{cell.id}")
+            )
         before = tuple({cell.id: cell for _, cell in found}.values())
         cells = focused(scenario, focus or ())
     else:
         cells = cells_of(scenario)
 
     def add(block: int, phase: Phase, cell: Cell) -> None:
-        number = random.Random(f"{seed}/{phase}/{block}/{cell.id}/{len(trials)}").getrandbits(31)
-        trials.append(Trial(len(trials), block, phase, cell.id, number))
+        number = len(trials)
+        trials.append(Trial(number, block, phase, cell.id, f"{seed}/{phase}/{block}/{cell.id}/{number}"))
 
     blocks = -(-measure.planned_blocks // REPEATS[design]) if cells else 0
     _bound(len(cells), len(trials) + blocks * len(cells) * REPEATS[design])
