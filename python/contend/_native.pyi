@@ -93,6 +93,14 @@ def pace(
     bytes of little-endian u64. Raises BadInput, HostFailed (nothing listens), KeyboardInterrupt.
     """
 
+def evidence_apart(line: bytes, /) -> tuple[bytes, bytes, bytes] | None:
+    """The evidence of a row of trials.ndjson apart: the row with null for it, the names and units, a line each, and the
+    values as doubles of this machine, all finite.
+
+    None for a row that does not have it once, in the form that contend writes. The rest of the row is not looked at: if it
+    is JSON, then so is the row.
+    """
+
 class RpcClient:
     """Calls or casts by contend's own AMQP driver: one thread, one connection, one channel.
 

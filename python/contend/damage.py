@@ -165,10 +165,12 @@ def numbered_rows(
     *,
     after: tuple[int, int] = (0, 0),
     skip: Callable[[bytes], bool] | None = None,
+    parse: Callable[[bytes], Any] | None = None,
 ) -> Iterator[tuple[bytes, Row]]:
     """As `whole_rows`, each with its line.
 
-    after: bytes and rows at the beginning that are passed over; skip: which lines are passed over, unparsed.
+    after: bytes and rows at the beginning that are passed over; skip: which lines are passed over, unparsed; parse: a
+    line's JSON, with ValueError for what is none.
     """
     try:
         file = open_inside(path, most=MOST_ROWS_BYTES)
@@ -181,7 +183,7 @@ def numbered_rows(
         note(path, "", error.strerror or str(error))
         return
     offset, number = after
-    parse = row_parser()
+    parse = parse or row_parser()
     with file:
         file.seek(offset)
         while line := file.readline(MOST_ROW_BYTES):

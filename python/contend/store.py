@@ -202,10 +202,11 @@ class RunDirectory:
         """
         from contend.planned import wrong_plan
 
+        study = self._study() if study is None else study
         about = _state(self.path / PLAN_FILE), study
         if self._plan is None or about[0] is None or self._plan[0] != about:
             plan = self.read_json(PLAN_FILE)
-            if why := wrong_plan(plan, self._study() if study is None else study):
+            if why := wrong_plan(plan, study):
                 raise BadInput(f"{self.path / PLAN_FILE} is damaged: {why}", hint=_WHOLE)
             self._plan = about, plan
         return dict(self._plan[1])
@@ -303,7 +304,10 @@ class RunDirectory:
         with noting() as damage, uncollected():
             compactor = Compactor(wrong_row(plan))
             rows, size, last = ([*before.rows], before.size, before.last) if before else ([], 0, b"")
-            for line, row in numbered_rows(self.trials_path, compactor.wrong, after=(size, len(rows))):
+            told = numbered_rows(
+                self.trials_path, compactor.wrong, after=(size, len(rows)), parse=compactor.parse
+            )
+            for line, row in told:
                 rows.append(compactor.made(row))
                 size, last = size + len(line), line
         self._compact = None if damage else _Compact(state, tuple(rows), size, last, plan is not None)

@@ -7,11 +7,12 @@
 //! * [`hunt`]: what they say of contention.
 //! * [`replay`]: a traced storm as a simulation that can be edited.
 //!
-//! [`procfs`], [`procpid`] and [`vmstat`] parse what the kernel prints, [`procfile`] reads it without reopening, [`clock`] is the one clock.
+//! [`evidence`] takes rows of trials apart; [`procfs`], [`procpid`] and [`vmstat`] parse what the kernel prints, [`procfile`] reads it without reopening, [`clock`] is the one clock.
 
 pub mod clock;
 pub mod ctrace;
 pub mod error;
+pub mod evidence;
 pub mod host;
 pub mod hunt;
 pub mod pace;

@@ -65,8 +65,9 @@ def timeline_plots(report: ReportInput) -> list[Plot]:
     for trial in trials:
         trial["colour"] = colours[trial["name"]]
     end = max(t["end"] for t in trials)
-    rows = [row for matrix in matrices(report.analysis) for row in matrix.rows]
-    trials.sort(key=lambda t: (rows.index(t["lane"]) if t["lane"] in rows else len(rows), t["start"]))
+    rows = dict.fromkeys(row for matrix in matrices(report.analysis) for row in matrix.rows)
+    place = {row: number for number, row in enumerate(rows)}
+    trials.sort(key=lambda t: (place.get(t["lane"], len(place)), t["start"]))
     return [_strip(trials, colours, end), *_panels(lines, trials, end, report)]
 
 
@@ -76,12 +77,17 @@ def _trials(report: ReportInput) -> list[dict[str, Any]]:
     if not timed:
         return []
     origin = min(int(r["started_ns"]) for r in timed)
+    names: dict[str, tuple[str, str]] = {}  # of a cell: its lane, and what it has its colour from
+    for r in timed:
+        if (cell := str(r.get("cell", ""))) not in names:
+            factors = r.get("factors", {})
+            names[cell] = subject(factors) if "victim" in factors else "trials", condition_name(factors, cell)
     return [
         {
             "start": round((int(r["started_ns"]) - origin) / NS_PER_S, 3),
             "end": round((int(r["ended_ns"]) - origin) / NS_PER_S, 3),
-            "lane": subject(r.get("factors", {})) if "victim" in r.get("factors", {}) else "trials",
-            "name": condition_name(r.get("factors", {}), str(r.get("cell", ""))),
+            "lane": names[str(r.get("cell", ""))][0],
+            "name": names[str(r.get("cell", ""))][1],
             "block": -1 if r.get("phase") in ("pilot", "screening") else int(r.get("block", 0)),
             "failed": r.get("status") == "failed",
             "flagged": bool(r.get("flags")),

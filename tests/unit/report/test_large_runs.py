@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from contend.cli.common import load_report
 from contend.compact import Compactor, Readings
-from contend.damage import document, noting, numbered_rows, whole_rows
+from contend.damage import document, noting, numbered_rows, row_parser, whole_rows
 from contend.masking import mask_row
 from contend.report.html import render_html
 from contend.report.plots import all_plots
 from contend.report.timeline_plots import MOST_BANDS
-from contend.rows import wrong_trial
+from contend.rows import JUDGED, wrong_trial
 from contend.store import RunDirectory
 from support.made_big import big_run
 
@@ -63,10 +63,10 @@ def test_rows_are_read_once_for_a_report(run: RunDirectory, monkeypatch: pytest.
     fresh, times = RunDirectory(run.path), []
 
     def counting(
-        path: Path, wrong: Callable[[Any], str], *, after: tuple[int, int] = (0, 0)
+        path: Path, wrong: Callable[[Any], str], *, after: tuple[int, int] = (0, 0), **how: Any
     ) -> Iterator[tuple[bytes, dict[str, Any]]]:
         times.append(after[1])
-        return numbered_rows(path, wrong, after=after)
+        return numbered_rows(path, wrong, after=after, **how)
 
     monkeypatch.setattr("contend.store.numbered_rows", counting)
     fresh.compact_rows(fresh.plan())
@@ -111,6 +111,48 @@ def _compact(compactor: Compactor, row: dict[str, Any]) -> dict[str, Any] | str:
     return compactor.wrong(row) or compactor.made(row)
 
 
+def _read(compactor: Compactor, line: bytes, parse: Callable[[bytes], Any]) -> object:
+    """What a line comes to: a row, written out, or what is wrong with it."""
+    try:
+        made = _compact(compactor, parse(line))
+    except ValueError as error:
+        return str(error)
+    return made if isinstance(made, str) else json.dumps({**made, "evidence": list(made["evidence"])})
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_a_row_means_the_same_whichever_way_it_is_parsed(run: RunDirectory, data: st.DataObject) -> None:
+    """Damaged lines too: after a sound one, so that their evidence is known."""
+    first, line = run.trials_path.read_bytes().splitlines(keepends=True)[:2]
+    for _ in range(data.draw(st.integers(0, 3))):
+        at, until = sorted((data.draw(st.integers(0, len(line))), data.draw(st.integers(0, len(line)))))
+        kind = data.draw(st.sampled_from(["cut", "byte", "text"]))
+        if kind == "cut":
+            line = line[:at] + line[min(until, at + 40) :]
+        elif kind == "byte":
+            line = line[:at] + bytes([data.draw(st.integers(0, 255))]) + line[at + 1 :]
+        else:
+            text = data.draw(
+                st.sampled_from(['"evidence":[],', "1e999", '"\\ud800"', "{}", "\\", "-0", '{"value":1}'])
+            )
+            line = line[:at] + text.encode() + line[at:]
+    quick, plain = Compactor(wrong_trial), Compactor(wrong_trial)
+    parse = row_parser()
+    for each in (first, line):
+        assert _read(quick, each, quick.parse) == _read(plain, each, parse)
+
+
+def test_evidence_as_it_was_before_is_not_made_again(run: RunDirectory) -> None:
+    compactor = Compactor(wrong_trial)
+    first, second = run.trials_path.read_bytes().splitlines(keepends=True)[:2]
+    assert isinstance(compactor.parse(first)["evidence"][0], dict), "it has stood in no sound row yet"
+    assert _compact(compactor, compactor.parse(first))
+    row = compactor.parse(second)
+    assert row["evidence"] is JUDGED
+    assert list(compactor.made(row)["evidence"]) == json.loads(second)["evidence"]
+
+
 def test_compact_rows_are_checked_and_masked_as_others(run: RunDirectory) -> None:
     """What a row shares with those before it is not checked again; what it does not share is."""
     compactor, sound = Compactor(wrong_trial), run.rows()[3]
@@ -126,6 +168,8 @@ def test_compact_rows_are_checked_and_masked_as_others(run: RunDirectory) -> Non
     ):
         row = {**sound, **change}
         assert _compact(compactor, row) == wrong_trial(row) != "", change
+        line = json.dumps(row).encode()
+        assert compactor.wrong(compactor.parse(line)) == wrong_trial(row), change
     for change in (
         {"error": "cannot log in with --password=hunter2"},
         {"flags": ["PGPASSWORD=hunter2"]},

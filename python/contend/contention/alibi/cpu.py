@@ -57,12 +57,10 @@ def cores(recording: Recording, grid: Grid) -> Cores | None:
     if table is None or not len(table["t_ns"]):
         return None
     numbers, busy, used, stolen, interrupts = [], [], [], [], []
+    names = [name for name in (*_BUSY, *_REST, "steal_ns") if name in table]
     for cpu, rows in by_key(table["cpu"]):
-        grown = {
-            name: grid.grown(table["t_ns"][rows], table[name][rows])
-            for name in (*_BUSY, *_REST, "steal_ns")
-            if name in table
-        }
+        counters = np.stack([table[name][rows] for name in names])
+        grown = dict(zip(names, grid.grown(table["t_ns"][rows], counters), strict=True))
         of_own = sum(grown[name] for name in _BUSY if name in grown)
         given = of_own + sum(grown[name] for name in _REST if name in grown)
         steal = grown.get("steal_ns", np.zeros(grid.bins))

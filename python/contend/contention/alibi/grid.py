@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,23 +29,25 @@ class Grid:
     def bins(self) -> int:
         return len(self.edges) - 1
 
-    @property
+    @cached_property
     def widths(self) -> Floats:
-        """Of the bins, in ns."""
-        return np.diff(self.edges).astype(np.float64)
+        """Of the bins, in ns; for reading only."""
+        widths = np.diff(self.edges).astype(np.float64)
+        widths.flags.writeable = False
+        return widths
 
     def grown(self, t: Array, values: Array) -> Floats:
         """Growth of a cumulative counter in each bin; NaN where it was not read at both ends, or was reset.
 
-        t, values: of equal length, t increasing.
+        t, values: of equal length, t increasing. values may have more axes, for several counters: t is the last one's.
         """
         if not len(t):
-            return np.full(self.bins, np.nan)
+            return np.full((*values.shape[:-1], self.bins), np.nan)
         at = np.searchsorted(t, self.edges, "right") - 1
-        known = at >= 0
+        known, at = at >= 0, np.maximum(at, 0)
         # The sample must be of this edge: a device that vanished keeps its last value, and grows no more.
-        stale = self.edges - t[np.maximum(at, 0)] > self.widths.max() / 2
-        read = np.where(known & ~stale, values[np.maximum(at, 0)].astype(np.float64), np.nan)
+        stale = self.edges - t[at] > self.widths.max() / 2
+        read = np.where(known & ~stale, values[..., at].astype(np.float64), np.nan)
         grown: Floats = np.diff(read)
         return np.where(grown < 0, np.nan, grown)
 
