@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,14 +134,16 @@ def main() -> None:
     for name in names:
         cloud = given.cloud or ("local" if name == "boot-storm" else "")
         options = ["--cloud", cloud] if cloud else []
+        told = f"{name} on OpenStack" if given.cloud else name
         each_s = block_s(name, options)
         for of_blocks in OF_BLOCKS if each_s is not None else ():
-            found.append(taken(name, options, max(1.0, (each_s or 0.0) * of_blocks), of_blocks))
+            asked_s = max(1.0, (each_s or 0.0) * of_blocks)
+            found.append(replace(taken(name, options, asked_s, of_blocks), scenario=told))
             print(_line(found[-1]), flush=True)
-        named = found[-1].named if found and found[-1].scenario == name else ""
+        named = found[-1].named if found and found[-1].scenario == told else ""
         if given.named and named:
             seconds = parse_duration_ns(named) / 1e9
-            found.append(taken(name, options, seconds, seconds / (each_s or 1.0)))
+            found.append(replace(taken(name, options, seconds, seconds / (each_s or 1.0)), scenario=told))
             print(_line(found[-1]), flush=True)
     broken = [one for one in found if not one.held]
     print(f"{len(found)} runs, {len(broken)} beyond the budget × 1.1 + 5 s")
