@@ -160,3 +160,15 @@ def test_a_start_that_fails_leaves_no_empty_group(start: str, tmp_path: Path) ->
         else:
             assert members.run(["/nowhere/to/be/found"], os.environ, capture_output=True).returncode != 0
     assert members._groups() == []
+
+
+def test_a_command_before_all_others_leaves_no_empty_group(tmp_path: Path) -> None:
+    """As what makes the bed's data: nothing of the bed may come after it."""
+    need(os.geteuid() == 0, "root")
+    members = Members("TEST_BED", tmp_path)
+    assert members.run(["true"], os.environ).returncode == 0
+    assert members._groups() == []
+    with members.popen(["sleep", "60"], os.environ) as stays:
+        assert members.run(["true"], os.environ).returncode == 0
+        assert members.find() == {stays.pid}, "the group of what lives stays"
+        members.end()

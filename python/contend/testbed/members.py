@@ -80,7 +80,7 @@ class Members:
             done = subprocess.run(
                 [*entering, *command], env={**env, **self.environment}, check=False, **options
             )
-            if entering and done.returncode != 0:
+            if entering:  # it may have been the first of the bed, and the last
                 _remove(Path(entering[-1]).parent)
             return done
 
