@@ -301,8 +301,12 @@ def test_what_kvm_did_is_remembered_by_guest_until_the_next_boot(monkeypatch: py
 
 def test_an_image_of_the_users_has_to_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contend.platforms.guests.qemu.need_program", lambda: None)
-    with pytest.raises(CannotHonour, match="no image"):
-        need(str(tmp_path / "none"))
+    os.mkfifo(tmp_path / "fifo")  # to open it would wait for ever
+    for what in (tmp_path / "none", tmp_path, tmp_path / "fifo", Path("/dev/zero")):
+        with pytest.raises(CannotHonour, match="no image"):
+            need(str(what))
+    (tmp_path / "disk").touch()
+    need(str(tmp_path / "disk"))
 
 
 class _Said:

@@ -18,11 +18,16 @@ def need(disk: str = "", packages: Iterable[str] = (), hypervisor: str = domain.
     domain.need(hypervisor)
     if not disk:
         image.need(image.recipe(packages))
-    elif not os.access(Path(disk).expanduser(), os.R_OK) or Path(disk).expanduser().is_dir():
+    elif not _may_be_a_disk(Path(disk).expanduser()):
         raise CannotHonour(
             f"there is no image to be read at {disk}",
             hint="a raw, qcow2, vmdk or vhdx disk, its root on ext4",
         )
+
+
+def _may_be_a_disk(path: Path) -> bool:
+    """Whether it can be read from any place, without waiting for somebody to write to it."""
+    return os.access(path, os.R_OK) and (path.is_file() or path.is_block_device())
 
 
 def count_vcpus(spec: HostSpec, cpus: int) -> int:
