@@ -91,6 +91,8 @@ def make_grid(times: Array, start_ns: int, end_ns: int, least_ns: int) -> Grid |
     if first >= last:
         first = max(0, min(int(np.searchsorted(t, (start_ns + end_ns) // 2, "right")) - 1, len(t) - 2))
         last = first + 1
+    if (np.diff(t[first : last + 1]) >= least_ns).all():  # as in a day of samples: nothing to put together
+        return Grid(t[first : last + 1].copy())
     edges = [int(t[first])]
     for at in t[first + 1 : last + 1].tolist():
         if at - edges[-1] >= least_ns:
