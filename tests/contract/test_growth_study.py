@@ -26,7 +26,7 @@ def grown(toy: ToyNetwork, place: Path, *, meter: bool = True, **asked: Any) -> 
     with Record(place / "ledger.ndjson", run=RUN, cloud="toy", config="") as record:
         try:
             return grow(
-                api, record, PREFIX, Asked(**{"kind": "network", "upto": 61, "rounds": 2, "within_s": 60.0, **asked}),
+                api, record, PREFIX, Asked(**{"kind": "network", "upto": 61, "rounds": 2, "within_s": 300.0, **asked}),
                 meter=toy if meter else None,
             )  # fmt: skip
         finally:
