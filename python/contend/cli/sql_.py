@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import sys
 from typing import Any
 
@@ -16,7 +17,9 @@ from contend.safe_text import write_json
 @click.command("sql", short_help="Ask a run's or trace's rows anything.")
 @click.argument("run")
 @click.argument("query")
-@click.option("--json", "as_json", is_flag=True, help="Rows as a JSON array of objects.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Rows as a JSON array of objects; null for NaN and infinities."
+)
 @click.option("--csv", "as_csv", is_flag=True, help="Rows as CSV.")
 @click.option("--job", metavar="PATTERN", help="Of traces: their jobs are the spans and marks of that name.")
 def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) -> int:
@@ -79,7 +82,16 @@ def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tupl
 
 
 def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime.datetime | datetime.date) else value
+    """As JSON can have it: null for infinities and for what is no number."""
+    if isinstance(value, datetime.datetime | datetime.date):
+        return value.isoformat()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return value
 
 
 def _shown(value: Any) -> str:

@@ -89,15 +89,21 @@ def _curves(number: int, name: str, of: Sensitivities, colours: dict[str, str]) 
 def _point(level: float, estimate: Estimate | None, resource: str, name: str, colour: str) -> dict[str, Any]:
     if estimate is None:  # nothing presses: no slowdown, by definition
         return {"x": level, "v": 1, "low": 1, "high": 1, "colour": colour, "say": "0 %: alone"}
-    known = _finite(estimate.low, estimate.high) and estimate.low > 0
+    low, high = _drawn(estimate)
     return {
         "x": level,
         "v": estimate.value,
-        "low": estimate.low if known else estimate.value,
-        "high": estimate.high if known else estimate.value,
+        "low": low,
+        "high": high,
         "colour": colour,
         "say": f"{name}, {resource} at {level:g} %: {told.estimate(estimate)}",
     }
+
+
+def _drawn(estimate: Estimate) -> tuple[float, float]:
+    """Its interval on a log scale; where there is none that can stand there, the value alone."""
+    known = _finite(estimate.low, estimate.high) and estimate.low > 0
+    return (estimate.low, estimate.high) if known else (estimate.value, estimate.value)
 
 
 def _pairs(pairs: list[Pair]) -> Plot:
@@ -106,12 +112,13 @@ def _pairs(pairs: list[Pair]) -> Plot:
     values: list[dict[str, Any]] = []
     for pair in pairs:
         assert pair.measured is not None
+        low, high = _drawn(pair.predicted)
         values.append(
             {
                 "m": pair.measured.value,
                 "p": pair.predicted.value,
-                "low": pair.predicted.low,
-                "high": pair.predicted.high,
+                "low": low,
+                "high": high,
                 "colour": legend["held out" if pair.held_out else "not held out"],
                 "say": f"{pair.victim} beside {pair.neighbour}: predicted {told.estimate(pair.predicted)}, measured"
                 f" {told.estimate(pair.measured)}",
