@@ -14,6 +14,7 @@ import json
 import os
 import re
 import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -22,8 +23,10 @@ from typing import Any
 from contend.clock import Clock, SystemClock
 from contend.errors import HostFailed
 from contend.masking import mask_row
+from contend.platforms import procfs
 
 SCHEMA_VERSION = 1
+_LEAVING_S = 2.0
 TRIAL_START = "trial-start"  # there is one a trial
 _OF_RESOURCES = frozenset({"intend", "created", "removed"})
 _BEGINS_TRIAL = re.compile(
@@ -39,13 +42,9 @@ class Ledger:
         self.path = path
         self._clock = clock or SystemClock()
         self._fd = open_to_append(path)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        if not _take(self._fd):
             os.close(self._fd)
-            raise HostFailed(
-                f"{path.parent} is in use by another contend", hint="wait for it, or stop it"
-            ) from error
+            raise HostFailed(f"{path.parent} is in use by another contend", hint="wait for it, or stop it")
         truncate_torn_line(path)  # of a crash: whoever writes holds the lock
 
     def event(self, event: str, **detail: Any) -> None:
@@ -265,24 +264,52 @@ def is_locked(path: Path) -> bool:
     except OSError:  # there is none, or it is a link, or not to be opened: no run of this user's holds it
         return False
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        if not stat.S_ISREG(os.fstat(fd).st_mode) or _take(fd):
             return False
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return not _strangers(fd)
+        return not _is_a_strangers(_holder(fd), os.fstat(fd))
     finally:
         os.close(fd)
-    return False
 
 
-def _strangers(fd: int) -> bool:
-    """Is the lock held by a process of neither root, nor this user, nor the file's owner? Whoever may read may lock."""
+def _take(fd: int) -> bool:
+    """Lock a ledger; False while another has it.
+
+    Who was killed is waited for: what it was about to start has its lock for a moment more, between the clone and execve.
+    """
+    until = time.monotonic() + _LEAVING_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if not _is_gone(_holder(fd)) or time.monotonic() > until:
+                return False
+            time.sleep(0.01)
+        else:
+            return True
+
+
+def _holder(fd: int) -> int | None:
+    """Who took the lock on a file: a pid, 0 for one that is not to be seen from here any more. None: it is not told."""
     status = os.fstat(fd)
     file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines():
             fields = line.split()  # proc(5): `1: FLOCK  ADVISORY  WRITE 712 08:02:1835 0 EOF`
             if len(fields) > 5 and fields[1] == "FLOCK" and fields[5] == file:
-                uid = Path(f"/proc/{fields[4]}").stat().st_uid
-                return uid not in (0, os.geteuid(), status.st_uid)
+                return int(fields[4])
+    return None
+
+
+def _is_gone(pid: int | None) -> bool:
+    if pid is None:
+        return False
+    found = procfs.stat(pid) if pid > 0 else None
+    return found is None or found.state in "ZX"
+
+
+def _is_a_strangers(pid: int | None, status: os.stat_result) -> bool:
+    """Is it a process of neither root, nor this user, nor the file's owner? Whoever may read may lock."""
+    with contextlib.suppress(OSError):
+        if pid:
+            return Path(f"/proc/{pid}").stat().st_uid not in (0, os.geteuid(), status.st_uid)
     return False

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,38 @@ def test_a_run_is_alive_while_its_ledger_is_locked(path: Path) -> None:
     assert not is_locked(path), "asking takes no lock that stays"
     with Ledger(path):
         assert [row["name"] for row in rows(path)] == ["a"]
+
+
+KILLED = """
+import os, sys, time
+from contend.ledger import Ledger
+ledger = Ledger(__import__("pathlib").Path(sys.argv[1]))
+if os.fork() == 0:  # as what is started is between the clone and execve
+    time.sleep(float(sys.argv[2]))
+    os._exit(0)
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("stays_s", "alive"), [(0.4, False), (3.0, True)])
+def test_who_was_killed_is_waited_for_until_what_it_was_starting_lets_go(
+    path: Path, stays_s: float, alive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between the clone and execve of what it started: destroy took the run for a live one, and left it."""
+    if alive:
+        monkeypatch.setattr("contend.ledger._LEAVING_S", 0.1)
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path), str(stays_s)], stdout=subprocess.PIPE, text=True
+    ) as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline() == "locked\n"
+        assert is_locked(path)
+        killed.kill()
+        os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)  # dead, and not waited for yet
+        assert is_locked(path) is alive
+    if not alive:
+        Ledger(path).close()
 
 
 @pytest.mark.parametrize(("uid", "alive"), [(0, True), (NOBODY, False)])
