@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from contend.probes.client import probe_check
+from support import nobody
 from support.command_line import CONTEND, Home, check_files, wait_for
 from support.prerequisites import need
 
@@ -279,7 +280,7 @@ def as_nobody(*words: str) -> Iterator[tuple[Home, subprocess.CompletedProcess[s
             "--bounding-set=-all",
         ]
         done = subprocess.run(
-            [*rights, CONTEND, "sample", *words],
+            [*nobody.laid_open(home.path), *rights, CONTEND, "sample", *words],
             capture_output=True, text=True, cwd=home.path, timeout=60,
             env=home.environment(HOME=name),
         )  # fmt: skip
