@@ -16,7 +16,8 @@ def body(d: Data) -> str:
     broken = sum(not one["held"] for one in d["runs"])
     return (
         table(HEAD, map(row, d["runs"]))
-        + f"\n\n{len(d['runs'])} runs, {broken} beyond the budget × 1.1 + 5 s, tear-down apart."
+        + f"\n\n{len(d['runs'])} runs, {broken} beyond the budget × 1.1 + 5 s, tear-down apart. They were made in parts: the"
+        " head is that of the last part, and each row has its own commit, date and load."
     )
 
 
