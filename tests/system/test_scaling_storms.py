@@ -51,8 +51,9 @@ def test_storms_are_what_they_were(made: tuple[list[Truth], Scaling]) -> None:
 def test_demands_are_those_of_the_holders_own_clocks(made: tuple[list[Truth], Scaling]) -> None:
     truths, told = made
     for truth, of in zip(truths, told.storms, strict=True):
-        measured = of.demands[Key("lock", "resource")]
-        assert measured == pytest.approx(truth.held["resource"] / len(truth.started), rel=0.05)
+        measured = of.demands[Key("lock", "resource")] * len(truth.started)
+        # Between the two is a holder that has the lock and waits for the GIL or a CPU before it can look at its clock.
+        assert 0.99 * truth.held["resource"] <= measured <= 1.01 * truth.held_most["resource"]
     resource = next(demand for demand in told.demands if demand.key == Key("lock", "resource"))
     slope = told.law.demand
     assert slope.low <= resource.estimate.high and resource.estimate.low <= slope.high, (slope, resource)

@@ -72,7 +72,14 @@ def test_waits_are_charged_to_what_the_holder_did_and_rows_add_up(events: Events
     blame = [row for row in events.blame.rows() if row["lock"] == lock["lock"]]
     assert {row["victim"] for row in blame} == {"claim"}
     by_hold = sum(row["ns"] for row in blame if (row["doing"], row["culprit"]) == ("span", "hold"))
-    assert by_hold >= 0.9 * lock["wait_ns"] >= 0.9 * 45e6
+    # After the lock is let go the victim may have to wait for a CPU: that is nobody's doing.
+    after = sum(row["ns"] for row in blame if row["doing"] == "nobody")
+    assert by_hold >= 45e6 and by_hold >= 0.98 * (lock["wait_ns"] - after)
+    assert {(row["doing"], row["culprit"]) for row in blame} <= {
+        ("span", "hold"),
+        ("track", "slow"),
+        ("nobody", ""),
+    }
     assert events.blame["ns"].sum() == events.waits["ns"].sum() == events.locks["wait_ns"].sum()
 
 
@@ -136,7 +143,11 @@ def test_the_victims_path_leads_to_the_holder_and_to_the_worker(events: Events) 
         for row in events.critical.rows()
         if row["job"] == victim
     }
-    assert path["running", "hold", "L"] >= 0.9 * parts["lock", "L"]
+    after = path.get(("lock", "claim", "L"), 0)  # the lock was free, and the victim without a CPU
+    assert (
+        path["running", "hold", "L"] >= 0.98 * (parts["lock", "L"] - after)
+        and path["running", "hold", "L"] >= 45e6
+    )
     served = [ns for (kind, part, _), ns in path.items() if (kind, part) == ("running", "serve")]
     assert sum(served) >= 19e6
 
