@@ -93,12 +93,15 @@ def pace(
     bytes of little-endian u64. Raises BadInput, HostFailed (nothing listens), KeyboardInterrupt.
     """
 
-def evidence_apart(line: bytes, /) -> tuple[bytes, bytes, bytes] | None:
-    """The evidence of a row of trials.ndjson apart: the row with null for it, the names and units, a line each, and the
+def row_apart(line: bytes, /) -> tuple[bytes, bytes, list[int | float | str], bytes, bytes] | None:
+    """A row of trials.ndjson apart: the row with null for its evidence; the same with a slot (byte 1, and its kind) for each
+    figure of what this trial alone measured; these figures; the names and units of its evidence, a line each; and their
     values as doubles of this machine, all finite.
 
-    None for a row that does not have it once, in the form that contend writes. The rest of the row is not looked at: if it
-    is JSON, then so is the row.
+    None for a row that does not have evidence once, in the form that contend writes. The rest of the row is not looked at:
+    if it is JSON, then so is the row. Rows of one template are both JSON or both none, and have the same in all but figures,
+    which are of the same kinds: a whole number from 0 to below 2**31 (c) or 2**63 (n), a negative one above -2**31 (i) or
+    not (j), any other number (f), a date and time (t).
     """
 
 class RpcClient:

@@ -5,13 +5,16 @@ Most of a row is the same as in the row before: its keys, the names and units of
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from math import isfinite
 from operator import itemgetter
 from typing import Any, overload
 
-from contend._native import evidence_apart
+from contend._native import row_apart
 from contend.damage import row_parser
 from contend.masking import FIGURES, PLAIN_TYPES, mask_value
 from contend.rows import JUDGED
@@ -29,6 +32,11 @@ _OF_A_CELL = (
 )  # what rows of one cell mostly have in common
 _NAME_AND_UNIT, _VALUE = itemgetter("name", "unit"), itemgetter("value")
 _NUMBERS = frozenset({int, float})
+_SLOT = re.compile(rb"\x01.")
+MEASURED = frozenset({"trial", "block", "utc", "started_ns", "ended_ns", "metrics", "neighbours", "overhead"})
+"""What of a row holds figures that its trial alone measured, as `row_apart` has it."""
+MOST_FORMS = 4096
+"""So many are kept: a run has some for each of its cells. Where each row has its own, none of them helps."""
 
 
 class Readings(Sequence[dict[str, Any]]):
@@ -85,11 +93,49 @@ def medians(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, str]] |
     return {name: (value, unit) for (name, unit), value in zip(shape, found, strict=True)}
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A part of a row with places for figures. base: the part with anything in them; at: the places, by key or index, each
+    with the number of its figure or a part that has places itself."""
+
+    base: Any
+    at: tuple[tuple[Any, int | _Form], ...]
+
+    def filled(self, figures: Sequence[Any]) -> Any:
+        """The part with these figures; what has no place for one is the same object each time."""
+        made = self.base.copy()
+        for key, inner in self.at:
+            made[key] = figures[inner] if isinstance(inner, int) else inner.filled(figures)
+        return made
+
+    def places(self) -> Iterator[int]:
+        """The numbers of its figures."""
+        for _, inner in self.at:
+            yield from (inner,) if isinstance(inner, int) else inner.places()
+
+
+def _form(numbered: Any, base: Any) -> int | _Form | None:
+    """Of `base`, by the same part with the numbers of its figures in their places; None where it has none. Raises ValueError
+    where the two differ in more."""
+    if type(numbered) is int:  # and no bool
+        return numbered
+    if isinstance(numbered, dict) and isinstance(base, dict) and numbered.keys() == base.keys():
+        inner = [(key, _form(value, base[key])) for key, value in numbered.items()]
+    elif isinstance(numbered, list) and isinstance(base, list) and len(numbered) == len(base):
+        inner = [(at, _form(value, base[at])) for at, value in enumerate(numbered)]
+    elif isinstance(numbered, dict | list | float):
+        raise ValueError("a key beside a figure was masked, or an infinity stands for one")
+    else:
+        return None
+    at = tuple((key, form) for key, form in inner if form is not None)
+    return _Form(base, at) if at else None
+
+
 class Compactor:
     """Makes rows compact as they are read, and masks their texts: once for all rows that share them.
 
-    `parse`, `wrong` and then `made` are called for each row, in turn; without `parse` it takes twice as long. Rows are for
-    reading only: what they share is one object.
+    `parse`, `wrong` and then `made` are called for each row, in turn; without `parse` it takes four times as long. Rows are
+    for reading only: what they share is one object.
 
     >>> compactor = Compactor(lambda row: "" if "cell" in row else "it has no cell")
     >>> row = {"cell": "a", "factors": {"victim": "a"}, "evidence": [{"name": "wall", "value": 1.0, "unit": "s"}]}
@@ -98,25 +144,38 @@ class Compactor:
     """
 
     def __init__(self, wrong: Callable[[Any], str]) -> None:
-        """wrong: what is wrong with a row as it was read, "" for nothing."""
+        """wrong: what is wrong with a row as it was read, "" for nothing. It may ask of a figure of what a trial alone
+        measured (see `row_apart`) what kind it is, and not more."""
         self._wrong = wrong
         self._parse = row_parser()
         self._sound: dict[Shape, Shape] = {}  # of evidence that stood in a sound row
         self._shapes: dict[bytes, Shape] = {}  # the same, by how a line has it
         self._known: dict[tuple[str, str], tuple[Any, Any]] = {}  # by cell and key: as read, and masked
+        self._forms: dict[bytes, _Form] = {}  # of sound rows, by template
         self._readings: Readings | None = None  # of the row that was looked at last
+        self._template = b""  # of the row that was parsed last, where it is new
+        self._ready: Row | None = None  # the row that was parsed last, where its template is known
 
     def parse(self, line: bytes) -> Any:
-        """The JSON of a line. Evidence as sound rows have it is not made into objects. Raises ValueError."""
-        apart = evidence_apart(line)
-        if apart is None or (shape := self._shape(apart[1])) is None:
+        """The JSON of a line; of one that differs from a sound row in figures only, the row as `made` has it. Raises
+        ValueError."""
+        self._template, self._ready = b"", None
+        apart = row_apart(line)
+        if apart is None or (shape := self._shape(apart[3])) is None:
             return self._parse(line)
+        rest, template, figures, _, values = apart
+        self._readings = Readings(shape, values)
+        if (known := self._forms.get(template)) is not None:
+            self._ready = known.filled(figures)
+            self._ready["evidence"] = self._readings
+            return self._ready
         try:
-            row = self._parse(apart[0])
+            row = self._parse(rest)
         except ValueError:
             return self._parse(line)  # which says where
         row["evidence"] = JUDGED
-        self._readings = Readings(shape, apart[2])
+        if len(self._forms) < MOST_FORMS:
+            self._template = template
         return row
 
     def _shape(self, told: bytes) -> Shape | None:
@@ -130,6 +189,8 @@ class Compactor:
 
     def wrong(self, row: Any) -> str:
         """What is wrong with a row. Evidence as other rows have it is not looked at name by name, only at its values."""
+        if row is self._ready and row is not None:
+            return ""
         evidence = row.get("evidence") if isinstance(row, dict) else None
         if evidence is JUDGED:
             return self._wrong(row)
@@ -146,6 +207,8 @@ class Compactor:
 
     def made(self, row: Row) -> Row:
         """The row that `wrong` has just found nothing wrong with, compact and masked."""
+        if row is self._ready:
+            return row
         found: Row = {}
         cell = str(row.get("cell", ""))
         for key, value in row.items():
@@ -161,7 +224,26 @@ class Compactor:
                 found[key] = masked
             else:
                 found[key] = value if key in FIGURES else mask_value(value, key)
+        if self._template:
+            self._learn(self._template, found)
+            self._template = b""
         return found
+
+    def _learn(self, template: bytes, made: Row) -> None:
+        """That rows which differ from this sound one in figures only are sound too, and what they come to."""
+        number = count()
+        line = _SLOT.sub(lambda _: b"%d" % next(number), template)
+        try:
+            row = self._parse(line)
+            form = _form(
+                {key: row[key] for key in MEASURED & row.keys()},
+                {key: made[key] for key in MEASURED & made.keys()},
+            )
+        except ValueError:
+            return
+        # Some are missing where a key stands twice.
+        if isinstance(form, _Form) and sorted(form.places()) == [*range(next(number))]:
+            self._forms[template] = _Form(made, form.at)
 
 
 def _readings_of(evidence: list[Any]) -> Readings | None:
@@ -175,4 +257,4 @@ def _readings_of(evidence: list[Any]) -> Readings | None:
         hash(shape)
     except (TypeError, KeyError, OverflowError):
         return None
-    return readings if isfinite(sum(readings.values)) else None
+    return readings if all(map(isfinite, readings.values)) else None

@@ -42,7 +42,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tasks::TaskWatch>()?;
     module.add_function(wrap_pyfunction!(tasks::task_schedstat, module)?)?;
     module.add_function(wrap_pyfunction!(pace::pace, module)?)?;
-    module.add_function(wrap_pyfunction!(evidence::evidence_apart, module)?)?;
+    module.add_function(wrap_pyfunction!(evidence::row_apart, module)?)?;
     module.add_function(wrap_pyfunction!(ctrace::ctrace_export, module)?)?;
     module.add_function(wrap_pyfunction!(ctrace::ctrace_summary, module)?)?;
     module.add_function(wrap_pyfunction!(hunt::ctrace_hunt, module)?)?;
