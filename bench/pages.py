@@ -4,8 +4,8 @@
 
 `report`, `sql` and `run --resume` over made-up runs of so many trials, each in a process of its own, and the first page of
 `contend serve` over so many small runs: without an index, with the one that the first wrote, and once more in the same
-process. `run --resume` is of a run whose blocks are all done: it reads, makes the plan again, prepares what trials need,
-measures nothing, and ends with the report. --at keeps the runs, to be measured again. --write keeps the figures, with the
+process. `run --resume` is of a run whose blocks are all done: it reads, makes the plan again, measures
+nothing, and ends with the report. --at keeps the runs, to be measured again. --write keeps the figures, with the
 machine and how busy it was: wall times are worth something on a quiet one only.
 """
 

@@ -122,6 +122,11 @@ class Rounds:
         title = self._scenario.title or self._scenario.origin
         return PlanSummary(title, tuple(ahead), measure.planned_blocks, measure.budget, len(done_blocks))
 
+    def nothing_left(self) -> bool:
+        """Whether every block that is planned is done: then no place needs to be prepared for one."""
+        counted = [trial.index for trial in self.plan.trials if trial.phase == "counted"]
+        return bool(counted) and self.state.done.keys() >= set(counted)
+
     def measure(self, means: Means) -> None:
         """All of it, or up to the reason in `state.stopped`. Raises TrialFailed for a cell that gives nothing."""
         spending = self.state.spending

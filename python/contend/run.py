@@ -375,6 +375,9 @@ class _Execution:
             f"{self._plan.counted or len(self._plan.cells)} cells {'a block' if self._plan.counted else 'screened'}"
             f" · {places.summary()} · seed {self._plan.seed}"
         )
+        if self._rounds.nothing_left():
+            self._progress.note("all that is planned is measured: nothing is prepared")
+            return
         # Left in this order: first interrupts are held off, then the stack is unwound, all of it.
         with ExitStack() as stack, _noted(ledger, "tear-down"), self._interrupts.hold_afterwards():
             # Off the victim's CPUs, where there are others.

@@ -157,9 +157,12 @@ def test_the_report_is_the_same_when_made_again(run: Finished) -> None:
 
 
 def test_a_finished_run_resumed_changes_nothing(run: Finished) -> None:
-    before = (run.path / "trials.ndjson").read_bytes()
-    run.home("run", "--resume", str(run.path)).fine()
-    assert (run.path / "trials.ndjson").read_bytes() == before
+    measured = [run.path / "trials.ndjson", *sorted((run.path / "series").iterdir())]
+    before = [(path.name, path.read_bytes()) for path in measured]
+    said = run.home("run", "--resume", str(run.path)).fine()
+    assert "nothing is prepared" in said.err
+    measured = [run.path / "trials.ndjson", *sorted((run.path / "series").iterdir())]
+    assert [(path.name, path.read_bytes()) for path in measured] == before
 
 
 def test_sql_over_every_table(run: Finished) -> None:
