@@ -292,8 +292,6 @@ class RunDirectory:
     def compact_rows(self, plan: Mapping[str, Any] | None = None) -> Sequence[Row]:
         """The rows for reading only, in a tenth of the memory (`contend.compact`). Of a file that has grown only what is
         new is read; of one in which some are damaged all of it, for who asks is to hear of it."""
-        from contend.compact import Compactor
-
         state, before = _state(self.trials_path), self._compact
         if before is None or state is None or not before.of(plan):
             before = None
@@ -302,13 +300,9 @@ class RunDirectory:
         elif before.last != _bytes_of(self.trials_path, before.size - len(before.last), before.size):
             before = None
         with noting() as damage, uncollected():
-            compactor = Compactor(wrong_row(plan))
             rows, size, last = ([*before.rows], before.size, before.last) if before else ([], 0, b"")
-            told = numbered_rows(
-                self.trials_path, compactor.wrong, after=(size, len(rows)), parse=compactor.parse
-            )
-            for line, row in told:
-                rows.append(compactor.made(row))
+            for line, row in _compact_lines(self.trials_path, wrong_row(plan), after=(size, len(rows))):
+                rows.append(row)
                 size, last = size + len(line), line
         self._compact = None if damage else _Compact(state, tuple(rows), size, last, plan is not None)
         return tuple(rows)
@@ -469,8 +463,8 @@ def views(run: RunDirectory, folder: Path) -> dict[str, str]:
     from contend.probes.series import pattern, quoted, series_files
     from contend.rows import wrong_event
 
-    def source(path: Path, wrong: Callable[[Any], str]) -> str:
-        whole = _whole_file(path, wrong, folder / path.name)
+    def source(path: Path, lines: Callable[[], Iterator[tuple[bytes, Row]]]) -> str:
+        whole = _whole_file(path, lines, folder / path.name)
         return (
             f"read_json({quoted(pattern(whole))}, format='newline_delimited', union_by_name=true)"
             if whole
@@ -478,12 +472,12 @@ def views(run: RunDirectory, folder: Path) -> dict[str, str]:
         )
 
     found: dict[str, str] = {}
-    if trials := source(run.trials_path, wrong_row(None)):
+    if trials := source(run.trials_path, lambda: _compact_lines(run.trials_path, wrong_row(None))):
         found["trials"] = f"select * from {trials}"
         keys = "trial, block, phase, cell, factors"
         for name in ("metrics", "evidence"):
             found[name] = f"select {keys}, unnest({name}, recursive := true) from {trials}"
-    if ledger := source(run.ledger_path, wrong_event):
+    if ledger := source(run.ledger_path, lambda: numbered_rows(run.ledger_path, wrong_event)):
         found["ledger"] = f"select * from {ledger}"
     for table, parts in series_files(run.series).items():
         listed = ", ".join(quoted(pattern(path)) for path in parts)
@@ -498,18 +492,28 @@ def table_names(run: RunDirectory) -> set[str]:
     return {"trials", "metrics", "evidence", "ledger", *series_files(run.series)}
 
 
-def _whole_file(path: Path, wrong: Callable[[Any], str], copy: Path) -> Path | None:
-    """A file of the rows that are whole: the run's own where all are, else a copy; None without a row."""
-    from contend.damage import noting
+def _compact_lines(
+    path: Path, wrong: Callable[[Any], str], after: tuple[int, int] = (0, 0)
+) -> Iterator[tuple[bytes, Row]]:
+    """As `numbered_rows`, with compact rows."""
+    from contend.compact import Compactor
 
-    rows = 0
+    compactor = Compactor(wrong)
+    for line, row in numbered_rows(path, compactor.wrong, after=after, parse=compactor.parse):
+        yield line, compactor.made(row)
+
+
+def _whole_file(path: Path, lines: Callable[[], Iterator[tuple[bytes, Row]]], copy: Path) -> Path | None:
+    """A file of the rows that are whole: the run's own where all are, else a copy; None without a row.
+
+    lines: reads those of the run's.
+    """
     with noting() as damage:
-        for _ in numbered_rows(path, wrong):
-            rows += 1
+        rows = sum(1 for _ in lines())
     if not rows or not damage:
         return path if rows else None
     with copy.open("xb") as file:
-        file.writelines(line for line, _ in numbered_rows(path, wrong))
+        file.writelines(line for line, _ in lines())
     return copy
 
 
