@@ -72,7 +72,9 @@ bench:
 ## mutants: which small faults in the code do the tests notice? By hand, for hours; writes docs/results/mutants-*.json and mutants.md
 mutants:
 	@scripts/setup.sh
-	$(VENV)/pip install --quiet --group mutants
+	@# The pip of Debian 12 knows no --group.
+	@$(VENV)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["mutants"], sep="\n")' | \
+		xargs -d '\n' $(VENV)/python -m pip install --quiet
 	@for target in stats advice plan-ledger rust; do \
 		echo "== $$target"; $(VENV)/python scripts/mutants.py $$target --sample 300 --seed 20261124 || exit 1; \
 	done

@@ -12,7 +12,8 @@ import os
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "bench")]
+# bench first: its package `results` has the name of a script here.
+sys.path[:0] = [str(Path(__file__).parents[1] / "bench"), str(Path(__file__).parent)]
 
 from mutation.targets import PYTHON  # noqa: E402 - scripts is no package of the environment
 
