@@ -105,7 +105,8 @@ def row_apart(line: bytes, /) -> tuple[bytes, bytes, list[int | float | str], by
     """
 
 class RpcClient:
-    """Calls or casts by contend's own AMQP driver: one thread, one connection, one channel.
+    """Calls or casts by contend's own AMQP driver: one thread, one connection, one channel. Not in a module that was built
+    without the driver (`make demo`); nor are RpcServer and rpc_remove.
 
     url: a transport_url, `rabbit://user:password@host:port,…/vhost`, with TLS `?ssl=1&ssl_ca_file=…` (without that file the
     system's authorities are trusted; ssl_cert_file and ssl_key_file are ours); host: which of its hosts is tried first.

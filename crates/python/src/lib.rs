@@ -13,6 +13,7 @@ mod hunt;
 mod hunt_calls;
 mod pace;
 mod replay;
+#[cfg(feature = "rpc")]
 mod rpc;
 mod spawn;
 mod tasks;
@@ -49,8 +50,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hunt_calls::ctrace_calls, module)?)?;
     module.add_function(wrap_pyfunction!(hunt_calls::ctrace_windows, module)?)?;
     module.add_class::<replay::Storm>()?;
-    module.add_class::<rpc::RpcClient>()?;
-    module.add_class::<rpc::RpcServer>()?;
-    module.add_function(wrap_pyfunction!(rpc::rpc_remove, module)?)?;
+    #[cfg(feature = "rpc")]
+    {
+        module.add_class::<rpc::RpcClient>()?;
+        module.add_class::<rpc::RpcServer>()?;
+        module.add_function(wrap_pyfunction!(rpc::rpc_remove, module)?)?;
+    }
     trace::register(module)
 }

@@ -71,6 +71,8 @@ def finish(given: argparse.Namespace) -> None:
 def _run(given: argparse.Namespace) -> None:
     library = "oslo" if given.library == "oslo" else "native"
     need(_modules(given, library))
+    if library == "native":
+        need_driver()
     _check(given)
     broker, quorum, remove = _elsewhere() if given.broker == ELSEWHERE else _own(given)
     end = End(
@@ -109,6 +111,14 @@ def need(modules: Sequence[str]) -> None:
         raise CannotHonour(
             f"{' and '.join(absent)} not found in {sys.prefix}", hint="pip install 'contend[rpc]'"
         )
+
+
+def need_driver() -> None:
+    """Raises CannotHonour where contend was built without its own driver, as for its demo: it removes queues too."""
+    from contend import _native
+
+    if not hasattr(_native, "RpcClient"):
+        raise CannotHonour("this contend was built without its driver for RPC", hint="make setup")
 
 
 def check_payload(payload: str) -> None:
@@ -191,6 +201,7 @@ def place_of(given: argparse.Namespace) -> Path:
 
 def broker_of(given: argparse.Namespace) -> bed.Bed:
     """The broker, which is up when this returns. Raises CannotHonour, HostFailed."""
+    need_driver()
     nodes, vhost, _ = BROKERS[given.broker]
     up = bed.up(place_of(given), nodes)
     if vhost == bed.MIRRORED and not up.mirrors:
