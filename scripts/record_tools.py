@@ -1,6 +1,7 @@
 """Record what other tools really write, for the tests that hold made-up files and stand-ins to it.
 
     scripts/record_tools.py jmeter k6        needs Java and Maven; Go
+    scripts/record_tools.py openstack        needs OS_CLOUD and OS_CLIENT_CONFIG_FILE, as `testbed/openstack up` prints them
 
 Each is the real thing, got by its ordinary client (Maven, Go) and asked once, on loopback. What it wrote goes into
 tests/data/recorded, with its version and how it was recorded; nothing there is edited by hand.
@@ -9,6 +10,7 @@ tests/data/recorded, with its version and how it was recorded; nothing there is 
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import json
 import os
@@ -16,10 +18,14 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
+import urllib.request
+import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 RECORDED = Path(__file__).resolve().parents[1] / "tests/data/recorded"
 JMETER = "5.6.3"
@@ -175,7 +181,174 @@ def k6(place: Path) -> None:
     )
 
 
-TOOLS = {"jmeter": jmeter, "k6": k6}
+Told = dict[str, Any]
+
+
+class Cloud:
+    """Asks a cloud by plain HTTP: what is recorded has been through no client of ours."""
+
+    def __init__(self) -> None:
+        import yaml
+
+        text = Path(os.environ["OS_CLIENT_CONFIG_FILE"]).read_text(encoding="utf-8")
+        auth = yaml.safe_load(text)["clouds"][os.environ["OS_CLOUD"]]["auth"]
+        self.token, self.recorded = "", dict[str, Told]()
+        domain = {"name": auth["user_domain_name"]}
+        user = {"name": auth["username"], "password": auth["password"], "domain": domain}
+        project = {"name": auth["project_name"], "domain": {"name": auth["project_domain_name"]}}
+        body = {
+            "auth": {
+                "identity": {"methods": ["password"], "password": {"user": user}},
+                "scope": {"project": project},
+            }
+        }
+        told, headers = self.ask("login", "POST", f"{auth['auth_url']}/auth/tokens", body)
+        self.token = headers["X-Subject-Token"]
+        self.urls = {
+            service["type"]: next(
+                e["url"] for e in service["endpoints"] if e["interface"] == "public"
+            ).rstrip("/")
+            for service in told["token"]["catalog"]
+        }
+
+    def ask(
+        self, name: str, method: str, url: str, body: Any = None, version: str = "", *, token: bool = True
+    ) -> tuple[Any, Mapping[str, str]]:
+        """Record under `name`, unless it is "", what is answered."""
+        headers = {"Content-Type": "application/json"}
+        if token and self.token:
+            headers["X-Auth-Token"] = self.token
+        if version:
+            headers["OpenStack-API-Version"] = version
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, headers, method=method)
+        opener = urllib.request.build_opener(_Plain)
+        with opener.open(request, timeout=60) as answer:
+            status, content, got = answer.status, answer.read(), dict(answer.headers.items())
+        of_json = got.get("Content-Type", "").startswith("application/json")
+        told = json.loads(content) if of_json and content else None
+        if name:
+            kept = sorted(key for key in map(str.lower, got) if key in HEADERS)
+            self.recorded[name] = {"status": status, "headers": kept, "body": shape(told)}
+        return told, got
+
+    def until(self, url: str, one: str, wanted: str, version: str = "") -> None:
+        """Wait until it has that status."""
+        for _ in range(300):
+            told, _ = self.ask("", "GET", url, version=version)
+            if told[one]["status"] == wanted:
+                return
+            time.sleep(0.2)
+        raise SystemExit(f"{url} never came to be {wanted}")
+
+
+class _Plain(urllib.request.HTTPErrorProcessor):
+    """Every answer is one, whatever its status."""
+
+    def http_response(self, request: Any, response: Any) -> Any:
+        return response
+
+    https_response = http_response
+
+
+HEADERS = frozenset({"x-subject-token", "content-type", "content-length", "location"})
+
+
+def shape(value: Any) -> Any:
+    """Of a JSON value its keys and kinds, of a list those of what is in it; no value, for these are a cloud's own."""
+    if isinstance(value, dict):
+        return {key: shape(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    kinds = {bool: "truth", int: "number", float: "number", str: "text", type(None): "nothing"}
+    return kinds[type(value)]
+
+
+def openstack(place: Path) -> None:
+    """What keystone, glance, nova, cinder and neutron answer to what stand-ins are asked."""
+    cloud = Cloud()
+    compute, image, volume, network = (
+        cloud.urls[name] for name in ("compute", "image", "block-storage", "network")
+    )
+    network, image = f"{network}/v2.0", f"{image}/v2"
+    cloud.ask("image versions", "GET", image.removesuffix("/v2") + "/", token=False)
+    cloud.ask("image versions by name", "GET", image.removesuffix("/v2") + "/versions", token=False)
+    cloud.ask("image without a token", "GET", f"{image}/images", token=False)
+    images, _ = cloud.ask("images", "GET", f"{image}/images")
+    first = next(each for each in images["images"] if each["status"] == "active" and each["size"])
+    cloud.ask("image", "GET", f"{image}/images/{first['id']}")
+    cloud.ask("image data", "GET", f"{image}/images/{first['id']}/file")
+    cloud.ask("image schema", "GET", f"{image}/schemas/image")
+    cloud.ask("no image", "GET", f"{image}/images/{uuid.uuid4()}")
+    cloud.ask("below v2", "GET", f"{image}/nothing")
+    flavours, _ = cloud.ask("flavors", "GET", f"{compute}/flavors/detail")
+    networks, _ = cloud.ask("networks", "GET", f"{network}/networks")
+    types, _ = cloud.ask("volume types", "GET", f"{volume}/types")
+    run = f"recorded-{uuid.uuid4().hex[:8]}"
+    group, _ = cloud.ask(
+        "make security-group",
+        "POST",
+        f"{network}/security-groups",
+        {"security_group": {"name": run, "description": run}},
+    )
+    rule = {"security_group_id": group["security_group"]["id"], "direction": "ingress", "protocol": "tcp"}
+    cloud.ask(
+        "make security-group-rule", "POST", f"{network}/security-group-rules", {"security_group_rule": rule}
+    )
+    key = {"name": run, "public_key": "ssh-ed25519 " + base64.b64encode(_ed25519()).decode() + " recorded"}
+    cloud.ask("make keypair", "POST", f"{compute}/os-keypairs", {"keypair": key})
+    cloud.ask("keypairs", "GET", f"{compute}/os-keypairs")
+    wanted = {
+        "name": run,
+        "imageRef": first["id"],
+        "flavorRef": flavours["flavors"][0]["id"],
+        "networks": [{"uuid": networks["networks"][0]["id"]}],
+        "metadata": {"contend_run": run},
+    }
+    server, _ = cloud.ask("make server", "POST", f"{compute}/servers", {"server": wanted}, "compute 2.37")
+    at = f"{compute}/servers/{server['server']['id']}"
+    cloud.until(at, "server", "ACTIVE", "compute 2.37")
+    cloud.ask("server", "GET", at, version="compute 2.37")
+    cloud.ask("servers", "GET", f"{compute}/servers/detail", version="compute 2.37")
+    cloud.ask("no server", "GET", f"{compute}/servers/{uuid.uuid4()}", version="compute 2.37")
+    disk = {
+        "size": 1,
+        "name": run,
+        "volume_type": types["volume_types"][0]["name"],
+        "metadata": {"contend_run": run},
+    }
+    made, _ = cloud.ask("make volume", "POST", f"{volume}/volumes", {"volume": disk}, "volume 3.0")
+    disk_at = f"{volume}/volumes/{made['volume']['id']}"
+    cloud.until(disk_at, "volume", "available", "volume 3.0")
+    cloud.ask("volume", "GET", disk_at, version="volume 3.0")
+    cloud.ask("volumes", "GET", f"{volume}/volumes/detail", version="volume 3.0")
+    attachment = {"volumeAttachment": {"volumeId": made["volume"]["id"]}}
+    cloud.ask("attach volume", "POST", f"{at}/os-volume_attachments", attachment, "compute 2.37")
+    cloud.until(disk_at, "volume", "in-use", "volume 3.0")
+    cloud.ask("delete volume in use", "DELETE", disk_at, version="volume 3.0")
+    cloud.ask("delete server", "DELETE", at, version="compute 2.37")
+    cloud.until(disk_at, "volume", "available", "volume 3.0")
+    cloud.ask("delete volume", "DELETE", disk_at, version="volume 3.0")
+    cloud.ask("no volume", "GET", f"{volume}/volumes/{uuid.uuid4()}", version="volume 3.0")
+    cloud.ask("delete keypair", "DELETE", f"{compute}/os-keypairs/{run}")
+    cloud.ask("delete no keypair", "DELETE", f"{compute}/os-keypairs/{run}")
+    cloud.ask("delete security-group", "DELETE", f"{network}/security-groups/{group['security_group']['id']}")
+    (RECORDED / "openstack.json").write_text(json.dumps(cloud.recorded, indent=1) + "\n", encoding="utf-8")
+    newest, _ = cloud.ask("", "GET", f"{compute}/")
+    about(
+        "openstack",
+        f"compute API {newest['version']['version']}",
+        "the test bed of testbed/openstack; of each answer its status, headers and form",
+    )
+
+
+def _ed25519() -> bytes:
+    """A public key as SSH has it (RFC 8709, 4), of nobody."""
+    fields = (b"ssh-ed25519", os.urandom(32))
+    return b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+
+
+TOOLS = {"jmeter": jmeter, "k6": k6, "openstack": openstack}
 
 
 def main() -> None:

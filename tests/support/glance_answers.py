@@ -12,7 +12,8 @@ SHA512 = hashlib.sha512(CONTENT).hexdigest()
 
 
 def answer(request: bytes, content: bytes = CONTENT) -> bytes:
-    """The root tells the versions to anybody, with 300; all else wants the token, and below /v2 none is told.
+    """The root tells the versions to anybody, with 300; all else wants the token, and below /v2 none is told. As a real one
+    answers: tests/contract/test_recorded_cloud.py.
 
     content: what comes for the image, whose size and hashes are told as CONTENT's.
     """
@@ -21,7 +22,9 @@ def answer(request: bytes, content: bytes = CONTENT) -> bytes:
     port = next(line for line in head.splitlines() if line.lower().startswith("host:")).rpartition(":")[2]
     if not path or path == "/versions":
         link = {"rel": "self", "href": f"http://127.0.0.1:{port}/v2/"}
-        return _json(300, {"versions": [{"id": "v2.17", "status": "CURRENT", "links": [link]}]})
+        return _json(
+            200 if path else 300, {"versions": [{"id": "v2.17", "status": "CURRENT", "links": [link]}]}
+        )
     if f"x-auth-token: {TOKEN}" not in head.lower():
         return _json(401, {})
     if path == f"/v2/images/{ID}":
@@ -30,7 +33,7 @@ def answer(request: bytes, content: bytes = CONTENT) -> bytes:
         head_of = b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n"
         return head_of % len(content) + content
     if path == "/v2/schemas/image":
-        return _json(200, {"name": "image", "properties": {}, "additionalProperties": True})
+        return _json(200, {"name": "image", "properties": {}, "additionalProperties": {"type": "string"}})
     return _json(404, {})
 
 

@@ -1,7 +1,8 @@
 """A cloud of this host's, as far as a storage sweep asks of one: its instances are SSH servers with disks of their own to
 see, its volumes loop devices. What is asked for is done at once.
 
-It stands for the ways between what contend asks and what runs in instances. How a cloud behaves is for tests on a real one.
+It stands for the ways between what contend asks and what runs in instances. How a cloud behaves is for tests on a real one;
+its answers are held to those of one (tests/contract/test_recorded_cloud.py).
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ printf %s $3 >serial
 ln -s /sys/devices/virtual/block/$1/stat stat
 """
 SERIAL = 20
+# What clouds answer where it is not 201, and 204.
+_MADE = {"server": 202, "volume": 202, "keypair": 200}
+_DELETED = {"volume": 202, "keypair": 202}
+_HOST = "os-vol-host-attr:host"
+_OWN = "of"  # a key of ours in a volume: the server that has it
 _VERSION = re.compile(r"^/v\d")
 
 
@@ -110,8 +116,17 @@ class SmallCloud:
             if method == "DELETE":
                 return self._delete(kind, id_)
             if id_ in ("", "detail"):
-                return 200, {kind.many: list(known.values())}
-            return (200, {kind.one: known[id_]}) if id_ in known else (404, {})
+                return 200, {kind.many: [self._listed(kind, thing) for thing in known.values()]}
+            return (200, self._told(kind, known[id_])) if id_ in known else _absent(kind)
+
+    def _told(self, kind: Kind, thing: dict[str, Any]) -> dict[str, Any]:
+        shown = {key: value for key, value in thing.items() if key != _OWN}
+        return {kind.one: shown} if kind.wrapped else shown
+
+    def _listed(self, kind: Kind, thing: dict[str, Any]) -> dict[str, Any]:
+        told = self._told(kind, thing)
+        found: dict[str, Any] = told if kind.name == "keypair" or not kind.wrapped else told[kind.one]
+        return found
 
     def _make(self, kind: Kind, wanted: dict[str, Any]) -> tuple[int, Any]:
         self._made += 1
@@ -119,7 +134,8 @@ class SmallCloud:
         made: dict[str, Any] = {**wanted, "id": id_}
         if kind.name == "keypair":
             (self.place / "authorized").write_text(made["public_key"] + "\n")
-            made["id"] = id_ = made["name"]
+            id_ = made["name"]
+            del made["id"]
         elif kind.name == "server":
             address = f"{ADDRESSES}{self._made + 1}"
             inside = ("unshare", "--mount", "--propagation", "private", "sh", "-c", _APART, "sh")
@@ -128,7 +144,7 @@ class SmallCloud:
             where = {"addr": address, "version": 4, "OS-EXT-IPS:type": "fixed"}
             made |= {"status": "ACTIVE", "hostId": self.hosts[-1], "addresses": {"net": [where]}}
         elif kind.name == "volume":
-            made |= {"status": "available", "of": "", "os-vol-host-attr:host": f"c@{made['volume_type']}#p"}
+            made |= {"status": "available", _OWN: "", _HOST: f"c@{made['volume_type']}#p"}
             file = self.place / id_
             file.touch()
             os.truncate(file, int(made["size"]) << 30)
@@ -137,7 +153,9 @@ class SmallCloud:
                 words, capture_output=True, text=True, check=True
             ).stdout.strip()
         self.things[kind.path][id_] = made
-        return 201, {kind.one: made}
+        # Of a server no more is told than that there will be one, of a volume not where.
+        shown = {"id": id_} if kind.name == "server" else {k: v for k, v in made.items() if k != _HOST}
+        return _MADE.get(kind.name, 201), self._told(kind, shown)
 
     def _attach(self, server: str, volume: str) -> tuple[int, Any]:
         found = self.things["/volumes"][volume]
@@ -147,31 +165,37 @@ class SmallCloud:
         told = (name, str(int(found["size"]) << 21), volume[:SERIAL])
         inside = ["nsenter", "--target", str(pid), "--mount", "sh", "-ec", _DISK, "sh", *told]
         subprocess.run(inside, check=True)
-        found |= {"status": "in-use", "of": server}
+        found |= {"status": "in-use", _OWN: server}
         return 200, {"volumeAttachment": {"id": volume, "device": "/dev/vdz"}}
 
     def _delete(self, kind: Kind, id_: str) -> tuple[int, Any]:
         found = self.things[kind.path].get(id_)
         if found is None:
-            return 404, {}
+            return _absent(kind)
         if kind.name == "volume":
             if found["status"] == "in-use":
-                return 400, {"badRequest": {"message": "Volume status must be available or error"}}
+                return 400, {
+                    "badRequest": {"code": 400, "message": "Volume status must be available or error"}
+                }
             subprocess.run(["losetup", "--detach", self.devices.pop(id_)], check=True)
             (self.place / id_).unlink()
         if kind.name == "server":
             self.instances.stop(found["addresses"]["net"][0]["addr"])
             for volume in self.things["/volumes"].values():
-                if volume["of"] == id_:
-                    volume |= {"status": "available", "of": ""}
+                if volume[_OWN] == id_:
+                    volume |= {"status": "available", _OWN: ""}
         del self.things[kind.path][id_]
-        return 204, None
+        return _DELETED.get(kind.name, 204), None
 
     def end(self) -> None:
         """Whatever is left of it."""
         self.instances.end()
         for device in self.devices.values():
             subprocess.run(["losetup", "--detach", device], check=False)
+
+
+def _absent(kind: Kind) -> tuple[int, Any]:
+    return 404, {"itemNotFound": {"code": 404, "message": f"{kind.one} could not be found."}}
 
 
 @contextmanager
@@ -188,6 +212,7 @@ def small_cloud(place: Path) -> Iterator[SmallCloud]:
             status, told = cloud.answer(self.command, path, json.loads(body) if body else None)
             content = b"" if told is None else json.dumps(told).encode()
             self.send_response(status)
+            self.send_header("Content-Type", "application/json")
             self.send_header("X-Subject-Token", "t")  # of a login
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
