@@ -46,6 +46,7 @@ def told(place: Path, *passes: Happened) -> Growths:
     return found
 
 
+@pytest.mark.system  # what its calls take has to grow beyond the noise of a host that others use
 def test_a_query_for_each_entity_is_found_by_five_hundred(tmp_path: Path) -> None:
     with toy_network(tmp_path / "each.db", each=True) as toy:
         found = told(tmp_path, grown(toy, tmp_path, upto=500, step=100, rounds=3))
