@@ -23,7 +23,8 @@ def result(name: str, most: int, seed: int, jobs: int, minutes: float) -> dict[s
     mutants = mutants_of(ROOT, target.code_files(), ROOT / "target" / "mutants" / "listed")
     chosen = sampled(mutants, most, seed)
     told: dict[str, Any] = {}
-    for file in target.code_files():  # also what is imported late: tests run in children, faults are put in before them
+    # Also what is imported late: tests run in children, and a fault is put in before.
+    for file in target.code_files():
         importlib.import_module(".".join(file.relative_to(ROOT / "python").with_suffix("").parts))
 
     def body(session: Session) -> None:

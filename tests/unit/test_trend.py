@@ -141,3 +141,36 @@ def test_intervals_hold_the_truth(name: str, steps: int) -> None:
         slope = trend(visits, "s").slope
         held += slope.low <= 100 * truth * float(np.mean(np.exp(logs))) <= slope.high
     assert held / experiments >= 0.88
+
+
+def test_each_figure_of_a_trend_says_of_what_it_is() -> None:
+    found = made(lambda p: 0.02 + 0.0001 * p)
+    told = found.breaks(0.035)
+    assert told.low < told.value < told.high
+    assert (told.unit, told.n, told.level, told.verdict, told.warnings) == (
+        "entities",
+        found.n,
+        found.level,
+        "level",
+        (),
+    )
+    assert told.method == found.slope.method != ""
+    at_once = found.breaks(0.001)
+    assert (at_once.value, at_once.unit, at_once.warnings) == (
+        0,
+        "entities",
+        ("above it from the first entity on",),
+    )
+
+
+def test_the_bend_is_that_of_a_parabola() -> None:
+    """0.1 s and 2e-6 s for the square of the population: each 100 take 0.04 s more than those before."""
+    found = made(lambda p: 0.1 + 2e-6 * p * p)
+    assert found.bend is not None
+    assert found.bend.value == pytest.approx(2 * 2e-6 * 100**2, rel=0.1)
+    assert (found.bend.unit, found.bend.verdict) == ("s per 100²", "higher")
+
+
+def test_three_populations_are_too_few_for_a_bend_however_often_visited() -> None:
+    visits = [Visit(p, 1 + 0.01 * p + 0.001 * (at % 2), at_s=at) for at, p in enumerate((0, 50, 100) * 4)]
+    assert trend(visits, "s").bend is None

@@ -31,11 +31,6 @@ class Row:
     order: float | None = None
 
 
-def compare_rows(rows: Sequence[Row], baseline: str, treatment: str, level: float = 0.95) -> Estimate:
-    """`compare_table` of rows that name their blocks."""
-    return _blocked(_table(rows).only(baseline, treatment), baseline, treatment, level)
-
-
 def compare_table(table: Table, baseline: str, treatment: str, level: float = 0.95) -> Estimate:
     """Ratio treatment / baseline of two cells' rows, refused or flagged where the design cannot carry it.
 

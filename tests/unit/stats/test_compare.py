@@ -191,6 +191,12 @@ def test_bad_input_is_refused_with_a_hint(a: list[float], b: list[float], option
     assert caught.value.hint
 
 
+def test_the_first_of_several_bad_values_is_named() -> None:
+    with pytest.raises(BadInput, match=r"treatment\[1\] is -2") as caught:
+        compare([1.0] * 4, [1.0, -2.0, 1.0, 0.0])
+    assert "a negative time or rate" in (caught.value.hint or "")
+
+
 def test_extreme_ratios_do_not_overflow() -> None:
     assert compare([1e-300] * 6, [1e300] * 6).verdict == "too few"
     assert compare([1e-150] * 6, [1e150] * 6).value == pytest.approx(1e300)

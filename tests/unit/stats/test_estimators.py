@@ -264,3 +264,15 @@ def test_holm_by_hand_and_in_the_order_given() -> None:
     assert list(adjusted) == ["d", "a", "c", "b"]
     with pytest.raises(BadInput, match=r"1\.5"):
         holm({"a": 1.5})
+
+
+def test_so_high_a_level_that_no_interval_reaches_it_drops_nothing() -> None:
+    assert rank_sum.cut(2, 10_000, 1 - 1e-9) == -1 == rank_sum.cut(1, 1)
+    assert rank_sum.cut(2, 10_000, 0.5) > 0
+
+
+@pytest.mark.parametrize("n", [8, signed_rank.EXACT_UP_TO + 4])
+def test_a_chance_is_never_above_one(n: int) -> None:
+    """In the middle of the null both tails have a half and more."""
+    middle = n * (n + 1) / 4
+    assert signed_rank.two_sided(np.array([middle, middle + 1, 0.0]), n).tolist()[:2] == [1.0, 1.0]

@@ -172,3 +172,16 @@ def test_what_carries_no_curve() -> None:
     assert isinstance(none, NoCurve) and none.why == "2 sizes: a curve needs 3" and none.host_cpus == 16
     (some,) = curves(made())
     assert isinstance(some, Curve)
+
+
+def test_a_size_left_out_is_measured_by_as_many_blocks_as_the_curve() -> None:
+    (found,) = curves([*made()])
+    assert isinstance(found, Curve) and found.held_out
+    assert {held.measured.n for held in found.held_out} == {found.n}
+
+
+def test_each_seed_draws_anew() -> None:
+    cells = [*made()]
+    (one,), (other,), (again,) = (curves(cells, seed=seed, resamples=200) for seed in (1, 2, 1))
+    assert isinstance(one, Curve) and isinstance(other, Curve) and isinstance(again, Curve)
+    assert one.at(3).low == again.at(3).low != other.at(3).low

@@ -58,7 +58,7 @@ def test_all_parts_hold_together(name: str, blocks: int, unequal: bool) -> None:
 def test_no_pto_without_a_cell_near_one() -> None:
     assert known.without_one(noise("iid"), 10, 20, SEED).share == 1
     (found,) = decompositions(LADDER[:3])
-    assert found.pto.verdict == "refused"
+    assert (found.pto.verdict, found.pto.n) == ("refused", 0)
     assert found.pso == () and found.at_one is None
     assert "0.5" in found.refused and "0.95" in found.refused
     assert math.isnan(found.pto.value) and math.isinf(found.pto.high)

@@ -157,3 +157,44 @@ def test_the_examples_on_the_page_are_true() -> None:
     page = Path(__file__).parents[3] / "docs" / "concepts" / "scaling.md"
     result = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert result.attempted >= 8 and result.failed == 0
+
+
+def straight(jobs: tuple[int, ...] = (1, 2, 4, 8, 16), noise: float = 0.01) -> list[tuple[float, float]]:
+    """10 + 3 N, a part above and below it."""
+    return [(n, (10 + 3 * n) * (1 + side * noise)) for n in jobs for side in (-1, 1)]
+
+
+def test_each_figure_of_a_line_says_of_what_it_is() -> None:
+    fitted = line(straight(), "s", 0.9)
+    for told in (fitted.mean_at(10), fitted.at(10), fitted.slope, fitted.breaks(40), fitted.at(10_000)):
+        assert (told.n, told.level) == (10, 0.9), told
+        assert told.method.startswith("straight line by relative least squares"), told
+    assert [e.unit for e in (fitted.mean_at(1), fitted.at(1), fitted.at(10**4), fitted.slope)] == [
+        "s"
+    ] * 3 + ["s per job"]
+    assert "prediction interval" in fitted.at(10).method and "prediction" not in fitted.mean_at(10).method
+    mean, one = fitted.mean_at(10), fitted.at(10)
+    assert mean.value == one.value == pytest.approx(40, rel=0.01)
+    assert mean.high - mean.value == pytest.approx(mean.value - mean.low)
+    assert one.low < mean.low < mean.value < mean.high < one.high
+    flat = line([(n, 5 + side * 0.01) for n in (1, 2, 4) for side in (-1, 1)], "s", 0.9).breaks(10)
+    assert (flat.verdict, flat.level, flat.n) == ("refused", 0.9, 6)
+
+
+def test_only_what_breaks_before_one_job_is_warned_of() -> None:
+    fitted = line(straight(noise=1e-6), "s")
+    assert fitted.breaks(12.9).warnings == ("even one job alone takes longer",)
+    assert fitted.breaks(13.1).warnings == () == fitted.breaks(15).warnings
+
+
+def test_one_size_beside_the_largest_carries_no_check() -> None:
+    assert line([(1, 1.0), (1, 1.1), (1, 0.9), (1, 1.0), (4, 3.0)], "s").check is None
+
+
+def test_a_part_is_weighted_as_the_whole_is() -> None:
+    """Its own values may be nought, or all noise: what disturbs a storm disturbs all of it."""
+    whole = line(straight(), "s")
+    part = [(n, y / 2 if at % 4 else y / 2 + 1e-3) for at, (n, y) in enumerate(straight())]
+    fitted = line(part, "s", part_of=whole)
+    assert fitted.slope.value == pytest.approx(1.5, rel=0.01)
+    assert np.allclose(fitted._scale, whole._scale) and not np.allclose(line(part, "s")._scale, whole._scale)

@@ -10,7 +10,7 @@ import pytest
 
 from contend.errors import BadInput
 from contend.stats import compare
-from contend.stats.simultaneous import simultaneous
+from contend.stats.simultaneous import _shuffled, simultaneous
 
 Arms = tuple[np.ndarray, np.ndarray]
 
@@ -160,3 +160,21 @@ def test_a_shift_of_many_blocks_needs_no_list_of_their_pairs() -> None:
 
     x = np.random.default_rng(4).normal(0, 1, 1100)
     assert walsh_median(x) == pytest.approx(float(np.median(walsh_averages(x))), abs=1e-12)
+
+
+def test_blocks_with_gaps_are_shuffled_too() -> None:
+    """Each order of what a block has is as likely as any other; what it has not stays missing."""
+    gap = math.nan
+    residuals = np.array([[1.0, 2.0, 3.0, gap], [4.0, 5.0, 6.0, 7.0], [gap, 8.0, 9.0, gap]])
+    drawn = _shuffled(residuals, 6000, np.random.default_rng(1))
+    assert drawn.shape == (6000, 3, 4)
+    assert (np.isnan(drawn) == np.isnan(residuals)).all()
+    assert (np.sort(drawn, axis=2) == np.sort(residuals, axis=1))[
+        :, ~np.isnan(np.sort(residuals, axis=1))
+    ].all()
+    for block, row in enumerate(residuals):
+        there = np.flatnonzero(~np.isnan(row))
+        for place in there:
+            values, counts = np.unique(drawn[:, block, place], return_counts=True)
+            assert values.tolist() == row[there].tolist()
+            assert counts == pytest.approx(6000 / len(there), rel=0.1)

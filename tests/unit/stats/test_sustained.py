@@ -94,3 +94,12 @@ def test_the_choice_is_explained() -> None:
     assert told.law == "usl" and "held out" in told.why
     assert choose([(1, 1.0)], "sustained").law == "none"
     assert choose([], "unclear").law == "none"
+
+
+def test_intervals_of_the_closed_network_are_even_on_a_log_scale() -> None:
+    rng = np.random.default_rng(3)
+    rates = {n: throughput([0.02], 0.1, n) for n in (1, 2, 4, 8, 16, 32)}
+    fitted = closed(noisy(rng, rates), "sustained")
+    for told in (fitted.demand, fitted.elsewhere):
+        assert told.low < told.value < told.high
+        assert told.high / told.value == pytest.approx(told.value / told.low)
