@@ -26,6 +26,7 @@ pytest_plugins = [
     "support.told_at_once",
     "support.openstack_bed",
     "support.examples",
+    "support.whole_estimates",
 ]
 
 

@@ -16,7 +16,7 @@ from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.errors import BadInput
 from contend.report.hunt_schema import hunt_schema
-from support.toy_storm import MS, WORSENED, Truth, realtime, storm
+from support.toy_storm import MS, WORSENED, Truth, realtime, storm, undisturbed
 
 SIZES = (4, 10, 20)
 
@@ -27,8 +27,8 @@ def storms(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Truth], list[
     fifo = realtime()
     for n in SIZES:
         for seed in range(2):
-            directory: Path = tmp_path_factory.mktemp(f"storm-{n}-{seed}")
-            truths.append(storm(directory, WORSENED, jobs=n, seed=n + seed, realtime=fifo))
+            directory: Path = tmp_path_factory.mktemp(f"storm-{n}-{seed}") / "trace"
+            truths.append(undisturbed(directory, WORSENED, jobs=n, seed=n + seed, realtime=fifo))
             directories.append(directory)
     return truths, directories
 
@@ -43,8 +43,9 @@ def test_storms_are_what_they_were(made: tuple[list[Truth], Scaling]) -> None:
     truths, told = made
     for truth, of in zip(truths, told.storms, strict=True):
         assert of.load == "storm" and of.jobs == len(truth.started)
-        assert of.times.median_ns == pytest.approx(truth.median, rel=0.02)
-        assert of.times.makespan_ns == pytest.approx(truth.makespan, rel=0.02)
+        # A thread may be without a CPU between its own look at the clock and the tracer's, as long as any sleep was late.
+        assert of.times.median_ns == pytest.approx(truth.median, abs=0.02 * truth.median + truth.latest)
+        assert of.times.makespan_ns == pytest.approx(truth.makespan, abs=0.02 * truth.makespan + truth.latest)
         assert sum(of.parts.values()) == pytest.approx(of.mean_ns, rel=0.01)
 
 

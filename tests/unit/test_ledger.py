@@ -178,7 +178,7 @@ def test_nothing_is_written_through_what_is_no_file(
         with pytest.raises(HostFailed, match=why):
             opens(path)
     assert not path.with_name("elsewhere").exists()
-    assert open_files() == before
+    assert open_files() <= before  # others of this process may be closed meanwhile
     assert not is_locked(path)
 
 
@@ -267,7 +267,7 @@ def test_a_run_is_alive_while_its_ledger_is_locked(path: Path) -> None:
         Ledger(path)
     assert told.value.hint
     assert path.read_text().endswith('{"torn'), "whoever does not hold the lock cuts nothing"
-    assert open_files() == before
+    assert open_files() <= before  # others of this process may be closed meanwhile
     ledger.close()
     ledger.close()
     assert not is_locked(path)

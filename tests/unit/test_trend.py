@@ -174,3 +174,10 @@ def test_the_bend_is_that_of_a_parabola() -> None:
 def test_three_populations_are_too_few_for_a_bend_however_often_visited() -> None:
     visits = [Visit(p, 1 + 0.01 * p + 0.001 * (at % 2), at_s=at) for at, p in enumerate((0, 50, 100) * 4)]
     assert trend(visits, "s").bend is None
+
+
+def test_what_bends_down_and_comes_back_to_where_it_was_does_not_rise() -> None:
+    assert not made(lambda p: 0.1 + 1e-6 * (p - 160) ** 2)._rises
+    assert made(lambda p: 0.1 + 1e-6 * p**2)._rises
+    few = [Visit(p, 1 + 0.01 * p + 0.001 * (at % 2), at_s=at) for at, p in enumerate((0, 50, 100) * 2)]
+    assert not trend(few, "s")._rises, "nobody knows of a bend"

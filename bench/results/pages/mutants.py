@@ -11,7 +11,7 @@ from results.words import bounds, pct, table
 
 def body(d: Data) -> str:
     """A row for each target, and what survived."""
-    targets = {"mutants-plan-ledger": d} if "survivors" in d else dict(d)
+    targets = dict(d)
     head = ["code", "drawn of", "noticed", "by time-out", "survived", "equivalent", "share (95 % bounds)"]
     rows = [_row(name.removeprefix("mutants-"), target) for name, target in targets.items()]
     parts = [

@@ -157,7 +157,8 @@ class Line:
         # The band's lower edge may never reach it within what was tested.
         high = crossing(lambda n: self.value_at(n) - self._half(n) - limit, value, 4 * end)
         warnings = () if value >= 1 else ("even one job alone takes longer",)
-        return Estimate(max(value, 0), low, high, "jobs", self.n, self.level, method, "level", warnings)
+        value, low, high = (max(jobs, 0.0) for jobs in (value, low, high))  # the line may begin above it
+        return Estimate(value, low, high, "jobs", self.n, self.level, method, "level", warnings)
 
     def _half(self, jobs: float) -> float:
         """Half of the prediction interval of one storm."""

@@ -29,7 +29,7 @@ SECONDS = st.floats(0.01, 10.0)
 def cell(
     now: dict[str, float], before: dict[str, float], slowdown: float = 2.0, **more: object
 ) -> CellResult:
-    estimate = replace(ESTIMATE, value=slowdown)
+    estimate = replace(ESTIMATE, value=slowdown, low=0.95 * slowdown, high=1.05 * slowdown)
     seen, alone = (Observations({name: (value, "s") for name, value in of.items()}) for of in (now, before))
     factors = {"victim": "fio", "neighbour": "stress-cpu"}
     made = CellResult("fio|stress-cpu", factors, METRIC, LEVEL, LEVEL, estimate, seen, alone)
@@ -221,7 +221,9 @@ def control(victim: str, *, alarm: bool, primary: bool = True) -> Control:
 
 def test_findings_are_of_slowed_headline_metrics_the_worst_first() -> None:
     minor = replace(queued(9.0), metric=replace(METRIC, primary=False))
-    same = replace(queued(8.0), estimate=replace(ESTIMATE, value=8.0, verdict="no detectable effect"))
+    same = replace(
+        queued(8.0), estimate=replace(ESTIMATE, value=8.0, low=0.5, high=9.0, verdict="no detectable effect")
+    )
     results = [queued(2.0, "a"), minor, same, queued(3.0, "b"), queued(2.5, "c")]
     controls = [control("b", alarm=True), control("a", alarm=False), control("c", alarm=True, primary=False)]
     found = advise(study(), results, controls, REPEAT)

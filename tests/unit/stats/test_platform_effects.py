@@ -145,3 +145,22 @@ def test_other_blocks_are_refused() -> None:
 def test_of_nothing_nothing() -> None:
     assert effects([]) == ()
     assert effects([cell("vanilla", 2, 1.0)]) == ()
+
+
+def test_a_varied_provisioning_is_divided_by_the_one_it_is_paired_with() -> None:
+    cells = [
+        cell("long", 2, 1.5),
+        cell("short", 2, 1.2),
+        cell("long", 8, 1.1),
+        cell("short", 8, 1.0),
+        cell("other", 2, 3.0),
+    ]
+    found = of_kind(effects(cells, pairs={"period": (("long", "short"),)}), "period")
+    assert [
+        (e.over[0].provisioning, e.under[0].provisioning, e.over[0].size, e.under[0].size) for e in found
+    ] == [
+        ("long", "short", 2, 2),
+        ("long", "short", 8, 8),
+    ]
+    assert [e.ratio.value for e in found] == pytest.approx([1.25, 1.1], rel=0.03)
+    assert of_kind(effects(cells), "period") == [], "nobody asked for it"

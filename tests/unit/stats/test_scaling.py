@@ -112,6 +112,8 @@ def test_what_does_not_grow_breaks_no_limit() -> None:
 def test_a_limit_that_one_job_breaks_is_said_to_be_so() -> None:
     told = line([(4, 30.0), (8, 50.5), (16, 90.0), (32, 169.0)], "ms").breaks(5)
     assert told.value < 1 and told.warnings == ("even one job alone takes longer",)
+    below = line([(4, 30.0), (8, 50.5), (16, 90.0), (32, 169.0)], "ms").breaks(0.5)  # it begins above that
+    assert (below.value, below.low, below.high) == (0, 0, 0) and below.warnings == told.warnings
 
 
 def test_it_checks_itself_against_the_largest_n() -> None:
@@ -198,3 +200,14 @@ def test_a_part_is_weighted_as_the_whole_is() -> None:
     fitted = line(part, "s", part_of=whole)
     assert fitted.slope.value == pytest.approx(1.5, rel=0.01)
     assert np.allclose(fitted._scale, whole._scale) and not np.allclose(line(part, "s")._scale, whole._scale)
+
+
+def test_two_jobs_are_a_load_and_one_is_none() -> None:
+    assert load_of([0], [10]) == "unclear" == load_of([], [])
+    assert load_of([0, 1], [10, 20]) == "storm"
+
+
+def test_no_order_is_told_of_what_does_not_grow() -> None:
+    storms_ = [StormTimes(n, median_ns=5e6, p90_ns=6e6, makespan_ns=1e7 * n) for n in (2, 4, 8, 16)]
+    told = batch_law([*storms_, *storms_]).order
+    assert told.verdict == "too few" and math.isnan(told.value)

@@ -117,3 +117,18 @@ def test_fewer_points_give_a_smaller_model_and_none_gives_none() -> None:
         surface(coded[:4], values[:4])
     with pytest.raises(BadInput, match="above 0"):
         surface(coded, [0.0, *values[1:]])
+
+
+@pytest.mark.parametrize(
+    ("points", "values", "why"),
+    [
+        ([(0.0, 1.0), (1.0, 0.0)], [1.0], "1 values of 2 points"),
+        ([(0.0, 1.0)] * 12, [1.0] * 11, "11 values of 12 points"),
+        ([0.0, 1.0], [1.0, 2.0], "2 values of 2 points"),
+        ([(0.0, 1.0)], [0.0], "values above 0"),
+        ([(0.0, 1.0)], [math.inf], "values above 0"),
+    ],
+)
+def test_points_without_a_value_each_are_refused(points: list[object], values: list[float], why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        surface(points, values)  # type: ignore[arg-type]

@@ -37,6 +37,8 @@ def test_usl_covers_its_coefficients_and_the_next_run(sigma: float, kappa: float
     for what, count in hits.items():
         low, high = clopper_pearson(count, EXPERIMENTS)
         assert low >= 0.90 and high >= 0.95, (what, low, high)
+        # Nor by being wide; an interval that ends at nought holds a nought more often.
+        assert what != "next" or low <= 0.98, (what, low, high)
 
 
 def test_a_peak_is_told_where_throughput_bends_down() -> None:
@@ -103,3 +105,11 @@ def test_intervals_of_the_closed_network_are_even_on_a_log_scale() -> None:
     for told in (fitted.demand, fitted.elsewhere):
         assert told.low < told.value < told.high
         assert told.high / told.value == pytest.approx(told.value / told.low)
+
+
+def test_a_closed_network_keeps_what_it_was_fitted_to() -> None:
+    points = [(n, throughput([0.02], 0.1, n)) for n in (1, 2, 4, 8, 16, 32)]
+    fitted = closed(points, "sustained", 0.9)
+    assert fitted.jobs.tolist() == [n for n, _ in points]
+    assert fitted.rates.tolist() == [rate for _, rate in points]
+    assert fitted.level == 0.9 == fitted.demand.level
