@@ -18,12 +18,8 @@ from mutation.targets import ROOT
 FILES = ("crates/core/src/hunt/*.rs", "crates/core/src/replay/*.rs")
 TESTS = ("--lib", "--test", "ctrace", "--test", "replay")
 OUT = ROOT / "target" / "mutants" / "rust"
-OUTCOMES = {
-    "CaughtMutant": "killed",
-    "MissedMutant": "survived",
-    "Timeout": "timed out",
-    "Unviable": "unviable",
-}
+OUTCOMES = {"caught": "killed", "missed": "survived", "timeout": "timed out", "unviable": "unviable"}
+"""By the list in which cargo-mutants names them."""
 HINT = "cargo install cargo-mutants --locked"
 
 
