@@ -26,6 +26,7 @@ from contend.masking import mask_row
 
 SCHEMA_VERSION = 1
 _LEAVING_S = 2.0
+_UNTOLD = 5  # looks, a hundredth of a second apart, at which /proc/locks tells of nobody who has a lock
 TRIAL_START = "trial-start"  # there is one a trial
 _OF_RESOURCES = frozenset({"intend", "created", "removed"})
 _BEGINS_TRIAL = re.compile(
@@ -275,12 +276,15 @@ def _take(fd: int) -> bool:
 
     Who was killed is waited for: what it was about to start has its lock for a moment more, between the clone and execve.
     """
-    until = time.monotonic() + _LEAVING_S
+    until, untold = time.monotonic() + _LEAVING_S, 0
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            if not _is_gone(_holder(fd)) or time.monotonic() > until:
+            holder = _holder(fd)
+            # A lock that nobody has was let go of while we looked, or none is told of here.
+            untold = untold + 1 if holder is None else 0
+            if untold > _UNTOLD or (holder is not None and not _is_gone(holder)) or time.monotonic() > until:
                 return False
             time.sleep(0.01)
         else:
@@ -299,10 +303,8 @@ def _holder(fd: int) -> int | None:
     return None
 
 
-def _is_gone(pid: int | None) -> bool:
+def _is_gone(pid: int) -> bool:
     """Has it ended? Read here: a storm's client imports this module, and `procfs` would double what it imports."""
-    if pid is None:
-        return False
     try:
         told = Path(f"/proc/{pid}/stat").read_bytes() if pid > 0 else b""
     except OSError:

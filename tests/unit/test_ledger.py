@@ -308,6 +308,27 @@ def test_who_was_killed_is_waited_for_until_what_it_was_starting_lets_go(
         Ledger(path).close()
 
 
+def test_a_lock_that_is_let_go_of_while_its_holder_is_looked_for_is_none(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of it /proc/locks tells nothing any more: that is no run which is alive."""
+    ledger = Ledger(path)
+
+    def looked_for(_: int) -> int | None:
+        ledger.close()
+        return None
+
+    monkeypatch.setattr("contend.ledger._holder", looked_for)
+    assert not is_locked(path)
+
+
+def test_a_lock_whose_holder_is_told_nowhere_is_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contend.ledger._holder", lambda _: None)
+    with Ledger(path):
+        assert is_locked(path)
+    assert not is_locked(path)
+
+
 @pytest.mark.parametrize(("uid", "alive"), [(0, True), (NOBODY, False)])
 def test_a_lock_of_a_user_who_may_only_read_is_no_run(path: Path, uid: int, alive: bool) -> None:
     need(os.geteuid() == 0, "root, to be somebody else")

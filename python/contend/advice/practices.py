@@ -95,7 +95,8 @@ def direction(of: Estimate) -> str:
     """higher, lower or negligible beyond the interval, "" where it does not say.
 
     >>> def ratio(low, high):
-    ...     return Estimate((low * high) ** 0.5, low, high, "ratio", 15, 0.95, "", "higher" if low > 1 else "no detectable effect")
+    ...     verdict = "higher" if low > 1 else "no detectable effect"
+    ...     return Estimate((low * high) ** 0.5, low, high, "ratio", 15, 0.95, "", verdict)
     >>> [direction(ratio(*ends)) for ends in ((1.1, 1.3), (0.97, 1.04), (0.9, 1.2), (1.01, 1.03))]
     ['higher', 'negligible', '', 'negligible']
     """
