@@ -57,13 +57,15 @@ def test_readmes_example_session_is_like_the_runs_that_are_kept() -> None:
 
 
 def test_a_wrong_figure_is_told_and_written_anew(tmp_path: Path) -> None:
-    page = tmp_path / "README.md"
+    page, told = tmp_path / "README.md", files.load("kills")
+    kills, recovered = told["kills"], f"{told['recovered']} of {told['kills']}"
     page.write_text(
-        "Of\n<!-- r:kills.recovered -->107 of\n108<!-- /r --> it recovered, <!-- r:kills {{ kills }} -->108<!-- /r -->.\n"
+        f"Of\n<!-- r:kills.recovered -->7 of\n{kills}<!-- /r --> it recovered,"
+        f" <!-- r:kills {{{{ kills }}}} -->{kills}<!-- /r -->.\n"
     )
     (one,) = quotes.differing(page, tmp_path)
-    assert str(one) == "README.md:2: r:kills.recovered is '108 of 108', and '107 of 108' is written"
-    assert "<!-- r:kills.recovered -->108 of 108<!-- /r --> it" in quotes.rewritten(page.read_text())
+    assert str(one) == f"README.md:2: r:kills.recovered is '{recovered}', and '7 of {kills}' is written"
+    assert f"<!-- r:kills.recovered -->{recovered}<!-- /r --> it" in quotes.rewritten(page.read_text())
 
 
 @pytest.mark.parametrize(
