@@ -260,7 +260,12 @@ def remove_namespace(name: str) -> bool:
     namespace = path.stat()
     procfs.kill_until_gone(lambda: _in_namespace(namespace))
     # A crash before the namespace was mounted on its file leaves a plain file: it goes the same way.
-    _ip("netns", "delete", name)
+    try:
+        _ip("netns", "delete", name)
+    except HostFailed:
+        if path.exists():
+            raise
+        return False  # whoever made it has removed it meanwhile
     return True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,3 +108,16 @@ def test_a_user_without_rights_is_told(monkeypatch: pytest.MonkeyPatch, ledger: 
     with pytest.raises(CannotHonour, match="root"):
         Networks("r", ledger).pair("x")
     assert leftovers(ledger.path) == []
+
+
+def test_a_namespace_that_its_maker_removes_meanwhile_is_gone_and_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = f"contend-{'0' * 8}-9x"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+
+    def removed_first(_: object) -> None:
+        subprocess.run(["ip", "netns", "delete", name], check=True)
+
+    monkeypatch.setattr("contend.platforms.network.procfs.kill_until_gone", removed_first)
+    assert network.remove_namespace(name) is False
