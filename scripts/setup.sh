@@ -121,7 +121,8 @@ else
     build >"$scratch/built" 2>&1 || failed
 fi
 # Its module is built already, so that this only links the checkout.
-MATURIN_PEP517_ARGS=$module install --no-build-isolation --no-deps --editable .
+export MATURIN_PEP517_ARGS="$module"
+install --no-build-isolation --no-deps --editable .
 for program in $programs; do
     # In place of the old one as a whole: it may be running.
     cp "${CARGO_TARGET_DIR:-target}/release/$program" ".venv/bin/.$program.new"

@@ -75,7 +75,7 @@ def test_of_a_quota_over_several_cpus_the_time_counts_in_which_it_held(
     assert held is not None
     assert held <= now["throttled"]
     alone = dict.fromkeys(seen, 0.0) | {"wall": 0.1, "cpu": seen["cpu"], "held": 0.0}
-    slower = replace(ESTIMATE, value=10.0, low=0.95 * 10.0, high=1.05 * 10.0)
+    slower = replace(ESTIMATE, value=10.0, low=9.5, high=10.5)
     made = cell({**now, "held": held}, alone, quotas=(BOX,), estimate=slower)
     causes = {cause.resource: cause for cause in explain(made)}
     assert causes["throttling"].share == pytest.approx(10 * quota / 9, abs=0.01)
