@@ -5,5 +5,6 @@ mod calls;
 mod hunt;
 mod meaning;
 mod reading;
+mod replay;
 mod support;
 mod torn;

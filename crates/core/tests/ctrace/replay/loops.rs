@@ -1,0 +1,58 @@
+//! Greenlets on one thread, and the interpreter's lock: what ran, what was ready, and what waited.
+use super::*;
+
+fn switch(ns: u64, to: u32) -> Told {
+    (ns, A, event::SWITCH, 0, to)
+}
+
+#[test]
+fn of_two_greenlets_one_runs_at_a_time() {
+    // Both jobs sleep between two pieces of work; the second one's second piece waits for the first one's.
+    let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
+    let events = [
+        switch(100, GREEN1),
+        mark(100, event::JOB_BEGIN, 1),
+        switch(120_000, GREEN2),
+        mark(120_000, event::JOB_BEGIN, 2),
+        switch(150_000, A),
+        switch(400_000, GREEN1),
+        switch(480_000, GREEN2),
+        mark(500_000, event::JOB_END, 2),
+        switch(500_000, A),
+        switch(900_000, GREEN1),
+        mark(930_000, event::JOB_END, 1),
+        switch(930_000, A),
+    ];
+    reads(
+        &events,
+        &[
+            "server A",
+            "job boot 100-930000",
+            "  run 119900 280000 run 80000 420000 run 30000",
+            "job boot 120000-500000",
+            // Ready at some moment between 400000, when the loop was busy again, and 480000, when it ran.
+            "  run 30000 290000 run 20000",
+            "jobs 1309900 locks [] pools [] latency 0 unexplained 0",
+        ],
+    );
+}
+
+#[test]
+fn who_has_a_lock_and_not_yet_the_interpreter_is_not_working() {
+    let wait = |ns, kind| (ns, B, kind, GIL, 0);
+    let mut inside = hold(B, L, 120, 163, 300);
+    inside.splice(2..2, [wait(164, event::LOCK_WAIT), wait(190, event::LOCK_ACQUIRED)]);
+    let events = [job(A, 1, 100, 400, &hold(A, L, 110, 110, 160)), job(B, 2, 105, 500, &inside)];
+    let storm = reads(
+        &events.concat(),
+        &[
+            "lock L for 1, handed in 30",
+            "job boot 100-400",
+            "  10 +L 50 -L 240",
+            "job boot 105-500",
+            "  15 +L handed in 30 110 -L 200",
+            "jobs 695 locks [40] pools [] latency 30 unexplained 0",
+        ],
+    );
+    assert_eq!(storm.regime.gil_ns, Some(26));
+}
