@@ -1,7 +1,7 @@
 """The result of cargo-mutants' faults in what blames and what replays: a seeded sample of those that it lists.
 
-cargo-mutants lists the faults and writes each as a difference. They are tried here: it would run cargo's tests alone, and what
-hunts and replays is tested through the module for Python too, which is built anew with each fault.
+cargo-mutants lists the faults and writes each as a difference. They are tried here: it would run cargo’s tests alone, and
+what hunts and replays is tested through the module for Python too, which is built anew with each fault.
 """
 
 from __future__ import annotations

@@ -338,3 +338,64 @@ fn another_order_keeps_the_times_of_arrival() {
     assert_eq!(sorted(&other), sorted(&model));
     assert_ne!(other, model);
 }
+
+#[test]
+fn a_multiple_of_the_workers_divides_each_queue() {
+    // Two queues become four: what was in the first goes to it or the third, some to each.
+    let roots: Vec<Root> =
+        (0..64).map(|at| root(0, call(0, 0).to_vec(), vec![served(at % 2, 10, 0)])).collect();
+    let (four, _) = apply(&model(roots.clone(), vec![1, 1]), &[Edit::Workers("pool".into(), 4)], 3);
+    let mut used = [0; 4];
+    for (at, root) in (0..).zip(&four.roots) {
+        let queue = root.items[0].queue;
+        assert_eq!(queue % 2, at % 2, "from the queue it was in");
+        used[queue as usize] += 1;
+    }
+    assert!(used.iter().all(|&jobs| jobs > 5), "{used:?}");
+    // Three are no multiple: each goes anywhere.
+    let (three, _) = apply(&model(roots, vec![1, 1]), &[Edit::Workers("pool".into(), 3)], 3);
+    let mut of_first = [0; 3];
+    three.roots.iter().step_by(2).for_each(|root| of_first[root.items[0].queue as usize] += 1);
+    assert!(of_first.iter().all(|&jobs| jobs > 3), "{of_first:?}");
+}
+
+#[test]
+fn numbers_are_drawn_as_splitmix64_does() {
+    // <https://prng.di.unimi.it/splitmix64.c>, seed 0.
+    let mut random = Random::new(0);
+    assert_eq!([random.draw(), random.draw()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+}
+
+#[test]
+fn a_use_of_queues_that_chance_would_not_make_stays_as_it_was() {
+    // Of two queues and 40 jobs: chi-square is 3.6 for 26 and 14, 4.9 for 27 and 13; 3.84 is its quantile.
+    let even = more_jobs_by_queue(&[26, 14]);
+    assert!((460..540).contains(&even[0]), "{even:?}");
+    let uneven = more_jobs_by_queue(&[27, 13]);
+    assert!((630..720).contains(&uneven[0]), "{uneven:?}");
+}
+
+#[test]
+fn what_a_pool_serves_for_others_teaches_what_a_call_costs() {
+    // Eight calls of one item each; the same pool serves items of a second kind, which say how many they carry.
+    let mut model = chatty(&[1; 8]);
+    let others: Vec<Item> = (1..7)
+        .map(|n| {
+            item(0, vec![Op::Enter { name: 4, items: n }, Op::Delay(100 + 10 * u64::from(n)), Op::Leave])
+        })
+        .collect();
+    model.roots.push(root(0, (0..6).map(Op::Send).collect(), others));
+    let (after, costs) = apply(&model, &[Edit::Coalesce("call".into(), 8)], 0);
+    assert_eq!((costs[0].source, costs[0].before, costs[0].after), (Source::Pool, 8, 1));
+    assert!((costs[0].fixed_ns - 100.0).abs() < 1e-6 && (costs[0].item_ns - 10.0).abs() < 1e-6);
+    assert_eq!(delays(&after.roots[0].items[0].program), 100 + 8 * 10);
+}
+
+#[test]
+fn a_barging_semaphore_wakes_as_many_as_it_has_room_for() {
+    let hold = vec![ACQUIRE, Op::Delay(10), Op::Release(0)];
+    let mut model = model((0..4).map(|_| root(0, hold.clone(), vec![])).collect(), vec![]);
+    model.locks[0] = Lock { capacity: 2, order: Order::Barging, handover_ns: 3, ..model.locks[0].clone() };
+    // Both are released at 10; the third wakes at 13 and the fourth 3 later, for there is room for it.
+    assert_eq!(ends(&model), [10, 10, 23, 26]);
+}

@@ -7,6 +7,7 @@ use contend_core::replay::simulate::simulate;
 
 use crate::support::{Made, Place};
 
+mod hunted;
 mod locks;
 mod loops;
 mod messages;
@@ -52,6 +53,13 @@ const F: u32 = 8;
 type Told = (u64, u32, u8, u32, u32);
 
 fn storm_of(events: &[Told], patterns: &[&str]) -> contend_core::Result<Storm> {
+    let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+    let (trace, _place) = trace_of(events);
+    extract(&trace, &patterns, || Ok(()))
+}
+
+/// With where its files are.
+fn trace_of(events: &[Told]) -> (Trace, Place) {
     let place = Place::new();
     let strings: Vec<_> = (1..).zip(WORDS).collect();
     let threads = |ids: &[u32]| -> Vec<_> {
@@ -86,8 +94,7 @@ fn storm_of(events: &[Told], patterns: &[&str]) -> contend_core::Result<Storm> {
             place.write(&format!("{process}.ctrace"), &made.end(1_000_000_000).0)
         })
         .collect();
-    let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-    extract(&Trace::open(&paths).unwrap(), &patterns, || Ok(()))
+    (Trace::open(&paths).unwrap(), place)
 }
 
 /// A job from one moment to another, with what is done in it.

@@ -156,3 +156,20 @@ fn the_usual_handover_is_a_locks_own_where_it_was_waited_for_often_enough() {
     let handovers: Vec<u64> = storm.model.locks.iter().map(|lock| lock.handover_ns).collect();
     assert_eq!(handovers, [3, (10 * 3 + 14) / 11]);
 }
+
+#[test]
+fn a_job_that_begins_when_the_one_before_ends_follows_it() {
+    let events = [job(A, 1, 100, 200, &[]), job(A, 2, 200, 300, &[]), job(B, 3, 150, 250, &[])];
+    reads(
+        &events.concat(),
+        &[
+            "job boot 100-200",
+            "  100",
+            "job boot 150-250",
+            "  100",
+            "job boot 200-300 after 0",
+            "  100",
+            "jobs 300 locks [] pools [] latency 0 unexplained 0",
+        ],
+    );
+}

@@ -56,3 +56,38 @@ fn who_has_a_lock_and_not_yet_the_interpreter_is_not_working() {
     );
     assert_eq!(storm.regime.gil_ns, Some(26));
 }
+
+#[test]
+fn a_greenlet_that_was_handed_a_lock_waits_for_its_loop_too() {
+    // Released at 200000 by the first, which runs on to 280000: the second has the lock, and then the loop.
+    let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
+    let events = [
+        switch(100, GREEN1),
+        mark(100, event::JOB_BEGIN, 1),
+        (1000, A, event::LOCK_ACQUIRED, L, 0),
+        switch(100_000, GREEN2),
+        mark(100_000, event::JOB_BEGIN, 2),
+        (120_000, A, event::LOCK_WAIT, L, GREEN1),
+        switch(120_000, GREEN1),
+        (200_000, A, event::LOCK_RELEASED, L, 0),
+        switch(280_000, GREEN2),
+        (280_000, A, event::LOCK_ACQUIRED, L, 0),
+        (300_000, A, event::LOCK_RELEASED, L, 0),
+        mark(310_000, event::JOB_END, 2),
+        switch(310_000, GREEN1),
+        mark(350_000, event::JOB_END, 1),
+        switch(350_000, A),
+    ];
+    reads(
+        &events,
+        &[
+            "lock L for 1, handed in 0",
+            "server A",
+            "job boot 100-350000",
+            "  run 900 +L run 99000 10000 run 80000 -L run 80000 15000 run 40000",
+            "job boot 100000-310000",
+            "  run 20000 +L handed in 0 run 20000 -L run 10000",
+            "jobs 559900 locks [80000] pools [] latency 0 unexplained 0",
+        ],
+    );
+}

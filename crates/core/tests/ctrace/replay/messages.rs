@@ -10,12 +10,12 @@ fn received(thread: u32, ns: u64, id: u32) -> Told {
 }
 
 /// Asks at `from` and goes on at `to`; the request is 1 of `id`, the answer 2.
-fn call(thread: u32, id: u32, from: u64, to: u64) -> Vec<Told> {
+pub(super) fn call(thread: u32, id: u32, from: u64, to: u64) -> Vec<Told> {
     span(thread, CALL, from, to, &[out(thread, from + 1, id), received(thread, to - 1, id + 100)])
 }
 
 /// Serves it.
-fn serve(thread: u32, id: u32, from: u64, to: u64) -> Vec<Told> {
+pub(super) fn serve(thread: u32, id: u32, from: u64, to: u64) -> Vec<Told> {
     span(thread, SERVE, from, to, &[received(thread, from, id), out(thread, to - 1, id + 100)])
 }
 

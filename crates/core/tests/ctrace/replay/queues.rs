@@ -2,12 +2,12 @@
 use super::*;
 
 /// Puts an item into a queue.
-fn put(thread: u32, queue: u32, ns: u64) -> Told {
+pub(super) fn put(thread: u32, queue: u32, ns: u64) -> Told {
     (ns, thread, event::QUEUE_PUT, queue, 1)
 }
 
 /// A worker asks for an item and gets it.
-fn get(thread: u32, queue: u32, asked: u64, got: u64) -> [Told; 2] {
+pub(super) fn get(thread: u32, queue: u32, asked: u64, got: u64) -> [Told; 2] {
     [(asked, thread, event::LOCK_WAIT, queue, 0), (got, thread, event::QUEUE_GOT, queue, 0)]
 }
 
