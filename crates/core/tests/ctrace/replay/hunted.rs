@@ -328,3 +328,114 @@ fn a_request_whose_work_goes_on_and_a_condition() {
         ],
     );
 }
+
+#[test]
+fn jobs_that_work_for_others_are_theirs_and_those_that_are_left_are_numbered_anew() {
+    let message = |thread, ns, kind, id| (ns, thread, kind, MSG, id);
+    let events = [
+        job(A, 1, 100, 200, &[message(A, 110, event::FLOW_OUT, 7), message(A, 190, event::FLOW_IN, 17)]),
+        job(E, 5, 120, 180, &[message(E, 121, event::FLOW_IN, 7), message(E, 175, event::FLOW_OUT, 17)]),
+        vec![(181, E, event::LOCK_WAIT, K, 0), (299, E, event::LOCK_GIVEN_UP, K, 0)],
+        job(B, 2, 150, 400, &[message(B, 160, event::FLOW_OUT, 8), message(B, 390, event::FLOW_IN, 18)]),
+        span(F, SERVE, 170, 380, &[message(F, 171, event::FLOW_IN, 8), message(F, 379, event::FLOW_OUT, 18)]),
+        // A message that comes while a job of its own goes on is no part of another one's.
+        job(E, 6, 300, 350, &[message(E, 310, event::FLOW_OUT, 9), message(E, 330, event::FLOW_IN, 8)]),
+    ];
+    tells(
+        &events.concat(),
+        &[
+            "jobs: name=boot number=1 process=process 1 pid=1 track=A begin_ns=100 end_ns=200 how=mark ended=returned elsewhere_ns=60",
+            "jobs: job=1 name=boot number=2 process=process 1 pid=1 track=B begin_ns=150 end_ns=400 how=mark ended=returned elsewhere_ns=209",
+            "jobs: job=2 name=boot number=6 process=process 2 pid=2 track=E begin_ns=300 end_ns=350 how=mark ended=returned",
+            "parts: kind=running ns=100",
+            "parts: job=1 kind=running ns=250",
+            "parts: job=2 kind=running ns=50",
+            "along: kind=running process=process 1 pid=1 ns=100",
+            "along: job=1 kind=running process=process 1 pid=1 ns=250",
+            "along: job=2 kind=running process=process 2 pid=2 ns=50",
+            "critical: job=-1 kind=running process=process 1 pid=1 ns=300",
+            "critical: kind=running process=process 1 pid=1 ns=100",
+            "critical: job=1 kind=running process=process 1 pid=1 ns=250",
+            "critical: job=2 kind=running process=process 2 pid=2 ns=50",
+            "locks: lock=2 name=K kind=condition waits=1 wait_ns=118 max_wait_ns=118",
+            "waits: lock=2 waits=1 ns=118 max_ns=118",
+            "blame: lock=2 doing=nobody ns=118",
+            "spans: name=serve process=process 2 pid=2 count=1 total_ns=210 self_ns=210 max_ns=210",
+            "pools: process=process 2 pid=2 name=msg E workers=1 items=1 busy_ns=60 queued_ns=11 policy=shared",
+            "pools: pool=1 process=process 2 pid=2 name=msg F workers=1 items=1 busy_ns=209 queued_ns=11 policy=shared",
+        ],
+    );
+}
+
+#[test]
+fn spans_that_are_jobs_are_numbered_by_their_name() {
+    let events = [
+        span(A, CALL, 100, 200, &span(A, CALL, 120, 150, &[])),
+        span(A, CALL, 210, 330, &[]),
+        span(B, CALL, 220, 300, &[(220, B, event::LOCK_WAIT, K, 0), (290, B, event::LOCK_GIVEN_UP, K, 0)]),
+    ];
+    tells(
+        &events.concat(),
+        &[
+            "jobs: name=call process=process 1 pid=1 track=A begin_ns=100 end_ns=200 how=outermost ended=returned",
+            "jobs: job=1 name=call number=1 process=process 1 pid=1 track=A begin_ns=210 end_ns=330 how=outermost ended=returned",
+            "jobs: job=2 name=call number=2 process=process 1 pid=1 track=B begin_ns=220 end_ns=300 how=outermost ended=returned",
+            "parts: kind=running part=call ns=100",
+            "parts: job=1 kind=running part=call ns=120",
+            "parts: job=2 kind=condition resource=K ns=70",
+            "parts: job=2 kind=running part=call ns=10",
+            "along: kind=running part=call process=process 1 pid=1 ns=100",
+            "along: job=1 kind=running part=call process=process 1 pid=1 ns=120",
+            "along: job=2 kind=condition resource=K through=K process=process 1 pid=1 ns=70",
+            "along: job=2 kind=running part=call process=process 1 pid=1 ns=10",
+            "critical: job=-1 kind=running part=call process=process 1 pid=1 ns=220",
+            "critical: job=-1 kind=running process=process 1 pid=1 ns=10",
+            "critical: kind=running part=call process=process 1 pid=1 ns=100",
+            "critical: job=1 kind=running part=call process=process 1 pid=1 ns=120",
+            "critical: job=2 kind=condition resource=K through=K process=process 1 pid=1 ns=70",
+            "critical: job=2 kind=running part=call process=process 1 pid=1 ns=10",
+            "locks: lock=2 name=K kind=condition waits=1 wait_ns=70 max_wait_ns=70",
+            "waits: lock=2 victim=call waits=1 ns=70 max_ns=70",
+            "blame: lock=2 victim=call doing=nobody ns=70",
+            "spans: name=call process=process 1 pid=1 count=4 total_ns=300 self_ns=230 max_ns=120",
+        ],
+    );
+}
+
+#[test]
+fn pools_say_who_waited_for_which_worker() {
+    // Two queues of one name: the items of the first wait while the worker of the second has nothing to do.
+    let events = [
+        job(A, 1, 100, 300, &[queues::put(A, Q, 110), queues::put(A, Q, 112), queues::put(A, Q, 114)]),
+        job(B, 2, 100, 300, &[queues::put(B, R, 110)]),
+        queues::get(W1, Q, 50, 111).to_vec(),
+        span(W1, WORK, 113, 150, &[]),
+        queues::get(W1, Q, 151, 152).to_vec(),
+        span(W1, WORK, 153, 190, &[]),
+        queues::get(W1, Q, 191, 192).to_vec(),
+        span(W1, WORK, 193, 230, &[]),
+        vec![(231, W1, event::LOCK_WAIT, Q, 0)],
+        queues::get(W2, R, 50, 111).to_vec(),
+        span(W2, WORK, 113, 120, &[]),
+        vec![(121, W2, event::LOCK_WAIT, R, 0)],
+    ];
+    tells(
+        &events.concat(),
+        &[
+            "jobs: name=boot number=1 process=process 1 pid=1 track=A begin_ns=100 end_ns=300 how=mark ended=returned elsewhere_ns=118",
+            "jobs: job=1 name=boot number=2 process=process 1 pid=1 track=B begin_ns=100 end_ns=300 how=mark ended=returned elsewhere_ns=10",
+            "parts: kind=running ns=200",
+            "parts: job=1 kind=running ns=200",
+            "along: kind=running process=process 1 pid=1 ns=200",
+            "along: job=1 kind=running process=process 1 pid=1 ns=200",
+            "critical: job=-1 kind=running process=process 1 pid=1 ns=200",
+            "critical: kind=running process=process 1 pid=1 ns=200",
+            "critical: job=1 kind=running process=process 1 pid=1 ns=200",
+            "locks: lock=3 name=Q kind=queue waits=6 wait_ns=1999999772 max_wait_ns=999999879",
+            "waits: lock=3 waits=6 ns=1999999772 max_ns=999999879",
+            "blame: lock=3 doing=nobody ns=1999999772",
+            "spans: name=work process=process 1 pid=1 count=4 total_ns=118 self_ns=118 max_ns=37",
+            "pools: process=process 1 pid=1 name=Q workers=2 items=4 queues=2 busy_ns=128 queued_ns=120 wasted_ns=74 policy=fixed",
+        ],
+    );
+}
