@@ -14,16 +14,16 @@ from contend.studies.base import (
     PlatformSpec,
     WorkloadRef,
 )
-from contend.studies.compare import Compare, Variant
-from contend.studies.growth import Growth
+from contend.studies.compare.model import Compare, Variant
+from contend.studies.growth.model import Growth
 from contend.studies.guard import Guard
-from contend.studies.imported import Imported
-from contend.studies.interference import Interference
-from contend.studies.overhead import Overhead
-from contend.studies.placement import NetworkPlacement
-from contend.studies.sensitivity import Sensitivity
-from contend.studies.storage import Pool, Storage
-from contend.studies.storm import LOCAL, Storm
+from contend.studies.imported.model import Imported
+from contend.studies.interference.model import Interference
+from contend.studies.overhead.model import Overhead
+from contend.studies.placement.model import NetworkPlacement
+from contend.studies.sensitivity.model import Sensitivity
+from contend.studies.storage.model import Pool, Storage
+from contend.studies.storm.model import LOCAL, Storm
 
 Scenario = (
     Interference | Compare | Storm | Growth | Overhead | NetworkPlacement | Imported | Sensitivity | Storage
