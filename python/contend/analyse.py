@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from contend import crowds, growths, overheads, placement_effects, placements, sensitivities, storms
+from contend import crowds, overheads, placement_effects, placements, sensitivities, storms
 from contend.advice import download_findings as downloads
 from contend.advice import placement_claims
 from contend.advice.finding import Finding, set_once
 from contend.advice.forecast_findings import findings as forecast_findings
-from contend.advice.growth_findings import findings as growth_findings
 from contend.advice.overhead_findings import findings as overhead_findings
 from contend.advice.placement_findings import findings as placement_findings
 from contend.advice.practices import judge
@@ -40,6 +39,8 @@ from contend.studies import (
     Storage,
     Storm,
 )
+from contend.studies.growth import result as growths
+from contend.studies.growth.findings import findings as growth_findings
 from contend.sweep import verdicts
 from contend.units import format_ratio
 

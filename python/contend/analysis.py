@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from contend.crowds import Crowd
     from contend.damage import Damage
     from contend.fleets import Fleets
-    from contend.growths import Growths
     from contend.imports.levels import ImportedRuns
     from contend.overheads import Overheads
     from contend.placements import Placements
     from contend.sensitivities import Sensitivities
     from contend.storms import Storms
+    from contend.studies.growth.result import Growths
     from contend.sweep.reading import Sweep
 
 SCHEMA_VERSION = 1

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from contend.advice.growth_findings import findings
 from contend.clouds.growth.document import document
 from contend.clouds.growth.grow import Asked, Happened, grow
 from contend.clouds.http import Api
 from contend.clouds.openstack import Record, unique_name
-from contend.growths import Growths, read
 from contend.ledger import leftovers, read_rows
+from contend.studies.growth.findings import findings
+from contend.studies.growth.result import Growths, read
 from support.toy_network import ToyNetwork, toy_network
 
 RUN = "control-plane-growth-20260102-101500-7f3a"

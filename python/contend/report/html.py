@@ -23,7 +23,6 @@ from contend.report import (
     context_words,
     fleet_words,
     forecast_words,
-    growth_words,
     imported_words,
     overhead_words,
     placement_map,
@@ -40,6 +39,7 @@ from contend.report.plotkit import Plot
 from contend.report.theme import stylesheet
 from contend.report.vega import compiled, vega_runtime
 from contend.safe_text import safe
+from contend.studies.growth import words as growth_words
 from contend.units import format_duration, format_value
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ def all_plots(report: ReportInput) -> list[Plot]:
 
         plots += storm_plots(report.analysis.storms)
     if report.analysis.growth is not None:
-        from contend.report.growth_plots import growth_plots
+        from contend.studies.growth.plots import growth_plots
 
         plots += growth_plots(report.analysis.growth)
     if report.analysis.overhead is not None:

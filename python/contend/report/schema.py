@@ -12,13 +12,13 @@ from contend.report.context_schema import context
 from contend.report.definitions import DEFINITIONS
 from contend.report.fleet_schema import fleet
 from contend.report.forecast_schema import sensitivity
-from contend.report.growth_schema import growth
 from contend.report.imported_schema import imported
 from contend.report.overhead_schema import overhead
 from contend.report.placement_schema import placement
 from contend.report.schema_parts import COUNT, FACTORS, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
 from contend.report.storm_schema import storms
 from contend.report.sweep_schema import sweep
+from contend.studies.growth.schema import growth
 
 
 def analysis_schema() -> Schema:

@@ -64,7 +64,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
 
         show_storms(report.analysis, report.analysis.storms, printer)
     if report.analysis.growth is not None:
-        from contend.report.growth_terminal import show_growth
+        from contend.studies.growth.terminal import show_growth
 
         show_growth(report.analysis.growth, printer.line, printer.columns)
     if report.analysis.imported is not None:

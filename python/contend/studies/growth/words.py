@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from contend.growths import MODES, Call, Growths, broken, milliseconds
 from contend.report.words import split_ratio
 from contend.stats.estimate import Estimate
 from contend.stats.trend import PER, Trend
+from contend.studies.growth.result import MODES, Call, Growths, broken, milliseconds
 from contend.units import format_duration
 
 QUIET = ("requests",)  # counts that are no trouble

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from contend.advice.growth_findings import findings
-from contend.growths import Call, Grown, Growths
 from contend.stats.estimate import Estimate
 from contend.stats.trend import Trend, Visit, trend
+from contend.studies.growth.findings import findings
+from contend.studies.growth.result import Call, Grown, Growths
 
 NEVER = Estimate(math.inf, math.inf, math.inf, "entities", 10, 0.95, "none", "equal")
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from contend.errors import ScenarioError
-from contend.growths import Growths, answer, read
 from contend.plan import make_plan
-from contend.report import growth_words as words
 from contend.scenario import load, parse, to_yaml
 from contend.studies import Growth
+from contend.studies.growth import words
+from contend.studies.growth.result import Growths, answer, read
 from contend.yamlfile import read_yaml
 from support.intervals import holds
 from support.made_growths import document

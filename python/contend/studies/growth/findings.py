@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 
 from contend.advice.finding import Evidence, Finding
-from contend.growths import Call, Growths
 from contend.stats.trend import PER
+from contend.studies.growth.result import Call, Growths
 
 # Of the entities there are, each costs a call so many statements or more: the sign of a query for each of them.
 EACH = 0.5

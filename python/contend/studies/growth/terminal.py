@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from contend.growths import Growths
-from contend.report import growth_words as told
+from contend.studies.growth import words as told
+from contend.studies.growth.result import Growths
 
 
 def show_growth(

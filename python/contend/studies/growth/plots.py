@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from contend.growths import Call, Grown, Growths, broken, milliseconds
 from contend.report.plotkit import Plot, Spec, axis_format, chart
 from contend.report.theme import series_colours, var
 from contend.stats.trend import PER
+from contend.studies.growth.result import Call, Grown, Growths, broken, milliseconds
 from contend.units import format_duration
 
 HEIGHT = 240
