@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from contend import crowds, overheads, placement_effects, placements, sensitivities, storms
+from contend import crowds, overheads, placement_effects, placements, sensitivities
 from contend.advice import download_findings as downloads
 from contend.advice import placement_claims
 from contend.advice.finding import Finding, set_once
@@ -41,6 +41,7 @@ from contend.studies import (
 )
 from contend.studies.growth import result as growths
 from contend.studies.growth.findings import findings as growth_findings
+from contend.studies.storm import result as storms
 from contend.sweep import verdicts
 from contend.units import format_ratio
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from contend.overheads import Overheads
     from contend.placements import Placements
     from contend.sensitivities import Sensitivities
-    from contend.storms import Storms
     from contend.studies.growth.result import Growths
+    from contend.studies.storm.result import Storms
     from contend.sweep.reading import Sweep
 
 SCHEMA_VERSION = 1

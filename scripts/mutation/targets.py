@@ -92,7 +92,7 @@ PYTHON = (
             "tests/unit/test_plan*.py",
             "tests/unit/test_storage_cloud_study.py",
             "tests/unit/test_store.py",
-            "tests/unit/test_storms.py",
+            "tests/unit/studies/storm/test_storm_result.py",
             "python/contend/cells/*.py",
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contend.cells import compare, interference, overhead, placement, sensitivity, storage, storm
+from contend.cells import compare, interference, overhead, placement, sensitivity, storage
 from contend.cells.base import ALONE, APP, COMMAND, COMMAND_METRICS, CONTROL, Cell, Party, escape
 from contend.errors import ScenarioError
 from contend.studies import (
@@ -17,6 +17,7 @@ from contend.studies import (
     Storm,
 )
 from contend.studies.growth import cells as growth
+from contend.studies.storm import cells as storm
 
 
 def cells_of(scenario: Scenario) -> tuple[Cell, ...]:

@@ -28,7 +28,6 @@ from contend.report import (
     placement_map,
     placement_words,
     scheduling_words,
-    storm_words,
     sweep_words,
     words,
 )
@@ -40,6 +39,7 @@ from contend.report.theme import stylesheet
 from contend.report.vega import compiled, vega_runtime
 from contend.safe_text import safe
 from contend.studies.growth import words as growth_words
+from contend.studies.storm import words as storm_words
 from contend.units import format_duration, format_value
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ def all_plots(report: ReportInput) -> list[Plot]:
 
     plots = [forest(report)] if report.analysis.cells and report.analysis.placement is None else []
     if report.analysis.storms is not None:
-        from contend.report.storm_plots import storm_plots
+        from contend.studies.storm.plots import storm_plots
 
         plots += storm_plots(report.analysis.storms)
     if report.analysis.growth is not None:

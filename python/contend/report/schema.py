@@ -16,9 +16,9 @@ from contend.report.imported_schema import imported
 from contend.report.overhead_schema import overhead
 from contend.report.placement_schema import placement
 from contend.report.schema_parts import COUNT, FACTORS, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
-from contend.report.storm_schema import storms
 from contend.report.sweep_schema import sweep
 from contend.studies.growth.schema import growth
+from contend.studies.storm.schema import storms
 
 
 def analysis_schema() -> Schema:

@@ -60,7 +60,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     printer.line()
     printer.line(report.analysis.answer, "bold")
     if report.analysis.storms is not None:
-        from contend.report.storm_terminal import show_storms
+        from contend.studies.storm.terminal import show_storms
 
         show_storms(report.analysis, report.analysis.storms, printer)
     if report.analysis.growth is not None:

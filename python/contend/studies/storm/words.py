@@ -11,7 +11,7 @@ from contend.contention.alibi.words import short
 from contend.contention.scaling_findings import duration
 from contend.report import words
 from contend.stats.estimate import Estimate
-from contend.storms import Size, Storms
+from contend.studies.storm.result import Size, Storms
 from contend.units import format_duration
 
 QUIET = ("requests",)  # counts that are no trouble

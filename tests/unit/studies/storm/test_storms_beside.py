@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.test_storms import document, found, run
 
 from contend.clouds.storm import beside
-from contend.report import storm_words
-from contend.storms import Storms
-from unit.test_storms import document, found, run
+from contend.studies.storm import words as storm_words
+from contend.studies.storm.result import Storms
 
 COUNTED = {
     "polls": 9,

@@ -7,9 +7,9 @@ from typing import Any
 
 from contend.report.plotkit import ROW, Plot, axis_format, chart, row_axis, row_labels
 from contend.report.scaling_plots import scaling_plots
-from contend.report.storm_words import has_served, maker
 from contend.report.theme import series_colours
-from contend.storms import Size, Storms
+from contend.studies.storm.result import Size, Storms
+from contend.studies.storm.words import has_served, maker
 
 ROLES = 7  # with a colour of their own; the rest in one
 

@@ -13,10 +13,10 @@ from rich.console import Console
 from contend.contention.alibi.verdict import CellAlibi
 from contend.errors import ScenarioError
 from contend.plan import make_plan
-from contend.report import storm_words
 from contend.scenario import parse, to_yaml
-from contend.storms import Storms, answer, read
 from contend.studies import Storm
+from contend.studies.storm import words as storm_words
+from contend.studies.storm.result import Storms, answer, read
 from contend.yamlfile import read_yaml
 from support.intervals import holds
 
@@ -177,7 +177,7 @@ def test_a_run_without_storms_has_none(tmp_path: Path) -> None:
 
 def test_the_table_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
     from contend.report.printer import Printer
-    from contend.report.storm_terminal import show_storms
+    from contend.studies.storm.terminal import show_storms
 
     storms = found(tmp_path, run(tmp_path, {(n, "none"): 0.0 for n in (1, 20)}))
     console = Console(width=80, record=True, no_color=True, force_terminal=False)

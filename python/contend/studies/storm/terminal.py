@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contend.analysis import Analysis
-from contend.report import storm_words as told
 from contend.report.printer import Printer
-from contend.storms import Storms
+from contend.studies.storm import words as told
+from contend.studies.storm.result import Storms
 
 BAR = 12  # columns of the longest bar
 
