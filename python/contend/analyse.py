@@ -8,14 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from contend import crowds, overheads, placement_effects, placements, sensitivities
+from contend import crowds, placement_effects, placements, sensitivities
 from contend.advice import download_findings as downloads
 from contend.advice import placement_claims
 from contend.advice.finding import Finding, set_once
 from contend.advice.forecast_findings import findings as forecast_findings
-from contend.advice.overhead_findings import findings as overhead_findings
 from contend.advice.placement_findings import findings as placement_findings
-from contend.advice.practices import judge
 from contend.advice.rules import advise
 from contend.advice.sweep_findings import findings as sweep_findings
 from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
@@ -41,6 +39,9 @@ from contend.studies import (
 )
 from contend.studies.growth import result as growths
 from contend.studies.growth.findings import findings as growth_findings
+from contend.studies.overhead import result as overheads
+from contend.studies.overhead.findings import findings as overhead_findings
+from contend.studies.overhead.practices import judge
 from contend.studies.storm import result as storms
 from contend.sweep import verdicts
 from contend.units import format_ratio

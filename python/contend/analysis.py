@@ -16,17 +16,17 @@ from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
 
 if TYPE_CHECKING:
-    from contend.advice.practices import Practice
     from contend.contention.scheduling import CellSchedule
     from contend.context.effect import Context
     from contend.crowds import Crowd
     from contend.damage import Damage
     from contend.fleets import Fleets
     from contend.imports.levels import ImportedRuns
-    from contend.overheads import Overheads
     from contend.placements import Placements
     from contend.sensitivities import Sensitivities
     from contend.studies.growth.result import Growths
+    from contend.studies.overhead.practices import Practice
+    from contend.studies.overhead.result import Overheads
     from contend.studies.storm.result import Storms
     from contend.sweep.reading import Sweep
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from contend import overheads
 from contend.analysis import CellResult, Control, Level, MetricInfo
 from contend.compact import medians as of_evidence
 from contend.compact import readings
@@ -22,6 +21,7 @@ from contend.stats.levels import level
 from contend.stats.simultaneous import simultaneous
 from contend.store import Row
 from contend.studies import Overhead, Scenario
+from contend.studies.overhead import result as overheads
 
 
 @dataclass

@@ -17,8 +17,8 @@ from contend.stats.estimate import Estimate
 from contend.testbed.placement.words import condition_words, place_words
 
 if TYPE_CHECKING:
-    from contend.advice.practices import Practice
     from contend.stats.sustained import Usl
+    from contend.studies.overhead.practices import Practice
 
 Kind = Literal["host", "subnet", "interaction", "encapsulation"]
 KINDS: tuple[Kind, ...] = ("host", "subnet", "interaction", "encapsulation")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contend.overheads import by_block
 from contend.stats.estimate import Estimate, verdict_of
 from contend.stats.sensitivity import Errors, Forecast, Measured, forecast
+from contend.studies.overhead.result import by_block
 
 if TYPE_CHECKING:
     from contend.analysis import CellResult

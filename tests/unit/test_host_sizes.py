@@ -12,7 +12,6 @@ import jsonschema
 import pytest
 
 from contend import checks, places
-from contend.advice.practices import judge
 from contend.analysis import Analysis
 from contend.cells import cells_of
 from contend.errors import CannotHonour
@@ -26,6 +25,7 @@ from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.scenario import load
 from contend.studies import Overhead
+from contend.studies.overhead.practices import judge
 from support.hosts_run import SMT, hosts_run, text
 from support.intervals import holds
 
@@ -176,7 +176,7 @@ def test_what_a_share_says_of_what_is_claimed(
 ) -> None:
     """At 0.25 of the host it costs, at 0.5 certainly not."""
     assert analysis.overhead is not None
-    from contend.advice import practices
+    from contend.studies.overhead import practices
 
     made: Mapping[str, object] = {
         "id": "x", "claim": "x", "of": {"platform": "container", "provisioning": "vanilla"}, "figure": "fades",

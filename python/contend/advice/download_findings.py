@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from contend.advice.finding import Evidence, Finding
-from contend.advice.variant_findings import words
 from contend.analysis import CellResult, Level
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.simultaneous import simultaneous
 from contend.studies import Compare
+from contend.studies.overhead.variant_findings import words
 from contend.units import format_value
 
 GLANCE = "image-download-glance"

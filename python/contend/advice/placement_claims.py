@@ -8,17 +8,17 @@ from typing import Any
 
 import yaml
 
-from contend.advice.practices import Practice, Verdict, direction, together
 from contend.placements import Aggregate, Place, Placements, change
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
+from contend.studies.overhead.practices import Practice, Verdict, direction, together
 
 NAMESPACES = "namespaces of one machine"
 
 
 def judge(found: Placements, level: float = 0.95) -> tuple[Practice, ...]:
     """Every claim. Intervals of the claims hold together (Bonferroni)."""
-    file = importlib.resources.files("contend.advice") / "placement_claims.yaml"
+    file = importlib.resources.files("contend.studies.placement") / "claims.yaml"
     rules = yaml.safe_load(file.read_text("utf-8"))
     looked = [list(_routed(found, rule)) for rule in rules]
     own = 1 - (1 - level) / max(1, sum(len(of) for of in looked))

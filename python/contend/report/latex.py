@@ -58,7 +58,7 @@ def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
 
 def _effects(report: ReportInput) -> list[str]:
     """What the cells of an overhead study say together; nothing of other studies."""
-    from contend.report.overhead_words import effect_headers, effect_rows
+    from contend.studies.overhead.words import effect_headers, effect_rows
 
     analysis = report.analysis
     if analysis.overhead is None or not analysis.overhead.effects:

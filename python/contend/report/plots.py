@@ -54,8 +54,8 @@ def all_plots(report: ReportInput) -> list[Plot]:
 
         plots += growth_plots(report.analysis.growth)
     if report.analysis.overhead is not None:
-        from contend.report.overhead_plots import overhead_plots
         from contend.report.schedule_plots import schedule_plots
+        from contend.studies.overhead.plots import overhead_plots
 
         plots += overhead_plots(report.analysis) + schedule_plots(report.analysis)
     if report.analysis.placement is not None:

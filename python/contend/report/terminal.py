@@ -85,7 +85,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
         for matrix in matrices(report.analysis):
             printer.matrix(matrix)
     if report.analysis.overhead is not None:
-        from contend.report.overhead_terminal import show_overhead
+        from contend.studies.overhead.terminal import show_overhead
 
         show_overhead(report, printer.line, printer.columns, width=console.width, verbose=verbose)
     for crowd in report.analysis.crowds:

@@ -13,9 +13,9 @@ from contend.contention.scheduling import CellSchedule, cell_schedules
 from contend.probes.base import Coded
 from contend.probes.series import SeriesWriter
 from contend.report.definitions import DEFINITIONS
-from contend.report.overhead_words import cpus_label
 from contend.report.schedule_plots import schedule_plots
 from contend.report.scheduling_words import waits_headers, waits_rows
+from contend.studies.overhead.words import cpus_label
 
 MS = 1_000_000
 BARE, BOX = "/contend.run/victim-bare", "/pod/box"

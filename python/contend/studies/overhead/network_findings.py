@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from contend.advice.finding import Evidence, Finding
-from contend.advice.practices import direction
-from contend.advice.variant_findings import words
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import Effect
+from contend.studies.overhead.practices import direction
+from contend.studies.overhead.variant_findings import words
 
 _ADVICE = {
     "higher": "where its port needs no network of its own, let it use the host's (network=host; --network host)",

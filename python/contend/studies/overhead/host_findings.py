@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from contend.advice.finding import Finding
-from contend.advice.practices import direction
 from contend.advice.rules import Cause, caused, explain
-from contend.advice.variant_findings import words
 from contend.analysis import CellResult
-from contend.overhead_variants import is_of
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import Setting
+from contend.studies.overhead.practices import direction
+from contend.studies.overhead.variant_findings import words
+from contend.studies.overhead.variants import is_of
 
 
 def host_findings(

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
-from contend.advice.host_findings import host_findings
-from contend.advice.network_findings import network_findings
-from contend.advice.practices import NEGLIGIBLE, direction, fading_words
 from contend.advice.rules import Cause, caused, explain
-from contend.advice.variant_findings import variant_findings, words
 from contend.analysis import CellResult
-from contend.overhead_variants import host_cpus, is_of
-from contend.overheads import Overheads, place_words
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import VARIED, Effect
 from contend.stats.platform_size import Decomposition, Setting
+from contend.studies.overhead.host_findings import host_findings
+from contend.studies.overhead.network_findings import network_findings
+from contend.studies.overhead.practices import NEGLIGIBLE, direction, fading_words
+from contend.studies.overhead.result import Overheads, place_words
+from contend.studies.overhead.variant_findings import variant_findings, words
+from contend.studies.overhead.variants import host_cpus, is_of
 
 
 def findings(found: Overheads, cells: Sequence[CellResult], repeat: str) -> tuple[Finding, ...]:

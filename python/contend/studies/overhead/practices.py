@@ -11,11 +11,11 @@ import yaml
 
 from contend.advice.rules import percent
 from contend.analysis import CellResult
-from contend.overheads import Overheads
 from contend.platforms.sizes import cpus_label, sized
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import NEAR_ONE, Fading
+from contend.studies.overhead.result import Overheads
 from contend.units import format_ratio
 
 Verdict = Literal["confirmed", "refuted", "cannot tell"]
@@ -38,7 +38,7 @@ class Practice:
 
 def judge(found: Overheads, cells: Sequence[CellResult], dominant: Mapping[str, str]) -> tuple[Practice, ...]:
     """Every practice. cells: headline comparisons; dominant: resource by application."""
-    file = importlib.resources.files("contend.advice") / "practices.yaml"
+    file = importlib.resources.files("contend.studies.overhead") / "practices.yaml"
     return tuple(_judge(rule, found, cells, dominant) for rule in yaml.safe_load(file.read_text("utf-8")))
 
 

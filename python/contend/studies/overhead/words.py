@@ -6,13 +6,13 @@ import math
 from collections.abc import Collection
 
 from contend.analysis import Analysis
-from contend.overheads import Overheads
 from contend.platforms.sizes import cpus_label, of_host
 from contend.report.words import percent, ratio
 from contend.stats.estimate import Estimate
 from contend.stats.platform_curves import Curve
 from contend.stats.platform_effects import ACROSS_HOSTS, KINDS, VARIED, Effect, Kind
 from contend.stats.platform_size import Decomposition, Setting
+from contend.studies.overhead.result import Overheads
 from contend.units import format_duration
 
 

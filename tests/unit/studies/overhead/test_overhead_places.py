@@ -11,7 +11,6 @@ import pytest
 from contend import checks, places
 from contend.analysis import Analysis
 from contend.errors import BadInput, CannotHonour, ScenarioError
-from contend.overhead_variants import pairs
 from contend.plan import cells_of
 from contend.platforms.base import Limit
 from contend.platforms.cgroups import Hierarchy, Layout
@@ -20,6 +19,7 @@ from contend.report.model import ReportInput
 from contend.report.schema import analysis_schema
 from contend.scenario import load, parse, to_yaml
 from contend.studies import Overhead
+from contend.studies.overhead.variants import pairs
 from contend.yamlfile import read_yaml
 from support.intervals import holds
 from support.made_runs import Made
@@ -242,7 +242,7 @@ def test_the_effect_of_a_period_is_found_with_its_cause(analysis: Analysis) -> N
 
 
 def test_the_parts_are_told_once_for_all_kinds_of_quota_and_set(analysis: Analysis, tmp_path: Path) -> None:
-    from contend.report.overhead_words import decomposition_rows, refusals
+    from contend.studies.overhead.words import decomposition_rows, refusals
 
     found = analysis.overhead
     assert found is not None and len({d.provisioning for d in found.decompositions}) > 2

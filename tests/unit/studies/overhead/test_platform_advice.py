@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from contend.advice import practices
-from contend.advice.host_findings import host_findings
-from contend.advice.network_findings import network_findings
-from contend.advice.overhead_findings import findings
-from contend.advice.practices import judge
-from contend.advice.variant_findings import variant_findings
 from contend.analysis import CellResult, Level, MetricInfo
-from contend.overheads import Overheads
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate, verdict_of
 from contend.stats.platform_effects import Effect, Kind
 from contend.stats.platform_size import Decomposition, Setting, SizeOverhead
+from contend.studies.overhead import practices
+from contend.studies.overhead.findings import findings
+from contend.studies.overhead.host_findings import host_findings
+from contend.studies.overhead.network_findings import network_findings
+from contend.studies.overhead.practices import judge
+from contend.studies.overhead.result import Overheads
+from contend.studies.overhead.variant_findings import variant_findings
 
 HOST = 16
 METRIC = MetricInfo("wall", "s", "lower", "", True)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contend.overhead_variants import host_cpus as host_of
-from contend.overhead_variants import pairs, throttled
 from contend.platforms.sizes import cpus_label, sized
 from contend.probes.evidence import Observed
 from contend.stats.platform_curves import Curve, NoCurve, curves
 from contend.stats.platform_effects import KINDS, VARIED, Effect, effects
 from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
+from contend.studies.overhead.variants import host_cpus as host_of
+from contend.studies.overhead.variants import pairs, throttled
 from contend.units import format_ratio
 
 if TYPE_CHECKING:

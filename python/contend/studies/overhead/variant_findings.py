@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from contend.advice.finding import Finding
-from contend.advice.practices import direction
 from contend.advice.rules import Cause, caused, explain
 from contend.analysis import CellResult
-from contend.overhead_variants import of_setting
 from contend.platforms.sizes import cpus_label
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect, Kind
 from contend.stats.platform_size import Setting
+from contend.studies.overhead.practices import direction
+from contend.studies.overhead.variants import of_setting
 from contend.units import format_ratio
 
 _NAMES: dict[Kind, str] = {"period": "quota-period", "burst": "quota-burst", "placement": "placement"}

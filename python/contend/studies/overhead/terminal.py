@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from contend.report import cpu_map, scheduling_words
-from contend.report import overhead_words as told
 from contend.report.model import ReportInput
 from contend.stats.platform_effects import KINDS, VARIED, Kind
+from contend.studies.overhead import words as told
 
 FIRST: tuple[Kind, ...] = (
     "pinning",

@@ -10,16 +10,17 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend import checks, overheads
+from contend import checks
 from contend.cells import cells_of
 from contend.errors import CannotHonour, TrialFailed, WorkloadError
 from contend.platforms.guests import boot
 from contend.platforms.guests.qemu import Machine
 from contend.platforms.network import Tap, listening
-from contend.report.overhead_words import effect_rows
 from contend.report.schema import analysis_schema
 from contend.scenario import load
 from contend.studies import Overhead
+from contend.studies.overhead import result as overheads
+from contend.studies.overhead.words import effect_rows
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.load import load_file
