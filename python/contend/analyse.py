@@ -8,12 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from contend import crowds, placement_effects, placements, sensitivities
+from contend import crowds, sensitivities
 from contend.advice import download_findings as downloads
-from contend.advice import placement_claims
 from contend.advice.finding import Finding, set_once
 from contend.advice.forecast_findings import findings as forecast_findings
-from contend.advice.placement_findings import findings as placement_findings
 from contend.advice.rules import advise
 from contend.advice.sweep_findings import findings as sweep_findings
 from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
@@ -42,6 +40,10 @@ from contend.studies.growth.findings import findings as growth_findings
 from contend.studies.overhead import result as overheads
 from contend.studies.overhead.findings import findings as overhead_findings
 from contend.studies.overhead.practices import judge
+from contend.studies.placement import claims as placement_claims
+from contend.studies.placement import effects as placement_effects
+from contend.studies.placement import result as placements
+from contend.studies.placement.findings import findings as placement_findings
 from contend.studies.storm import result as storms
 from contend.sweep import verdicts
 from contend.units import format_ratio

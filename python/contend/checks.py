@@ -103,8 +103,8 @@ def _check_placement(scenario: NetworkPlacement) -> None:
     if not scenario.cloud:
         check_rights("hosts made of network namespaces of this machine need")
         return
-    from contend.cells.placement import topology_of
     from contend.clouds.access import find
+    from contend.studies.placement.cells import topology_of
 
     find(scenario.cloud)
     _, parameters = topology_of(scenario)

@@ -88,7 +88,7 @@ PYTHON = (
             "tests/unit/studies/growth/test_growth_result.py",
             "tests/unit/test_ledger*.py",
             "tests/unit/test_overhead_p*.py",
-            "tests/unit/test_placement_plan.py",
+            "tests/unit/studies/placement/test_placement_plan.py",
             "tests/unit/test_plan*.py",
             "tests/unit/test_storage_cloud_study.py",
             "tests/unit/test_store.py",

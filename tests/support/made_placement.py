@@ -9,13 +9,13 @@ import numpy as np
 
 from contend.analyse import analyse
 from contend.analysis import Analysis
-from contend.cells.placement import ENDS
 from contend.errors import ScenarioError
 from contend.plan import Plan, make_plan
 from contend.report.model import ReportInput
 from contend.scenario import parse, to_yaml
 from contend.store import RunDirectory
 from contend.studies import Scenario
+from contend.studies.placement.cells import ENDS
 from contend.yamlfile import read_yaml
 
 TEXT = """

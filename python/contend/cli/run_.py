@@ -290,7 +290,7 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
     for line in _cells(plan, asked.study):
         print(f"  {line}")
     if asked.study == "placement" and asked.cloud:
-        from contend.cells.placement import forecast_lines
+        from contend.studies.placement.cells import forecast_lines
 
         print("\n".join(forecast_lines(asked)))
     for label, (resource, trials, seconds) in forecast.loads(plan, asked).items():

@@ -24,8 +24,6 @@ from contend.report import (
     fleet_words,
     forecast_words,
     imported_words,
-    placement_map,
-    placement_words,
     scheduling_words,
     sweep_words,
     words,
@@ -39,6 +37,8 @@ from contend.report.vega import compiled, vega_runtime
 from contend.safe_text import safe
 from contend.studies.growth import words as growth_words
 from contend.studies.overhead import words as overhead_words
+from contend.studies.placement import map as placement_map
+from contend.studies.placement import words as placement_words
 from contend.studies.storm import words as storm_words
 from contend.units import format_duration, format_value
 

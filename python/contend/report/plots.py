@@ -59,7 +59,7 @@ def all_plots(report: ReportInput) -> list[Plot]:
 
         plots += overhead_plots(report.analysis) + schedule_plots(report.analysis)
     if report.analysis.placement is not None:
-        from contend.report.placement_plots import placement_plots
+        from contend.studies.placement.plots import placement_plots
 
         plots += placement_plots(report.analysis.placement)
     if report.analysis.crowds:

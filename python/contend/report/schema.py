@@ -13,11 +13,11 @@ from contend.report.definitions import DEFINITIONS
 from contend.report.fleet_schema import fleet
 from contend.report.forecast_schema import sensitivity
 from contend.report.imported_schema import imported
-from contend.report.placement_schema import placement
 from contend.report.schema_parts import COUNT, FACTORS, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
 from contend.report.sweep_schema import sweep
 from contend.studies.growth.schema import growth
 from contend.studies.overhead.schema import overhead
+from contend.studies.placement.schema import placement
 from contend.studies.storm.schema import storms
 
 

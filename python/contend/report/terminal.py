@@ -72,7 +72,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
 
         show_imported(report.analysis.imported, printer.line, printer.columns, verbose=verbose)
     if report.analysis.placement is not None:
-        from contend.report.placement_terminal import show_placement
+        from contend.studies.placement.terminal import show_placement
 
         show_placement(
             report.analysis.placement, printer.line, printer.columns, width=console.width, verbose=verbose

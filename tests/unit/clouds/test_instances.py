@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from contend.cells import cells_of
-from contend.cells.placement import forecast_lines, topology_of
 from contend.clouds.instances import heat, placed, trial
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.topology import Spot, Topology, read
@@ -18,6 +17,7 @@ from contend.clouds.openstack import KINDS, body_of, is_ours, mark_of, shown
 from contend.errors import BadInput, HostFailed, ScenarioError, TrialFailed
 from contend.scenario import dump, load
 from contend.studies import STUDIES, NetworkPlacement
+from contend.studies.placement.cells import forecast_lines, topology_of
 from contend.testbed.placement.trial import Asked
 
 ALL = "ss,sd,ds,dd"

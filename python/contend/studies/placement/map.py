@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
-from contend.placements import Place, Placements
-from contend.report.placement_words import NAMESPACES, path
 from contend.report.theme import series_colours
+from contend.studies.placement.result import Place, Placements
+from contend.studies.placement.words import NAMESPACES, path
 
 _W, _H = 320, 168
 # Centres of what is drawn: (x, y).

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
-from contend.placements import Added, Effect, Kind, Placements, change, seconds
 from contend.studies.overhead.practices import direction
+from contend.studies.placement.result import Added, Effect, Kind, Placements, change, seconds
 from contend.testbed.placement.words import place_words
 
 _ADVICE: dict[Kind, str] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contend.placements import KINDS, METRICS
 from contend.report.schema_parts import COUNT, TEXT, TEXTS, Schema, closed, many, maybe, ref
+from contend.studies.placement.result import KINDS, METRICS
 
 
 def placement() -> Schema:

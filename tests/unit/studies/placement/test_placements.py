@@ -9,13 +9,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend import placement_effects
 from contend.analysis import Analysis
-from contend.placements import BASELINE, MORE, Conditions, Effect, Place, Placements
 from contend.report.html import render_html
 from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.stats import simultaneous as stats
+from contend.studies.placement import effects as placement_effects
+from contend.studies.placement.result import BASELINE, MORE, Conditions, Effect, Place, Placements
 from support import made_placement as truth
 from support.intervals import holds
 from support.made_placement import MadePlacement
@@ -172,7 +172,7 @@ def test_every_exported_row_tells_its_place_and_what_the_hosts_are(
 
 
 def test_drops_of_datagrams_are_told(made: MadePlacement) -> None:
-    from contend.report.placement_words import headers, rows
+    from contend.studies.placement.words import headers, rows
 
     found = made.analyse().placement
     assert found is not None

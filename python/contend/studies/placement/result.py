@@ -1,6 +1,6 @@
 """What the cells of a placement study say together, as values: places, effects, what adds CPU time, the aggregate by pairs.
 
-`contend.placement_effects` makes them.
+`contend.studies.placement.effects` makes them.
 """
 
 from __future__ import annotations

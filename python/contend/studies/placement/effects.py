@@ -19,7 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from contend.analysis import CellResult
 from contend.errors import BadInput, NoVerdict
-from contend.placements import (
+from contend.stats.compare import compare
+from contend.stats.estimate import Estimate, verdict_of
+from contend.stats.sustained import Usl, usl
+from contend.studies.placement.result import (
     BASELINE,
     METRICS,
     Added,
@@ -34,9 +37,6 @@ from contend.placements import (
     conditions_of,
     place_of,
 )
-from contend.stats.compare import compare
-from contend.stats.estimate import Estimate, verdict_of
-from contend.stats.sustained import Usl, usl
 
 
 def read(cells: Sequence[CellResult], level: float, seed: int) -> Placements | None:

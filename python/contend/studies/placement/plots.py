@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from contend.placements import Aggregate, Measured, Placements
 from contend.report.plotkit import Plot, Spec, axis_format, bars_with_intervals, chart
 from contend.report.theme import series_colours, var
+from contend.studies.placement.result import Aggregate, Measured, Placements
 from contend.units import format_value
 
 HEIGHT = 220

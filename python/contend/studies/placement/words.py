@@ -6,7 +6,9 @@ import math
 import statistics
 from collections.abc import Collection
 
-from contend.placements import (
+from contend.report.words import NONE_MARK, percent
+from contend.stats.estimate import Estimate
+from contend.studies.placement.result import (
     GUESTS_CPU,
     MEANINGS,
     Aggregate,
@@ -18,8 +20,6 @@ from contend.placements import (
     change,
     seconds,
 )
-from contend.report.words import NONE_MARK, percent
-from contend.stats.estimate import Estimate
 from contend.units import format_value
 
 NAMESPACES = "namespaces of one machine"

@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from contend.placements import Aggregate, Place, Placements, change
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.studies.overhead.practices import Practice, Verdict, direction, together
+from contend.studies.placement.result import Aggregate, Place, Placements, change
 
 NAMESPACES = "namespaces of one machine"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from contend.placements import Placements
-from contend.report import placement_words as told
+from contend.studies.placement import words as told
+from contend.studies.placement.result import Placements
 
 WIDE = 100  # columns of a terminal that has room for all
 

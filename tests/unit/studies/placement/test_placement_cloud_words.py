@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from contend.placements import Placements
-from contend.report import placement_map, placement_words
 from contend.report.html import render_html
+from contend.studies.placement import map as placement_map
+from contend.studies.placement import words as placement_words
+from contend.studies.placement.result import Placements
 from support.made_placement import TEXT, MadePlacement
 
 
