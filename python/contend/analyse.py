@@ -13,7 +13,6 @@ from contend.advice import download_findings as downloads
 from contend.advice.finding import Finding, set_once
 from contend.advice.forecast_findings import findings as forecast_findings
 from contend.advice.rules import advise
-from contend.advice.sweep_findings import findings as sweep_findings
 from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
 from contend.comparisons import compare_all, latest, limits_changed, planned_cells, tabulate
 from contend.errors import NoVerdict
@@ -44,12 +43,13 @@ from contend.studies.placement import claims as placement_claims
 from contend.studies.placement import effects as placement_effects
 from contend.studies.placement import result as placements
 from contend.studies.placement.findings import findings as placement_findings
+from contend.studies.storage import verdicts
+from contend.studies.storage.findings import findings as sweep_findings
 from contend.studies.storm import result as storms
-from contend.sweep import verdicts
 from contend.units import format_ratio
 
 if TYPE_CHECKING:
-    from contend.sweep.reading import Sweep
+    from contend.studies.storage.result import Sweep
 
 _ESTIMAND = "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
 
@@ -230,7 +230,7 @@ def _sweep(
 ) -> Sweep | None:
     if not isinstance(scenario, Storage):
         return None
-    from contend.sweep.reading import read
+    from contend.studies.storage.result import read
 
     return read(scenario, rows, results, plan, environment, events)
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from contend.studies.overhead.practices import Practice
     from contend.studies.overhead.result import Overheads
     from contend.studies.placement.result import Placements
+    from contend.studies.storage.result import Sweep
     from contend.studies.storm.result import Storms
-    from contend.sweep.reading import Sweep
 
 SCHEMA_VERSION = 1
 

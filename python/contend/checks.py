@@ -76,7 +76,7 @@ def check(scenario: Scenario) -> None:
     elif isinstance(scenario, Compare) and scenario.workload:
         _check_cloud(scenario)
     if isinstance(scenario, Storage):
-        from contend.sweep import pools
+        from contend.studies.storage import pools
 
         pools.check(scenario)
     if _in_guests(scenario):
@@ -155,7 +155,7 @@ def fitted(scenario: Scenario, runs: Path = Path("runs")) -> tuple[Scenario, tup
     runs: where runs go. Raises CannotHonour where that leaves nothing.
     """
     if isinstance(scenario, Storage):
-        from contend.sweep import pools
+        from contend.studies.storage import pools
 
         return pools.fitted(scenario, runs)
     if isinstance(scenario, Compare):
@@ -236,7 +236,7 @@ def hosts_of(scenario: Scenario) -> dict[int | None, Topology]:
 def wiring(scenario: Scenario, runs: Path = Path("runs")) -> dict[str, Any]:
     """How this host's CPUs are wired, for the record of a study that chooses among them; what pools there are."""
     if isinstance(scenario, Storage):
-        from contend.sweep import pools
+        from contend.studies.storage import pools
 
         return {"pools": pools.facts(scenario, runs)}
     if not isinstance(scenario, Overhead):

@@ -146,7 +146,7 @@ class Needs:
 def needs(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> Needs:
     """What the plan takes. Where `is_known` says no, this is a guess that nobody should see."""
     if isinstance(scenario, Storage):
-        from contend.sweep.forecast import needs as of_sweep
+        from contend.studies.storage.duration import needs as of_sweep
 
         return of_sweep(scenario, plan)
     first = [t for t in plan.trials if t.phase == "pilot" and t.block == 0]

@@ -142,8 +142,8 @@ def make_plan(
     screening: Mapping[str, Any] | None = None
     before: tuple[Cell, ...] = ()
     if isinstance(scenario, Storage):
-        from contend.cells.storage import focused
-        from contend.sweep.plan import screen
+        from contend.studies.storage.cells import focused
+        from contend.studies.storage.plan import screen
 
         found, screening = screen(scenario, seed)
         for block, cell in found:

@@ -157,7 +157,7 @@ class Rounds:
         scenario = self._scenario
         if not isinstance(scenario, Storage) or self.plan.focus is not None:
             return
-        from contend.sweep.plan import choose
+        from contend.studies.storage.plan import choose
 
         for number, block in enumerate(self.plan.rounds("screening"), start=1):
             todo = [t for t in block if t.index not in self.state.done]

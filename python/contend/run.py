@@ -65,7 +65,7 @@ from contend.units import format_duration
 
 if TYPE_CHECKING:
     from contend.analysis import Analysis
-    from contend.sweep.pools import Laid
+    from contend.studies.storage.pools import Laid
 
 RECORD_INTERVAL_MS = 100.0
 
@@ -490,17 +490,17 @@ class _Execution:
         """The files of a storage sweep, on its pools."""
         if not isinstance(self._scenario, Storage):
             return None
-        from contend.sweep.pools import lay_out
+        from contend.studies.storage.pools import lay_out
 
         return lay_out(self._scenario, self._run.path, self._run.id, ledger, stack.callback)
 
     def _preconditioned(self, ledger: Ledger) -> None:
-        from contend.sweep.pools import preconditioned
+        from contend.studies.storage.pools import preconditioned
 
         for told in preconditioned(self._run.work):
             ledger.event("preconditioned", **told)
         if isinstance(self._scenario, Storage) and self._scenario.cloud:
-            from contend.sweep.cloud_pools import stood
+            from contend.studies.storage.cloud_pools import stood
 
             ledger.event("instances", **stood(self._run.work, self._scenario))
 

@@ -90,7 +90,7 @@ PYTHON = (
             "tests/unit/test_overhead_p*.py",
             "tests/unit/studies/placement/test_placement_plan.py",
             "tests/unit/test_plan*.py",
-            "tests/unit/test_storage_cloud_study.py",
+            "tests/unit/studies/storage/test_storage_cloud_study.py",
             "tests/unit/test_store.py",
             "tests/unit/studies/storm/test_storm_result.py",
             "python/contend/cells/*.py",

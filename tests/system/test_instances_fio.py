@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from contend.cells import fio_words
 from contend.clouds.instances import fio, reach
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.volumes import Held
@@ -23,7 +22,7 @@ from contend.errors import HostFailed, TrialFailed
 from contend.platforms import procfs
 from contend.scenario import load
 from contend.studies import Storage
-from contend.sweep import cloud_pools, pools
+from contend.studies.storage import cloud_pools, fio_words, pools
 from contend.workloads.generators import on_cloud, storage_cloud
 from support.instances import Instances
 from support.prerequisites import need

@@ -20,7 +20,7 @@ from contend.ledger import leftovers
 from contend.plan import make_plan
 from contend.scenario import load
 from contend.studies import Storage
-from contend.sweep import pools
+from contend.studies.storage import pools
 from contend.workloads.generators import storage_cloud
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import read_metrics

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from contend.cells import cells_of
-from contend.cells.storage_cloud import check
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.scenario import load, parse
 from contend.studies import Scenario, Storage
+from contend.studies.storage.cloud_cells import check
 from contend.yamlfile import read_yaml
 
 

@@ -264,7 +264,7 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
     checks.check(asked)
     plan = make_plan(asked, asked.measure.seed if asked.measure.seed is not None else 0)
     if asked.study == "storage" and not as_json:
-        from contend.sweep.forecast import lines
+        from contend.studies.storage.duration import lines
 
         print(
             "\n".join(

@@ -25,7 +25,6 @@ from contend.report import (
     forecast_words,
     imported_words,
     scheduling_words,
-    sweep_words,
     words,
 )
 from contend.report import cpu_map as cpu_maps
@@ -39,6 +38,7 @@ from contend.studies.growth import words as growth_words
 from contend.studies.overhead import words as overhead_words
 from contend.studies.placement import map as placement_map
 from contend.studies.placement import words as placement_words
+from contend.studies.storage import words as sweep_words
 from contend.studies.storm import words as storm_words
 from contend.units import format_duration, format_value
 

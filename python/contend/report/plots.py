@@ -67,7 +67,7 @@ def all_plots(report: ReportInput) -> list[Plot]:
 
         plots += crowd_plots(report.analysis.crowds)
     if report.analysis.sweep is not None:
-        from contend.report.sweep_plots import sweep_plots
+        from contend.studies.storage.plots import sweep_plots
 
         plots += sweep_plots(report.analysis.sweep)
     if report.analysis.imported is not None:

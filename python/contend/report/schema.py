@@ -14,10 +14,10 @@ from contend.report.fleet_schema import fleet
 from contend.report.forecast_schema import sensitivity
 from contend.report.imported_schema import imported
 from contend.report.schema_parts import COUNT, FACTORS, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
-from contend.report.sweep_schema import sweep
 from contend.studies.growth.schema import growth
 from contend.studies.overhead.schema import overhead
 from contend.studies.placement.schema import placement
+from contend.studies.storage.schema import sweep
 from contend.studies.storm.schema import storms
 
 

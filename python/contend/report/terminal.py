@@ -78,7 +78,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
             report.analysis.placement, printer.line, printer.columns, width=console.width, verbose=verbose
         )
     elif report.analysis.sweep is not None:
-        from contend.report.sweep_terminal import show_sweep
+        from contend.studies.storage.terminal import show_sweep
 
         show_sweep(report.analysis.sweep, printer.line, printer.columns, verbose=verbose)
     elif report.analysis.storms is None or verbose:

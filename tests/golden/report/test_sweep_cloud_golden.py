@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from contend.cells.storage_cloud import topology_of
 from contend.clouds.instances import heat
 from contend.plan import make_plan
 from contend.report.terminal import render
 from contend.scenario import load
 from contend.studies import Storage
-from contend.sweep import forecast, pools
+from contend.studies.storage import duration as forecast
+from contend.studies.storage import pools
+from contend.studies.storage.cloud_cells import topology_of
 from support.made_sweeps import TEXT, made_report
 
 HERE = Path(__file__).parent

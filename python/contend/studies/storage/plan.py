@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from contend.cells.base import ALONE, Cell
-from contend.cells.storage import by_label, pair
 from contend.errors import BadInput
 from contend.studies import Pool, Storage
-from contend.sweep.points import Coding, Point, full, screened, table
+from contend.studies.storage.cells import by_label, pair
+from contend.studies.storage.points import Coding, Point, full, screened, table
 
 if TYPE_CHECKING:
     from contend.stats.surface import Surface

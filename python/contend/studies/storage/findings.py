@@ -9,8 +9,8 @@ from contend.advice.finding import Evidence, Finding
 from contend.advice.rules import Cause, explain, percent
 from contend.analysis import Control
 from contend.probes.evidence import Observed
-from contend.sweep.reading import Measured, PoolSweep, Sweep, sent_share
-from contend.sweep.verdicts import levels, loss
+from contend.studies.storage.result import Measured, PoolSweep, Sweep, sent_share
+from contend.studies.storage.verdicts import levels, loss
 from contend.units import format_value
 
 CEILING = 0.1  # with both it does less than a tenth more

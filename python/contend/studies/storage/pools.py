@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.cells.storage_cloud import AROUND_S
-from contend.cells.storage_cloud import check as check_cloud
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
 from contend.platforms.base import Role
 from contend.platforms.procfs import unescaped
 from contend.probes.snapshot import device_of
 from contend.studies import Pool, Storage
-from contend.sweep import cloud_pools
-from contend.sweep.points import (
+from contend.studies.storage import cloud_pools
+from contend.studies.storage.cloud_cells import AROUND_S
+from contend.studies.storage.cloud_cells import check as check_cloud
+from contend.studies.storage.points import (
     DEFAULT_POINTS,
     MOST_POINTS,
     SHARE_OF_BUDGET,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contend.cells.storage_cloud import forecast_lines
 from contend.forecast import Needs, least_blocks
 from contend.plan import Plan
 from contend.studies import Storage
-from contend.sweep import pools
-from contend.sweep.points import full, size_text, table
+from contend.studies.storage import pools
+from contend.studies.storage.cloud_cells import forecast_lines
+from contend.studies.storage.points import full, size_text, table
 from contend.units import format_duration
 
 LAYOUT_BYTES_PER_S = 200e6  # of a plain disk, in sequence

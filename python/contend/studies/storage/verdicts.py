@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from contend.stats.estimate import Estimate
-from contend.sweep.reading import Between, Measured, Sweep
+from contend.studies.storage.result import Between, Measured, Sweep
 from contend.units import format_ratio, format_value
 
 
@@ -38,7 +38,7 @@ def change(of: Measured) -> str:
 
     >>> from types import SimpleNamespace
     >>> iops = SimpleNamespace(estimate=Estimate(1.25, 1.11, 1.43, "ratio", 9, 0.95, "HL", "higher"))
-    >>> from contend.sweep.points import Point
+    >>> from contend.studies.storage.points import Point
     >>> change(Measured("ssd", Point(4096, 32, "async", 70, "random"), "the table", iops, None))
     '-20 % [-30, -10]'
     """

@@ -54,7 +54,7 @@ def _types(cloud: str) -> Sequence[str]:
 
 def facts(scenario: Storage) -> dict[str, Any]:
     """Each pool for the run's record."""
-    from contend.cells.storage_cloud import disks
+    from contend.studies.storage.cloud_cells import disks
 
     return {
         disk.pool: {

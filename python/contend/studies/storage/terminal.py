@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from contend.report import sweep_words as told
-from contend.sweep.reading import IOPS, LATENCY, Sweep
+from contend.studies.storage import words as told
+from contend.studies.storage.result import IOPS, LATENCY, Sweep
 
 
 def show_sweep(

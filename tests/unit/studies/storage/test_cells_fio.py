@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from contend.cells import ALONE, CONTROL
-from contend.cells.storage import by_label, cells, focused, pair, trio
 from contend.errors import ScenarioError
 from contend.studies import Pool, Storage
-from contend.sweep.points import Point
+from contend.studies.storage.cells import by_label, cells, focused, pair, trio
+from contend.studies.storage.points import Point
 from support.made_sweeps import sweep
 
 MIB = 2**20

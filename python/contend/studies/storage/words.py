@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from contend.stats.surface import METHOD
-from contend.sweep import cloud_pools
-from contend.sweep.plan import TABLE
-from contend.sweep.points import size_text
-from contend.sweep.reading import IOPS, LATENCY, Measured, PoolSweep, Spot, Sweep
-from contend.sweep.verdicts import change, verdicts
+from contend.studies.storage import cloud_pools
+from contend.studies.storage.plan import TABLE
+from contend.studies.storage.points import size_text
+from contend.studies.storage.result import IOPS, LATENCY, Measured, PoolSweep, Spot, Sweep
+from contend.studies.storage.verdicts import change, verdicts
 from contend.units import format_value
 
 HEADERS = ("pool", "load", "without → with IOPS", "Δ IOPS", "without → with p99", "why")
@@ -107,7 +107,7 @@ def grid(pool: PoolSweep, metric: str, mix: str) -> tuple[list[str], list[tuple[
 def short(spot: Spot, metric: str) -> str:
     """Two digits and a prefix: what stands in a grid.
 
-    >>> from contend.sweep.points import Point
+    >>> from contend.studies.storage.points import Point
     >>> short(Spot(Point(4096, 8, "async", 70, "random"), 41234.0, 39e3, 43e3, 40100.0), IOPS)
     '41k*'
     """

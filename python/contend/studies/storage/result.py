@@ -16,8 +16,8 @@ from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.stats.surface import Surface
 from contend.studies import Pool, Storage
-from contend.sweep.plan import EFFECT, TABLE, UNSURE, Fits, fits
-from contend.sweep.points import Point, asked_s, full, table
+from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, Fits, fits
+from contend.studies.storage.points import Point, asked_s, full, table
 
 Row = Mapping[str, Any]
 IOPS, LATENCY = "iops", "latency_p99"
@@ -224,9 +224,9 @@ def read(
     events: Sequence[Mapping[str, Any]],
 ) -> Sweep:
     """What the rows of a run say. results: of its cells in blocks, IOPS and p99."""
-    from contend.cells.storage import by_label
-    from contend.sweep import cloud_pools
-    from contend.sweep.pools import shared
+    from contend.studies.storage import cloud_pools
+    from contend.studies.storage.cells import by_label
+    from contend.studies.storage.pools import shared
 
     stood = cloud_pools.read_stood(events)
     level, trial_s = scenario.measure.level, asked_s(scenario)

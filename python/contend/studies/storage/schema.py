@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contend.report.schema_parts import COUNT, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
-from contend.sweep.reading import IOPS, LATENCY, WHY
+from contend.studies.storage.result import IOPS, LATENCY, WHY
 
 
 def sweep() -> Schema:

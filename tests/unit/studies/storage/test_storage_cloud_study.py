@@ -13,7 +13,6 @@ import jsonschema
 import pytest
 import yaml
 
-from contend.cells.storage_cloud import forecast_lines, topology_of
 from contend.clouds.instances import disks, fio, heat, tenants
 from contend.clouds.instances.disks import Disk
 from contend.clouds.instances.volumes import Held
@@ -23,7 +22,9 @@ from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.scenario import dump, load
 from contend.studies import STUDIES, Storage
-from contend.sweep import cloud_pools, forecast, pools
+from contend.studies.storage import cloud_pools, pools
+from contend.studies.storage import duration as forecast
+from contend.studies.storage.cloud_cells import forecast_lines, topology_of
 from contend.workloads.generators import storage_cloud as generator
 from support.made_sweeps import TEXT, made_report
 

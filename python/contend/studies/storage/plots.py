@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from contend.report import sweep_words as told
 from contend.report.plotkit import Plot, Spec, chart
 from contend.report.theme import var
-from contend.sweep.points import size_text
-from contend.sweep.reading import IOPS, LATENCY, PoolSweep, Spot, Sweep
+from contend.studies.storage import words as told
+from contend.studies.storage.points import size_text
+from contend.studies.storage.result import IOPS, LATENCY, PoolSweep, Spot, Sweep
 from contend.units import format_value
 
 ROW_HEIGHT = 28

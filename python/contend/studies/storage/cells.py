@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 
-from contend.cells import fio_words, storage_cloud
 from contend.cells.base import ALONE, CONTROL, Cell, Party, party
-from contend.cells.fio_words import LOAD
 from contend.studies import Pool, Storage
-from contend.sweep.points import Point, full, neighbours_point, table
+from contend.studies.storage import cloud_cells as storage_cloud
+from contend.studies.storage import fio_words
+from contend.studies.storage.fio_words import LOAD
+from contend.studies.storage.points import Point, full, neighbours_point, table
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Neighbour, Scalar, Workload

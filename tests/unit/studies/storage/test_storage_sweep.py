@@ -12,7 +12,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from contend.advice.sweep_findings import _at_ceiling
 from contend.analyse import analyse
 from contend.cells import ALONE, CONTROL
 from contend.comparisons import compare_all, planned_cells, tabulate
@@ -25,11 +24,12 @@ from contend.scenario import load, parse, to_yaml
 from contend.stats.estimate import Estimate
 from contend.store import RunDirectory
 from contend.studies import Storage
-from contend.sweep import pools
-from contend.sweep.plan import EFFECT, TABLE, UNSURE, choose, fits
-from contend.sweep.points import Point, full, table
-from contend.sweep.reading import Measured, read
-from contend.sweep.verdicts import verdicts
+from contend.studies.storage import pools
+from contend.studies.storage.findings import _at_ceiling
+from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, choose, fits
+from contend.studies.storage.points import Point, full, table
+from contend.studies.storage.result import Measured, read
+from contend.studies.storage.verdicts import verdicts
 from contend.yamlfile import read_yaml
 from support.made_sweeps import experiment, one_pool, rows_of, sweep, truth
 
