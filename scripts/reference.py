@@ -16,13 +16,13 @@ import click
 from contend import cli, scenario
 from contend.probes.columns import reference_page
 from contend.report.context_schema import context_schema
-from contend.report.forecast_schema import advice_schema
 from contend.report.hunt_schema import hunt_schema
 from contend.report.sample_schema import alibi_schema, sample_schema
 from contend.report.schema import comparison_schema, render_schema
 from contend.report.trace_schema import trace_schema
 from contend.report.watch_document import watch_schema
 from contend.report.whatif_schema import verification_schema, whatif_schema
+from contend.studies.sensitivity.schema import advice_schema
 from contend.workloads import load
 
 PLACE = Path(__file__).parent.parent / "docs" / "reference"

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from contend import crowds, sensitivities
+from contend import crowds
 from contend.advice import download_findings as downloads
 from contend.advice.finding import Finding, set_once
-from contend.advice.forecast_findings import findings as forecast_findings
 from contend.advice.rules import advise
 from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
 from contend.comparisons import compare_all, latest, limits_changed, planned_cells, tabulate
@@ -43,6 +42,8 @@ from contend.studies.placement import claims as placement_claims
 from contend.studies.placement import effects as placement_effects
 from contend.studies.placement import result as placements
 from contend.studies.placement.findings import findings as placement_findings
+from contend.studies.sensitivity import result as sensitivities
+from contend.studies.sensitivity.findings import findings as forecast_findings
 from contend.studies.storage import verdicts
 from contend.studies.storage.findings import findings as sweep_findings
 from contend.studies.storm import result as storms

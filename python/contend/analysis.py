@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from contend.damage import Damage
     from contend.fleets import Fleets
     from contend.imports.levels import ImportedRuns
-    from contend.sensitivities import Sensitivities
     from contend.studies.growth.result import Growths
     from contend.studies.overhead.practices import Practice
     from contend.studies.overhead.result import Overheads
     from contend.studies.placement.result import Placements
+    from contend.studies.sensitivity.result import Sensitivities
     from contend.studies.storage.result import Sweep
     from contend.studies.storm.result import Storms
 

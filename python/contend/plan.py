@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from contend.cells import Cell, cells_of
-from contend.cells.sensitivity import held_out
 from contend.errors import BadInput
 from contend.studies import Growth, Scenario, Sensitivity, Storage
+from contend.studies.sensitivity.cells import held_out
 
 Phase = Literal["screening", "pilot", "counted"]
 

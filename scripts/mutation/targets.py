@@ -39,7 +39,7 @@ PYTHON = (
         (
             "tests/unit/stats/test_*.py",
             "tests/unit/test_trend.py",
-            "tests/unit/test_sensitivity_study.py",
+            "tests/unit/studies/sensitivity/test_sensitivity_study.py",
             "tests/unit/serve/test_serve_trend.py",
             "python/contend/stats/*.py",
         ),
@@ -64,7 +64,7 @@ PYTHON = (
             "tests/unit/studies/overhead/test_network_overhead.py",
             "tests/unit/studies/overhead/test_overheads.py",
             "tests/unit/test_placement*.py",
-            "tests/unit/test_sensitivity_study.py",
+            "tests/unit/studies/sensitivity/test_sensitivity_study.py",
             "tests/unit/test_storage*.py",
             "tests/golden/report/test_forecast_golden.py",
             "tests/golden/report/test_report_terminal_golden.py",

@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from contend.report.forecast_schema import advice_schema
+from contend.studies.sensitivity.schema import advice_schema
 from support.command_line import Home, rows
 
 KEPT = Path(__file__).parents[1] / "data/forecast-run"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 from contend.cells import cells_of
-from contend.cells.sensitivity import held_out
 from contend.errors import ScenarioError
 from contend.plan import by_host, make_plan
 from contend.scenario import load, parse
 from contend.studies import Scenario, Sensitivity
+from contend.studies.sensitivity.cells import held_out
 from contend.yamlfile import read_yaml
 
 FORECAST = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contend.cells import compare, interference, sensitivity
+from contend.cells import compare, interference
 from contend.cells.base import ALONE, APP, COMMAND, COMMAND_METRICS, CONTROL, Cell, Party, escape
 from contend.errors import ScenarioError
 from contend.studies import (
@@ -19,6 +19,7 @@ from contend.studies import (
 from contend.studies.growth import cells as growth
 from contend.studies.overhead import cells as overhead
 from contend.studies.placement import cells as placement
+from contend.studies.sensitivity import cells as sensitivity
 from contend.studies.storage import cells as storage
 from contend.studies.storm import cells as storm
 

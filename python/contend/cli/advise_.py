@@ -10,8 +10,8 @@ import click
 from contend.safe_text import write_json
 
 if TYPE_CHECKING:
-    from contend.advice.forecast_findings import Placed
     from contend.report.model import ReportInput
+    from contend.studies.sensitivity.findings import Placed
 
 SCHEMA_VERSION = 1
 REFUSED = 5
@@ -75,10 +75,10 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
 
 def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[dict[str, Any], Placed | None]:
     """What is said of one run, for machines; and its placement, where it has a forecast."""
-    from contend.advice import forecast_findings as placing
     from contend.errors import ScenarioError
     from contend.scenario import parse
     from contend.studies import Sensitivity
+    from contend.studies.sensitivity import findings as placing
     from contend.yamlfile import read_yaml
 
     analysis = report.analysis

@@ -245,7 +245,7 @@ def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list
 def _cells(plan: Plan, study: str) -> Iterator[str]:
     """What will be measured: each cell, or, of a forecast's hundreds, how many there are of each kind."""
     if study == "sensitivity":
-        from contend.report.forecast_words import cells_lines
+        from contend.studies.sensitivity.words import cells_lines
 
         yield from cells_lines(plan)
         return

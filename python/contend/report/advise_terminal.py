@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from contend.report import forecast_words as told
 from contend.report import words
 from contend.report.printer import Printer
+from contend.studies.sensitivity import words as told
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from contend.advice.forecast_findings import Placed
     from contend.report.model import ReportInput
+    from contend.studies.sensitivity.findings import Placed
 
 
 def show_advice(

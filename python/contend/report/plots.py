@@ -75,7 +75,7 @@ def all_plots(report: ReportInput) -> list[Plot]:
 
         return [p for p in plots if p is not None] + imported_plots(report.analysis.imported)
     if report.analysis.sensitivity is not None:
-        from contend.report.forecast_plots import forecast_plots
+        from contend.studies.sensitivity.plots import forecast_plots
 
         plots += forecast_plots(report.analysis.sensitivity)
     shown = [

@@ -11,12 +11,12 @@ from contend.analysis import SCHEMA_VERSION
 from contend.report.context_schema import context
 from contend.report.definitions import DEFINITIONS
 from contend.report.fleet_schema import fleet
-from contend.report.forecast_schema import sensitivity
 from contend.report.imported_schema import imported
 from contend.report.schema_parts import COUNT, FACTORS, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
 from contend.studies.growth.schema import growth
 from contend.studies.overhead.schema import overhead
 from contend.studies.placement.schema import placement
+from contend.studies.sensitivity.schema import sensitivity
 from contend.studies.storage.schema import sweep
 from contend.studies.storm.schema import storms
 

@@ -96,7 +96,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
 
         show_fleet(report, printer.line, printer.columns, verbose=verbose)
     if report.analysis.sensitivity is not None:
-        from contend.report.forecast_terminal import show_forecast
+        from contend.studies.sensitivity.terminal import show_forecast
 
         show_forecast(report.analysis.sensitivity, printer.line, printer.columns, verbose=verbose)
     if report.analysis.context is not None:

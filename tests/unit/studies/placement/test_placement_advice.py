@@ -11,12 +11,12 @@ import jsonschema
 import numpy as np
 import pytest
 
-from contend.advice import assignment
-from contend.advice.assignment import assign, slowdowns
-from contend.advice.forecast_findings import claims, place
 from contend.analyse import analyse
 from contend.errors import BadInput
-from contend.report.forecast_schema import advice_schema
+from contend.studies.sensitivity import assignment
+from contend.studies.sensitivity.assignment import assign, slowdowns
+from contend.studies.sensitivity.findings import claims, place
+from contend.studies.sensitivity.schema import advice_schema
 from support.command_line import Home
 from support.made_forecast import WORKLOADS, forecast_run, scenario
 from support.made_runs import Made

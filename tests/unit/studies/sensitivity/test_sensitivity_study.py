@@ -10,7 +10,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from contend.advice.forecast_findings import place, unpredicted
 from contend.analyse import analyse
 from contend.cli.advise_ import advise
 from contend.cli.common import load_report
@@ -18,8 +17,9 @@ from contend.errors import BadInput, ScenarioError, WorkloadError
 from contend.plan import make_plan
 from contend.report.schema import analysis_schema
 from contend.scenario import load, parse, to_yaml
-from contend.sensitivities import read
 from contend.studies import Sensitivity
+from contend.studies.sensitivity.findings import place, unpredicted
+from contend.studies.sensitivity.result import read
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 from contend.yamlfile import read_yaml

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from contend.report import forecast_words as told
 from contend.report.plotkit import Plot, Spec, chart
 from contend.report.theme import series_colours, var
-from contend.sensitivities import Pair, Sensitivities
 from contend.stats.estimate import Estimate
+from contend.studies.sensitivity import words as told
+from contend.studies.sensitivity.result import Pair, Sensitivities
 
 HEIGHT = 220
 PAIRS_HEIGHT = 340

@@ -7,13 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from contend.report.words import split_ratio
-from contend.sensitivities import Pair, Sensitivities, covers
 from contend.stats.estimate import Estimate
 from contend.stats.sensitivity import Errors
+from contend.studies.sensitivity.result import Pair, Sensitivities, covers
 
 if TYPE_CHECKING:
-    from contend.advice.forecast_findings import Placed
     from contend.plan import Plan
+    from contend.studies.sensitivity.findings import Placed
 
 TITLE = "Forecast of pairs"
 NO_TITLE = "Description of pairs, no forecast"

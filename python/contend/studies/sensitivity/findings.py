@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import yaml
 
-from contend.advice.assignment import Aim, Assignment, assign, slowdowns
 from contend.advice.finding import Evidence, Finding
 from contend.cells.base import party
 from contend.errors import BadInput
-from contend.sensitivities import Pair, Sensitivities
 from contend.studies import Sensitivity
+from contend.studies.sensitivity.assignment import Aim, Assignment, assign, slowdowns
+from contend.studies.sensitivity.result import Pair, Sensitivities
 from contend.units import format_ratio
 
 MOST_APART = 3  # of the pairs told to be kept apart, the worst

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from contend.cli.common import load_report
-from contend.report.forecast_plots import forecast_plots
 from contend.report.html import script_json
+from contend.studies.sensitivity.plots import forecast_plots
 from support.made_forecast import forecast_run
 
 

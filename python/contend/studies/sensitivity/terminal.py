@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from contend.report import forecast_words as told
-from contend.sensitivities import Sensitivities
+from contend.studies.sensitivity import words as told
+from contend.studies.sensitivity.result import Sensitivities
 
 SHORT = 6  # columns of the pairs where not all is asked for
 
