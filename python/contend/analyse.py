@@ -15,7 +15,6 @@ from contend.advice.rules import advise
 from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
 from contend.comparisons import compare_all, latest, limits_changed, planned_cells, tabulate
 from contend.errors import NoVerdict
-from contend.imports import levels
 from contend.masking import mask
 from contend.plan import REPEATS
 from contend.stats import trend
@@ -35,6 +34,7 @@ from contend.studies import (
 )
 from contend.studies.growth import result as growths
 from contend.studies.growth.findings import findings as growth_findings
+from contend.studies.imported import result as levels
 from contend.studies.overhead import result as overheads
 from contend.studies.overhead.findings import findings as overhead_findings
 from contend.studies.overhead.practices import judge

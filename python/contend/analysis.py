@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from contend.crowds import Crowd
     from contend.damage import Damage
     from contend.fleets import Fleets
-    from contend.imports.levels import ImportedRuns
     from contend.studies.growth.result import Growths
+    from contend.studies.imported.result import ImportedRuns
     from contend.studies.overhead.practices import Practice
     from contend.studies.overhead.result import Overheads
     from contend.studies.placement.result import Placements

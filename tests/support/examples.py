@@ -1,7 +1,7 @@
 """Examples in docstrings are looked for in files that have some.
 
 To import a module for them, and to look through all that it holds, is most of what the collection of tests takes, in each of
-the processes that share them. That every module can be imported is tests/unit/test_imported.py's.
+the processes that share them. That every module can be imported is tests/unit/studies/imported/test_imported.py's.
 """
 
 from __future__ import annotations

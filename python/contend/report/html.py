@@ -19,7 +19,7 @@ from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
 from contend.crowds import lines as crowd_lines
 from contend.masking import mask_value
-from contend.report import context_words, fleet_words, imported_words, scheduling_words, words
+from contend.report import context_words, fleet_words, scheduling_words, words
 from contend.report import cpu_map as cpu_maps
 from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
 from contend.report.model import ReportInput
@@ -28,6 +28,7 @@ from contend.report.theme import stylesheet
 from contend.report.vega import compiled, vega_runtime
 from contend.safe_text import safe
 from contend.studies.growth import words as growth_words
+from contend.studies.imported import words as imported_words
 from contend.studies.overhead import words as overhead_words
 from contend.studies.placement import map as placement_map
 from contend.studies.placement import words as placement_words

@@ -71,7 +71,7 @@ def all_plots(report: ReportInput) -> list[Plot]:
 
         plots += sweep_plots(report.analysis.sweep)
     if report.analysis.imported is not None:
-        from contend.report.imported_plots import imported_plots
+        from contend.studies.imported.plots import imported_plots
 
         return [p for p in plots if p is not None] + imported_plots(report.analysis.imported)
     if report.analysis.sensitivity is not None:

@@ -11,9 +11,9 @@ from contend.analysis import SCHEMA_VERSION
 from contend.report.context_schema import context
 from contend.report.definitions import DEFINITIONS
 from contend.report.fleet_schema import fleet
-from contend.report.imported_schema import imported
 from contend.report.schema_parts import COUNT, FACTORS, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
 from contend.studies.growth.schema import growth
+from contend.studies.imported.schema import imported
 from contend.studies.overhead.schema import overhead
 from contend.studies.placement.schema import placement
 from contend.studies.sensitivity.schema import sensitivity

@@ -68,7 +68,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
 
         show_growth(report.analysis.growth, printer.line, printer.columns)
     if report.analysis.imported is not None:
-        from contend.report.imported_terminal import show_imported
+        from contend.studies.imported.terminal import show_imported
 
         show_imported(report.analysis.imported, printer.line, printer.columns, verbose=verbose)
     if report.analysis.placement is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contend.imports.levels import CellLevel, ImportedRuns, headlines
 from contend.report.plotkit import Plot
 from contend.report.strip_plot import PointRow, strip
 from contend.report.theme import series_colours
+from contend.studies.imported.result import CellLevel, ImportedRuns, headlines
 
 MOST_CELLS = 24  # more would be a page of their own
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contend.analysis import Analysis
-from contend.imports.levels import CellLevel, ImportedRuns, headlines, name_of, needed
 from contend.report.words import percent
+from contend.studies.imported.result import CellLevel, ImportedRuns, headlines, name_of, needed
 from contend.units import format_value
 
 MOST_ROWS = 14  # more than this, and the terminal shows headline metrics only

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from contend.imports.levels import ImportedRuns, headlines
-from contend.report import imported_words as words
+from contend.studies.imported import words
+from contend.studies.imported.result import ImportedRuns, headlines
 
 
 def show_imported(
