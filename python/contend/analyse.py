@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from contend import crowds
-from contend.advice import download_findings as downloads
 from contend.advice.finding import Finding, set_once
 from contend.advice.rules import advise
 from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
@@ -32,9 +30,11 @@ from contend.studies import (
     Storage,
     Storm,
 )
+from contend.studies.compare import downloads
 from contend.studies.growth import result as growths
 from contend.studies.growth.findings import findings as growth_findings
 from contend.studies.imported import result as levels
+from contend.studies.interference import crowds
 from contend.studies.overhead import result as overheads
 from contend.studies.overhead.findings import findings as overhead_findings
 from contend.studies.overhead.practices import judge

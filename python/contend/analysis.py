@@ -18,11 +18,11 @@ from contend.stats.estimate import Estimate
 if TYPE_CHECKING:
     from contend.contention.scheduling import CellSchedule
     from contend.context.effect import Context
-    from contend.crowds import Crowd
     from contend.damage import Damage
     from contend.fleets import Fleets
     from contend.studies.growth.result import Growths
     from contend.studies.imported.result import ImportedRuns
+    from contend.studies.interference.crowds import Crowd
     from contend.studies.overhead.practices import Practice
     from contend.studies.overhead.result import Overheads
     from contend.studies.placement.result import Placements

@@ -57,7 +57,7 @@ PYTHON = (
             "tests/unit/advice/test_*.py",
             "tests/unit/test_rules.py",
             "tests/unit/test_*_findings.py",
-            "tests/unit/test_crowds.py",
+            "tests/unit/studies/interference/test_crowds.py",
             "tests/unit/test_forecast.py",
             "tests/unit/studies/growth/test_growth_result.py",
             "tests/unit/test_host_sizes.py",
@@ -84,7 +84,7 @@ PYTHON = (
         (  # without those that reach cells by whole runs only, and take most of the time
             "tests/unit/clouds/test_instances.py",
             "tests/unit/test_cells*.py",
-            "tests/unit/test_crowds.py",
+            "tests/unit/studies/interference/test_crowds.py",
             "tests/unit/studies/growth/test_growth_result.py",
             "tests/unit/test_ledger*.py",
             "tests/unit/test_overhead_p*.py",

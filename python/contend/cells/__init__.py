@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contend.cells import compare, interference
 from contend.cells.base import ALONE, APP, COMMAND, COMMAND_METRICS, CONTROL, Cell, Party, escape
 from contend.errors import ScenarioError
 from contend.studies import (
@@ -16,7 +15,9 @@ from contend.studies import (
     Storage,
     Storm,
 )
+from contend.studies.compare import cells as compare
 from contend.studies.growth import cells as growth
+from contend.studies.interference import cells as interference
 from contend.studies.overhead import cells as overhead
 from contend.studies.placement import cells as placement
 from contend.studies.sensitivity import cells as sensitivity

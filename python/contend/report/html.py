@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
-from contend.crowds import lines as crowd_lines
 from contend.masking import mask_value
 from contend.report import context_words, fleet_words, scheduling_words, words
 from contend.report import cpu_map as cpu_maps
@@ -29,6 +28,7 @@ from contend.report.vega import compiled, vega_runtime
 from contend.safe_text import safe
 from contend.studies.growth import words as growth_words
 from contend.studies.imported import words as imported_words
+from contend.studies.interference.crowds import lines as crowd_lines
 from contend.studies.overhead import words as overhead_words
 from contend.studies.placement import map as placement_map
 from contend.studies.placement import words as placement_words

@@ -63,7 +63,7 @@ def all_plots(report: ReportInput) -> list[Plot]:
 
         plots += placement_plots(report.analysis.placement)
     if report.analysis.crowds:
-        from contend.report.crowd_plots import crowd_plots
+        from contend.studies.interference.plots import crowd_plots
 
         plots += crowd_plots(report.analysis.crowds)
     if report.analysis.sweep is not None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from contend.analysis import Analysis, CellResult, Control
 from contend.contention.alibi.words import cell_line, party_line, phase_name, short
-from contend.crowds import lines as crowd_lines
 from contend.report import words
 from contend.report.matrix import (
     Matrix,
@@ -25,6 +24,7 @@ from contend.report.matrix import (
 )
 from contend.report.model import ReportInput
 from contend.report.printer import Printer
+from contend.studies.interference.crowds import lines as crowd_lines
 from contend.units import format_value
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import pytest
 
 from contend.analysis import CellResult, Level, MetricInfo
 from contend.cells import ALONE, CONTROL, cells_of
-from contend.crowds import Crowd, lines, read
 from contend.errors import ScenarioError
 from contend.probes.evidence import Observations
-from contend.report.crowd_plots import crowd_plots
 from contend.report.schema import DEFINITIONS, analysis_schema
 from contend.scenario import parse
 from contend.stats.estimate import Estimate
 from contend.studies import Scenario
+from contend.studies.interference.crowds import Crowd, lines, read
+from contend.studies.interference.plots import crowd_plots
 from contend.yamlfile import read_yaml
 
 

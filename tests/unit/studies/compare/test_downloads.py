@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from contend.advice.download_findings import answer, download_findings, sides
 from contend.analysis import CellResult, Level, MetricInfo
 from contend.cli.common import load_report
 from contend.probes.evidence import Observations
@@ -17,6 +16,7 @@ from contend.report.terminal import show
 from contend.stats.compare import compare
 from contend.stats.levels import level
 from contend.studies import Compare
+from contend.studies.compare.downloads import answer, download_findings, sides
 from support.made_context import DOWNLOAD, IMAGE, costs_run
 
 # CPU seconds per 10^9 bytes of each variant; a block's own drift is the same for all.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from contend.crowds import Crowd
 from contend.report import words
 from contend.report.plotkit import Plot, Spec, chart
 from contend.report.theme import series_colours
+from contend.studies.interference.crowds import Crowd
 
 HEIGHT = 260
 
