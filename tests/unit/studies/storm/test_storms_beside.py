@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.test_storms import document, found, run
+from unit.studies.storm.test_storm_result import document, found, run
 
 from contend.clouds.storm import beside
 from contend.studies.storm import words as storm_words
