@@ -204,9 +204,7 @@ def main() -> None:
         "rounds": given.rounds,
         "results": [{"shape": s, "events": e, "arms": arms} for (s, e), arms in results.items()],
     }
-    print(trace_export.body(found))
-    if given.write:
-        save_at(given.write, found)
+    print(trace_export.body(save_at(given.write, found) if given.write else found))
 
 
 if __name__ == "__main__":

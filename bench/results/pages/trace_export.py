@@ -9,7 +9,7 @@ from results.words import table
 
 def body(d: Data) -> str:
     """A row for each shape and reader; times on the clock only of a host that did nothing else."""
-    quiet = not disturbed(d["made"])
+    quiet = "made" in d and not disturbed(d["made"])
     head = [
         "shape",
         "events",
