@@ -9,7 +9,7 @@ import numpy as np
 
 from contend.stats.signed_rank import estimate
 from results.files import Data
-from results.words import interval, table
+from results.words import table
 
 # ns on CPython 3.11, and on newer ones.
 TARGETS: dict[str, tuple[float, float]] = {
@@ -30,34 +30,14 @@ from a release to the next holder's first step, each of the two on a CPU of its 
 what greenlet adds for any callback in C: the least that a switch would cost by `greenlet.settrace`."""
 
 
-def body(data: Mapping[str, Data]) -> str:
-    """The whole table, and later series of some of its rows."""
-    d, switches = data["trace-calls"], data["trace-calls-greenlet"]
+def body(d: Data) -> str:
+    """The whole table."""
     peers = "; ".join(
         f"{version}: {', '.join(f'{name} {at}' for name, at in sorted(of.items()))}"
         for version, of in d["peers"].items()
     )
-    again = table(
-        [*HEAD[:-1], "empty callback, ns"],
-        [
-            [
-                of["python"], of["case"], of["plain_ns"], of["ns"], interval(of["added"], 1),
-                target(of["case"], of["python"]), of["empty_callback_ns"],
-            ]
-            for of in switches["printed"]
-        ],
-        "llrrrlr",
-    )  # fmt: skip
     return f"""\
 {_ABOUT}
-
-## A switch of greenlets, since it is learnt from greenlet's own
-
-At commit {switches["made"]["commit"]}, {switches["rounds"]} rounds. The row of the whole table below is of before, by a callback.
-
-{again}
-
-## All cases
 
 {d["rounds"]} rounds; peers: {peers}. Rows whose interval is wider than what it is about tell nothing: other programs ran beside
 them.

@@ -57,6 +57,12 @@ def measured(starts: Sequence[Sequence[Mapping[str, Sequence[float]]]]) -> str:
     return table(head, rows, "l" + "r" * (len(head) - 1))
 
 
+def rate(d: Data, mode: str) -> str:
+    """Requests a second under a mode, as a multiple of those without a recording."""
+    starts = by_start(d)
+    return interval(ratio(*(series(starts, of, "requests a second") for of in ("off", mode))), 3)
+
+
 def series(starts: Sequence[Sequence[Mapping[str, Sequence[float]]]], mode: str, what: str) -> list[float]:
     """A figure of each start, of its sums."""
     above, below, scale, _ = WHAT[what]

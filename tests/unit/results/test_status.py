@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from results import closure, recipes, status
+from results import closure, files, recipes, status
 from results.closure import Blobs
 from results.meaning import parts
 
@@ -159,7 +159,9 @@ def test_entry_points_of_this_tree() -> None:
         assert all(here.under(entry) for entry in recipe.entry), name
 
 
-def test_a_status_without_a_commit_says_so() -> None:
-    (found,) = status.statuses(["boot-stamps"])
+def test_a_status_without_a_commit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = files.load("limits")
+    monkeypatch.setattr(files, "load", lambda _: kept | {"made": kept["made"] | {"commit": None}})
+    (found,) = status.statuses(["limits"])
     assert (found.state, found.why) == ("unknown", "its commit was not recorded")
-    assert "boot-stamps" in status.shown([found]) and not found.fine
+    assert "limits" in status.shown([found]) and not found.fine
