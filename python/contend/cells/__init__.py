@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contend.cells.base import ALONE, APP, COMMAND, COMMAND_METRICS, CONTROL, Cell, Party, escape
 from contend.errors import ScenarioError
 from contend.studies import (
     Growth,
@@ -15,6 +14,7 @@ from contend.studies import (
     Storage,
     Storm,
 )
+from contend.studies.cell import ALONE, APP, COMMAND, COMMAND_METRICS, CONTROL, Cell, Party, escape
 from contend.studies.compare import cells as compare
 from contend.studies.growth import cells as growth
 from contend.studies.interference import cells as interference

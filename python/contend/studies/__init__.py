@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from contend.studies.base import (
+from contend.studies.compare.model import Compare, Variant
+from contend.studies.growth.model import Growth
+from contend.studies.guard import Guard
+from contend.studies.imported.model import Imported
+from contend.studies.interference.model import Interference
+from contend.studies.model import (
     GUESTS,
     HostsSpec,
     LimitSpec,
@@ -14,11 +19,6 @@ from contend.studies.base import (
     PlatformSpec,
     WorkloadRef,
 )
-from contend.studies.compare.model import Compare, Variant
-from contend.studies.growth.model import Growth
-from contend.studies.guard import Guard
-from contend.studies.imported.model import Imported
-from contend.studies.interference.model import Interference
 from contend.studies.overhead.model import Overhead
 from contend.studies.placement.model import NetworkPlacement
 from contend.studies.sensitivity.model import Sensitivity

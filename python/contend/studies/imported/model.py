@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from contend.studies.base import Base
+from contend.studies.model import Base
 
 
 class Imported(Base):

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from contend import factors
 from contend.platforms.base import PERIOD_US
 from contend.settings import workload_list
-from contend.studies.base import GUESTS, Base, Hypervisor, WorkloadRef
+from contend.studies.model import GUESTS, Base, Hypervisor, WorkloadRef
 from contend.workloads.spec import Duration
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from contend.settings import one_or_many, workload_list
-from contend.studies.base import Base, PlatformSpec, WorkloadRef
 from contend.studies.guard import Fraction
+from contend.studies.model import Base, PlatformSpec, WorkloadRef
 from contend.workloads.spec import Resource
 
 Intensities = Annotated[

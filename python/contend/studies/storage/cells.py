@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 
-from contend.cells.base import ALONE, CONTROL, Cell, Party, party
 from contend.studies import Pool, Storage
+from contend.studies.cell import ALONE, CONTROL, Cell, Party, party
 from contend.studies.storage import cloud_cells as storage_cloud
 from contend.studies.storage import fio_words
 from contend.studies.storage.fio_words import LOAD

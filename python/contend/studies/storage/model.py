@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from contend.settings import one_or_many
-from contend.studies.base import Base, PlatformSpec, Size, WorkloadRef
+from contend.studies.model import Base, PlatformSpec, Size, WorkloadRef
 from contend.workloads.spec import Scalar, Strict
 
 LEAST_SIZE = 16 * 2**20

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from contend.settings import one_or_many
-from contend.studies.base import Base, Names, PlatformSpec
+from contend.studies.model import Base, Names, PlatformSpec
 from contend.workloads.spec import Duration, Scalar
 
 Sizes = Annotated[

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.studies.storm.test_storm_result import document, found, run
 
 from contend.clouds.storm import beside
 from contend.studies.storm import words as storm_words
 from contend.studies.storm.result import Storms
+from unit.studies.storm.test_storm_result import document, found, run
 
 COUNTED = {
     "polls": 9,
