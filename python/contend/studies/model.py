@@ -167,8 +167,11 @@ class Measure(Strict):
         return self.blocks if self.target is None else max(self.blocks, self.most)
 
 
-class Base(Strict):
+class Scenario(Strict):
+    """What is asked, whatever the study: the keys that every scenario file may have."""
+
     schema_version: Literal[1] = 1
+    study: str
     title: str = ""
     about: str = ""
     measure: Measure = Measure()
@@ -180,11 +183,22 @@ class Base(Strict):
     origin: str = Field("", exclude=True)
 
     @model_validator(mode="after")
-    def _traced_where_contend_is(self) -> Base:
-        platform: PlatformSpec | None = getattr(self, "platform", None)
-        if self.trace is not None and platform is not None and platform.kind != "bare":
-            raise ValueError(f"trace needs the bare platform: what records is not in the {platform.kind}")
+    def _traced_where_contend_is(self) -> Scenario:
+        kind = self.made_on.kind
+        if self.trace is not None and kind != "bare":
+            raise ValueError(f"trace needs the bare platform: what records is not in the {kind}")
         return self
+
+    @property
+    def made_on(self) -> PlatformSpec:
+        """What victims run on that the plan gives no place of their own, and how platforms of a kind are made."""
+        platform: PlatformSpec = getattr(self, "platform", PlatformSpec())
+        return platform
+
+    @property
+    def fleet(self) -> HostsSpec | None:
+        """The hosts that it is for; None: this one."""
+        return None
 
 
 class HostsSpec(Strict):
@@ -215,10 +229,14 @@ class HostsSpec(Strict):
         )
 
 
-class OnHosts(Base):
+class OnHosts(Scenario):
     """A study that several hosts can run, each for itself."""
 
     hosts: HostsSpec | None = None
+
+    @property
+    def fleet(self) -> HostsSpec | None:
+        return self.hosts
 
 
 Names = Annotated[

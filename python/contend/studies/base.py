@@ -1,0 +1,298 @@
+"""What a study is, and which there are.
+
+A study is one question that runs can answer: a folder of this package, or a module of another one that an entry point of the
+group `contend.studies` names. What plans, measures and reports asks a study by this protocol, and names none.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
+
+from contend.analysis import Layout
+from contend.errors import CannotHonour
+from contend.studies.cell import Cell
+from contend.studies.model import Scenario
+
+if TYPE_CHECKING:
+    from contend.advice.finding import Finding
+    from contend.analysis import CellResult, Control
+    from contend.comparisons import PlannedCell, Table
+    from contend.forecast import Needs
+    from contend.ledger import Ledger
+    from contend.plan import Plan
+    from contend.platforms.base import Role
+    from contend.platforms.topology import Topology
+    from contend.store import Row
+
+ENTRY_POINTS = "contend.studies"
+"""The group in which another package names its studies: NAME = module:OBJECT."""
+
+_OWN: Mapping[str, str] = {
+    "interference": "contend.studies.interference.study",
+    "compare": "contend.studies.compare.study",
+    "storm": "contend.studies.storm.study",
+    "growth": "contend.studies.growth.study",
+    "overhead": "contend.studies.overhead.study",
+    "placement": "contend.studies.placement.study",
+    "imported": "contend.studies.imported.study",
+    "sensitivity": "contend.studies.sensitivity.study",
+    "storage": "contend.studies.storage.study",
+}
+
+S = TypeVar("S", bound=Scenario)
+Placing = Literal["same-cpu", "own-cores", "same-host"]
+
+
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """The first step of a study that has two: what is measured in it, by block, and how good its design is."""
+
+    trials: Sequence[tuple[int, Cell]]
+    told: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """What a study has put on this host for a run: where each party's data is, linked into its directory, and the device
+    under each."""
+
+    data: Mapping[tuple[Role, str], Path]
+    devices: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OnRecord:
+    """What a run has on record, for its study to read.
+
+    rows: of all trials, the latest of each; counted: of those that count; results: of all cells and metrics; blocks: how
+    many are complete; repeat: the command line that repeats the run.
+    """
+
+    path: Path
+    plan: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    events: Sequence[Mapping[str, Any]]
+    cells: Sequence[PlannedCell]
+    table: Table
+    rows: Sequence[Row]
+    counted: Sequence[Row]
+    results: Sequence[CellResult]
+    controls: Sequence[Control]
+    blocks: int
+
+    @property
+    def seed(self) -> int:
+        return int(self.plan["seed"])
+
+    @property
+    def repeat(self) -> str:
+        return str(self.plan.get("command", "contend run SCENARIO"))
+
+    @property
+    def primary(self) -> list[CellResult]:
+        """Of each victim's headline metric."""
+        return [result for result in self.results if result.metric.primary]
+
+    @property
+    def shown(self) -> list[CellResult]:
+        """Those that hold together at one level: the headline, without what a forecast is fitted to."""
+        return [result for result in self.primary if result.factors.get("role", "pair") == "pair"]
+
+
+class Study(Generic[S]):
+    """One question, and all that is its own. What is not overridden is as most studies have it.
+
+    scenario: the model of its files. pilot: whether rounds are measured first and thrown away. runs: whether there is
+    anything to run. key: under which its result stands in findings.json.
+    """
+
+    scenario: ClassVar[type[Scenario]]
+    key: ClassVar[str] = ""
+    pilot: ClassVar[bool] = True
+    runs: ClassVar[bool] = True
+
+    # What is measured
+
+    def cells(self, scenario: S) -> tuple[Cell, ...]:
+        """What is compared. Raises BadInput for unknown workloads and parameters."""
+        raise NotImplementedError
+
+    def screening(self, scenario: S, seed: int) -> Screening | None:
+        """The first step, of a study that measures all it can a little and then some of it well."""
+        return None
+
+    def chosen(self, scenario: S, rows: Iterable[Row]) -> dict[str, str]:
+        """What the screening chose, and why."""
+        return {}
+
+    def focused(self, scenario: S, focus: Iterable[str]) -> tuple[Cell, ...]:
+        """The cells of what was chosen."""
+        return self.cells(scenario)
+
+    def held_out(self, scenario: S, cells: Sequence[Cell], seed: int) -> tuple[str, ...]:
+        """Cells that nothing is fitted to, and that a forecast is judged on."""
+        return ()
+
+    # Whether and how it can run here
+
+    def check(self, scenario: S) -> None:
+        """Raises BadInput for what is wrong, and can be known before anything is made."""
+
+    def settled(self, scenario: S) -> S:
+        """With what only trying can tell."""
+        return scenario
+
+    def fitted(self, scenario: S, runs: Path) -> tuple[S, tuple[str, ...]]:
+        """With what this host gives of what is asked, and what it does not, in words. Raises CannotHonour.
+
+        runs: where runs go.
+        """
+        return scenario, ()
+
+    def without_missing(self, scenario: S, check: Callable[[Scenario], None]) -> tuple[S, tuple[str, ...]]:
+        """Less the workloads that cannot run here, and these in words. check: raises CannotHonour for one that cannot."""
+        return scenario, ()
+
+    def check_elsewhere(self, scenario: S) -> None:
+        """Raises BadInput for what can be measured on this host and not on others of a fleet."""
+
+    def in_guests(self, scenario: S) -> bool:
+        """Whether any victim brings nothing of this host along."""
+        return scenario.made_on.in_guest
+
+    def placing(self, scenario: S) -> Placing:
+        """Which CPUs victims and neighbours get."""
+        return "same-host"
+
+    def hosts(self, scenario: S) -> dict[int | None, Topology]:
+        """The CPUs of each size of the host that is varied; of the whole one by None where none is."""
+        from contend.platforms.topology import Topology
+
+        return {None: Topology.read()}
+
+    def wiring(self, scenario: S, runs: Path) -> dict[str, Any]:
+        """What of this host the run's record needs besides the usual."""
+        return {}
+
+    # While it runs
+
+    def timeout_s(self, scenario: S) -> float | None:
+        """Of a trial; None: that of its workloads."""
+        return None
+
+    def histograms(self, scenario: S) -> bool:
+        """Whether the scheduler's histograms are recorded, where that works."""
+        return False
+
+    def lay_out(
+        self,
+        scenario: S,
+        run: Path,
+        run_id: str,
+        ledger: Ledger,
+        later: Callable[[Callable[[], None]], object],
+    ) -> Laid | None:
+        """Put what all trials need on this host, each in the ledger before it is there. later: takes what removes it."""
+        return None
+
+    def prepared(self, scenario: S, work: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """Events for the ledger when all parties have been prepared."""
+        return ()
+
+    # How long it takes
+
+    def length_ns(self, scenario: S, cell: Cell) -> int | None:
+        """Of the cell's trials, as it is asked for; None where its workload says."""
+        return scenario.measure.trial
+
+    def least_blocks(self, scenario: S) -> int | None:
+        """The fewest blocks that are an answer; None: as many as an interval takes."""
+        return None
+
+    def needs(self, scenario: S, plan: Plan) -> Needs | None:
+        """What a run takes, of a study that knows better than the sum of its trials."""
+        return None
+
+    # What its rows say
+
+    def read(self, scenario: S, run: OnRecord) -> Any:
+        """The study's own result; None of a study without one, and where there is too little. Never raises for that."""
+        return None
+
+    def answer(self, scenario: S, run: OnRecord, result: Any, findings: Sequence[Finding]) -> str:
+        """The run's answer in a sentence or two; "" where there is none yet."""
+        return ""
+
+    def findings(self, scenario: S, run: OnRecord, result: Any) -> tuple[Finding, ...]:
+        """What was found, with its evidence and what to do."""
+        return ()
+
+    def layout(self, result: Any) -> Layout:
+        """How its comparisons stand in tables."""
+        return Layout()
+
+    def estimand(self, result: Any) -> str:
+        """What its intervals are of."""
+        return "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
+
+    def unsound(self, rows: Iterable[Row]) -> frozenset[str]:
+        """Cells whose trials were not what was asked."""
+        return frozenset()
+
+    def part(self, factors: Mapping[str, str], loop: str) -> float:
+        """Of a CPU's time that the treatment was given: what is compared is what it would take with the whole."""
+        return 1.0
+
+
+@cache
+def study(name: str) -> Study[Any]:
+    """Raises KeyError for one that there is not."""
+    if name in _OWN:
+        return cast("Study[Any]", importlib.import_module(_OWN[name]).STUDY)
+    for point in _elsewhere():
+        if point.name == name:
+            return cast("Study[Any]", point.load())
+    raise KeyError(name)
+
+
+def study_of(scenario: Scenario) -> Study[Any]:
+    """Whose scenario it is."""
+    return study(scenario.study)
+
+
+def names() -> tuple[str, ...]:
+    """Of all studies."""
+    return (*_OWN, *(point.name for point in _elsewhere() if point.name not in _OWN))
+
+
+def asked() -> tuple[str, ...]:
+    """Of those that can be run."""
+    return tuple(name for name in names() if study(name).runs)
+
+
+@cache
+def _elsewhere() -> tuple[Any, ...]:
+    # Looked for only where the name is none of ours: it reads every installed package.
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=ENTRY_POINTS))
+
+
+def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
+    """What a scenario compares. Raises BadInput."""
+    return study_of(scenario).cells(scenario)
+
+
+def works(check: Callable[[Scenario], None], alone: Scenario, what: str, left_out: list[str]) -> bool:
+    """Whether a scenario of one workload can run here; why not is added to what is left out."""
+    try:
+        check(alone)
+    except CannotHonour as error:
+        left_out.append(f"{what}: {error.message} ({error.hint.split(';')[0]})")
+        return False
+    return True
