@@ -2,57 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from contend.advice.finding import Finding, set_once
-from contend.advice.rules import advise
-from contend.analysis import Analysis, CellResult, Control, Design, ProbeCost
-from contend.comparisons import compare_all, latest, limits_changed, planned_cells, tabulate
+from contend.advice.finding import set_once
+from contend.analysis import Analysis, CellResult, Design, ProbeCost
+from contend.comparisons import compare_all, latest, planned_cells, tabulate
 from contend.errors import NoVerdict
 from contend.masking import mask
 from contend.plan import REPEATS
-from contend.stats import trend
 from contend.stats.estimate import Estimate
 from contend.stats.stopping import Stopping
 from contend.store import Row, RunDirectory
-from contend.studies import (
-    Compare,
-    Growth,
-    Imported,
-    NetworkPlacement,
-    Overhead,
-    Scenario,
-    Sensitivity,
-    Storage,
-    Storm,
-)
-from contend.studies.compare import downloads
-from contend.studies.growth import result as growths
-from contend.studies.growth.findings import findings as growth_findings
-from contend.studies.imported import result as levels
-from contend.studies.interference import crowds
-from contend.studies.overhead import result as overheads
-from contend.studies.overhead.findings import findings as overhead_findings
-from contend.studies.overhead.practices import judge
-from contend.studies.placement import claims as placement_claims
-from contend.studies.placement import effects as placement_effects
-from contend.studies.placement import result as placements
-from contend.studies.placement.findings import findings as placement_findings
-from contend.studies.sensitivity import result as sensitivities
-from contend.studies.sensitivity.findings import findings as forecast_findings
-from contend.studies.storage import verdicts
-from contend.studies.storage.findings import findings as sweep_findings
-from contend.studies.storm import result as storms
-from contend.units import format_ratio
-
-if TYPE_CHECKING:
-    from contend.studies.storage.result import Sweep
-
-_ESTIMAND = "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
+from contend.studies.base import OnRecord, study_of
+from contend.studies.model import Scenario
+from contend.studies.words import no_answer
 
 
 def analyse(
@@ -71,169 +37,61 @@ def analyse(
         from contend.fleets import analyse_fleet
 
         return analyse_fleet(run, scenario)
+    study = study_of(scenario)
     rows = latest(run.compact_rows(plan) if rows is None else rows)
-    environment = run.environment()
     kept = [r for r in rows if r["phase"] != "pilot"]
     counted = [r for r in kept if r["phase"] == "counted"]
-    table = tabulate(counted)
-    cells = planned_cells(plan)
-    results, controls = compare_all(cells, table, counted, scenario, int(plan["seed"]), plan["design"])
-    events = run.events() if events is None else events
-    pilot: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "pilot"), {})
-    target = scenario.measure.target
-    primary = [r for r in results if r.metric.primary]
-    shown = [r for r in primary if r.factors.get("role", "pair") == "pair"]  # together they have one level
-    complete = _complete_blocks(counted, _cells_a_block(plan) * REPEATS[plan["design"]])
-    found = _storms(run, scenario, counted)
-    grown = _growth(run, scenario, counted)
-    repeat = str(plan.get("command", "contend run SCENARIO"))
-    placed = _overhead(scenario, primary, counted, environment, int(plan["seed"]))
-    stood = _placement(scenario, results, int(plan["seed"]))
-    imported = None
-    if isinstance(scenario, Imported):
-        at = scenario.measure.level
-        imported = levels.read(scenario.tool, scenario.settings, environment, cells, table, counted, at)
-    forecast = _sensitivity(scenario, primary, plan)
-    swept = _sweep(scenario, rows, results, plan, environment, events)
-    if forecast is not None and isinstance(scenario, Sensitivity):
-        findings = forecast_findings(forecast, scenario)
-    else:
-        advised = (
-            _findings(scenario, results, controls, repeat, grown, placed, stood, int(plan["seed"]))
-            if swept is None
-            else sweep_findings(swept, controls, repeat)
-        )
-        findings = tuple(replace(found, verify=set_once(found.verify)) for found in advised)
+    table, cells, seed = tabulate(counted), planned_cells(plan), int(plan["seed"])
+    results, controls = compare_all(cells, table, counted, scenario, seed, plan["design"])
+    record = OnRecord(
+        path=run.path,
+        plan=plan,
+        environment=run.environment(),
+        events=run.events() if events is None else events,
+        cells=cells,
+        table=table,
+        rows=rows,
+        counted=counted,
+        results=results,
+        controls=controls,
+        blocks=_complete_blocks(counted, _cells_a_block(plan) * REPEATS[plan["design"]]),
+    )
+    pilot: dict[str, Any] = next((e for e in reversed(record.events) if e["event"] == "pilot"), {})
+    target, shown = scenario.measure.target, record.shown
+    result = study.read(scenario, record)
+    findings = tuple(
+        replace(found, verify=set_once(found.verify)) for found in study.findings(scenario, record, result)
+    )
     design = Design(
-        seed=int(plan["seed"]),
-        blocks=complete,
+        seed=seed,
+        blocks=record.blocks,
         kind=plan["design"],
-        estimand=_ESTIMAND if grown is None else trend.METHOD,
+        estimand=study.estimand(result),
         intervals=_describe_intervals(scenario.measure.level, len(shown)),
         simultaneous=len(shown),
         target=target,
         target_reached=_reached_by_victim(shown, target) if target is not None else {},
-        stopped=last_stop(events),
+        stopped=last_stop(record.events),
         spiky=pilot.get("spiky"),
-        warmup={"rounds": int(pilot.get("rounds", 0))} if imported is None else {},  # of which nobody knows
+        warmup={"rounds": int(pilot.get("rounds", 0))} if study.runs else {},  # else nobody knows
     )
     return Analysis(
         run=run.id,
         study=scenario.study,
         title=mask(scenario.title or scenario.origin),
-        answer=("" if forecast is None else sensitivities.answer(forecast))
-        or ("" if swept is None else verdicts.answer(swept))
-        or _said(found, grown, placed, stood, imported, primary)
-        or downloads.answer(findings)
-        or answer(scenario.study, shown, complete),
+        answer=study.answer(scenario, record, result, findings) or no_answer(record.blocks),
         design=design,
         cells=tuple(results),
         controls=tuple(controls),
         findings=findings,
-        skipped=tuple(environment.get("skipped", ())),
+        skipped=tuple(record.environment.get("skipped", ())),
         failed=tuple(f"trial {r['trial']}, {r['cell']}: {r['error']}" for r in rows if r["status"] != "ok"),
         flags=dict(Counter(_flag_kind(flag) for r in kept for flag in r["flags"]).most_common()),
         trials=len(kept),
-        storms=found,
-        growth=grown,
-        overhead=placed,
-        placement=stood,
-        imported=imported,
-        crowds=crowds.read(primary, _cpus(environment, counted)),
-        sensitivity=forecast,
-        sweep=swept,
-        practices=() if placed is None else judge(placed, primary, _dominant(plan)),
+        key=study.key,
+        result=result,
+        layout=study.layout(result),
     )
-
-
-def _cpus(environment: Mapping[str, Any], counted: Sequence[Row]) -> int:
-    """How many the measured parties were given."""
-    given = [len(r["honoured"]["cpus"]) for r in counted if r.get("honoured", {}).get("cpus")]
-    return min(given, default=int(environment.get("cpus", 1)))
-
-
-def _findings(
-    scenario: Scenario,
-    results: Sequence[CellResult],
-    controls: Sequence[Control],
-    repeat: str,
-    grown: growths.Growths | None,
-    placed: overheads.Overheads | None,
-    stood: placements.Placements | None,
-    seed: int,
-) -> tuple[Finding, ...]:
-    """Of the study's own kind."""
-    if isinstance(scenario, Compare) and scenario.workload in downloads.WORKLOADS:
-        return downloads.download_findings(scenario, results, repeat, seed)
-    if grown is not None:
-        return growth_findings(grown, repeat)
-    if placed is not None:
-        return overhead_findings(placed, [r for r in results if r.metric.primary], repeat)
-    if stood is not None:
-        return placement_findings(stood, repeat)
-    if isinstance(scenario, Imported):
-        return ()  # what it waited for was not recorded
-    return advise(scenario, results, controls, repeat)
-
-
-def _overhead(
-    scenario: Scenario,
-    primary: Sequence[CellResult],
-    counted: Sequence[Row],
-    environment: Mapping[str, Any],
-    seed: int,
-) -> overheads.Overheads | None:
-    if (
-        not isinstance(scenario, Overhead) or "cpus" not in environment
-    ):  # of a damaged run: what is a part of them?
-        return None
-    emulated = {r["factors"]["platform"] for r in counted if r.get("honoured", {}).get("emulated")}
-    libvirts = {
-        r["factors"]["platform"]: uri for r in counted if (uri := r.get("honoured", {}).get("libvirt"))
-    }
-    changed = limits_changed(counted)  # not one condition: no part of any effect, also of two containers
-    usable = [
-        r for r in primary if r.cell not in changed and min(*r.treatment.values, *r.baseline.values) > 0
-    ]
-    return overheads.read(
-        [overheads.measured(r) for r in usable],
-        int(environment["cpus"]),
-        scenario.measure.level,
-        seed,
-        sorted(emulated),
-        dict(sorted(libvirts.items())),
-    )
-
-
-def _placement(scenario: Scenario, results: Sequence[CellResult], seed: int) -> placements.Placements | None:
-    if not isinstance(scenario, NetworkPlacement):
-        return None
-    level = scenario.measure.level
-    found = placement_effects.read(results, level, seed)
-    return None if found is None else replace(found, claims=placement_claims.judge(found, level))
-
-
-def _sensitivity(
-    scenario: Scenario, primary: Sequence[CellResult], plan: Mapping[str, Any]
-) -> sensitivities.Sensitivities | None:
-    if not isinstance(scenario, Sensitivity):
-        return None
-    return sensitivities.read(primary, plan.get("held_out", ()), scenario.measure.level, int(plan["seed"]))
-
-
-def _sweep(
-    scenario: Scenario,
-    rows: Sequence[Row],
-    results: Sequence[CellResult],
-    plan: Mapping[str, Any],
-    environment: Mapping[str, Any],
-    events: Sequence[Mapping[str, Any]],
-) -> Sweep | None:
-    if not isinstance(scenario, Storage):
-        return None
-    from contend.studies.storage.result import read
-
-    return read(scenario, rows, results, plan, environment, events)
 
 
 def _cells_a_block(plan: Mapping[str, Any]) -> int:
@@ -242,44 +100,6 @@ def _cells_a_block(plan: Mapping[str, Any]) -> int:
         return len(plan["cells"])
     focus = plan.get("focus") or {}
     return sum(1 for cell in plan["cells"] if cell["factors"].get("victim") in focus)
-
-
-def _dominant(plan: Mapping[str, Any]) -> dict[str, str]:
-    """What each workload of a plan is bound by."""
-    return {name: str(workload["dominant"]) for name, workload in plan["workloads"].items()}
-
-
-def _storms(run: RunDirectory, scenario: Scenario, counted: Sequence[Row]) -> storms.Storms | None:
-    if not isinstance(scenario, Storm):
-        return None
-    traces = str(scenario.parameters.get("traces", ""))
-    return storms.read(run.path, counted, scenario.measure.level, traces)
-
-
-def _growth(run: RunDirectory, scenario: Scenario, counted: Sequence[Row]) -> growths.Growths | None:
-    if not isinstance(scenario, Growth):
-        return None
-    return growths.read(run.path, counted, scenario.kinds, scenario.slo / 1e9, scenario.measure.level)
-
-
-def _said(
-    found: storms.Storms | None,
-    grown: growths.Growths | None,
-    placed: overheads.Overheads | None,
-    stood: placements.Placements | None,
-    imported: levels.ImportedRuns | None,
-    primary: Sequence[CellResult],
-) -> str:
-    """The answer of a study that has one of its own, "" of the others."""
-    if grown is not None:
-        return growths.answer(grown)
-    if placed is not None:
-        return overheads.answer(primary)
-    if stood is not None:
-        return placements.answer(stood)
-    if imported is not None:
-        return " ".join(_compared(r) for r in levels.known(primary)) or levels.answer(imported)
-    return "" if found is None else storms.answer(found)
 
 
 def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCost | None:
@@ -321,41 +141,6 @@ def _reached_by_victim(primary: Sequence[CellResult], target: float) -> dict[str
 
 def reached(estimate: Estimate, target: float | None) -> bool:
     return target is not None and estimate.relative_half_width <= target
-
-
-def answer(study: str, primary: Sequence[CellResult], blocks: int) -> str:
-    """The run's answer in one sentence."""
-    known = [r for r in primary if r.estimate.verdict not in ("too few", "refused")]
-    if not known:
-        return (
-            f"No answer yet: {blocks} complete block{'s' if blocks != 1 else ''} are too few for an interval."
-        )
-    effects = sorted(
-        (r for r in known if r.estimate.verdict != "no detectable effect"),
-        key=lambda r: -abs(math.log(r.estimate.value)),
-    )
-    if study == "compare":
-        return " ".join(_compared(r) for r in known)
-    slowed = [r for r in effects if r.estimate.verdict == "higher"]
-    quiet = len(known) - len(slowed)
-    rest = f" {quiet} of {len(known)} pairs show no detectable slowdown." if quiet else ""
-    if not slowed:
-        pairs = f"{len(known)} pair{'s' if len(known) != 1 else ''}"
-        return f"No victim is detectably slowed by any of these neighbours ({pairs})."
-    worst = slowed[0]
-    ratio = _ratio(worst.estimate)
-    return f"{worst.factors['victim']} suffers most: {ratio} times slower beside {worst.factors['neighbour']}.{rest}"
-
-
-def _compared(result: CellResult) -> str:
-    name, metric, ratio = result.factors["variant"], result.metric.name, _ratio(result.estimate)
-    if result.estimate.verdict == "no detectable effect":
-        return f"{name}: no detectable difference in {metric} ({ratio} times the baseline's)."
-    return f"The {metric} of {name} is {ratio} times the baseline's."
-
-
-def _ratio(e: Estimate) -> str:
-    return format_ratio(e.value, e.low, e.high)
 
 
 def _describe_intervals(at: float, together: int) -> str:

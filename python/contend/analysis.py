@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from contend.advice.finding import Finding
 from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
@@ -168,6 +168,32 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """How a study's comparisons stand in tables.
+
+    as_measured: ratios are treatment / baseline, whose direction says nothing; else they are slowdowns, where above 1 is
+    worse. rows: what a row is. column: the factor whose levels are columns. table: the factor whose levels have a table
+    each. named: factors that the names of rows and columns say. beside: the word before a column's name. baseline: the name
+    of the baseline's column; "" for that of the control's variant. refused: comparisons that were refused stand there too.
+    every_metric: all controls are the headline's. place: table, row and column of a cell, where these do not tell;
+    condition: what its treatment is, in words. compared: factors in which a row's cells and its control differ.
+    """
+
+    as_measured: bool = False
+    rows: str = "victim"
+    column: str = "neighbour"
+    table: str = ""
+    named: frozenset[str] = frozenset()
+    beside: str = "beside"
+    baseline: str = "alone"
+    refused: bool = True
+    every_metric: bool = False
+    place: Callable[[CellResult], tuple[str, str, str]] | None = None
+    condition: Callable[[Mapping[str, str]], str] | None = None
+    compared: frozenset[str] = frozenset({"victim", "neighbour", "variant"})
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeCost:
     """What recording the run cost: CPU time of the probe, of its BPF programs where the kernel counts it, and over what."""
 
@@ -209,16 +235,10 @@ class Analysis:
     phase_alibis: tuple[PhaseAlibi, ...] = ()  # of the whole run, and of its phases
     schedules: tuple[CellSchedule, ...] = ()  # by cell, where scheduler histograms were recorded
     probe: ProbeCost | None = None  # None where nothing was recorded, or the run was killed
-    storms: Storms | None = None  # of a storm study, where storms were counted
-    growth: Growths | None = None  # of a growth study, where passes were counted
-    overhead: Overheads | None = None  # of an overhead study
-    placement: Placements | None = None  # of a placement study
-    practices: tuple[Practice, ...] = ()  # what an overhead study says of what others advise
-    imported: ImportedRuns | None = None  # of what another tool measured
-    crowds: tuple[Crowd, ...] = ()  # of applications that were measured in numbers
+    key: str = ""  # under which the study's own result stands in the document
+    result: Any = None  # the study's own, None of one without, and where there was too little
+    layout: Layout = Layout()
     fleet: Fleets | None = None  # of a run on several hosts
-    sensitivity: Sensitivities | None = None  # of a forecast, where every kind of cell has a value
-    sweep: Sweep | None = None  # of a storage study
     context: Context | None = None  # of a component's cost, where a storm to put it in is known
     damage: tuple[Damage, ...] = ()  # what of the run's files could not be read, and was left out
 
@@ -241,19 +261,51 @@ class Analysis:
             "phase_alibis": [a.to_json() for a in self.phase_alibis],
             **({"schedules": [s.to_json() for s in self.schedules]} if self.schedules else {}),
             "probe": None if self.probe is None else self.probe.to_json(),
-            **({} if self.storms is None else {"storms": self.storms.to_json()}),
-            **({} if self.growth is None else {"growth": self.growth.to_json()}),
-            **({} if self.overhead is None else {"overhead": self._overhead()}),
-            **({} if self.placement is None else {"placement": self.placement.to_json()}),
-            **({} if self.imported is None else {"imported": self.imported.to_json()}),
-            **({"crowds": [crowd.to_json() for crowd in self.crowds]} if self.crowds else {}),
+            **({self.key: _json(self.result)} if self.result else {}),
             **({} if self.fleet is None else {"fleet": self.fleet.to_json()}),
-            **({} if self.sensitivity is None else {"sensitivity": self.sensitivity.to_json()}),
-            **({} if self.sweep is None else {"sweep": self.sweep.to_json()}),
             **({} if self.context is None else {"context": self.context.to_json()}),
             **({"damage": [d.to_json() for d in self.damage]} if self.damage else {}),
         }
 
-    def _overhead(self) -> dict[str, Any]:
-        told = {} if self.overhead is None else self.overhead.to_json()
-        return {**told, "practices": [practice.to_json() for practice in self.practices]}
+    def _of(self, key: str) -> Any:
+        return self.result if self.key == key else None
+
+    @property
+    def storms(self) -> Storms | None:
+        return cast("Storms | None", self._of("storms"))
+
+    @property
+    def growth(self) -> Growths | None:
+        return cast("Growths | None", self._of("growth"))
+
+    @property
+    def overhead(self) -> Overheads | None:
+        return cast("Overheads | None", self._of("overhead"))
+
+    @property
+    def placement(self) -> Placements | None:
+        return cast("Placements | None", self._of("placement"))
+
+    @property
+    def imported(self) -> ImportedRuns | None:
+        return cast("ImportedRuns | None", self._of("imported"))
+
+    @property
+    def crowds(self) -> tuple[Crowd, ...]:
+        return cast("tuple[Crowd, ...]", self._of("crowds") or ())
+
+    @property
+    def sensitivity(self) -> Sensitivities | None:
+        return cast("Sensitivities | None", self._of("sensitivity"))
+
+    @property
+    def sweep(self) -> Sweep | None:
+        return cast("Sweep | None", self._of("sweep"))
+
+    @property
+    def practices(self) -> tuple[Practice, ...]:
+        return () if self.overhead is None else self.overhead.practices
+
+
+def _json(result: Any) -> Any:
+    return [one.to_json() for one in result] if isinstance(result, tuple) else result.to_json()

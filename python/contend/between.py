@@ -22,10 +22,9 @@ from contend.environment import same_host
 from contend.errors import BadInput, ContendError
 from contend.fleet.record import refuse_hosts
 from contend.stats.compare import compare_unpaired
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.sessions import widen
 from contend.store import SCENARIO_FILE, RunDirectory
-from contend.studies.overhead.result import NO_RATIO
 from contend.yamlfile import read_yaml
 
 # What a scenario says of how precisely, and under which name: two that differ in nothing else ask the same.

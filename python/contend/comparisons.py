@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,12 +15,12 @@ from contend.platforms.quotas import Quota
 from contend.platforms.standing import Change
 from contend.probes.evidence import Observations
 from contend.stats.compare import compare
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.levels import level
 from contend.stats.simultaneous import simultaneous
 from contend.store import Row
-from contend.studies import Overhead, Scenario
-from contend.studies.overhead import result as overheads
+from contend.studies.base import study_of
+from contend.studies.model import Scenario
 
 
 @dataclass
@@ -99,6 +98,7 @@ class _Pair:
         False  # one of the two did not stay on the CPUs that it was given, and comparing that is the question
     )
     changed: str = ""  # the limit of one of the two that somebody changed while it was measured
+    part: float = 1.0  # of a CPU's time, that the treatment was given
 
     @property
     def key(self) -> tuple[str, str]:
@@ -131,8 +131,7 @@ class _Pair:
         A platform that has a part of a CPU takes the longer for it on any account: what is compared is what it would
         take at that rate with the whole.
         """
-        mine = series is self.treatment and series.info.primary
-        part = overheads.part(self.cell.factors, series.info.loop) if mine else 1.0
+        part = self.part if series is self.treatment and series.info.primary else 1.0
         return [part * (1 / v if self.inverted else v) for v in series.values]
 
 
@@ -146,7 +145,8 @@ def compare_all(
 ) -> tuple[list[CellResult], list[Control]]:
     """Every treatment against its baseline, every control against its double. rows: the counted ones."""
     at = scenario.measure.level
-    left = _left_its_cpus(rows) if isinstance(scenario, Overhead) else frozenset()
+    study = study_of(scenario)
+    left = study.unsound(rows)
     changed = limits_changed(rows)
     pairs = [
         _Pair(
@@ -155,6 +155,7 @@ def compare_all(
             table[cell.id][name],
             bool(left & {cell.id, cell.baseline}),
             changed.get(cell.id) or changed.get(cell.baseline, ""),
+            study.part(cell.factors, table[cell.id][name].info.loop),
         )
         for cell in cells
         if cell.baseline in table and cell.id in table
@@ -197,13 +198,6 @@ def _warned(estimate: Estimate, warnings: tuple[str, ...]) -> Estimate:
 def _of_use(cell: PlannedCell, series: Series) -> bool:
     """Of the curves and probes of a forecast only the headline: the other metrics of hundreds of cells say nothing."""
     return series.info.primary or cell.factors.get("role", "pair") == "pair"
-
-
-def _left_its_cpus(rows: Sequence[Row]) -> frozenset[str]:
-    """Cells most of whose trials used more CPU time than their CPUs have."""
-    counts = Counter(r["cell"] for r in rows if r["status"] == "ok")
-    left = Counter(r["cell"] for r in rows if r["status"] == "ok" and "left-its-cpus" in r["flags"])
-    return frozenset(cell for cell, number in left.items() if 2 * number > counts[cell])
 
 
 def limits_changed(rows: Sequence[Row]) -> dict[str, str]:
@@ -275,7 +269,7 @@ def _one(p: _Pair, at: float) -> Estimate:
 
 def _no_ratio(p: _Pair, at: float) -> Estimate:
     n = min(len(p.baseline.values), len(p.treatment.values))
-    return Estimate(math.nan, 0.0, math.inf, "ratio", n, at, overheads.NO_RATIO, "refused", (p.no_ratio,))
+    return Estimate(math.nan, 0.0, math.inf, "ratio", n, at, NO_RATIO, "refused", (p.no_ratio,))
 
 
 def _simultaneous(

@@ -24,7 +24,8 @@ from contend.stats.estimate import Estimate
 from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
 from contend.stats.levels import level
 from contend.store import PLAN_FILE, Row, RunDirectory, wrong_row
-from contend.studies import OnHosts, Scenario
+from contend.studies.base import study_of
+from contend.studies.model import OnHosts, Scenario
 from contend.units import format_ratio
 
 Key = tuple[str, str]  # cell, metric
@@ -163,6 +164,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
         flags=dict(sum((Counter(a.flags) for a in parts), Counter()).most_common()),
         trials=sum(a.trials for a in parts),
         fleet=found,
+        layout=study_of(scenario).layout(None),
     )
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from contend.cells import APP, COMMAND, Cell, Party
 from contend.deadline import RESERVE_S
 from contend.errors import BadInput
 from contend.experience import NOTHING, Experience
 from contend.plan import Plan
 from contend.platforms.base import Role
-from contend.studies import GUESTS, Scenario, Storage, platform_of
+from contend.studies.base import study_of
+from contend.studies.cell import APP, COMMAND, Cell, Party
+from contend.studies.model import GUESTS, Scenario
 from contend.units import format_duration
 
 # Around the shortest trial: its processes start, are looked at, and end.
@@ -39,19 +40,15 @@ def trial_s(cell: Cell, scenario: Scenario, learnt: Experience = NOTHING) -> flo
     if (known := learnt.seconds(trial_key(cell, scenario))) is not None:
         return known
     workload = cell.victim.instance.workload
-    own = scenario.measure.trial or workload.trial
-    if scenario.study == "growth":  # a pass has its own time
-        own = round(1e9 * float(cell.victim.instance.parameters["within"]))
+    own = study_of(scenario).length_ns(scenario, cell) or workload.trial
     beside = 1.0 + _BESIDE * len(cell.neighbours)
     return own / 1e9 * beside + workload.around / 1e9 + _AROUND_S
 
 
 def trial_key(cell: Cell, scenario: Scenario) -> str:
     """By what a trial is known again in other runs: who runs where, beside whom, for how long."""
-    length = (
-        cell.victim.instance.parameters["within"] if scenario.study == "growth" else scenario.measure.trial
-    )
-    where = cell.victim.place.label if cell.victim.place is not None else platform_of(scenario).kind
+    length = study_of(scenario).length_ns(scenario, cell)
+    where = cell.victim.place.label if cell.victim.place is not None else scenario.made_on.kind
     beside = "+".join(n.instance.label for n in cell.neighbours)
     return f"trial/{where}/{cell.victim.instance.label}/{beside}/{length or ''}"
 
@@ -77,8 +74,8 @@ def least_blocks(scenario: Scenario, plan: Plan) -> int:
     """
     from contend.stats.signed_rank import smallest_n
 
-    if scenario.study == "growth":
-        return 1
+    if (enough := study_of(scenario).least_blocks(scenario)) is not None:
+        return enough
     least = smallest_n(scenario.measure.level) if plan.repeats == 1 else 2
     return min(least, -(-scenario.measure.planned_blocks // plan.repeats))
 
@@ -145,10 +142,8 @@ class Needs:
 
 def needs(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> Needs:
     """What the plan takes. Where `is_known` says no, this is a guess that nobody should see."""
-    if isinstance(scenario, Storage):
-        from contend.studies.storage.duration import needs as of_sweep
-
-        return of_sweep(scenario, plan)
+    if (known := study_of(scenario).needs(scenario, plan)) is not None:
+        return known
     first = [t for t in plan.trials if t.phase == "pilot" and t.block == 0]
     return Needs(
         preparing_s=preparing_s(scenario, plan, learnt),
@@ -186,7 +181,7 @@ def parties_of(plan: Plan, scenario: Scenario) -> dict[tuple[Role, str], tuple[P
         seated: list[tuple[Role, Party]] = [("victim", cell.victim)]
         seated += [("neighbour", n) for n in cell.neighbours]
         for role, party in seated:
-            kind: str = platform_of(scenario).kind if role == "victim" else "bare"
+            kind: str = scenario.made_on.kind if role == "victim" else "bare"
             kind = party.place.kind if party.place is not None else kind
             found.setdefault((role, party.group or party.label), (party, kind))
     return found

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection
 from contend.errors import BadInput
 from contend.probes.bystanders import Bystanders, Waits
 from contend.probes.client import Drained
-from contend.studies import Guard
+from contend.studies.guard import Guard
 from contend.units import format_duration
 
 LOOK_S = 0.5
@@ -98,7 +98,7 @@ class Guardian:
 def passed(waits: Waits, guard: Guard) -> str:
     """Which limit others are beyond, in words; "" none.
 
-    >>> from contend.studies import Guard
+    >>> from contend.studies.guard import Guard
     >>> passed(Waits(2.0, 0.5, "postgres (pid 7)", None, ""), Guard(run_delay=0.2))
     'others waited for a CPU 50 % of the time that they wanted one (20 % is allowed), postgres (pid 7) most'
     >>> passed(Waits(2.0, 0.1, "postgres (pid 7)", 0.1, "/a"), Guard())

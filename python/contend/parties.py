@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
-from contend.cells import Cell, Party
 from contend.errors import BadInput, ContendError, TrialFailed
 from contend.ledger import Ledger
 from contend.places import Place
@@ -38,7 +37,8 @@ from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
 from contend.said import last_words, refusal, shown
 from contend.store import RunDirectory, safe_name
-from contend.studies import GUESTS
+from contend.studies.cell import Cell, Party
+from contend.studies.model import GUESTS
 from contend.variables import expand_argv, hide
 from contend.workloads.instance import Argv, Commands
 

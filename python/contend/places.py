@@ -20,7 +20,8 @@ from contend.platforms.cpu_sets import alike, spread
 from contend.platforms.hotplug import staying
 from contend.platforms.sizes import PlatformSize, of_host
 from contend.platforms.topology import Topology, pick
-from contend.studies import GUESTS, Overhead
+from contend.studies.model import GUESTS
+from contend.studies.overhead.model import Overhead
 
 HostBy = Literal["", "whole", "offline", "confined"]
 

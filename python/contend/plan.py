@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from contend.cells import Cell, cells_of
 from contend.errors import BadInput
-from contend.studies import Growth, Scenario, Sensitivity, Storage
-from contend.studies.sensitivity.cells import held_out
+from contend.studies.base import study_of
+from contend.studies.cell import Cell
+from contend.studies.model import Scenario
 
 Phase = Literal["screening", "pilot", "counted"]
 
@@ -141,19 +141,17 @@ def make_plan(
     trials: list[Trial] = []
     screening: Mapping[str, Any] | None = None
     before: tuple[Cell, ...] = ()
-    if isinstance(scenario, Storage):
-        from contend.studies.storage.cells import focused
-        from contend.studies.storage.plan import screen
-
-        found, screening = screen(scenario, seed)
-        for block, cell in found:
+    study = study_of(scenario)
+    if (first := study.screening(scenario, seed)) is not None:
+        screening = first.told
+        for block, cell in first.trials:
             trials.append(
                 Trial(len(trials), block, "screening", cell.id, f"{seed}/screening/{block}/{cell.id}")
             )
-        before = tuple({cell.id: cell for _, cell in found}.values())
-        cells = focused(scenario, focus or ())
+        before = tuple({cell.id: cell for _, cell in first.trials}.values())
+        cells = study.focused(scenario, focus or ())
     else:
-        cells = cells_of(scenario)
+        cells = study.cells(scenario)
 
     def add(block: int, phase: Phase, cell: Cell) -> None:
         number = len(trials)
@@ -162,8 +160,7 @@ def make_plan(
     blocks = -(-measure.planned_blocks // REPEATS[design]) if cells else 0
     _bound(len(cells), len(trials) + blocks * len(cells) * REPEATS[design])
 
-    # A pass over a growing population warms up by itself, and is too long to be thrown away.
-    baselines = [c for c in cells if not c.baseline] if not isinstance(scenario, Growth) else []
+    baselines = [c for c in cells if not c.baseline] if study.pilot else []
     for block in range(measure.pilot * MOST_PILOT_ROUNDS):
         for cell in by_host(shuffled(baselines, f"{seed}/pilot/{block}"), f"{seed}/pilot/{block}"):
             add(block, "pilot", cell)
@@ -171,7 +168,7 @@ def make_plan(
     for block in range(blocks):
         for cell in by_host(shuffled(list(cells) * repeats, f"{seed}/{block}"), f"{seed}/{block}"):
             add(block, "counted", cell)
-    judged = held_out(cells, scenario.held_out, seed) if isinstance(scenario, Sensitivity) else ()
+    judged = study.held_out(scenario, cells, seed)
     every = tuple({cell.id: cell for cell in (*before, *cells)}.values())
     return Plan(seed, design, every, tuple(trials), judged, focus, screening)
 

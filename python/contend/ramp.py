@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from contend.burning import Burning, ignite
-from contend.cells import Cell
 from contend.parties import Parties, clear
 from contend.platforms.base import Host
-from contend.studies import Guard
+from contend.studies.cell import Cell
+from contend.studies.guard import Guard
 
 PERIOD_S = 0.1
 

@@ -23,7 +23,8 @@ from contend.printable import printable
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
 from contend.store import Row, RunDirectory
-from contend.studies import Measure, Scenario, Storage
+from contend.studies.base import study_of
+from contend.studies.model import Measure, Scenario
 from contend.trial import TrialRunner
 from contend.units import format_duration, format_value
 
@@ -155,10 +156,8 @@ class Rounds:
     def _screening(self, means: Means) -> None:
         """The first step of a sweep, if it is one; then the plan of the second, which is on disk before its first trial."""
         scenario = self._scenario
-        if not isinstance(scenario, Storage) or self.plan.focus is not None:
+        if self.plan.screening is None or self.plan.focus is not None:
             return
-        from contend.studies.storage.plan import choose
-
         for number, block in enumerate(self.plan.rounds("screening"), start=1):
             todo = [t for t in block if t.index not in self.state.done]
             if todo and self._out_of_time():
@@ -181,7 +180,7 @@ class Rounds:
             if number % COLLECT_ROUNDS == 0:
                 self._collect(means.recorder)
         self._collect(means.recorder)
-        focus = choose(scenario, self._run.rows())
+        focus = study_of(scenario).chosen(scenario, self._run.rows())
         means.ledger.event("screened", focus=focus)
         self.plan = make_plan(scenario, self.plan.seed, self.plan.design, focus)
         recorded = self._run.plan()
@@ -384,7 +383,7 @@ class Rounds:
 def look_now(passes: int, repeats: int, measure: Measure) -> bool:
     """Whether the block that has just ended, of `repeats` passes over the cells, reached a planned look.
 
-    >>> from contend.studies import Measure
+    >>> from contend.studies.model import Measure
     >>> [n for n in range(1, 31) if look_now(n, 1, Measure())]
     [15, 20, 25, 30]
     >>> [n for n in range(4, 33, 4) if look_now(n, 4, Measure())]

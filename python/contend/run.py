@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend import experience, forecast
-from contend.cells import Party
 from contend.checking import before_it_began
-from contend.checks import check, hosts_of, packages_inside, place, settled, tools_of, wiring
+from contend.checks import check, packages_inside, place, settled, tools_of
 from contend.clock import Clock, SystemClock
 from contend.damage import MOST_ROWS_BYTES
 from contend.deadline import Deadline
@@ -49,23 +48,15 @@ from contend.rounds import BUDGET_SPENT, Means, Rounds
 from contend.scenario import load as load_scenario
 from contend.scenario import to_yaml
 from contend.store import PLAN_FILE, SCENARIO_FILE, RunDirectory
-from contend.studies import (
-    GUESTS,
-    Imported,
-    Interference,
-    Overhead,
-    Scenario,
-    Sensitivity,
-    Storage,
-    platform_of,
-)
+from contend.studies.base import study_of
+from contend.studies.cell import Party
+from contend.studies.model import GUESTS, Scenario
 from contend.traces import TrialTraces
 from contend.trial import TrialRunner
 from contend.units import format_duration
 
 if TYPE_CHECKING:
     from contend.analysis import Analysis
-    from contend.studies.storage.pools import Laid
 
 RECORD_INTERVAL_MS = 100.0
 
@@ -134,7 +125,8 @@ def execute(
             run.write_scenario(to_yaml(scenario))
             run.write_json(
                 "environment.json",
-                fingerprint(tools_of(plan)) | {"skipped": list(skipped), **wiring(scenario, runs)},
+                fingerprint(tools_of(plan))
+                | {"skipped": list(skipped), **study_of(scenario).wiring(scenario, runs)},
             )
             run.write_json("plan.json", plan.to_json() | {"scenario": scenario.origin, "command": command})
             execution = _Execution(run, scenario, plan, progress, deadline, interrupts, keep_output)
@@ -368,7 +360,7 @@ class _Execution:
 
     def _in_places(self, ledger: Ledger) -> None:
         scenario, places = self._scenario, place(self._scenario)
-        spec = platform_of(scenario)
+        study, spec = study_of(scenario), scenario.made_on
         self._progress.started(self._rounds.summary())
         self._progress.note(summary_line(self._run.environment()))
         self._progress.note(
@@ -386,11 +378,11 @@ class _Execution:
             ledger.intend("directory", str(self._run.work))
             self._run.work.mkdir(exist_ok=True)
             stack.callback(self._clear_work, ledger)
-            laid = self._pools(stack, ledger)
+            laid = study.lay_out(scenario, self._run.path, self._run.id, ledger, stack.callback)
             platforms = self._platforms(stack, ledger)
             networks = Networks(self._run.id, ledger)
             seconds = scenario.measure.trial / 1e9 if scenario.measure.trial else None
-            hosts = hosts_of(scenario)
+            hosts = study.hosts(scenario)
             parties = Parties(
                 self._run,
                 ledger,
@@ -414,20 +406,13 @@ class _Execution:
                     "CPUs go offline for the smaller hosts: all that runs here has fewer meanwhile"
                 )
             self._prepare(sized, parties)
-            if laid is not None:
-                self._preconditioned(ledger)
-            timeout = (
-                None
-                if isinstance(
-                    scenario, Interference | Sensitivity | Imported | Storage
-                )  # that of its workloads
-                else scenario.timeout / 1e9
-            )
+            for event, told in study.prepared(scenario, self._run.work):
+                ledger.event(event, **told)
             runner = TrialRunner(
                 parties,
                 self._run.work,
                 self._clock,
-                timeout_s=timeout,
+                timeout_s=study.timeout_s(scenario),
                 tool_cpus=places.tool,
                 washout_ns=scenario.measure.washout,
                 keep_output=self._keep,
@@ -438,7 +423,7 @@ class _Execution:
                 SeriesWriter(self._run.series, clock=self._clock),
                 RECORD_INTERVAL_MS,
                 cpus=places.tool,
-                sched="cgroup" if isinstance(scenario, Overhead) and scenario.histograms else "",
+                sched="cgroup" if study.histograms(scenario) else "",
             )
             if failed:
                 self._progress.note(f"no histograms of the scheduler: {failed}")
@@ -486,24 +471,6 @@ class _Execution:
         self._guardian.begin()
         return self._guardian
 
-    def _pools(self, stack: ExitStack, ledger: Ledger) -> Laid | None:
-        """The files of a storage sweep, on its pools."""
-        if not isinstance(self._scenario, Storage):
-            return None
-        from contend.studies.storage.pools import lay_out
-
-        return lay_out(self._scenario, self._run.path, self._run.id, ledger, stack.callback)
-
-    def _preconditioned(self, ledger: Ledger) -> None:
-        from contend.studies.storage.pools import preconditioned
-
-        for told in preconditioned(self._run.work):
-            ledger.event("preconditioned", **told)
-        if isinstance(self._scenario, Storage) and self._scenario.cloud:
-            from contend.studies.storage.cloud_pools import stood
-
-            ledger.event("instances", **stood(self._run.work, self._scenario))
-
     def _close(self, recorder: Recorder, ledger: Ledger) -> None:
         """The end of the recording; a run that comes this far has its trials, whatever became of the timelines."""
         try:
@@ -519,7 +486,7 @@ class _Execution:
 
     def _platforms(self, stack: ExitStack, ledger: Ledger) -> dict[str, Platform]:
         """Those that the plan's parties run on, by kind; always the bare host, where load and neighbours are."""
-        spec = platform_of(self._scenario)
+        spec = self._scenario.made_on
         placed = {cell.victim.place.kind for cell in self._plan.cells if cell.victim.place is not None}
         found = {}
         for kind in ("bare", *sorted((placed | {spec.kind}) - {"bare"})):

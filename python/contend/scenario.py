@@ -10,7 +10,7 @@ import importlib.resources
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import yaml
 from pydantic import Field
@@ -19,7 +19,8 @@ from contend.clouds.secrets import has_password
 from contend.errors import ScenarioError, UnknownName, suggest
 from contend.printable import short
 from contend.settings import apply_setting
-from contend.studies import STUDIES, Scenario
+from contend.studies import base as studies
+from contend.studies.model import Scenario
 from contend.yamlfile import YamlFile, read_yaml, validate
 
 
@@ -71,11 +72,13 @@ def parse(file: YamlFile, settings: tuple[str, ...] = ()) -> Scenario:
         given = " ".join(short(setting, 120) for setting in settings)
         file = read_yaml(yaml.safe_dump(data), f"{name} with --set {given}", ScenarioError)
     study = str(data.get("study") or "")
-    if study not in STUDIES:
-        what = f"unknown study '{study}'" if study else "the key 'study' is missing"
-        raise ScenarioError(f"{name}: {short(what, 200)}", hint=suggest(study, STUDIES.keys() - {"imported"}))
     try:
-        scenario = validate(STUDIES[study], file, ScenarioError)
+        model = studies.study(study).scenario
+    except KeyError:
+        what = f"unknown study '{study}'" if study else "the key 'study' is missing"
+        raise ScenarioError(f"{name}: {short(what, 200)}", hint=suggest(study, studies.asked())) from None
+    try:
+        scenario = validate(model, file, ScenarioError)
     except ScenarioError as error:
         # With --set, the lines are of a text that nobody has seen.
         message = re.sub(r", line \d+: ", ": ", error.message, count=1) if settings else error.message
@@ -139,7 +142,9 @@ def json_schema() -> dict[str, Any]:
     """JSON Schema of scenario files, for editors."""
     from pydantic import TypeAdapter
 
-    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[Scenario, Field(discriminator="study")])
+    models = tuple(studies.study(name).scenario for name in studies.names())
+    every: Any = Annotated[Union[models], Field(discriminator="study")]  # noqa: UP007 - made at run time
+    adapter: TypeAdapter[Any] = TypeAdapter(every)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend scenario",

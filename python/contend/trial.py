@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from contend.burning import Burning, ignite, prove, serve
-from contend.cells import Cell
 from contend.clock import Clock
 from contend.errors import TrialFailed
 from contend.files import PRIVATE, made_beside
@@ -32,7 +31,8 @@ from contend.probes.snapshot import device_of
 from contend.ramp import ramp
 from contend.said import last_words, shown
 from contend.store import Row
-from contend.studies import Guard
+from contend.studies.cell import Cell
+from contend.studies.guard import Guard
 from contend.traces import TrialTraces
 from contend.variables import expand_argv, expand_env, hide
 from contend.window import Window

@@ -79,7 +79,7 @@ PYTHON = (
             "python/contend/ledger.py",
             "python/contend/plan.py",
             "python/contend/planned.py",
-            "python/contend/cells/*.py",
+            "python/contend/studies/*/cells.py",
         ),
         (  # without those that reach cells by whole runs only, and take most of the time
             "tests/unit/clouds/test_instances.py",
@@ -93,7 +93,7 @@ PYTHON = (
             "tests/unit/studies/storage/test_storage_cloud_study.py",
             "tests/unit/test_store.py",
             "tests/unit/studies/storm/test_storm_result.py",
-            "python/contend/cells/*.py",
+            "python/contend/studies/*/cells.py",
         ),
     ),
 )

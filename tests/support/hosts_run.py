@@ -7,7 +7,7 @@ from pathlib import Path
 from contend.places import wired
 from contend.platforms.topology import Cpu, Topology
 from contend.report.model import ReportInput
-from contend.studies import Overhead
+from contend.studies.overhead.model import Overhead
 from support.made_runs import Made
 
 SMT = Topology(tuple(Cpu(n, n % 4, node=n % 4 // 2, cache=n % 4 // 2) for n in range(8)))

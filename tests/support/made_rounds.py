@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from contend.cells import Cell
 from contend.deadline import Deadline
 from contend.errors import ScenarioError
 from contend.interrupts import Interrupts
@@ -17,6 +16,7 @@ from contend.report.progress import NoProgress
 from contend.rounds import Means, Rounds
 from contend.scenario import parse
 from contend.store import RunDirectory
+from contend.studies.cell import Cell
 from contend.yamlfile import read_yaml
 from support.fake_clock import FakeClock
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from contend.analyse import analyse
-from contend.cells import ALONE, CONTROL
 from contend.errors import ScenarioError
 from contend.ledger import Ledger
 from contend.plan import Plan, Trial, make_plan
 from contend.report.model import ReportInput
 from contend.scenario import parse, to_yaml
 from contend.store import RunDirectory
-from contend.studies import Storage
+from contend.studies.cell import ALONE, CONTROL
 from contend.studies.storage import cloud_pools
 from contend.studies.storage.cells import by_label
+from contend.studies.storage.model import Storage
 from contend.studies.storage.plan import choose
 from contend.studies.storage.points import Coding, Point
 from contend.yamlfile import read_yaml

@@ -20,6 +20,7 @@ from contend.analysis import Analysis, CellResult, Control, Design, Level, Metri
 from contend.probes.evidence import Observations, Observed
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate, verdict_of
+from contend.studies.base import study
 from support.report_series import write_series
 
 T_975 = (math.inf, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14)
@@ -418,6 +419,7 @@ def compare_study(*, blocks: int = 20, seed: int = 7) -> ReportInput:
         (),
         {},
         len(rows),
+        layout=study("compare").layout(None),
     )
     command = "contend ab -- 'gzip -6 -k f' --vs 'zstd -3 -k f'"
     return ReportInput(

@@ -21,8 +21,8 @@ from contend.clouds.instances.volumes import Held
 from contend.errors import HostFailed, TrialFailed
 from contend.platforms import procfs
 from contend.scenario import load
-from contend.studies import Storage
 from contend.studies.storage import cloud_pools, fio_words, pools
+from contend.studies.storage.model import Storage
 from contend.workloads.generators import on_cloud, storage_cloud
 from support.instances import Instances
 from support.prerequisites import need

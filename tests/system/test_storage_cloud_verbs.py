@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from contend.cells import Cell
 from contend.ledger import leftovers
 from contend.plan import make_plan
 from contend.scenario import load
-from contend.studies import Storage
+from contend.studies.cell import Cell
 from contend.studies.storage import pools
+from contend.studies.storage.model import Storage
 from contend.workloads.generators import storage_cloud
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import read_metrics

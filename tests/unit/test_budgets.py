@@ -14,7 +14,7 @@ from contend.experience import Experience
 from contend.forecast import Needs
 from contend.plan import Plan, make_plan
 from contend.scenario import builtin_names, load
-from contend.studies import Scenario
+from contend.studies.model import Scenario
 from contend.units import parse_duration_ns
 from support.prerequisites import Cannot, cannot, need
 

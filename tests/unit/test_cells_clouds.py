@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from contend.cells import cells_of
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.scenario import load, parse
-from contend.studies import Scenario, Storage
+from contend.studies.base import cells_of
+from contend.studies.model import Scenario
 from contend.studies.storage.cloud_cells import check
+from contend.studies.storage.model import Storage
 from contend.yamlfile import read_yaml
 
 

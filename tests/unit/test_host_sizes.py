@@ -13,9 +13,9 @@ import pytest
 
 from contend import checks, places
 from contend.analysis import Analysis
-from contend.cells import cells_of
 from contend.errors import CannotHonour
 from contend.plan import make_plan
+from contend.platforms import hotplug
 from contend.platforms.cgroups import Layout
 from contend.platforms.topology import Topology, pick
 from contend.report.export import export
@@ -24,7 +24,8 @@ from contend.report.model import ReportInput
 from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.scenario import load
-from contend.studies import Overhead
+from contend.studies.base import cells_of, study_of
+from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.practices import judge
 from support.hosts_run import SMT, hosts_run, text
 from support.intervals import holds
@@ -86,9 +87,9 @@ def test_where_no_cpu_may_go_it_is_confined_and_said(
     why: str, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Topology, "read", staticmethod(lambda *_, **__: SMT))
-    monkeypatch.setattr(checks.hotplug, "fixed", lambda *_: (0,))
-    monkeypatch.setattr(checks.hotplug, "online", lambda *_: SMT.ids)
-    monkeypatch.setattr(checks.hotplug, "why_not", lambda *_, **__: why)
+    monkeypatch.setattr(hotplug, "fixed", lambda *_: (0,))
+    monkeypatch.setattr(hotplug, "online", lambda *_: SMT.ids)
+    monkeypatch.setattr(hotplug, "why_not", lambda *_, **__: why)
     asked = overhead("sizes=[2]", "hosts=[1, 4, 16]")
     fitted, skipped = checks.fitted(asked)
     assert isinstance(fitted, Overhead)
@@ -96,7 +97,7 @@ def test_where_no_cpu_may_go_it_is_confined_and_said(
     assert "host of 16 CPUs: this one has 8 for contend" in skipped
     assert "host of 1 CPU: no size fits it" in skipped
     assert any("they are confined instead" in line for line in skipped) == bool(why)
-    assert checks.wiring(fitted)["hosts"] == {
+    assert study_of(fitted).wiring(fitted, Path("runs"))["hosts"] == {
         "8": list(range(8)),
         "4": [0, 1, 4, 5] if not why else [2, 3, 6, 7],
     }

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contend.cells import ALONE, CONTROL
 from contend.errors import ScenarioError
 from contend.plan import Plan, make_plan
 from contend.scenario import parse
-from contend.studies import Compare, Interference, Scenario
+from contend.studies.cell import ALONE, CONTROL
+from contend.studies.compare.model import Compare
+from contend.studies.interference.model import Interference
+from contend.studies.model import Scenario
 from contend.yamlfile import read_yaml
 
 

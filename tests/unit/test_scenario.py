@@ -11,7 +11,7 @@ import pytest
 
 from contend.errors import BadInput, ScenarioError, UnknownName
 from contend.scenario import builtin_names, find, json_schema, load, parse, to_yaml
-from contend.studies import Interference
+from contend.studies.interference.model import Interference
 from contend.yamlfile import read_yaml
 
 MINIMAL = "study: interference\nvictims: [ffmpeg]\nneighbours: [stress-cpu]\n"
@@ -132,7 +132,7 @@ def test_things_that_are_no_scenario(tmp_path: Path) -> None:
 
 
 def test_a_setting_by_name_is_of_every_workload_of_that_name() -> None:
-    from contend.studies import Overhead
+    from contend.studies.overhead.model import Overhead
 
     asked = load("platform-network", ("apps.http.rate=100",))
     assert isinstance(asked, Overhead)

@@ -8,17 +8,15 @@ took more CPU time is reported as just that.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contend.advice.finding import Evidence, Finding
-from contend.analysis import CellResult, Control
+from contend.analysis import CellResult
 from contend.platforms.quotas import Quota, quota_name
 from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
-from contend.studies import Interference, Scenario
-from contend.units import format_ratio, format_value
+from contend.units import format_value
 
 # A cause below this share of the slowdown is not worth a sentence.
 LEAST_SHARE = 0.10
@@ -71,55 +69,6 @@ def caused(
     )
 
 
-def advise(
-    scenario: Scenario, results: Sequence[CellResult], controls: Sequence[Control], repeat: str
-) -> tuple[Finding, ...]:
-    """Findings for every victim whose headline metric is slowed beyond its interval, the largest first.
-
-    `repeat` is the command line that repeats the run; what verifies a finding is that and one thing changed.
-
-    A victim whose A/A control raised an alarm gets its finding with the warning in its sentence.
-    """
-    if not isinstance(scenario, Interference):
-        return ()
-    slowed = [r for r in results if r.metric.primary and r.estimate.verdict == "higher"]
-    alarmed = {c.factors["victim"] for c in controls if c.alarm and c.metric.primary}
-    findings = []
-    for number, result in enumerate(sorted(slowed, key=lambda r: -r.estimate.value), start=1):
-        findings.append(
-            _finding(f"F{number}", scenario, result, repeat, alarm=result.factors["victim"] in alarmed)
-        )
-    return tuple(findings)
-
-
-def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, *, alarm: bool) -> Finding:
-    victim, neighbour = result.factors["victim"], result.factors["neighbour"]
-    causes = explain(result)
-    explained = min(1.0, sum(c.share for c in causes))
-    ratio = format_ratio(result.estimate.value, result.estimate.low, result.estimate.high)
-    lead = causes[0] if causes else None
-    sentence = f"{victim} is slowed {ratio.replace(' ', '× ', 1)} beside {neighbour}: "
-    sentence += "; ".join(c.words for c in causes) if causes else "no direct evidence says why"
-    sentence += f"; unexplained {percent(1 - explained)}."
-    if alarm:
-        sentence += " The A/A control of this victim raised an alarm: read with care."
-    kind = lead.resource if lead else "unexplained"
-    advice, verify = _remedy(kind, scenario, result, repeat)
-    evidence = tuple(e for c in causes for e in c.evidence) + _burning(result)
-    return Finding(
-        id=id_,
-        kind=kind.replace(" ", "-"),
-        subject=victim,
-        resource=kind,
-        sentence=sentence,
-        share=explained if causes else None,
-        estimate=result.estimate,
-        evidence=evidence,
-        advice=advice,
-        verify=verify,
-    )
-
-
 def explain(result: CellResult) -> list[Cause]:
     """Causes with their shares, largest first; shares are capped so that they never sum to more than one.
 
@@ -129,25 +78,25 @@ def explain(result: CellResult) -> list[Cause]:
     """
     slowdown = result.estimate.value
     now, before = result.evidence, result.baseline_evidence
-    wall, base_wall = _get(now, Observed.WALL), _get(before, Observed.WALL)
+    wall, base_wall = observed(now, Observed.WALL), observed(before, Observed.WALL)
     if slowdown <= 1 or not wall or not base_wall:
         return []
     found: list[Cause] = []
     # Work is done while the metric counts only; outside of it (a tool's start and end) nobody is waited for much.
-    counted = _get(now, Observed.MEASURED) or wall
-    base_counted = _get(before, Observed.MEASURED) or base_wall
+    counted = observed(now, Observed.MEASURED) or wall
+    base_counted = observed(before, Observed.MEASURED) or base_wall
 
     def grown(here: float, alone: float) -> float:
         """Part of the time lost that the growth of this time, per unit of work, explains."""
         return (slowdown * here / counted - alone / base_counted) / (slowdown - 1)
 
     def share_of_time(name: Observed) -> float:
-        return grown(_get(now, name), _get(before, name))
+        return grown(observed(now, name), observed(before, name))
 
     waits = Observed.OWN_PSI_CPU if Observed.OWN_PSI_CPU in now else Observed.RUN_DELAY
     held, base_held = _held(now, waits), _held(before, waits)
     throttled = grown(held, base_held)
-    waited = grown(max(0.0, _get(now, waits) - held), max(0.0, _get(before, waits) - base_held))
+    waited = grown(max(0.0, observed(now, waits) - held), max(0.0, observed(before, waits) - base_held))
     if throttled > 0:
         found.append(_throttled(throttled, held, result))
     if waited > 0:
@@ -167,7 +116,7 @@ def explain(result: CellResult) -> list[Cause]:
                 before,
                 words,
                 also,
-                seconds=_get(now, waits) - held,
+                seconds=observed(now, waits) - held,
             )
         )
     steal = share_of_time(Observed.STEAL)
@@ -181,9 +130,12 @@ def explain(result: CellResult) -> list[Cause]:
         found.append(disk)
     if Observed.CPU in now and Observed.CPU in before:
         dearer = share_of_time(Observed.CPU)
-        if dearer > 0 and _get(before, Observed.CPU) > 0:
+        if dearer > 0 and observed(before, Observed.CPU) > 0:
             per_unit = (
-                slowdown * _get(now, Observed.CPU) * base_counted / (_get(before, Observed.CPU) * counted)
+                slowdown
+                * observed(now, Observed.CPU)
+                * base_counted
+                / (observed(before, Observed.CPU) * counted)
             )
             words = f"the same work took {percent(per_unit - 1)} more CPU time, which no counter here can attribute"
             evidence = _pair(Observed.CPU, now, before, "CPU time of the victim")
@@ -203,7 +155,7 @@ def _timed(
     seconds: float | None = None,
 ) -> Cause:
     """seconds: of `name` that are of this cause; None: all of it."""
-    lost, wall = _get(now, name) if seconds is None else seconds, _get(now, Observed.WALL)
+    lost, wall = observed(now, name) if seconds is None else seconds, observed(now, Observed.WALL)
     seen = f"{words} {format_value(lost, 's')} of {format_value(wall, 's')}{suffix}"
     evidence = _pair(name, now, before, words)
     for other in also:
@@ -221,11 +173,11 @@ def _held(seen: Observations, waits: Observed) -> float:
     """
     held = seen.value(Observed.HELD)
     if held is None:
-        held = _get(seen, Observed.THROTTLED)
-    elif waits is Observed.RUN_DELAY and waits in seen and _get(seen, Observed.WALL):
-        ready = (_get(seen, Observed.CPU) + _get(seen, waits)) / _get(seen, Observed.WALL)
+        held = observed(seen, Observed.THROTTLED)
+    elif waits is Observed.RUN_DELAY and waits in seen and observed(seen, Observed.WALL):
+        ready = (observed(seen, Observed.CPU) + observed(seen, waits)) / observed(seen, Observed.WALL)
         held *= max(1.0, ready)
-    return min(held, _get(seen, waits)) if waits in seen else held
+    return min(held, observed(seen, waits)) if waits in seen else held
 
 
 def _throttled(share: float, held_s: float, result: CellResult) -> Cause:
@@ -256,21 +208,21 @@ def _disk(result: CellResult) -> Cause | None:
     """The disk's queue: requests wait longer in it than alone. Busy time is no evidence on a device with many queues."""
     now, before = result.evidence, result.baseline_evidence
     if (
-        not _get(now, Observed.DISK_AWAIT)
-        or not _get(before, Observed.DISK_AWAIT)
-        or _get(before, Observed.DISK_IOPS) < 1
+        not observed(now, Observed.DISK_AWAIT)
+        or not observed(before, Observed.DISK_AWAIT)
+        or observed(before, Observed.DISK_IOPS) < 1
     ):
         return None
-    if not (_get(before, Observed.OWN_PSI_IO) > 0 or _uses_disk(result)):
+    if not (observed(before, Observed.OWN_PSI_IO) > 0 or _uses_disk(result)):
         return None
     # A victim whose requests each take longer by this factor does so much less with the same number in flight.
-    growth = (_get(now, Observed.DISK_AWAIT) / _get(before, Observed.DISK_AWAIT) - 1) / (
+    growth = (observed(now, Observed.DISK_AWAIT) / observed(before, Observed.DISK_AWAIT) - 1) / (
         result.estimate.value - 1
     )
     if growth <= 0:
         return None
-    takes, took = (format_value(_get(e, Observed.DISK_AWAIT) / 1e3, "s") for e in (now, before))
-    rate, alone = (format_value(_get(e, Observed.DISK_IOPS), "IOPS") for e in (now, before))
+    takes, took = (format_value(observed(e, Observed.DISK_AWAIT) / 1e3, "s") for e in (now, before))
+    rate, alone = (format_value(observed(e, Observed.DISK_IOPS), "IOPS") for e in (now, before))
     words = f"a disk request takes {takes} instead of {took} at {rate} in all ({alone} alone)"
     evidence = _pair(Observed.DISK_AWAIT, now, before, "time of a request in the disk's queue and service")
     evidence += _pair(Observed.DISK_IOPS, now, before, "requests a second of the whole device") + _pair(
@@ -281,7 +233,7 @@ def _disk(result: CellResult) -> Cause | None:
 
 def _uses_disk(result: CellResult) -> bool:
     """Whether the victim itself keeps the disk busy when alone: at least one request in flight, on average."""
-    return _get(result.baseline_evidence, Observed.DISK_QUEUE) >= 0.5
+    return observed(result.baseline_evidence, Observed.DISK_QUEUE) >= 0.5
 
 
 def _capped(causes: list[Cause]) -> list[Cause]:
@@ -294,14 +246,6 @@ def _capped(causes: list[Cause]) -> list[Cause]:
             words = f"{cause.words} ({percent(share)} of the slowdown)"
             kept.append(replace(cause, share=share, words=words))
     return sorted(kept, key=lambda c: -c.share)
-
-
-def _burning(result: CellResult) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(f"{name} burnt meanwhile", value, unit, f"cell {result.cell}")
-        for name, (value, unit) in result.evidence.others.items()
-        if name.startswith("neighbour ")
-    )
 
 
 def _pair(name: Observed, now: Observations, before: Observations, what: str) -> tuple[Evidence, ...]:
@@ -322,63 +266,8 @@ def percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def _get(evidence: Observations, name: Observed) -> float:
+def observed(evidence: Observations, name: Observed) -> float:
     return evidence.value(name) or 0.0
 
 
 # What to do, and the command that checks it
-
-
-def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) -> tuple[str, str]:
-    victim, neighbour = result.factors["victim"], result.factors["neighbour"]
-    base = narrowed(repeat, scenario, victim)
-    if kind in ("run queue", "dearer execution") and scenario.placement == "same-cpu":
-        return (
-            f"give {victim} CPUs of its own (cpuset.cpus, or CPUAffinity= of its unit), or lower {neighbour}'s cpu.weight",
-            f"{base} --set placement=own-cores",
-        )
-    if kind == "run queue" and scenario.placement == "same-host":
-        return (
-            f"the host has too few CPUs for both: pin them apart, move {neighbour}, or cap it with cpu.max",
-            f"{base} --set placement=own-cores",
-        )
-    if kind == "throttling":
-        lead = result.quotas[0] if result.quotas else None
-        if lead is not None and lead.whose != "own":
-            return f"raise or remove the {quota_name(lead)} (cpu.max; v1: cpu.cfs_quota_us)", base
-        return (
-            f"raise or remove {victim}'s CPU quota (cpu.max), or pin it instead",
-            f"{base} --set platform.cpus=null",
-        )
-    if kind == "hypervisor":
-        return "the hypervisor runs others on these CPUs: ask for dedicated ones or another host", ""
-    if kind == "disk queue":
-        # The victim then gets what the device has left: C / (C - C/10) = 1.11 of its time alone.
-        iops = max(100, round(_get(result.evidence, Observed.DISK_IOPS) / 10, -2))
-        return (
-            f"limit {neighbour} with io.max (cgroup v2) or blkio.throttle (v1), here to"
-            f" {format_value(iops, 'IOPS')}, which should leave about 1.1; or give it another device",
-            f"{base} --set neighbours.{_workload_of(neighbour)}.limit.iops={iops:.0f}",
-        )
-    if scenario.placement != "own-cores":
-        return (
-            f"separate them step by step: if {victim} is still slowed on CPUs of its own,"
-            " a shared cache, memory bandwidth or device remains",
-            f"{base} --set placement=own-cores",
-        )
-    return (
-        f"compare placements on hosts that share less, or measure {victim} under single-resource neighbours",
-        f"{base} --set neighbours=stress-cache,stress-memory",
-    )
-
-
-def narrowed(repeat: str, scenario: Interference, victim: str) -> str:
-    """The command that repeats the run, for one victim only where that can be said with one more --set."""
-    plain = all(r.workload != victim or not r.parameters for r in scenario.victims) and "[" not in victim
-    if len(scenario.victims) > 1 and plain and " " not in victim:
-        return f"{repeat} --set victims={shlex.quote(victim)}"
-    return repeat
-
-
-def _workload_of(label: str) -> str:
-    return label.split("[")[0].split(" ")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -14,7 +14,7 @@ from contend.errors import BadInput
 from contend.masking import mask
 
 if TYPE_CHECKING:
-    from contend.studies import Compare
+    from contend.studies.compare.model import Compare
     from contend.workloads.spec import Metric
 
 BUILTIN = {"wall": "s", "cpu": "s", "user": "s", "system": "s", "max_rss": "MiB"}
@@ -180,8 +180,7 @@ def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compar
         "timeout": o["timeout"],
     }
     found = parse(read_yaml(yaml.safe_dump(document), "contend ab", ScenarioError))
-    assert found.study == "compare"
-    return found
+    return cast("Compare", found)
 
 
 def _sides(words: tuple[str, ...], revs: tuple[str, ...]) -> tuple[str, str]:

@@ -77,8 +77,8 @@ def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[dict
     """What is said of one run, for machines; and its placement, where it has a forecast."""
     from contend.errors import ScenarioError
     from contend.scenario import parse
-    from contend.studies import Sensitivity
     from contend.studies.sensitivity import findings as placing
+    from contend.studies.sensitivity.model import Sensitivity
     from contend.yamlfile import read_yaml
 
     analysis = report.analysis

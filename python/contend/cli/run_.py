@@ -19,7 +19,7 @@ from contend.safe_text import write_json
 if TYPE_CHECKING:
     from contend.fleet.ssh import Way
     from contend.plan import Plan
-    from contend.studies import Scenario
+    from contend.studies.model import Scenario
 
 MOST_SHOWN = 40  # cells of a block, in a dry run
 
@@ -106,7 +106,6 @@ def command(
     from contend.fleet.ssh import Way
     from contend.scenario import load
     from contend.store import RunDirectory
-    from contend.studies import fleet_of
     from contend.units import parse_duration_ns
 
     if resume_run is not None:
@@ -151,7 +150,7 @@ def command(
         settings += (f"hosts.names=[{','.join(chosen((hosts,), None))}]",)
     with checking(parse_duration_ns(budget) if budget else None, began_ns()):
         loaded = load(scenario, settings)
-    if fleet_of(loaded) is not None:
+    if loaded.fleet is not None:
         return _on_hosts(
             loaded,
             name=name or Path(scenario).stem,
@@ -167,7 +166,7 @@ def command(
     with checking(loaded.measure.budget, began_ns()):
         asked, left_out = checks.fitted(loaded, runs)
         if skip_missing:
-            from contend.skipping import without_missing
+            from contend.checks import without_missing
 
             asked, absent = without_missing(asked)
             left_out += absent
@@ -202,14 +201,13 @@ def _on_hosts(
     """A scenario with `hosts`: each of them runs it."""
     from contend.fleet.needs import need
     from contend.plan import make_plan
-    from contend.studies import fleet_of
 
     if given := [option for option, on in refused.items() if on]:
         raise BadInput(
             f"{given[0]} is of this machine, and the scenario has hosts", hint=f"leave {given[0]} out"
         )
     if dry_run:
-        hosts = fleet_of(asked)
+        hosts = asked.fleet
         assert hosts is not None
         plan = make_plan(asked, asked.measure.seed or 0)
         print(printable(mask(asked.title or asked.origin)))

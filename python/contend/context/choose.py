@@ -9,7 +9,7 @@ from contend.context.effect import Context, context
 from contend.context.storm import boots, newest
 from contend.errors import BadInput, ContendError
 from contend.store import RunDirectory
-from contend.studies import Scenario
+from contend.studies.model import Scenario
 
 
 def put(

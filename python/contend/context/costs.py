@@ -14,7 +14,8 @@ from contend.comparisons import Table, latest, planned_cells, tabulate
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario import parse
 from contend.store import RunDirectory
-from contend.studies import Compare, Scenario
+from contend.studies.compare.model import Compare
+from contend.studies.model import Scenario
 from contend.units import parse_size_bytes
 from contend.yamlfile import read_yaml
 

@@ -18,7 +18,7 @@ from contend.errors import BadInput
 from contend.rows import wrong_storm
 from contend.store import RunDirectory
 from contend.store import documents as documents_of
-from contend.studies import Storm
+from contend.studies.storm.model import Storm
 from contend.studies.storm.result import CONTROL, FILE, Document
 
 Floats = npt.NDArray[np.float64]

@@ -42,7 +42,8 @@ from contend.run import Outcome
 from contend.scenario import load as load_scenario
 from contend.scenario import to_yaml
 from contend.store import RunDirectory
-from contend.studies import Compare, OnHosts, Scenario, fleet_of
+from contend.studies.base import study_of
+from contend.studies.model import OnHosts, Scenario
 from contend.units import format_duration
 from contend.workloads.load import catalogue
 
@@ -130,7 +131,7 @@ def execute(
     """
     need(HERE)
     way = way or Way()
-    asked = fleet_of(scenario)
+    asked = scenario.fleet
     assert asked is not None
     hosts = check_hosts(asked.names)
     up.check_address(address)
@@ -204,10 +205,7 @@ def _environment() -> dict[str, Any]:
 
 def _check(scenario: Scenario) -> None:
     """What cannot be had on other hosts. Raises BadInput."""
-    if isinstance(scenario, Compare) and any(v.rev for v in scenario.variants):
-        raise BadInput(
-            "revisions of a repository are built here, and not on hosts", hint="compare commands or workloads"
-        )
+    study_of(scenario).check_elsewhere(scenario)
     if scenario.trace is not None:
         raise BadInput("traces of a fleet's hosts are not fetched", hint="run it with `trace` on one of them")
 
@@ -217,7 +215,7 @@ def shipped(scenario: Scenario) -> dict[str, str]:
 
     Raises BadInput for those that are named by a path.
     """
-    from contend.cells import cells_of
+    from contend.studies.base import cells_of
 
     found: dict[str, str] = {}
     for cell in cells_of(scenario):
@@ -251,7 +249,7 @@ class _Coordination:
         address: str,
         deadline: Deadline,
     ) -> None:
-        asked = fleet_of(scenario)
+        asked = scenario.fleet
         assert asked is not None
         self._run, self._scenario, self._asked = run, scenario, asked
         self._progress, self._stop, self._way, self._address = progress, stop, way, address

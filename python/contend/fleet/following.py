@@ -39,7 +39,7 @@ from contend.report.progress import PlanSummary, Progress
 from contend.rounds import headline
 from contend.scenario import to_yaml
 from contend.store import Row, RunDirectory
-from contend.studies import Scenario
+from contend.studies.model import Scenario
 
 WAIT_S = 10.0  # for rows, within one question
 LEAST_S = 1.0  # between two answers of a host; longer with many of them

@@ -19,7 +19,8 @@ from contend.masking import mask_yaml
 from contend.probes.evidence import Observed
 from contend.scenario import parse, to_yaml
 from contend.store import RunDirectory
-from contend.studies import Imported, Measure
+from contend.studies.imported.model import Imported
+from contend.studies.model import Measure
 from contend.yamlfile import read_yaml
 
 STOPPED = "imported"

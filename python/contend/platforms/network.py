@@ -213,6 +213,13 @@ def check_rights(what: str = "network namespaces need", instead: str = "") -> No
         raise CannotHonour(f"{what} root", hint="sudo contend …" + (f", or {instead}" if instead else ""))
 
 
+def check_pair(workload: str, *, optional: bool, whose: str = "") -> None:
+    """Raises CannotHonour where a workload between two namespaces cannot have them. optional: it has a parameter `network`;
+    whose: begins the error."""
+    instead = f"{{{workload}: {{network: host}}}} for loopback" if optional else "leave it out"
+    check_rights(f"{whose}a network pair (two network namespaces) needs", instead)
+
+
 def _ip(*arguments: str, batch: str | None = None) -> str:
     """Run `ip`; `batch`: commands for its standard input."""
     try:

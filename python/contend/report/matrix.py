@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contend.analysis import Analysis, CellResult, Control, Level, MetricInfo
-from contend.platforms.sizes import sized
 from contend.testbed.placement.words import condition_words
 
 CONTROL = " (control)"
@@ -40,12 +39,12 @@ class Matrix:
 
 def is_compare(analysis: Analysis) -> bool:
     """`contend ab`, storms, placements: the ratio is treatment / baseline as measured, whose direction says nothing."""
-    return analysis.study in ("compare", "storm", "growth", "placement", "imported")
+    return analysis.layout.as_measured
 
 
 def rows_are(analysis: Analysis) -> str:
     """What a row of the tables is."""
-    return "metric" if is_compare(analysis) else "application" if analysis.study == "overhead" else "victim"
+    return analysis.layout.rows
 
 
 def subject(factors: Mapping[str, str]) -> str:
@@ -59,47 +58,29 @@ def subject(factors: Mapping[str, str]) -> str:
 
 def compared(analysis: Analysis) -> tuple[CellResult, ...]:
     """The cells that tables and figures of comparisons are about: of a forecast the pairs, not what it is made from."""
-    if analysis.study != "sensitivity":
-        return analysis.cells
-    return tuple(c for c in analysis.cells if c.factors["role"] == "pair")
+    return tuple(c for c in analysis.cells if c.factors.get("role", "pair") == "pair")
 
 
 def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
     """The tables of the headline metrics (in a compare study of every metric), in the order of the cells."""
-    compare = is_compare(analysis)
-    column_key = {
-        "interference": "neighbour",
-        "sensitivity": "neighbour",
-        "storage": "neighbour",
-        "compare": "variant",
-        "storm": "variant",
-        "imported": "variant",
-    }.get(analysis.study, "")
-    cells = [c for c in compared(analysis) if compare or c.metric.primary]
-    if analysis.imported is not None:  # whose order allows no ratio, there is no table for
-        cells = [c for c in cells if c.estimate.verdict != "refused"]
-    varying = _varying(cells) - {"victim", column_key}
-    if analysis.study == "storm":  # the column's name says them
-        varying -= {"n", "network"}
-    if analysis.study == "storage":  # the row's name does
-        varying -= {"pool", "block_size", "depth", "engine", "read", "pattern"}
+    layout = analysis.layout
+    cells = [c for c in compared(analysis) if layout.as_measured or c.metric.primary]
+    cells = [c for c in cells if layout.refused or c.estimate.verdict != "refused"]
+    varying = _varying(cells) - {"victim", layout.column} - layout.named
     groups: dict[str, dict[tuple[str, str], CellResult]] = {}
     for cell in cells:
-        if analysis.study == "placement":
-            groups.setdefault(conditions(cell.factors), {})[cell.metric.name, cell.factors["variant"]] = cell
-            continue
-        if analysis.study == "overhead":
-            row, column = f"{subject(cell.factors)}, {sized(cell.factors)}", platform_name(cell.factors)
-            groups.setdefault("", {})[row, column] = cell
+        if layout.place is not None:
+            group, row, column = layout.place(cell)
+            groups.setdefault(group, {})[row, column] = cell
             continue
         extra = ", ".join(f"{k} {cell.factors[k]}" for k in sorted(varying) if k in cell.factors)
-        if analysis.imported is not None:  # each with its own baseline
-            extra = cell.factors.get("victim", "")
-        if column_key in cell.factors:
-            group, column = extra, cell.factors[column_key]
+        if layout.table:
+            extra = cell.factors.get(layout.table, "")
+        if layout.column in cell.factors:
+            group, column = extra, cell.factors[layout.column]
         else:
             group, column = "", extra or cell.cell
-        row = cell.metric.name if compare else subject(cell.factors)
+        row = cell.metric.name if layout.as_measured else subject(cell.factors)
         groups.setdefault(group, {})[row, column] = cell
     return tuple(
         Matrix(
@@ -107,7 +88,7 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
             tuple(dict.fromkeys(row for row, _ in table)),
             tuple(dict.fromkeys(column for _, column in table)),
             table,
-            "beside" if column_key == "neighbour" else "",
+            layout.beside,
             baseline_name(analysis),
         )
         for group, table in groups.items()
@@ -137,11 +118,8 @@ def _varying(cells: list[CellResult]) -> set[str]:
 
 def baseline_name(analysis: Analysis) -> str:
     """What the baseline is called: `alone`, the first variant's name, or `baseline`."""
-    if analysis.study in ("interference", "sensitivity", "overhead", "storage"):
-        return "bare" if analysis.study == "overhead" else "alone"
-    if analysis.imported is not None:
-        first = (level.factors.get("variant", "") for level in analysis.imported.levels)
-        return next(filter(None, first), "baseline")
+    if analysis.layout.baseline:
+        return analysis.layout.baseline
     for control in analysis.controls:
         if "variant" in control.factors:
             return control.factors["variant"].removesuffix(CONTROL)
@@ -153,8 +131,8 @@ def condition(cell: CellResult, analysis: Analysis) -> str:
 
     Extra factors are named only where the run holds more than one level of them.
     """
-    if analysis.study == "overhead":
-        return f"{platform_name(cell.factors)}, {sized(cell.factors)}"
+    if analysis.layout.condition is not None:
+        return analysis.layout.condition(cell.factors)
     for matrix in matrices(analysis):
         for (_, column), other in matrix.cells.items():
             if other.cell == cell.cell:
@@ -169,4 +147,4 @@ def secondary(analysis: Analysis) -> list[CellResult]:
 
 
 def headline_controls(analysis: Analysis) -> list[Control]:
-    return [c for c in analysis.controls if c.metric.primary or analysis.study == "compare"]
+    return [c for c in analysis.controls if c.metric.primary or analysis.layout.every_metric]

@@ -209,12 +209,7 @@ def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple
     """Block, value and whether it is flagged, of every trial of the row's A/A control."""
     cell = matrix.first(row)
     mine = subject(cell.factors) if not is_compare(report.analysis) else matrix.baseline
-    compared = {"victim", "neighbour", "variant"}
-    if report.analysis.study == "overhead":
-        compared |= {"platform", "provisioning", "period", "burst", "placement"}
-    if report.analysis.study == "placement":
-        compared |= {"host", "subnet", "encapsulation"}
-    same = {k: v for k, v in cell.factors.items() if k not in compared}
+    same = {k: v for k, v in cell.factors.items() if k not in report.analysis.layout.compared}
     counted = report.counted
     chosen = {
         name

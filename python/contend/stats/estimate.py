@@ -70,6 +70,9 @@ class Estimate:
         return row
 
 
+NO_RATIO = "none"
+"""The method of an estimate that was not made."""
+
 VERDICTS = (
     "higher",  # the interval lies above the null value
     "lower",  # the interval lies below it

@@ -1,226 +1,298 @@
-"""What scenarios of every study have in common: workloads, the platform, how precisely to measure."""
+"""What a study is, and which there are.
+
+A study is one question that runs can answer: a folder of this package, or a module of another one that an entry point of the
+group `contend.studies` names. What plans, measures and reports asks a study by this protocol, and names none.
+"""
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any, Literal
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from contend.analysis import Layout
+from contend.errors import CannotHonour
+from contend.studies.cell import Cell
+from contend.studies.model import Scenario
 
-from contend.platforms.base import Limit
-from contend.settings import one_or_many, workload_list
-from contend.studies.guard import Fraction, Guarded
-from contend.units import parse_size_bytes
-from contend.workloads.spec import Duration, Scalar, Strict, Traced
-from contend.yamlfile import field
+if TYPE_CHECKING:
+    from contend.advice.finding import Finding
+    from contend.analysis import CellResult, Control
+    from contend.comparisons import PlannedCell, Table
+    from contend.forecast import Needs
+    from contend.ledger import Ledger
+    from contend.plan import Plan
+    from contend.platforms.base import Role
+    from contend.platforms.topology import Topology
+    from contend.store import Row
 
-Size = Annotated[int, BeforeValidator(field(parse_size_bytes), json_schema_input_type=int | str)]
+ENTRY_POINTS = "contend.studies"
+"""The group in which another package names its studies: NAME = module:OBJECT."""
 
+_OWN: Mapping[str, str] = {
+    "interference": "contend.studies.interference.study",
+    "compare": "contend.studies.compare.study",
+    "storm": "contend.studies.storm.study",
+    "growth": "contend.studies.growth.study",
+    "overhead": "contend.studies.overhead.study",
+    "placement": "contend.studies.placement.study",
+    "imported": "contend.studies.imported.study",
+    "sensitivity": "contend.studies.sensitivity.study",
+    "storage": "contend.studies.storage.study",
+}
 
-def _or(schema: dict[str, Any], *short: dict[str, Any]) -> dict[str, Any]:
-    """A model's JSON Schema, or one of its short forms."""
-    return {"anyOf": [*short, schema]}
-
-
-MOST_CPUS = 100_000  # of one party: far beyond any host, and still a quota that a cgroup can be given
-MOST_WORKLOADS = 200  # in one list; two of them make 40,000 cells
-
-
-class LimitSpec(Strict):
-    """Caps on one party, by cgroup controllers: the treatment that findings advise."""
-
-    cpus: float | None = Field(None, gt=0, le=MOST_CPUS)
-    memory: Size | None = None
-    iops: int | None = Field(None, gt=0, le=10**12)
-    bytes_per_s: Size | None = None
-
-    def value(self) -> Limit:
-        return Limit(cpus=self.cpus, memory_bytes=self.memory, iops=self.iops, bytes_per_s=self.bytes_per_s)
-
-
-class WorkloadRef(Strict):
-    """A workload with parameters: `fio`, or `{fio: {pattern: randread, limit: {iops: 40000}}}`."""
-
-    workload: str
-    parameters: dict[str, Scalar] = {}
-    limit: LimitSpec = LimitSpec()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"workload": value}
-        if isinstance(value, dict) and len(value) == 1 and "workload" not in value:
-            ((name, parameters),) = value.items()
-            if parameters is None:
-                parameters = {}
-            if not isinstance(parameters, dict):
-                raise ValueError(f"the parameters of '{name}' must be a mapping, like {{block: 4k}}")
-            rest = {k: v for k, v in parameters.items() if k != "limit"}
-            short = {"workload": str(name), "parameters": rest}
-            return short | ({"limit": parameters["limit"]} if "limit" in parameters else {})
-        return value
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
-        return _or(
-            handler(core), {"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}
-        )
+S = TypeVar("S", bound=Scenario)
+Placing = Literal["same-cpu", "own-cores", "same-host"]
 
 
-Workloads = Annotated[
-    tuple[WorkloadRef, ...],
-    Field(min_length=1, max_length=MOST_WORKLOADS),
-    BeforeValidator(workload_list, json_schema_input_type=tuple[WorkloadRef, ...] | dict[str, Any] | str),
-]
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """The first step of a study that has two: what is measured in it, by block, and how good its design is."""
+
+    trials: Sequence[tuple[int, Cell]]
+    told: Mapping[str, Any]
 
 
-GUESTS = ("vm", "container-in-vm")
-_LIBVIRTS = r"qemu(\+unix)?:///\S+"  # of this host: a guest's sockets are files
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """What a study has put on this host for a run: where each party's data is, linked into its directory, and the device
+    under each."""
+
+    data: Mapping[tuple[Role, str], Path]
+    devices: Mapping[str, str | None]
 
 
-def _hypervisor(value: str) -> str:
-    if value not in ("qemu", "libvirt") and not re.fullmatch(_LIBVIRTS, value):
-        raise ValueError(
-            f"'{value}' starts no guests of this host: qemu, libvirt, or a URI of libvirt's like qemu:///system"
-        )
-    return value
+@dataclass(frozen=True, slots=True)
+class OnRecord:
+    """What a run has on record, for its study to read.
 
-
-Hypervisor = Annotated[
-    str,
-    AfterValidator(_hypervisor),
-    WithJsonSchema({"type": "string", "pattern": f"^(qemu|libvirt|{_LIBVIRTS})$"}),
-]
-
-
-class PlatformSpec(Strict):
-    kind: Literal["bare", "container", "vm", "container-in-vm"] = "bare"
-    engine: Literal["", "docker", "podman", "runc", "crun"] = ""
-    image: str = ""
-    hypervisor: Hypervisor = "qemu"
-    cpus: float | None = Field(None, gt=0, le=MOST_CPUS)
-    memory: Size | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: Any) -> Any:
-        return {"kind": value} if isinstance(value, str) else value
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
-        return _or(handler(core), {"type": "string", "enum": ["bare", "container", "vm", "container-in-vm"]})
-
-    @model_validator(mode="after")
-    def _baseline_is_untreated(self) -> PlatformSpec:
-        if self.kind == "bare" and (self.cpus or self.memory or self.image or self.engine):
-            raise ValueError("bare has no size, image or engine: a limited host is a container")
-        if not self.in_guest and self.hypervisor != "qemu":
-            raise ValueError(f"`hypervisor` is of virtual machines: a {self.kind} has none")
-        if self.in_guest and self.engine:
-            raise ValueError(f"`engine` is of containers of this host: a {self.kind} chooses none")
-        return self
-
-    @property
-    def in_guest(self) -> bool:
-        """Whether the victim brings nothing of this host along."""
-        return self.kind in GUESTS
-
-
-def _traced(value: Any) -> Any:
-    """`true`, or which functions."""
-    if isinstance(value, bool):
-        return {} if value else None
-    return {"include": value} if isinstance(value, str | list) else value
-
-
-Traces = Annotated[
-    Traced | None,
-    BeforeValidator(_traced, json_schema_input_type=bool | str | list[str] | Traced),
-]
-
-
-class Measure(Strict):
-    """How precisely, and for how long.
-
-    target: wanted half-width of the interval; none: exactly `blocks` blocks. blocks: counted blocks before the
-    first look, which then happens every `step` blocks up to `most`. budget: wall time of the whole run.
+    rows: of all trials, the latest of each; counted: of those that count; results: of all cells and metrics; blocks: how
+    many are complete; repeat: the command line that repeats the run.
     """
 
-    target: Fraction | None = 0.02
-    blocks: int = Field(15, ge=1, le=10_000)
-    step: int = Field(5, ge=1, le=10_000)
-    most: int = Field(60, ge=1, le=10_000)
-    budget: Duration | None = None
-    level: Fraction = Field(0.95, gt=0.5, lt=1)
-    seed: int | None = Field(None, ge=0, lt=2**63)
-    design: Literal["auto", "pairs", "blocks of 8"] = "auto"
-    # Rounds thrown away: warm-up, spikes, and the estimate of the time left. 0: none, and `auto` is pairs.
-    pilot: int = Field(3, ge=0, le=50)
-    trial: Duration | None = None  # length of a trial, where the workload can choose
-    washout: Duration = (
-        0  # least pause after a neighbour, for what it leaves behind: heat, burst credit, write debt
-    )
+    path: Path
+    plan: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    events: Sequence[Mapping[str, Any]]
+    cells: Sequence[PlannedCell]
+    table: Table
+    rows: Sequence[Row]
+    counted: Sequence[Row]
+    results: Sequence[CellResult]
+    controls: Sequence[Control]
+    blocks: int
 
     @property
-    def planned_blocks(self) -> int:
-        return self.blocks if self.target is None else max(self.blocks, self.most)
+    def seed(self) -> int:
+        return int(self.plan["seed"])
+
+    @property
+    def repeat(self) -> str:
+        return str(self.plan.get("command", "contend run SCENARIO"))
+
+    @property
+    def primary(self) -> list[CellResult]:
+        """Of each victim's headline metric."""
+        return [result for result in self.results if result.metric.primary]
+
+    @property
+    def shown(self) -> list[CellResult]:
+        """Those that hold together at one level: the headline, without what a forecast is fitted to."""
+        return [result for result in self.primary if result.factors.get("role", "pair") == "pair"]
 
 
-class Base(Strict):
-    schema_version: Literal[1] = 1
-    title: str = ""
-    about: str = ""
-    measure: Measure = Measure()
-    # Every counted trial's Python processes of the measured party are recorded as `contend trace` does, in
-    # traces/TRIAL of the run; without patterns here, the functions that the workload's file names.
-    trace: Traces = None
-    # What the run may cost others here; `true` for the limits of its own.
-    guard: Guarded = None
-    origin: str = Field("", exclude=True)
+class Study(Generic[S]):
+    """One question, and all that is its own. What is not overridden is as most studies have it.
 
-    @model_validator(mode="after")
-    def _traced_where_contend_is(self) -> Base:
-        platform: PlatformSpec | None = getattr(self, "platform", None)
-        if self.trace is not None and platform is not None and platform.kind != "bare":
-            raise ValueError(f"trace needs the bare platform: what records is not in the {platform.kind}")
-        return self
-
-
-class HostsSpec(Strict):
-    """Hosts that each run the scenario on themselves: `[a, b]`, or with how they are held together.
-
-    start: `together` begins every counted block at one moment on all of them. lost: how long a host that cannot be reached
-    is waited for. behind: how many times as long as half of the hosts took the others may take.
+    scenario: the model of its files. pilot: whether rounds are measured first and thrown away. runs: whether there is
+    anything to run. key: under which its result stands in findings.json.
     """
 
-    names: Annotated[
-        tuple[str, ...],
-        Field(min_length=1),
-        BeforeValidator(one_or_many, json_schema_input_type=str | list[str]),
-    ]
-    start: Literal["free", "together"] = "free"
-    lost: Duration = 120 * 10**9
-    behind: float = Field(5.0, ge=1, le=1e6)
+    scenario: ClassVar[type[Scenario]]
+    key: ClassVar[str] = ""
+    pilot: ClassVar[bool] = True
+    runs: ClassVar[bool] = True
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: Any) -> Any:
-        return {"names": value} if isinstance(value, str | list | tuple) else value
+    # What is measured
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
-        return _or(
-            handler(core), {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}
-        )
+    def cells(self, scenario: S) -> tuple[Cell, ...]:
+        """What is compared. Raises BadInput for unknown workloads and parameters."""
+        raise NotImplementedError
+
+    def screening(self, scenario: S, seed: int) -> Screening | None:
+        """The first step, of a study that measures all it can a little and then some of it well."""
+        return None
+
+    def chosen(self, scenario: S, rows: Iterable[Row]) -> dict[str, str]:
+        """What the screening chose, and why."""
+        return {}
+
+    def focused(self, scenario: S, focus: Iterable[str]) -> tuple[Cell, ...]:
+        """The cells of what was chosen."""
+        return self.cells(scenario)
+
+    def held_out(self, scenario: S, cells: Sequence[Cell], seed: int) -> tuple[str, ...]:
+        """Cells that nothing is fitted to, and that a forecast is judged on."""
+        return ()
+
+    # Whether and how it can run here
+
+    def check(self, scenario: S) -> None:
+        """Raises BadInput for what is wrong, and can be known before anything is made."""
+
+    def settled(self, scenario: S) -> S:
+        """With what only trying can tell."""
+        return scenario
+
+    def fitted(self, scenario: S, runs: Path) -> tuple[S, tuple[str, ...]]:
+        """With what this host gives of what is asked, and what it does not, in words. Raises CannotHonour.
+
+        runs: where runs go.
+        """
+        return scenario, ()
+
+    def without_missing(self, scenario: S, check: Callable[[Scenario], None]) -> tuple[S, tuple[str, ...]]:
+        """Less the workloads that cannot run here, and these in words. check: raises CannotHonour for one that cannot."""
+        return scenario, ()
+
+    def check_elsewhere(self, scenario: S) -> None:
+        """Raises BadInput for what can be measured on this host and not on others of a fleet."""
+
+    def in_guests(self, scenario: S) -> bool:
+        """Whether any victim brings nothing of this host along."""
+        return scenario.made_on.in_guest
+
+    def placing(self, scenario: S) -> Placing:
+        """Which CPUs victims and neighbours get."""
+        return "same-host"
+
+    def hosts(self, scenario: S) -> dict[int | None, Topology]:
+        """The CPUs of each size of the host that is varied; of the whole one by None where none is."""
+        from contend.platforms.topology import Topology
+
+        return {None: Topology.read()}
+
+    def wiring(self, scenario: S, runs: Path) -> dict[str, Any]:
+        """What of this host the run's record needs besides the usual."""
+        return {}
+
+    # While it runs
+
+    def timeout_s(self, scenario: S) -> float | None:
+        """Of a trial; None: that of its workloads."""
+        return None
+
+    def histograms(self, scenario: S) -> bool:
+        """Whether the scheduler's histograms are recorded, where that works."""
+        return False
+
+    def lay_out(
+        self,
+        scenario: S,
+        run: Path,
+        run_id: str,
+        ledger: Ledger,
+        later: Callable[[Callable[[], None]], object],
+    ) -> Laid | None:
+        """Put what all trials need on this host, each in the ledger before it is there. later: takes what removes it."""
+        return None
+
+    def prepared(self, scenario: S, work: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """Events for the ledger when all parties have been prepared."""
+        return ()
+
+    # How long it takes
+
+    def length_ns(self, scenario: S, cell: Cell) -> int | None:
+        """Of the cell's trials, as it is asked for; None where its workload says."""
+        return scenario.measure.trial
+
+    def least_blocks(self, scenario: S) -> int | None:
+        """The fewest blocks that are an answer; None: as many as an interval takes."""
+        return None
+
+    def needs(self, scenario: S, plan: Plan) -> Needs | None:
+        """What a run takes, of a study that knows better than the sum of its trials."""
+        return None
+
+    # What its rows say
+
+    def read(self, scenario: S, run: OnRecord) -> Any:
+        """The study's own result; None of a study without one, and where there is too little. Never raises for that."""
+        return None
+
+    def answer(self, scenario: S, run: OnRecord, result: Any, findings: Sequence[Finding]) -> str:
+        """The run's answer in a sentence or two; "" where there is none yet."""
+        return ""
+
+    def findings(self, scenario: S, run: OnRecord, result: Any) -> tuple[Finding, ...]:
+        """What was found, with its evidence and what to do."""
+        return ()
+
+    def layout(self, result: Any) -> Layout:
+        """How its comparisons stand in tables."""
+        return Layout()
+
+    def estimand(self, result: Any) -> str:
+        """What its intervals are of."""
+        return "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
+
+    def unsound(self, rows: Iterable[Row]) -> frozenset[str]:
+        """Cells whose trials were not what was asked."""
+        return frozenset()
+
+    def part(self, factors: Mapping[str, str], loop: str) -> float:
+        """Of a CPU's time that the treatment was given: what is compared is what it would take with the whole."""
+        return 1.0
 
 
-class OnHosts(Base):
-    """A study that several hosts can run, each for itself."""
+@cache
+def study(name: str) -> Study[Any]:
+    """Raises KeyError for one that there is not."""
+    if name in _OWN:
+        return cast("Study[Any]", importlib.import_module(_OWN[name]).STUDY)
+    for point in _elsewhere():
+        if point.name == name:
+            return cast("Study[Any]", point.load())
+    raise KeyError(name)
 
-    hosts: HostsSpec | None = None
+
+def study_of(scenario: Scenario) -> Study[Any]:
+    """Whose scenario it is."""
+    return study(scenario.study)
 
 
-Names = Annotated[
-    tuple[str, ...], Field(min_length=1), BeforeValidator(one_or_many, json_schema_input_type=str | list[str])
-]
+def names() -> tuple[str, ...]:
+    """Of all studies."""
+    return (*_OWN, *(point.name for point in _elsewhere() if point.name not in _OWN))
+
+
+def asked() -> tuple[str, ...]:
+    """Of those that can be run."""
+    return tuple(name for name in names() if study(name).runs)
+
+
+@cache
+def _elsewhere() -> tuple[Any, ...]:
+    # Looked for only where the name is none of ours: it reads every installed package.
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=ENTRY_POINTS))
+
+
+def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
+    """What a scenario compares. Raises BadInput."""
+    return study_of(scenario).cells(scenario)
+
+
+def works(check: Callable[[Scenario], None], alone: Scenario, what: str, left_out: list[str]) -> bool:
+    """Whether a scenario of one workload can run here; why not is added to what is left out."""
+    try:
+        check(alone)
+    except CannotHonour as error:
+        left_out.append(f"{what}: {error.message} ({error.hint.split(';')[0]})")
+        return False
+    return True

@@ -12,10 +12,10 @@ from contend.clouds.instances import heat
 from contend.plan import make_plan
 from contend.report.terminal import render
 from contend.scenario import load
-from contend.studies import Storage
 from contend.studies.storage import duration as forecast
 from contend.studies.storage import pools
 from contend.studies.storage.cloud_cells import topology_of
+from contend.studies.storage.model import Storage
 from support.made_sweeps import TEXT, made_report
 
 HERE = Path(__file__).parent

@@ -8,14 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contend.advice.rules import LEAST_SHARE, advise, caused, explain, narrowed
+from contend.advice.rules import LEAST_SHARE, caused, explain
 from contend.analysis import CellResult, Control, Level, MetricInfo
 from contend.errors import ScenarioError
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
 from contend.scenario import parse
 from contend.stats.estimate import Estimate
-from contend.studies import Interference, Scenario
+from contend.studies.interference.findings import findings as advise
+from contend.studies.interference.findings import narrowed
+from contend.studies.interference.model import Interference
+from contend.studies.model import Scenario
 from contend.yamlfile import read_yaml
 
 METRIC = MetricInfo("wall", "s", "lower", "", True)
@@ -249,12 +252,6 @@ def test_what_the_neighbour_burnt_is_evidence_too() -> None:
     result = cell({"wall": 2.0, "neighbour stress-cpu": 1.9, "other": 1.0}, {"wall": 1.0})
     (finding,) = advise(study(), [result], [], REPEAT)
     assert [(e.value, e.unit) for e in finding.evidence] == [(1.9, "s")]
-
-
-def test_other_studies_have_other_rules() -> None:
-    compared = "study: compare\nvariants: [{name: A, command: 'true'}, {name: B, command: 'true'}]\n"
-    scenario = parse(read_yaml(compared, "mine.yaml", ScenarioError))
-    assert advise(scenario, [queued()], [], REPEAT) == ()
 
 
 OWN = Quota("/sys/fs/cgroup/a", 2.0, "own", 0.7, 10)

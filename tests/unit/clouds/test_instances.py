@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from contend.cells import cells_of
 from contend.clouds.instances import heat, placed, trial
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.topology import Spot, Topology, read
 from contend.clouds.openstack import KINDS, body_of, is_ours, mark_of, shown
 from contend.errors import BadInput, HostFailed, ScenarioError, TrialFailed
 from contend.scenario import dump, load
-from contend.studies import STUDIES, NetworkPlacement
+from contend.studies.base import cells_of, study
 from contend.studies.placement.cells import forecast_lines, topology_of
+from contend.studies.placement.model import NetworkPlacement
 from contend.testbed.placement.trial import Asked
 
 ALL = "ss,sd,ds,dd"
@@ -109,7 +109,7 @@ def test_a_cloud_makes_the_ends_instances_and_every_cell_knows_all_places_of_the
 
 def test_it_reads_back_as_it_was_written() -> None:
     scenario = on_cloud("parameters.means=hints")
-    again = STUDIES["placement"].model_validate(dump(scenario))
+    again = study("placement").scenario.model_validate(dump(scenario))
     assert cells_of(again) == cells_of(scenario)
     assert (again.timeout, again.cloud) == (600 * 10**9, "c")
 

@@ -28,7 +28,7 @@ from contend.platforms.calls import call
 from contend.platforms.guests import virsh
 from contend.platforms.resources import remove_leftovers
 from contend.scenario import parse
-from contend.studies import Storm
+from contend.studies.storm.model import Storm
 from contend.yamlfile import read_yaml
 from support.own_runs import own, own_state, record_process
 

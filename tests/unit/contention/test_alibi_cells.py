@@ -16,6 +16,7 @@ from contend.probes.series import SeriesWriter
 from contend.report.definitions import DEFINITIONS
 from contend.report.terminal import render
 from contend.store import RunDirectory
+from contend.studies.base import study
 from support.alibi_series import Host, Thread, coded
 from support.report_samples import interference
 
@@ -96,7 +97,10 @@ def test_reports_tell_it_where_it_is_no_noise(tmp_path: Path) -> None:
     assert "Hardware meanwhile" not in render(report, width=100)  # its findings say more
     assert "burner: one thread was the limit" in render(report, width=100, verbose=True)
     compare = dataclasses.replace(
-        report, analysis=dataclasses.replace(report.analysis, study="compare", cells=(), controls=())
+        report,
+        analysis=dataclasses.replace(
+            report.analysis, study="compare", cells=(), controls=(), layout=study("compare").layout(None)
+        ),
     )
     assert "sleeper: hardware idle, in 5 of 5 trials" in render(compare, width=100)
 

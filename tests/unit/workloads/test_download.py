@@ -14,7 +14,7 @@ from contend.clouds.access import Access
 from contend.errors import BadInput, CannotHonour, HostFailed, ScenarioError, UnknownName
 from contend.fetch.clients import CLIENTS, Task, command_of
 from contend.scenario import parse
-from contend.studies import Compare
+from contend.studies.compare.model import Compare
 from contend.workloads import install
 from contend.workloads.generators.download import Used, at_once, result, server_cpu_s, server_pids
 from contend.workloads.generators.download_glance import RandomBytes, authority_of, upload

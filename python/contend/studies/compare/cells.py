@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from contend.cells.base import COMMAND, COMMAND_METRICS, Cell, Party, escape
-from contend.studies import Compare, Variant
+from contend.studies.cell import COMMAND, COMMAND_METRICS, Cell, Party, escape
+from contend.studies.compare.model import Compare, Variant
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.parts import Stop

@@ -16,7 +16,7 @@ from contend.analysis import CellResult, Level
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.simultaneous import simultaneous
-from contend.studies import Compare
+from contend.studies.compare.model import Compare
 from contend.studies.overhead.variant_findings import words
 from contend.units import format_value
 

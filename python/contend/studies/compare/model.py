@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from contend.studies.base import OnHosts, PlatformSpec
+from contend.studies.model import OnHosts, PlatformSpec
 from contend.workloads.spec import Duration, Metric, Scalar, Strict
 
 

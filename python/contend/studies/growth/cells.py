@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from contend.cells.base import Cell, Party
-from contend.studies import Growth
+from contend.studies.cell import Cell, Party
+from contend.studies.growth.model import Growth
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from contend.settings import one_or_many
-from contend.studies.base import Base, Names, PlatformSpec
+from contend.studies.model import Names, PlatformSpec, Scenario
 from contend.workloads.spec import Duration, Scalar
 
 
-class Growth(Base):
+class Growth(Scenario):
     """Entities of each kind, more and more: what that does to the calls about them.
 
     kinds: a cell each; modes: what goes on beside the calls; slo: of a typical call; measure.blocks: passes over each

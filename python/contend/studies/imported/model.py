@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from contend.studies.base import Base
+from contend.studies.model import Scenario
 
 
-class Imported(Base):
+class Imported(Scenario):
     """What another tool measured, as `contend import` read it: it is reported and compared, never run.
 
     tool: whose files they were. settings: what all runs were asked for. cells: by their names, the settings in which they

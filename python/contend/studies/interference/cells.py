@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from contend.cells.base import ALONE, CONTROL, Cell, Party, party
-from contend.studies import Interference
+from contend.studies.cell import ALONE, CONTROL, Cell, Party, party
+from contend.studies.interference.model import Interference
 
 
 def cells(scenario: Interference) -> tuple[Cell, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from contend.settings import one_or_many, workload_list
-from contend.studies.base import OnHosts, PlatformSpec, WorkloadRef, Workloads
+from contend.studies.model import OnHosts, PlatformSpec, WorkloadRef, Workloads
 
 Copies = Annotated[
     tuple[Annotated[int, Field(ge=2, le=256)], ...],

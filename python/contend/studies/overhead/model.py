@@ -9,11 +9,11 @@ from pydantic import Field, model_validator
 from contend import factors
 from contend.platforms.base import PERIOD_US
 from contend.settings import workload_list
-from contend.studies.base import GUESTS, Base, Hypervisor, WorkloadRef
+from contend.studies.model import GUESTS, Hypervisor, PlatformSpec, Scenario, WorkloadRef
 from contend.workloads.spec import Duration
 
 
-class Overhead(Base):
+class Overhead(Scenario):
     """Applications on platforms of several sizes, against the bare host.
 
     apps: workloads; app: a command of the user's in their place, run in `directory`. provisioning: vanilla gives the
@@ -68,3 +68,10 @@ class Overhead(Base):
         if self.trace is not None:
             raise ValueError("an overhead is measured without traces: what records is not in a container")
         return self
+
+    @property
+    def made_on(self) -> PlatformSpec:
+        # Unchecked: an engine or an image of the bare host is that of the containers beside it.
+        return PlatformSpec.model_construct(
+            kind="bare", engine=self.engine, image=self.image, hypervisor=self.hypervisor
+        )

@@ -16,6 +16,7 @@ import numpy as np
 
 from contend.platforms.sizes import cpus_label, sized
 from contend.probes.evidence import Observed
+from contend.stats.estimate import NO_RATIO
 from contend.stats.platform_curves import Curve, NoCurve, curves
 from contend.stats.platform_effects import KINDS, VARIED, Effect, effects
 from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
@@ -25,8 +26,8 @@ from contend.units import format_ratio
 
 if TYPE_CHECKING:
     from contend.analysis import CellResult
+    from contend.studies.overhead.practices import Practice
 
-NO_RATIO = "none"  # the method of an estimate that was not made
 NETWORK = "network"  # one that says how a server is reached: over loopback (host), or through a network pair
 PIECES = "pieces"  # a parameter of that name cuts the work of an application into so many
 
@@ -47,6 +48,8 @@ class Overheads:
     """Seconds that a cell was throttled of each second that it ran, over all its CPUs; where that was seen."""
     hosts: Mapping[int, str] = field(default_factory=dict)
     """Where a run varies that: by the CPUs of a host how it came to have so many, `whole`, `offline` or `confined`."""
+    practices: tuple[Practice, ...] = ()
+    """What the run says of what others advise."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -58,6 +61,7 @@ class Overheads:
             "emulated": list(self.emulated),
             "startup_s": dict(self.startup_s),
             "notes": list(self.notes),
+            "practices": [practice.to_json() for practice in self.practices],
         }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from contend.cells.base import Cell, Party
 from contend.clouds.instances.topology import Spot, Topology, read
-from contend.studies import NetworkPlacement
+from contend.studies.cell import Cell, Party
+from contend.studies.placement.model import NetworkPlacement
 from contend.testbed.placement.words import condition_words, place_words
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload

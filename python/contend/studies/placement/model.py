@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from contend.settings import one_or_many
-from contend.studies.base import Base, PlatformSpec, Size
+from contend.studies.model import PlatformSpec, Scenario, Size
 from contend.testbed.placement.layout import MOST_PAIRS
 from contend.workloads.spec import Duration, Scalar
 
@@ -20,7 +20,7 @@ Where = Annotated[
 ]
 
 
-class NetworkPlacement(Base):
+class NetworkPlacement(Scenario):
     """Pairs of instances on the same or different hosts, in the same or different subnets.
 
     hosts, subnets: crossed; the same of both is the baseline. encapsulation: between different hosts, each a cell.

@@ -10,9 +10,10 @@ import math
 import random
 from collections.abc import Mapping
 
-from contend.cells.base import ALONE, CONTROL, Cell, Party, party
 from contend.errors import ScenarioError
-from contend.studies import Sensitivity, WorkloadRef
+from contend.studies.cell import ALONE, CONTROL, Cell, Party, party
+from contend.studies.model import WorkloadRef
+from contend.studies.sensitivity.model import Sensitivity
 
 PROBE = "pressure-probe"
 LEAST_HELD_OUT = 6  # as many pairs as a signed-rank interval needs at 95 %

@@ -13,10 +13,10 @@ import numpy as np
 import yaml
 
 from contend.advice.finding import Evidence, Finding
-from contend.cells.base import party
 from contend.errors import BadInput
-from contend.studies import Sensitivity
+from contend.studies.cell import party
 from contend.studies.sensitivity.assignment import Aim, Assignment, assign, slowdowns
+from contend.studies.sensitivity.model import Sensitivity
 from contend.studies.sensitivity.result import Pair, Sensitivities
 from contend.units import format_ratio
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from contend.settings import one_or_many, workload_list
-from contend.studies.base import Base, PlatformSpec, WorkloadRef
 from contend.studies.guard import Fraction
+from contend.studies.model import PlatformSpec, Scenario, WorkloadRef
 from contend.workloads.spec import Resource
 
 Intensities = Annotated[
@@ -18,7 +18,7 @@ Intensities = Annotated[
 ]
 
 
-class Sensitivity(Base):
+class Sensitivity(Scenario):
     """Each workload as a victim of injectors, one a resource, and as a neighbour of small probes; and the pairs themselves.
 
     injectors: by resource, a workload whose file says which parameter is its intensity (`neighbour.intensity`).

@@ -12,9 +12,9 @@ from contend.clouds.instances.fio import DEVICE
 from contend.clouds.instances.tenants import HOSTS, MEASURED, NEIGHBOUR, Tenants, disks_text, read
 from contend.clouds.instances.topology import Disk
 from contend.errors import CannotHonour
-from contend.studies import Pool, Storage
 from contend.studies.storage import fio_words
 from contend.studies.storage.fio_words import LOAD
+from contend.studies.storage.model import Pool, Storage
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Metric, Neighbour, Parameter, Scalar, Workload

@@ -11,7 +11,7 @@ from contend.clouds.http import Api
 from contend.clouds.instances import volumes
 from contend.clouds.instances.tenants import MEASURED, NEIGHBOUR
 from contend.errors import BadInput
-from contend.studies import Pool, Storage
+from contend.studies.storage.model import Pool, Storage
 
 MOST = 8
 _DEFAULT = "__DEFAULT__"  # Cinder's own, of volumes for which nobody names a type

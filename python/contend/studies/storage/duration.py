@@ -6,9 +6,9 @@ from pathlib import Path
 
 from contend.forecast import Needs, least_blocks
 from contend.plan import Plan
-from contend.studies import Storage
 from contend.studies.storage import pools
 from contend.studies.storage.cloud_cells import forecast_lines
+from contend.studies.storage.model import Storage
 from contend.studies.storage.points import full, size_text, table
 from contend.units import format_duration
 

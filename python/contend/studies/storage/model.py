@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from contend.settings import one_or_many
-from contend.studies.base import Base, PlatformSpec, Size, WorkloadRef
+from contend.studies.model import PlatformSpec, Scenario, Size, WorkloadRef
 from contend.workloads.spec import Scalar, Strict
 
 LEAST_SIZE = 16 * 2**20
@@ -75,7 +75,7 @@ class TalkTable(Strict):
     ] = (4096, 16384, 32768, 65536)
 
 
-class Storage(Base):
+class Storage(Scenario):
     """Pools under fio by block size, depth, engine, share of reads and pattern: a screening, then the cells that matter.
 
     engines: async keeps `depth` requests outstanding from one thread, sync from as many threads. size: of each file, of

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from contend.cells.base import ALONE, Cell
 from contend.errors import BadInput
-from contend.studies import Pool, Storage
+from contend.studies.cell import ALONE, Cell
 from contend.studies.storage.cells import by_label, pair
+from contend.studies.storage.model import Pool, Storage
 from contend.studies.storage.points import Coding, Point, full, screened, table
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from contend.studies import Pool, Storage
+from contend.studies.storage.model import Pool, Storage
 
 if TYPE_CHECKING:
     from contend.stats.screening import Screening

@@ -22,10 +22,11 @@ from contend.ledger import Ledger
 from contend.platforms.base import Role
 from contend.platforms.procfs import unescaped
 from contend.probes.snapshot import device_of
-from contend.studies import Pool, Storage
+from contend.studies.base import Laid
 from contend.studies.storage import cloud_pools
 from contend.studies.storage.cloud_cells import AROUND_S
 from contend.studies.storage.cloud_cells import check as check_cloud
+from contend.studies.storage.model import Pool, Storage
 from contend.studies.storage.points import (
     DEFAULT_POINTS,
     MOST_POINTS,
@@ -242,14 +243,6 @@ def _check_device(pool: Pool, needed: int) -> None:
                 f"pool {pool.name}: {path} is in use ({error.strerror}), and is not destroyed",
                 hint="unmount it and what is on it, if its content may go",
             ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Laid:
-    """Where each party's data lies, linked into its directory, and the device under each pool."""
-
-    data: Mapping[tuple[Role, str], Path]
-    devices: Mapping[str, str | None]
 
 
 def lay_out(

@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import Any
 
 from contend.analysis import CellResult
-from contend.cells.base import ALONE, CONTROL
 from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.stats.surface import Surface
-from contend.studies import Pool, Storage
+from contend.studies.cell import ALONE, CONTROL
+from contend.studies.storage.model import Pool, Storage
 from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, Fits, fits
 from contend.studies.storage.points import Point, asked_s, full, table
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contend.cells.base import Cell, Party
-from contend.studies import Storm
+from contend.studies.cell import Cell, Party
+from contend.studies.storm.model import Storm
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from contend.settings import one_or_many
-from contend.studies.base import Base, Names, PlatformSpec
+from contend.studies.model import Names, PlatformSpec, Scenario
 from contend.workloads.spec import Duration, Scalar
 
 Sizes = Annotated[
@@ -19,7 +19,7 @@ Sizes = Annotated[
 LOCAL = "local"
 
 
-class Storm(Base):
+class Storm(Scenario):
     """Batches of several sizes: how long each takes, and by how much another job stretches it.
 
     n: sizes; network: of the servers, none, auto (the cloud's choice), or a network's name; both make cells. The

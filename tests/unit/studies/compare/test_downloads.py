@@ -15,8 +15,8 @@ from contend.report.html import render_html
 from contend.report.terminal import show
 from contend.stats.compare import compare
 from contend.stats.levels import level
-from contend.studies import Compare
 from contend.studies.compare.downloads import answer, download_findings, sides
+from contend.studies.compare.model import Compare
 from support.made_context import DOWNLOAD, IMAGE, costs_run
 
 # CPU seconds per 10^9 bytes of each variant; a block's own drift is the same for all.

@@ -12,8 +12,8 @@ import pytest
 from contend.errors import ScenarioError
 from contend.plan import make_plan
 from contend.scenario import load, parse, to_yaml
-from contend.studies import Growth
 from contend.studies.growth import words
+from contend.studies.growth.model import Growth
 from contend.studies.growth.result import Growths, answer, read
 from contend.yamlfile import read_yaml
 from support.intervals import holds

@@ -11,15 +11,16 @@ import jsonschema
 import pytest
 
 from contend import checks
-from contend.cells import cells_of
 from contend.errors import CannotHonour, TrialFailed, WorkloadError
+from contend.platforms import network as networks
 from contend.platforms.guests import boot
 from contend.platforms.guests.qemu import Machine
 from contend.platforms.network import Tap, listening
 from contend.report.schema import analysis_schema
 from contend.scenario import load
-from contend.studies import Overhead
+from contend.studies.base import cells_of
 from contend.studies.overhead import result as overheads
+from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.words import effect_rows
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
@@ -76,7 +77,7 @@ def test_without_root_it_says_what_asked_for_namespaces_and_what_does_without(
 
 
 def test_with_root_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "check_rights", lambda *_: None)
+    monkeypatch.setattr(networks, "check_rights", lambda *_: None)
     fitted, left_out = checks.fitted(asked())
     assert isinstance(fitted, Overhead) and (len(fitted.apps), left_out) == (4, ())
 

@@ -11,14 +11,14 @@ import pytest
 from contend import checks, places
 from contend.analysis import Analysis
 from contend.errors import BadInput, CannotHonour, ScenarioError
-from contend.plan import cells_of
 from contend.platforms.base import Limit
 from contend.platforms.cgroups import Hierarchy, Layout
 from contend.platforms.topology import Cpu, Topology
 from contend.report.model import ReportInput
 from contend.report.schema import analysis_schema
 from contend.scenario import load, parse, to_yaml
-from contend.studies import Overhead
+from contend.studies.base import cells_of
+from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.variants import pairs
 from contend.yamlfile import read_yaml
 from support.intervals import holds

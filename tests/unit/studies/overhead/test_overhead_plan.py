@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from contend import checks
-from contend.cells import Cell, cells_of
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.platforms.base import Limit
 from contend.platforms.sizes import INSTANCE_TYPES, PlatformSize, parse_platform_size
 from contend.platforms.topology import Cpu, Topology, pick
 from contend.scenario import load, parse, to_yaml
-from contend.studies import Overhead, platform_of
+from contend.studies.base import cells_of
+from contend.studies.cell import Cell
+from contend.studies.overhead.model import Overhead
 from contend.yamlfile import read_yaml
 
 
@@ -147,7 +148,7 @@ def test_who_starts_guests_is_qemu_itself_or_a_libvirt_of_this_host() -> None:
     assert overhead("platforms=vm").hypervisor == "qemu"
     for asked in ("libvirt", "qemu:///session", "qemu+unix:///system?socket=/run/mine"):
         found = overhead("platforms=[container,container-in-vm]", f"hypervisor={asked}")
-        assert platform_of(found).hypervisor == asked
+        assert found.made_on.hypervisor == asked
     for settings, said in (
         (("platforms=vm", "hypervisor=vmware"), "'vmware' starts no guests of this host"),
         (("platforms=vm", "hypervisor=qemu+ssh://there/system"), "starts no guests of this host"),

@@ -9,12 +9,12 @@ import re
 import pytest
 
 from contend import checks
-from contend.cells import cells_of
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.plan import make_plan
 from contend.platforms import network
 from contend.scenario import dump, load
-from contend.studies import NetworkPlacement
+from contend.studies.base import cells_of
+from contend.studies.placement.model import NetworkPlacement
 from contend.testbed.placement import layout as layouts
 from contend.testbed.placement import ovs
 from contend.testbed.placement.layout import Layout, gateway, hosts_commands, instance_commands
@@ -77,10 +77,10 @@ def test_every_block_holds_every_cell_in_an_order_of_its_own() -> None:
 
 
 def test_it_reads_back_as_it_was_written() -> None:
-    from contend.studies import STUDIES
+    from contend.studies.base import study
 
     scenario = asked("pairs=[2]", "encapsulation=vxlan", "parameters.rate=100")
-    again = STUDIES["placement"].model_validate(dump(scenario))
+    again = study("placement").scenario.model_validate(dump(scenario))
     assert cells_of(again) == cells_of(scenario)
 
 

@@ -17,8 +17,8 @@ from contend.errors import BadInput, ScenarioError, WorkloadError
 from contend.plan import make_plan
 from contend.report.schema import analysis_schema
 from contend.scenario import load, parse, to_yaml
-from contend.studies import Sensitivity
 from contend.studies.sensitivity.findings import place, unpredicted
+from contend.studies.sensitivity.model import Sensitivity
 from contend.studies.sensitivity.result import read
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from contend.cells import ALONE, CONTROL
 from contend.errors import ScenarioError
-from contend.studies import Pool, Storage
+from contend.studies.cell import ALONE, CONTROL
 from contend.studies.storage.cells import by_label, cells, focused, pair, trio
+from contend.studies.storage.model import Pool, Storage
 from contend.studies.storage.points import Point
 from support.made_sweeps import sweep
 

@@ -21,10 +21,11 @@ from contend.plan import make_plan
 from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.scenario import dump, load
-from contend.studies import STUDIES, Storage
+from contend.studies.base import study
 from contend.studies.storage import cloud_pools, pools
 from contend.studies.storage import duration as forecast
 from contend.studies.storage.cloud_cells import forecast_lines, topology_of
+from contend.studies.storage.model import Storage
 from contend.workloads.generators import storage_cloud as generator
 from support.made_sweeps import TEXT, made_report
 
@@ -61,7 +62,7 @@ def test_a_pool_is_a_volume_type_by_its_name_or_with_a_name_of_its_own() -> None
 
 def test_it_reads_back_as_it_was_written() -> None:
     scenario = fitted("parameters.image=debian", "points=30")
-    again = STUDIES["storage"].model_validate(dump(scenario))
+    again = study("storage").scenario.model_validate(dump(scenario))
     assert isinstance(again, Storage)
     assert make_plan(again, 3).to_json() == make_plan(scenario, 3).to_json()
     assert pools.fitted(again, Path())[0] == again, "and is fitted as it is"

@@ -13,7 +13,6 @@ import jsonschema
 import pytest
 
 from contend.analyse import analyse
-from contend.cells import ALONE, CONTROL
 from contend.comparisons import compare_all, planned_cells, tabulate
 from contend.errors import CannotHonour, ScenarioError
 from contend.plan import make_plan
@@ -23,9 +22,10 @@ from contend.report.terminal import render
 from contend.scenario import load, parse, to_yaml
 from contend.stats.estimate import Estimate
 from contend.store import RunDirectory
-from contend.studies import Storage
+from contend.studies.cell import ALONE, CONTROL
 from contend.studies.storage import pools
 from contend.studies.storage.findings import _at_ceiling
+from contend.studies.storage.model import Storage
 from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, choose, fits
 from contend.studies.storage.points import Point, full, table
 from contend.studies.storage.result import Measured, read

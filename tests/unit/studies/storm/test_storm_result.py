@@ -14,8 +14,8 @@ from contend.contention.alibi.verdict import CellAlibi
 from contend.errors import ScenarioError
 from contend.plan import make_plan
 from contend.scenario import parse, to_yaml
-from contend.studies import Storm
 from contend.studies.storm import words as storm_words
+from contend.studies.storm.model import Storm
 from contend.studies.storm.result import Storms, answer, read
 from contend.yamlfile import read_yaml
 from support.intervals import holds

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from contend.places import Place
 from contend.platforms.base import Limit
-from contend.studies import WorkloadRef
+from contend.studies.model import WorkloadRef
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Metric

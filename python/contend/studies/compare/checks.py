@@ -1,0 +1,113 @@
+"""Whether commands, revisions and clouds of a comparison are there, and which of its variants can run here."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+
+from contend.errors import CannotHonour, ContendError, ScenarioError
+from contend.studies.compare.model import Compare
+from contend.workloads import install
+from contend.workloads.instance import Instance, resolve
+from contend.workloads.load import load as load_workload
+
+
+def check(scenario: Compare) -> None:
+    """Raises BadInput for a program, a revision or a cloud that is not there."""
+    if scenario.workload:
+        _check_cloud(scenario)
+    else:
+        _check_programs(scenario)
+        _check_revisions(scenario)
+
+
+def fitted(scenario: Compare) -> tuple[Compare, tuple[str, ...]]:
+    """The comparison less the variants of its workload that need what is not here; the baseline stays."""
+    if not scenario.workload:
+        return scenario, ()
+    workload = load_workload(scenario.workload)
+    instances = [resolve(workload, {**scenario.parameters, **v.parameters}) for v in scenario.variants]
+    proxied = {cloud for i in instances if (cloud := _cloud_behind_a_proxy(i)) is not None}
+    direct = {cloud for cloud in proxied if _speaks_https(cloud)}  # one login each
+    kept, left_out = [], []
+    for variant, instance in zip(scenario.variants, instances, strict=True):
+        absent = install.needed(workload, instance.parameters)
+        if absent and variant is not scenario.variants[0]:
+            left_out.append(f"variant {variant.name}: {', '.join(absent)} is not installed")
+        elif _cloud_behind_a_proxy(instance) in direct and variant is not scenario.variants[0]:
+            left_out.append(f"variant {variant.name}: the cloud's Glance speaks HTTPS itself")
+        else:
+            kept.append(variant)
+    if len(kept) < 2:
+        raise CannotHonour("no variant can be compared on this host", hint="; ".join(left_out))
+    return scenario.model_copy(update={"variants": tuple(kept)}), tuple(left_out)
+
+
+def _cloud_behind_a_proxy(instance: Instance) -> str | None:
+    """The cloud before whose Glance a TLS proxy is put; None where none is."""
+    parameters = instance.parameters
+    return str(parameters.get("cloud", "")) if parameters.get("scheme") == "tls-proxy" else None
+
+
+def _speaks_https(cloud: str) -> bool:
+    """Whether the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
+    from contend.clouds.access import speaks_https
+
+    try:
+        return speaks_https(cloud, "image")
+    except ContendError:
+        return False
+
+
+def _check_programs(scenario: Compare) -> None:
+    """Compared commands must be on PATH; one with a slash may still be built by then."""
+    for variant in scenario.variants:
+        program = next(iter(shlex.split(variant.command)), "")
+        if "/" not in program and "PATH" not in variant.env and not install.find_command(program):
+            raise CannotHonour(
+                f"command {variant.name} cannot run: there is no program '{program}' on PATH",
+                hint="install it or give its path; what only a shell knows needs --shell",
+            )
+
+
+def _check_revisions(scenario: Compare) -> None:
+    """Raises ScenarioError for a revision that the variant's repository does not have, CannotHonour without git."""
+    for variant in scenario.variants:
+        if not variant.rev:
+            continue
+        try:
+            done = subprocess.run(
+                [
+                    "git",
+                    "-C",
+                    variant.directory,
+                    "rev-parse",
+                    "--verify",
+                    "--quiet",
+                    f"{variant.rev}^{{commit}}",
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise CannotHonour("comparing revisions needs git", hint="apt-get install git") from error
+        if done.returncode != 0:
+            where = f"the repository at {variant.directory}"
+            raise ScenarioError(
+                f"'{variant.rev}' is no commit in {where}"
+                if not done.stderr
+                else f"{variant.directory} is in no git repository",
+                hint="git log --oneline -5 shows the latest; a tag or branch will do"
+                if not done.stderr
+                else "run it inside the repository",
+            )
+
+
+def _check_cloud(scenario: Compare) -> None:
+    """The cloud of a workload that speaks to one must be described."""
+    workload = load_workload(scenario.workload)
+    if "cloud" in workload.parameters:
+        from contend.clouds.access import find
+
+        find(str(scenario.parameters.get("cloud", workload.parameters["cloud"].default)))

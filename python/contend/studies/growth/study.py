@@ -1,0 +1,61 @@
+"""Growth: how a cloud's control plane slows down as it fills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from contend.advice.finding import Finding
+from contend.analysis import Layout
+from contend.stats import trend
+from contend.studies.base import OnRecord, Study
+from contend.studies.cell import Cell
+from contend.studies.growth import result as results
+from contend.studies.growth.cells import cells
+from contend.studies.growth.findings import findings
+from contend.studies.growth.model import Growth
+
+
+class GrowthStudy(Study[Growth]):
+    scenario = Growth
+    key = "growth"
+    pilot = False  # a pass over a growing population warms up by itself, and is too long to be thrown away
+
+    def cells(self, scenario: Growth) -> tuple[Cell, ...]:
+        return cells(scenario)
+
+    def check(self, scenario: Growth) -> None:
+        from contend.clouds.access import find
+
+        find(scenario.cloud)
+
+    def timeout_s(self, scenario: Growth) -> float:
+        return scenario.timeout / 1e9
+
+    def length_ns(self, scenario: Growth, cell: Cell) -> int:
+        return round(1e9 * float(cell.victim.instance.parameters["within"]))  # a pass has its own time
+
+    def least_blocks(self, scenario: Growth) -> int:
+        return 1  # a pass is an answer by itself
+
+    def read(self, scenario: Growth, run: OnRecord) -> results.Growths | None:
+        slo_s, level = scenario.slo / 1e9, scenario.measure.level
+        return results.read(run.path, run.counted, scenario.kinds, slo_s, level)
+
+    def answer(
+        self, scenario: Growth, run: OnRecord, result: results.Growths | None, findings: Sequence[Finding]
+    ) -> str:
+        return "" if result is None else results.answer(result)
+
+    def findings(
+        self, scenario: Growth, run: OnRecord, result: results.Growths | None
+    ) -> tuple[Finding, ...]:
+        return () if result is None else findings(result, run.repeat)
+
+    def estimand(self, result: results.Growths | None) -> str:
+        return super().estimand(result) if result is None else trend.METHOD
+
+    def layout(self, result: results.Growths | None) -> Layout:
+        return Layout(as_measured=True, rows="metric", column="", beside="", baseline="")
+
+
+STUDY = GrowthStudy()

@@ -1,0 +1,124 @@
+"""Findings of who slows whom: what each victim waited for, and what to do about it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from contend.advice.finding import Evidence, Finding
+from contend.advice.rules import explain, observed, percent
+from contend.analysis import CellResult, Control
+from contend.platforms.quotas import quota_name
+from contend.probes.evidence import Observed
+from contend.studies.interference.model import Interference
+from contend.units import format_ratio, format_value
+
+
+def findings(
+    scenario: Interference, results: Sequence[CellResult], controls: Sequence[Control], repeat: str
+) -> tuple[Finding, ...]:
+    """Findings for every victim whose headline metric is slowed beyond its interval, the largest first.
+
+    `repeat` is the command line that repeats the run; what verifies a finding is that and one thing changed.
+
+    A victim whose A/A control raised an alarm gets its finding with the warning in its sentence.
+    """
+    slowed = [r for r in results if r.metric.primary and r.estimate.verdict == "higher"]
+    alarmed = {c.factors["victim"] for c in controls if c.alarm and c.metric.primary}
+    found = []
+    for number, result in enumerate(sorted(slowed, key=lambda r: -r.estimate.value), start=1):
+        found.append(
+            _finding(f"F{number}", scenario, result, repeat, alarm=result.factors["victim"] in alarmed)
+        )
+    return tuple(found)
+
+
+def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, *, alarm: bool) -> Finding:
+    victim, neighbour = result.factors["victim"], result.factors["neighbour"]
+    causes = explain(result)
+    explained = min(1.0, sum(c.share for c in causes))
+    ratio = format_ratio(result.estimate.value, result.estimate.low, result.estimate.high)
+    lead = causes[0] if causes else None
+    sentence = f"{victim} is slowed {ratio.replace(' ', '× ', 1)} beside {neighbour}: "
+    sentence += "; ".join(c.words for c in causes) if causes else "no direct evidence says why"
+    sentence += f"; unexplained {percent(1 - explained)}."
+    if alarm:
+        sentence += " The A/A control of this victim raised an alarm: read with care."
+    kind = lead.resource if lead else "unexplained"
+    advice, verify = _remedy(kind, scenario, result, repeat)
+    evidence = tuple(e for c in causes for e in c.evidence) + _burning(result)
+    return Finding(
+        id=id_,
+        kind=kind.replace(" ", "-"),
+        subject=victim,
+        resource=kind,
+        sentence=sentence,
+        share=explained if causes else None,
+        estimate=result.estimate,
+        evidence=evidence,
+        advice=advice,
+        verify=verify,
+    )
+
+
+def _burning(result: CellResult) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(f"{name} burnt meanwhile", value, unit, f"cell {result.cell}")
+        for name, (value, unit) in result.evidence.others.items()
+        if name.startswith("neighbour ")
+    )
+
+
+def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) -> tuple[str, str]:
+    victim, neighbour = result.factors["victim"], result.factors["neighbour"]
+    base = narrowed(repeat, scenario, victim)
+    if kind in ("run queue", "dearer execution") and scenario.placement == "same-cpu":
+        return (
+            f"give {victim} CPUs of its own (cpuset.cpus, or CPUAffinity= of its unit), or lower {neighbour}'s cpu.weight",
+            f"{base} --set placement=own-cores",
+        )
+    if kind == "run queue" and scenario.placement == "same-host":
+        return (
+            f"the host has too few CPUs for both: pin them apart, move {neighbour}, or cap it with cpu.max",
+            f"{base} --set placement=own-cores",
+        )
+    if kind == "throttling":
+        lead = result.quotas[0] if result.quotas else None
+        if lead is not None and lead.whose != "own":
+            return f"raise or remove the {quota_name(lead)} (cpu.max; v1: cpu.cfs_quota_us)", base
+        return (
+            f"raise or remove {victim}'s CPU quota (cpu.max), or pin it instead",
+            f"{base} --set platform.cpus=null",
+        )
+    if kind == "hypervisor":
+        return "the hypervisor runs others on these CPUs: ask for dedicated ones or another host", ""
+    if kind == "disk queue":
+        # The victim then gets what the device has left: C / (C - C/10) = 1.11 of its time alone.
+        iops = max(100, round(observed(result.evidence, Observed.DISK_IOPS) / 10, -2))
+        return (
+            f"limit {neighbour} with io.max (cgroup v2) or blkio.throttle (v1), here to"
+            f" {format_value(iops, 'IOPS')}, which should leave about 1.1; or give it another device",
+            f"{base} --set neighbours.{_workload_of(neighbour)}.limit.iops={iops:.0f}",
+        )
+    if scenario.placement != "own-cores":
+        return (
+            f"separate them step by step: if {victim} is still slowed on CPUs of its own,"
+            " a shared cache, memory bandwidth or device remains",
+            f"{base} --set placement=own-cores",
+        )
+    return (
+        f"compare placements on hosts that share less, or measure {victim} under single-resource neighbours",
+        f"{base} --set neighbours=stress-cache,stress-memory",
+    )
+
+
+def narrowed(repeat: str, scenario: Interference, victim: str) -> str:
+    """The command that repeats the run, for one victim only where that can be said with one more --set."""
+    plain = all(r.workload != victim or not r.parameters for r in scenario.victims) and "[" not in victim
+    if len(scenario.victims) > 1 and plain and " " not in victim:
+        return f"{repeat} --set victims={shlex.quote(victim)}"
+    return repeat
+
+
+def _workload_of(label: str) -> str:
+    return label.split("[")[0].split(" ")[0]

@@ -1,0 +1,82 @@
+"""Interference: who slows whom on one host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from contend.advice.finding import Finding
+from contend.errors import CannotHonour
+from contend.studies.base import OnRecord, Placing, Study, works
+from contend.studies.cell import Cell
+from contend.studies.interference import crowds
+from contend.studies.interference.cells import cells
+from contend.studies.interference.findings import findings
+from contend.studies.interference.model import Interference
+from contend.studies.model import Scenario, WorkloadRef
+from contend.studies.words import known, ratio
+
+
+class InterferenceStudy(Study[Interference]):
+    scenario = Interference
+    key = "crowds"
+
+    def cells(self, scenario: Interference) -> tuple[Cell, ...]:
+        return cells(scenario)
+
+    def without_missing(
+        self, scenario: Interference, check: Callable[[Scenario], None]
+    ) -> tuple[Interference, tuple[str, ...]]:
+        left_out: list[str] = []
+
+        def is_here(ref: WorkloadRef, what: str) -> bool:
+            alone = scenario.model_copy(update={"victims": (ref,), "neighbours": (ref,), "mixes": ()})
+            return works(check, alone, f"{what} {ref.workload}", left_out)
+
+        changes: dict[str, Any] = {}
+        for key in ("victims", "neighbours"):
+            asked = getattr(scenario, key)
+            changes[key] = tuple(ref for ref in asked if is_here(ref, key[:-1]))
+            if asked and not changes[key]:
+                raise CannotHonour(f"none of the {key} can run here", hint="; ".join(left_out))
+        changes["mixes"] = tuple(
+            mix for mix in scenario.mixes if all(is_here(ref, "mix with") for ref in mix)
+        )
+        return scenario.model_copy(update=changes), tuple(dict.fromkeys(left_out))
+
+    def placing(self, scenario: Interference) -> Placing:
+        return scenario.placement
+
+    def read(self, scenario: Interference, run: OnRecord) -> tuple[crowds.Crowd, ...]:
+        given = [len(row["honoured"]["cpus"]) for row in run.counted if row.get("honoured", {}).get("cpus")]
+        cpus = min(given, default=int(run.environment.get("cpus", 1)))
+        return crowds.read(run.primary, cpus)
+
+    def answer(
+        self,
+        scenario: Interference,
+        run: OnRecord,
+        result: tuple[crowds.Crowd, ...],
+        findings: Sequence[Finding],
+    ) -> str:
+        """Who suffers most, and beside whom."""
+        if not (told := known(run.shown)):
+            return ""
+        slowed = [one for one in told if one.estimate.verdict == "higher"]
+        if not slowed:
+            pairs = f"{len(told)} pair{'s' if len(told) != 1 else ''}"
+            return f"No victim is detectably slowed by any of these neighbours ({pairs})."
+        worst = max(slowed, key=lambda one: abs(math.log(one.estimate.value)))
+        quiet = len(told) - len(slowed)
+        rest = f" {quiet} of {len(told)} pairs show no detectable slowdown." if quiet else ""
+        victim, neighbour = worst.factors["victim"], worst.factors["neighbour"]
+        return f"{victim} suffers most: {ratio(worst.estimate)} times slower beside {neighbour}.{rest}"
+
+    def findings(
+        self, scenario: Interference, run: OnRecord, result: tuple[crowds.Crowd, ...]
+    ) -> tuple[Finding, ...]:
+        return findings(scenario, run.results, run.controls, run.repeat)
+
+
+STUDY = InterferenceStudy()

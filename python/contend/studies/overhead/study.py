@@ -1,0 +1,152 @@
+"""Overhead: what a platform costs an application, of which size, and pinned or not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from contend import places
+from contend.advice.finding import Finding
+from contend.analysis import Layout
+from contend.comparisons import limits_changed
+from contend.errors import CannotHonour
+from contend.platforms.sizes import sized
+from contend.platforms.topology import Topology
+from contend.report.matrix import platform_name, subject
+from contend.store import Row
+from contend.studies.base import OnRecord, Study, works
+from contend.studies.cell import Cell
+from contend.studies.model import GUESTS, Scenario
+from contend.studies.overhead import fit
+from contend.studies.overhead import result as results
+from contend.studies.overhead.cells import cells
+from contend.studies.overhead.findings import findings
+from contend.studies.overhead.model import Overhead
+from contend.studies.overhead.practices import judge
+
+
+class OverheadStudy(Study[Overhead]):
+    scenario = Overhead
+    key = "overhead"
+
+    def cells(self, scenario: Overhead) -> tuple[Cell, ...]:
+        return cells(scenario)
+
+    def check(self, scenario: Overhead) -> None:
+        if scenario.app:
+            fit.check_app(scenario.app, scenario.directory)
+
+    def fitted(self, scenario: Overhead, runs: Path) -> tuple[Overhead, tuple[str, ...]]:
+        return fit.fitted(scenario)
+
+    def without_missing(
+        self, scenario: Overhead, check: Callable[[Scenario], None]
+    ) -> tuple[Overhead, tuple[str, ...]]:
+        if scenario.app:
+            return scenario, ()
+        left_out: list[str] = []
+        kept = tuple(
+            ref
+            for ref in scenario.apps
+            if works(check, scenario.model_copy(update={"apps": (ref,)}), f"app {ref.workload}", left_out)
+        )
+        if scenario.apps and not kept:
+            raise CannotHonour("none of the apps can run here", hint="; ".join(left_out))
+        return scenario.model_copy(update={"apps": kept}), tuple(dict.fromkeys(left_out))
+
+    def in_guests(self, scenario: Overhead) -> bool:
+        return bool(set(scenario.platforms) & set(GUESTS))
+
+    def hosts(self, scenario: Overhead) -> dict[int | None, Topology]:
+        return places.wired(scenario, Topology.read())
+
+    def wiring(self, scenario: Overhead, runs: Path) -> dict[str, Any]:
+        found: dict[str, Any] = {"topology": Topology.read().to_json()}
+        if scenario.hosts:
+            found["hosts"] = {str(cpus): list(of.ids) for cpus, of in self.hosts(scenario).items()}
+        return found
+
+    def timeout_s(self, scenario: Overhead) -> float:
+        return scenario.timeout / 1e9
+
+    def histograms(self, scenario: Overhead) -> bool:
+        return scenario.histograms
+
+    def unsound(self, rows: Iterable[Row]) -> frozenset[str]:
+        """Cells most of whose trials used more CPU time than their CPUs have."""
+        done = [row for row in rows if row["status"] == "ok"]
+        counts = Counter(row["cell"] for row in done)
+        left = Counter(row["cell"] for row in done if "left-its-cpus" in row["flags"])
+        return frozenset(cell for cell, number in left.items() if 2 * number > counts[cell])
+
+    def part(self, factors: Mapping[str, str], loop: str) -> float:
+        from contend.studies.overhead.result import part
+
+        return part(factors, loop)
+
+    def read(self, scenario: Overhead, run: OnRecord) -> results.Overheads | None:
+        if "cpus" not in run.environment:  # of a damaged run: what is a part of them?
+            return None
+        honoured = [(row["factors"]["platform"], row.get("honoured", {})) for row in run.counted]
+        emulated = {platform for platform, given in honoured if given.get("emulated")}
+        libvirts = {platform: uri for platform, given in honoured if (uri := given.get("libvirt"))}
+        changed = limits_changed(
+            run.counted
+        )  # not one condition: no part of any effect, also of two containers
+        usable = [
+            one
+            for one in run.primary
+            if one.cell not in changed and min(*one.treatment.values, *one.baseline.values) > 0
+        ]
+        found = results.read(
+            [results.measured(one) for one in usable],
+            int(run.environment["cpus"]),
+            scenario.measure.level,
+            run.seed,
+            sorted(emulated),
+            dict(sorted(libvirts.items())),
+        )
+        dominant = {name: str(of["dominant"]) for name, of in run.plan["workloads"].items()}
+        return replace(found, practices=judge(found, run.primary, dominant))
+
+    def answer(
+        self, scenario: Overhead, run: OnRecord, result: results.Overheads | None, findings: Sequence[Finding]
+    ) -> str:
+        return "" if result is None else results.answer(run.primary)
+
+    def findings(
+        self, scenario: Overhead, run: OnRecord, result: results.Overheads | None
+    ) -> tuple[Finding, ...]:
+        return () if result is None else findings(result, run.primary, run.repeat)
+
+    def layout(self, result: results.Overheads | None) -> Layout:
+        return Layout(
+            rows="application",
+            column="",
+            beside="",
+            baseline="bare",
+            place=lambda cell: (
+                "",
+                f"{subject(cell.factors)}, {sized(cell.factors)}",
+                platform_name(cell.factors),
+            ),
+            condition=lambda factors: f"{platform_name(factors)}, {sized(factors)}",
+            compared=frozenset(
+                {
+                    "victim",
+                    "neighbour",
+                    "variant",
+                    "platform",
+                    "provisioning",
+                    "period",
+                    "burst",
+                    "placement",
+                }
+            ),
+        )
+
+
+STUDY = OverheadStudy()

@@ -1,0 +1,48 @@
+"""Whether pairs of instances can be had here, and which ways between hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from contend.errors import CannotHonour
+from contend.platforms.network import check_rights
+from contend.studies.placement.cells import topology_of
+from contend.studies.placement.model import NetworkPlacement
+
+
+def check(scenario: NetworkPlacement) -> None:
+    """Namespaces take root; instances a cloud that is described, and a topology that holds together."""
+    if not scenario.cloud:
+        check_rights("hosts made of network namespaces of this machine need")
+        return
+    from contend.clouds.access import find
+
+    find(scenario.cloud)
+    _, parameters = topology_of(scenario)
+    config = str(parameters["ssh_config"])
+    if config and not Path(config).is_file():
+        raise CannotHonour(
+            f"there is no OpenSSH configuration {config}",
+            hint="--set parameters.ssh_config=FILE, a whole path",
+        )
+
+
+def fitted(scenario: NetworkPlacement) -> tuple[NetworkPlacement, tuple[str, ...]]:
+    """The placement study less the ways between hosts that need what is not here."""
+    from contend.testbed.placement import ovs
+
+    if scenario.cloud:
+        own = tuple(way for way in scenario.encapsulation if way != "none")
+        told = f"encapsulation {', '.join(own)}: what is between a cloud's hosts is the cloud's own"
+        return scenario.model_copy(update={"encapsulation": ("none",)}), (told,) if own else ()
+    why = ovs.missing() if "ovs" in scenario.encapsulation and "different" in scenario.hosts else ""
+    if not why:
+        return scenario, ()
+    kept = tuple(way for way in scenario.encapsulation if way != "ovs")
+    if not kept:
+        raise CannotHonour(
+            f"encapsulation ovs: {why}",
+            hint="apt-get install openvswitch-switch; or --set encapsulation=vxlan",
+        )
+    left_out = f"encapsulation ovs: {why} (apt-get install openvswitch-switch)"
+    return scenario.model_copy(update={"encapsulation": kept}), (left_out,)

@@ -1,0 +1,90 @@
+"""Storage: pools under fio by everything that a request can be, alone and with a neighbour on the same pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contend.advice.finding import Finding
+from contend.analysis import Layout
+from contend.ledger import Ledger
+from contend.store import Row
+from contend.studies.base import Laid, OnRecord, Screening, Study
+from contend.studies.cell import Cell
+from contend.studies.storage import plan as plans
+from contend.studies.storage import pools, verdicts
+from contend.studies.storage import result as results
+from contend.studies.storage.cells import cells, focused
+from contend.studies.storage.findings import findings
+from contend.studies.storage.model import Storage
+
+if TYPE_CHECKING:
+    from contend.forecast import Needs
+    from contend.plan import Plan
+
+
+class StorageStudy(Study[Storage]):
+    scenario = Storage
+    key = "sweep"
+
+    def cells(self, scenario: Storage) -> tuple[Cell, ...]:
+        return cells(scenario)
+
+    def screening(self, scenario: Storage, seed: int) -> Screening:
+        return Screening(*plans.screen(scenario, seed))
+
+    def chosen(self, scenario: Storage, rows: Iterable[Row]) -> dict[str, str]:
+        return plans.choose(scenario, rows)
+
+    def focused(self, scenario: Storage, focus: Iterable[str]) -> tuple[Cell, ...]:
+        return focused(scenario, focus)
+
+    def check(self, scenario: Storage) -> None:
+        pools.check(scenario)
+
+    def fitted(self, scenario: Storage, runs: Path) -> tuple[Storage, tuple[str, ...]]:
+        return pools.fitted(scenario, runs)
+
+    def wiring(self, scenario: Storage, runs: Path) -> dict[str, Any]:
+        return {"pools": pools.facts(scenario, runs)}
+
+    def lay_out(
+        self,
+        scenario: Storage,
+        run: Path,
+        run_id: str,
+        ledger: Ledger,
+        later: Callable[[Callable[[], None]], object],
+    ) -> Laid:
+        return pools.lay_out(scenario, run, run_id, ledger, later)
+
+    def prepared(self, scenario: Storage, work: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for told in pools.preconditioned(work):
+            yield "preconditioned", told
+        if scenario.cloud:
+            from contend.studies.storage.cloud_pools import stood
+
+            yield "instances", stood(work, scenario)
+
+    def needs(self, scenario: Storage, plan: Plan) -> Needs:
+        from contend.studies.storage.duration import needs
+
+        return needs(scenario, plan)
+
+    def read(self, scenario: Storage, run: OnRecord) -> results.Sweep:
+        return results.read(scenario, run.rows, run.results, run.plan, run.environment, run.events)
+
+    def answer(
+        self, scenario: Storage, run: OnRecord, result: results.Sweep, findings: Sequence[Finding]
+    ) -> str:
+        return verdicts.answer(result)
+
+    def findings(self, scenario: Storage, run: OnRecord, result: results.Sweep) -> tuple[Finding, ...]:
+        return findings(result, run.controls, run.repeat)
+
+    def layout(self, result: results.Sweep) -> Layout:
+        return Layout(named=frozenset({"pool", "block_size", "depth", "engine", "read", "pattern"}))
+
+
+STUDY = StorageStudy()

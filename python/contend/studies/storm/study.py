@@ -1,0 +1,63 @@
+"""Storms: how long a batch of machines takes to start, and by how much each more of them stretches it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from contend.advice.finding import Finding
+from contend.analysis import Layout
+from contend.studies.base import OnRecord, Study
+from contend.studies.cell import Cell
+from contend.studies.storm import result as results
+from contend.studies.storm.cells import cells
+from contend.studies.storm.model import Storm
+
+
+class StormStudy(Study[Storm]):
+    scenario = Storm
+    key = "storms"
+
+    def cells(self, scenario: Storm) -> tuple[Cell, ...]:
+        return cells(scenario)
+
+    def check(self, scenario: Storm) -> None:
+        if scenario.local:
+            from contend.clouds.local.settle import check
+
+            check(scenario.parameters, scenario.network)
+        else:
+            from contend.clouds.access import find
+
+            find(scenario.cloud)
+
+    def settled(self, scenario: Storm) -> Storm:
+        if not scenario.local:
+            return scenario
+        from contend.clouds.local.settle import settle
+
+        return scenario.model_copy(update={"parameters": settle(scenario.parameters, scenario.network)})
+
+    def timeout_s(self, scenario: Storm) -> float:
+        return scenario.timeout / 1e9
+
+    def read(self, scenario: Storm, run: OnRecord) -> results.Storms | None:
+        traces = str(scenario.parameters.get("traces", ""))
+        return results.read(run.path, run.counted, scenario.measure.level, traces)
+
+    def answer(
+        self, scenario: Storm, run: OnRecord, result: results.Storms | None, findings: Sequence[Finding]
+    ) -> str:
+        return "" if result is None else results.answer(result)
+
+    def layout(self, result: results.Storms | None) -> Layout:
+        return Layout(
+            as_measured=True,
+            rows="metric",
+            column="variant",
+            beside="",
+            baseline="",
+            named=frozenset({"n", "network"}),
+        )
+
+
+STUDY = StormStudy()

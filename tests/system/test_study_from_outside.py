@@ -1,0 +1,67 @@
+"""A study that another package brings by an entry point, from its file to the terminal, JSON, page, export and compare."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.command_line import Home
+
+TOY = Path(__file__).parents[1] / "support" / "toys" / "sleeps.py"
+SCENARIO = """\
+study: sleeps
+title: How late is a sleep?
+asked: [20ms, 60ms]
+measure: {target: null, blocks: 6, pilot: 1, design: pairs, seed: 1}
+"""
+
+
+@pytest.fixture
+def contend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """With the toy installed as another package would be."""
+    installed = tmp_path / "installed"
+    about = installed / "toy_sleeps-1.0.dist-info"
+    about.mkdir(parents=True)
+    shutil.copy(TOY, installed / "sleeps.py")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-sleeps\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[contend.studies]\nsleeps = sleeps:STUDY\n")
+    before = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", f"{installed}{os.pathsep}{before}" if before else str(installed))
+    (tmp_path / "home").mkdir()
+    home = Home(tmp_path / "home")
+    (home.path / "sleeps.yaml").write_text(SCENARIO)
+    return home
+
+
+def test_a_study_of_another_package_goes_all_the_way(contend: Home) -> None:
+    contend("validate", "sleeps.yaml").fine()
+    planned = contend("run", "sleeps.yaml", "--dry-run").fine()
+    assert "60 ms" in planned.out
+    said = contend("run", "sleeps.yaml", timeout=120).fine()
+    assert "is the latest" in said.out and "more than was asked" in said.out
+    run = contend.the_run()
+    document = json.loads((run / "findings.json").read_text())
+    assert document["study"] == "sleeps" and document["sleeps"]["late_s"].keys() == {
+        "20 ms",
+        "20 ms (control)",
+        "60 ms",
+    }
+    (wall,) = (cell for cell in document["cells"] if cell["metric"]["name"] == "wall")
+    assert 2 < wall["estimate"]["value"] < 4, "60 ms against 20 ms, and starting a process"
+    assert json.loads(contend("report", str(run), "--json").fine().out) == document
+    page = (run / "report.html").read_text()
+    assert "How late is a sleep?" in page and "is the latest" in page
+    contend("export", str(run), "--to", "csv", "-o", "cells.csv").fine()
+    assert "60 ms" in (contend.path / "cells.csv").read_text()
+    again = contend("compare", str(run), str(run), "--json").fine()
+    assert {cell["factors"]["variant"] for cell in json.loads(again.out)["cells"]} >= {"20 ms", "60 ms"}
+
+
+def test_a_study_that_nobody_brings_is_an_error(contend: Home) -> None:
+    (contend.path / "other.yaml").write_text(SCENARIO.replace("study: sleeps", "study: sleps"))
+    said = contend("validate", "other.yaml")
+    assert said.code == 2 and "unknown study 'sleps'" in said.err and "sleeps" in said.err
