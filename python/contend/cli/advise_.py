@@ -11,7 +11,7 @@ from contend.safe_text import write_json
 
 if TYPE_CHECKING:
     from contend.report.model import ReportInput
-    from contend.studies.sensitivity.findings import Placed
+    from contend.studies.base import Advice
 
 SCHEMA_VERSION = 1
 REFUSED = 5
@@ -48,7 +48,7 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
     from contend.store import RunDirectory
 
     reports = [load_report(RunDirectory.open(run)) for run in runs]
-    if (hosts is not None or worst) and all(r.analysis.sensitivity is None for r in reports):
+    if (hosts is not None or worst) and not any(_places(report) for report in reports):
         raise BadInput(
             "--hosts and --worst are of a forecast's workloads: no such run was named",
             hint="contend run interference-forecast",
@@ -61,8 +61,8 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
         from contend.safe_text import safe_console
 
         console = safe_console()
-        for report, (document, placed) in zip(reports, advised, strict=True):
-            show_advice(report, document, placed, console)
+        for report, (_, advice) in zip(reports, advised, strict=True):
+            show_advice(report, advice, console)
     refused = [document for document, _ in advised if document["refused"]]
     for document in refused:
         print(
@@ -73,33 +73,27 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
     return REFUSED if refused else 0
 
 
-def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[dict[str, Any], Placed | None]:
-    """What is said of one run, for machines; and its placement, where it has a forecast."""
+def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[dict[str, Any], Advice]:
+    """What is said of one run, for machines and for people."""
     from contend.errors import ScenarioError
     from contend.scenario import parse
-    from contend.studies.sensitivity import findings as placing
-    from contend.studies.sensitivity.model import Sensitivity
+    from contend.studies.base import study_of
     from contend.yamlfile import read_yaml
 
     analysis = report.analysis
-    findings, placed, refused = analysis.findings, None, ""
     scenario = parse(read_yaml(report.scenario_text, "scenario.yaml", ScenarioError))
-    if isinstance(scenario, Sensitivity):
-        of = analysis.sensitivity
-        if of is None:
-            refused = "there is no trial of every kind of cell yet: curves, probes, and both together"
-        elif why := of.refused or placing.unpredicted(of):
-            refused = why
-        else:
-            placed = placing.place(of, hosts or placing.two_a_host(of), "worst" if worst else "total")
-            findings = placing.claims(of, scenario, placed)
+    advice = study_of(scenario).advice(scenario, analysis, hosts, worst=worst)
     document = {
         "run": analysis.run,
         "study": analysis.study,
-        "refused": refused,
-        "findings": [finding.to_json() for finding in findings],
-        "placement": None
-        if placed is None or analysis.sensitivity is None
-        else placed.to_json(analysis.sensitivity.workloads),
+        "refused": advice.refused,
+        "findings": [finding.to_json() for finding in advice.findings],
+        "placement": advice.placement,
     }
-    return document, placed
+    return document, advice
+
+
+def _places(report: ReportInput) -> bool:
+    from contend.studies.base import study
+
+    return study(report.analysis.study).places and report.analysis.result is not None

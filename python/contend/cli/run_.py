@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from contend.safe_text import write_json
 
 if TYPE_CHECKING:
     from contend.fleet.ssh import Way
-    from contend.plan import Plan
     from contend.studies.model import Scenario
 
 MOST_SHOWN = 40  # cells of a block, in a dry run
@@ -240,36 +238,23 @@ def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list
     return words + (["--skip-missing"] if skip_missing else [])
 
 
-def _cells(plan: Plan, study: str) -> Iterator[str]:
-    """What will be measured: each cell, or, of a forecast's hundreds, how many there are of each kind."""
-    if study == "sensitivity":
-        from contend.studies.sensitivity.words import cells_lines
-
-        yield from cells_lines(plan)
-        return
-    for cell in plan.cells:
-        alone = cell.baseline or study == "growth"  # whose kinds are compared with nothing
-        role = "control" if cell.control else "" if alone else "baseline"
-        yield f"{cell.label + (' (control)' if cell.control else ''):<44} {role}"
-
-
 def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = Path("runs")) -> int:
     """Print what would run. Everything is checked as a run would; nothing is made."""
     from contend import checks, experience, forecast
     from contend.plan import make_plan
+    from contend.studies.base import study_of
     from contend.units import format_duration
 
     checks.check(asked)
+    study = study_of(asked)
     plan = make_plan(asked, asked.measure.seed if asked.measure.seed is not None else 0)
-    if asked.study == "storage" and not as_json:
-        from contend.studies.storage.duration import lines
-
+    if not as_json and (steps := study.steps(asked, plan, runs)):
         print(
             "\n".join(
                 [
                     printable(mask(asked.title or asked.origin)),
                     *(f"  left out: {line}" for line in left_out),
-                    *lines(asked, plan, runs),
+                    *steps,
                 ]
             )
         )
@@ -285,12 +270,8 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
     print(f"{len(plan.cells)} cells; places: {places.summary()}")
     for line in left_out:
         print(f"  left out: {line}")
-    for line in _cells(plan, asked.study):
+    for line in study.lines(asked, plan):
         print(f"  {line}")
-    if asked.study == "placement" and asked.cloud:
-        from contend.studies.placement.cells import forecast_lines
-
-        print("\n".join(forecast_lines(asked)))
     for label, (resource, trials, seconds) in forecast.loads(plan, asked).items():
         each = format_duration(seconds * 1e9)
         print(f"load: {label} ({resource}), in at most {trials} trials of about {each}")

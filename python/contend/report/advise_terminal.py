@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from contend.report import words
 from contend.report.printer import Printer
-from contend.studies.sensitivity import words as told
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from contend.report.model import ReportInput
-    from contend.studies.sensitivity.findings import Placed
+    from contend.studies.base import Advice
 
 
-def show_advice(
-    report: ReportInput, document: Mapping[str, Any], placed: Placed | None, console: Console
-) -> None:
-    """document: what machines get of the same run."""
+def show_advice(report: ReportInput, advice: Advice, console: Console) -> None:
+    """An assignment to hosts, where there is one, and each thing to do with its check."""
     printer = Printer(console)
     printer.line()
     printer.line(report.analysis.answer, "bold")
-    of = report.analysis.sensitivity
-    if placed is not None and of is not None:
+    if advice.title:
         printer.line()
-        printer.line(f"On {placed.hosts} host{'s' if placed.hosts != 1 else ''}", "bold")
-        for line in told.placed_lines(of, placed):
+        printer.line(advice.title, "bold")
+        for line in advice.lines:
             printer.line(line, "", 2, 2)
-        for line in told.placed_about(placed):
+        for line in advice.about:
             printer.line(line, "dim", 2, 2)
     printer.line()
-    if document["refused"]:
-        printer.line(f"No advice: {document['refused']}.", "yellow")
+    if advice.refused:
+        printer.line(f"No advice: {advice.refused}.", "yellow")
         printer.line("Measured slowdowns of the pairs themselves are in the report.", "", 2, 2)
-    elif not document["findings"]:
+    elif not advice.findings:
         printer.line(f"Nothing to advise: {words.no_findings(report.analysis)}")
-    for number, finding in enumerate(document["findings"], start=1):
-        printer.line(f"{number} {finding['sentence']}", "bold", 1, 2)
-        if finding["advice"]:
-            printer.line(f"→ {finding['advice']}", "", 3, 2)
-        if finding["verify"]:
-            printer.command(f"verify: {finding['verify']}", 5)
+    for number, finding in enumerate(advice.findings, start=1):
+        printer.line(f"{number} {finding.sentence}", "bold", 1, 2)
+        if finding.advice:
+            printer.line(f"→ {finding.advice}", "", 3, 2)
+        if finding.verify:
+            printer.command(f"verify: {finding.verify}", 5)
     printer.line()
     run = report.run_dir.rstrip("/")
     printer.command(f"{run}   report: {run}/report.html", 0)

@@ -7,7 +7,7 @@ group `contend.studies` names. What plans, measures and reports asks a study by 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from contend.studies.model import Scenario
 
 if TYPE_CHECKING:
     from contend.advice.finding import Finding
-    from contend.analysis import CellResult, Control
+    from contend.analysis import Analysis, CellResult, Control
     from contend.comparisons import PlannedCell, Table
     from contend.forecast import Needs
     from contend.ledger import Ledger
@@ -104,15 +104,32 @@ class OnRecord:
         return [result for result in self.primary if result.factors.get("role", "pair") == "pair"]
 
 
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do by one run.
+
+    refused: why there is none. placement: workloads on hosts, for machines; title, lines, about: the same for people.
+    """
+
+    findings: tuple[Finding, ...]
+    refused: str = ""
+    placement: Mapping[str, Any] | None = None
+    title: str = ""
+    lines: Sequence[str] = ()
+    about: Sequence[str] = ()
+
+
 class Study(Generic[S]):
     """One question, and all that is its own. What is not overridden is as most studies have it.
 
     scenario: the model of its files. pilot: whether rounds are measured first and thrown away. runs: whether there is
-    anything to run. key: under which its result stands in findings.json.
+    anything to run. key: under which its result stands in findings.json. places: whether its advice is
+    which workloads to put on which hosts.
     """
 
     scenario: ClassVar[type[Scenario]]
     key: ClassVar[str] = ""
+    places: ClassVar[bool] = False
     pilot: ClassVar[bool] = True
     runs: ClassVar[bool] = True
 
@@ -179,6 +196,17 @@ class Study(Generic[S]):
         """What of this host the run's record needs besides the usual."""
         return {}
 
+    def lines(self, scenario: S, plan: Plan) -> Iterator[str]:
+        """What will be measured, before it is: a line a cell."""
+        compared = {cell.baseline for cell in plan.cells}
+        for cell in plan.cells:
+            role = "control" if cell.control else "baseline" if cell.id in compared else ""
+            yield f"{cell.label + (' (control)' if cell.control else ''):<44} {role}"
+
+    def steps(self, scenario: S, plan: Plan, runs: Path) -> Sequence[str]:
+        """The same of a study that has several steps; none of one that has cells and blocks. Raises CannotHonour."""
+        return ()
+
     # While it runs
 
     def timeout_s(self, scenario: S) -> float | None:
@@ -231,6 +259,10 @@ class Study(Generic[S]):
     def findings(self, scenario: S, run: OnRecord, result: Any) -> tuple[Finding, ...]:
         """What was found, with its evidence and what to do."""
         return ()
+
+    def advice(self, scenario: S, analysis: Analysis, hosts: int | None, *, worst: bool) -> Advice:
+        """What to do. hosts: to put workloads on, None for two a host; worst: spare the one that is slowed most."""
+        return Advice(analysis.findings)
 
     def layout(self, result: Any) -> Layout:
         """How its comparisons stand in tables."""

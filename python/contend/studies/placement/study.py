@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from contend.advice.finding import Finding
 from contend.analysis import Layout
@@ -13,10 +14,13 @@ from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.placement import checks, effects
 from contend.studies.placement import result as results
-from contend.studies.placement.cells import cells
+from contend.studies.placement.cells import cells, forecast_lines
 from contend.studies.placement.claims import judge
 from contend.studies.placement.findings import findings
 from contend.studies.placement.model import NetworkPlacement
+
+if TYPE_CHECKING:
+    from contend.plan import Plan
 
 
 class PlacementStudy(Study[NetworkPlacement]):
@@ -64,6 +68,11 @@ class PlacementStudy(Study[NetworkPlacement]):
             place=lambda cell: (conditions(cell.factors), cell.metric.name, cell.factors["variant"]),
             compared=frozenset({"victim", "neighbour", "variant", "host", "subnet", "encapsulation"}),
         )
+
+    def lines(self, scenario: NetworkPlacement, plan: Plan) -> Iterator[str]:
+        yield from super().lines(scenario, plan)
+        if scenario.cloud:
+            yield from forecast_lines(scenario)
 
 
 STUDY = PlacementStudy()

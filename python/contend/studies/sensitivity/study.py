@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
 from contend.errors import CannotHonour
-from contend.studies.base import OnRecord, Placing, Study, works
+from contend.studies.base import Advice, OnRecord, Placing, Study, works
 from contend.studies.cell import Cell
 from contend.studies.model import Scenario
+from contend.studies.sensitivity import findings as placing
 from contend.studies.sensitivity import result as results
 from contend.studies.sensitivity.cells import cells, held_out
-from contend.studies.sensitivity.findings import findings
 from contend.studies.sensitivity.model import Sensitivity
+
+if TYPE_CHECKING:
+    from contend.analysis import Analysis
+    from contend.plan import Plan
 
 
 class SensitivityStudy(Study[Sensitivity]):
     scenario = Sensitivity
     key = "sensitivity"
+    places = True
 
     def cells(self, scenario: Sensitivity) -> tuple[Cell, ...]:
         return cells(scenario)
@@ -71,7 +76,31 @@ class SensitivityStudy(Study[Sensitivity]):
     def findings(
         self, scenario: Sensitivity, run: OnRecord, result: results.Sensitivities | None
     ) -> tuple[Finding, ...]:
-        return () if result is None else findings(result, scenario)
+        return () if result is None else placing.findings(result, scenario)
+
+    def lines(self, scenario: Sensitivity, plan: Plan) -> Iterator[str]:
+        """Of hundreds, how many there are of each kind."""
+        from contend.studies.sensitivity.words import cells_lines
+
+        yield from cells_lines(plan)
+
+    def advice(self, scenario: Sensitivity, analysis: Analysis, hosts: int | None, *, worst: bool) -> Advice:
+        of: results.Sensitivities | None = analysis.result
+        if of is None:
+            lacking = "there is no trial of every kind of cell yet: curves, probes, and both together"
+            return Advice(analysis.findings, refused=lacking)
+        if why := of.refused or placing.unpredicted(of):
+            return Advice(analysis.findings, refused=why)
+        from contend.studies.sensitivity import words
+
+        placed = placing.place(of, hosts or placing.two_a_host(of), "worst" if worst else "total")
+        return Advice(
+            placing.claims(of, scenario, placed),
+            placement=placed.to_json(of.workloads),
+            title=f"On {placed.hosts} host{'s' if placed.hosts != 1 else ''}",
+            lines=words.placed_lines(of, placed),
+            about=words.placed_about(placed),
+        )
 
 
 STUDY = SensitivityStudy()

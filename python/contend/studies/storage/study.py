@@ -86,5 +86,10 @@ class StorageStudy(Study[Storage]):
     def layout(self, result: results.Sweep) -> Layout:
         return Layout(named=frozenset({"pool", "block_size", "depth", "engine", "read", "pattern"}))
 
+    def steps(self, scenario: Storage, plan: Plan, runs: Path) -> Sequence[str]:
+        from contend.studies.storage.duration import lines
+
+        return lines(scenario, plan, runs)
+
 
 STUDY = StorageStudy()

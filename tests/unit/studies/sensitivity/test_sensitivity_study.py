@@ -188,5 +188,5 @@ def test_a_workload_whose_pressure_is_not_known_is_not_placed(tmp_path: Path) ->
     assert unpredicted(of) == "how hard nginx presses on the probes was not measured"
     with pytest.raises(BadInput, match="no placement: how hard nginx"):
         place(of, 3)
-    document, placed = advise(load_report(run), hosts=3, worst=False)
-    assert placed is None and document["refused"] == (of.refused or unpredicted(of))
+    document, _ = advise(load_report(run), hosts=3, worst=False)
+    assert document["placement"] is None and document["refused"] == (of.refused or unpredicted(of))
