@@ -264,11 +264,11 @@ impl Client {
             }
         };
         self.calls += running.awaited.len() as u64;
-        if self.broken.is_none()
-            && let Err(error) = self.session.flush()
-        {
-            running.last_error = error.to_string();
-            self.broken = Some(error.to_string());
+        if self.broken.is_none() {
+            if let Err(error) = self.session.flush() {
+                running.last_error = error.to_string();
+                self.broken = Some(error.to_string());
+            }
         }
         let ended = self.broken.is_some() && !self.options.reconnect;
         Ok(running.finish(duration_ns, cpu, ended, stopped))

@@ -279,10 +279,10 @@ impl Service<'_> {
         }
         if method.is_none() {
             count(&self.shared.malformed);
-        } else if let (Some(id), Some(queue)) = (id, queue)
-            && !self.replies.answer(id, queue, now, output)
-        {
-            count(&self.shared.undelivered);
+        } else if let (Some(id), Some(queue)) = (id, queue) {
+            if !self.replies.answer(id, queue, now, output) {
+                count(&self.shared.undelivered);
+            }
         }
         true
     }

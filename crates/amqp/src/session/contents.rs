@@ -57,9 +57,7 @@ impl Session {
                     let (length, _) = properties::take(frame.payload).map_err(malformed)?;
                     partial.length = Some(length);
                     partial.header.extend_from_slice(frame.payload);
-                    if length == 0
-                        && let Some(whole) = self.partial.take()
-                    {
+                    if let Some(whole) = self.partial.take_if(|_| length == 0) {
                         let event = whole.event(&[]).map_err(malformed)?;
                         handle(event, &mut self.output);
                     }
@@ -77,9 +75,7 @@ impl Session {
                     if have < length || !partial.body.is_empty() {
                         partial.body.extend_from_slice(frame.payload);
                     }
-                    if have == length
-                        && let Some(whole) = self.partial.take()
-                    {
+                    if let Some(whole) = self.partial.take_if(|_| have == length) {
                         let body = if whole.body.is_empty() { frame.payload } else { &whole.body };
                         let event = whole.event(body).map_err(malformed)?;
                         handle(event, &mut self.output);

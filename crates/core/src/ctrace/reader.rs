@@ -316,9 +316,8 @@ impl Trace {
             let [kind, parent, _] = said.tracks[&id];
             let above = file.tracks.get(&parent).copied();
             let thread = above.filter(|&t| self.tracks[t as usize].kind == format::track::THREAD);
-            if kind > format::track::THREAD
-                && let (Some(thread), Some(&own)) = (thread, file.tracks.get(&id))
-            {
+            let thread = thread.filter(|_| kind > format::track::THREAD);
+            if let (Some(thread), Some(&own)) = (thread, file.tracks.get(&id)) {
                 self.tracks[own as usize].parent = Some(thread);
             }
         }

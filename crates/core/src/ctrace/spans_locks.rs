@@ -89,9 +89,8 @@ impl Holds {
         }
         late.retain(|&other| other != track);
         let before = holds.first().copied();
-        if let Some(hold) = before.filter(|hold| hold.track == track)
-            && *kind != lock::LOCK
-        {
+        let again = before.filter(|hold| hold.track == track && *kind != lock::LOCK);
+        if let Some(hold) = again {
             holds[0].depth = hold.depth.saturating_add(1);
             return nothing;
         }

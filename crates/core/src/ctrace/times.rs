@@ -38,11 +38,11 @@ pub fn beside(event: Event) -> ([Event; 3], usize) {
         group[len] = Event::new(cpu_ns, event::CPU, 0, 0);
         len += 1;
     }
-    if asked & RUN_DELAY != 0
-        && let Some(ns) = run_delay_at(event.ticks, cpu_ns, Look::now)
-    {
-        group[len] = Event::new(ns, event::RUN_DELAY, 0, 0);
-        len += 1;
+    if asked & RUN_DELAY != 0 {
+        if let Some(ns) = run_delay_at(event.ticks, cpu_ns, Look::now) {
+            group[len] = Event::new(ns, event::RUN_DELAY, 0, 0);
+            len += 1;
+        }
     }
     (group, len)
 }

@@ -31,22 +31,20 @@ impl<'t> Pauses<'t> {
 
 impl Sink for Pauses<'_> {
     fn begin(&mut self, at: At, track: u32, what: Title, _: Option<u32>, details: &[Event]) -> Result<()> {
-        if !self.interpreter.begins(self.trace, at, track, what, details)
-            && self.is_gc(what)
-            && let Some(generation) = generation(self.trace, at, details)
-        {
-            self.open.insert(track, (generation, at.ns));
+        if !self.interpreter.begins(self.trace, at, track, what, details) && self.is_gc(what) {
+            if let Some(generation) = generation(self.trace, at, details) {
+                self.open.insert(track, (generation, at.ns));
+            }
         }
         Ok(())
     }
 
     fn end(&mut self, at: At, track: u32, what: Title, _: Ending, details: &[Event]) -> Result<()> {
-        if !self.interpreter.ends(self.trace, at, track)
-            && self.is_gc(what)
-            && let Some((generation, began)) = self.open.remove(&track)
-        {
-            let ns = at.ns.saturating_sub(began);
-            self.interpreter.collected(self.trace, at, generation, ns, details);
+        if !self.interpreter.ends(self.trace, at, track) && self.is_gc(what) {
+            if let Some((generation, began)) = self.open.remove(&track) {
+                let ns = at.ns.saturating_sub(began);
+                self.interpreter.collected(self.trace, at, generation, ns, details);
+            }
         }
         Ok(())
     }

@@ -120,9 +120,7 @@ impl<'t> Stacks<'t> {
             Title::Wait(_) => SpanKind::Plain,
         };
         let on = &mut self.tracks[track as usize];
-        if let Title::Span(name) = what
-            && kind == SpanKind::Remote
-        {
+        if let (Title::Span(name), SpanKind::Remote) = (what, kind) {
             on.remote.push((name, false));
         }
         let off_before = on.off(at.ns);

@@ -141,10 +141,9 @@ fn served_for(sent: &[u32], root: &Root) -> Vec<usize> {
     let mut at = 0;
     while let Some(&item) = found.get(at) {
         for op in &root.items[item].program {
-            if let Op::Send(next) = *op
-                && !found.contains(&(next as usize))
-            {
-                found.push(next as usize);
+            match *op {
+                Op::Send(next) if !found.contains(&(next as usize)) => found.push(next as usize),
+                _ => {}
             }
         }
         at += 1;

@@ -104,11 +104,12 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
 fn learn_handovers(model: &mut Model) {
     let mut of = vec![(0u64, 0u64); model.locks.len()];
     for op in model.roots.iter().flat_map(Root::programs).flatten() {
-        if let Op::Acquire { lock, handover_ns } = *op
-            && handover_ns != UNKNOWN
-        {
-            let (count, sum) = &mut of[lock as usize];
-            (*count, *sum) = (*count + 1, *sum + handover_ns);
+        match *op {
+            Op::Acquire { lock, handover_ns } if handover_ns != UNKNOWN => {
+                let (count, sum) = &mut of[lock as usize];
+                (*count, *sum) = (*count + 1, *sum + handover_ns);
+            }
+            _ => {}
         }
     }
     let all = of.iter().fold((0, 0), |(count, sum), of| (count + of.0, sum + of.1));
@@ -129,13 +130,12 @@ fn outermost(trace: &Trace, record: &Record<'_>) -> Choice {
         for raw in events {
             match raw.what {
                 What::Begin { name, .. } => open.push((name, raw.ns)),
-                What::End => {
-                    if let (Some((name, began)), true) = (open.pop(), open.is_empty())
-                        && !record.system_calls.contains(&name)
-                    {
+                What::End => match (open.pop(), open.is_empty()) {
+                    (Some((name, began)), true) if !record.system_calls.contains(&name) => {
                         total[name as usize] += raw.ns - began;
                     }
-                }
+                    _ => {}
+                },
                 _ => {}
             }
         }

@@ -112,14 +112,12 @@ fn add_idle_workers(
 ) {
     for track in 0..record.tracks.len() as u32 {
         for (at, raw) in (0..).zip(&record.tracks[track as usize]) {
-            if let What::Wait(lock) = raw.what
-                && pieces.at((track, at)).is_none()
-            {
-                let of = &trace.locks[lock as usize];
-                let key = (of.file, of.name, of.site);
-                if queues.range((key, 0)..=(key, u32::MAX)).next().is_some() {
-                    queues.entry((key, lock)).or_default().workers.insert(track);
-                }
+            let What::Wait(lock) = raw.what else { continue };
+            let of = &trace.locks[lock as usize];
+            let key = (of.file, of.name, of.site);
+            let is_pool = queues.range((key, 0)..=(key, u32::MAX)).next().is_some();
+            if is_pool && pieces.at((track, at)).is_none() {
+                queues.entry((key, lock)).or_default().workers.insert(track);
             }
         }
     }

@@ -220,11 +220,8 @@ fn waits(parts: &Parts<'_>) -> HashSet<u32> {
             }
             What::Waited { lock, got, .. } => {
                 let held = matches!(parts.events.get(at as usize + 1), Some(Raw { what: What::Hold(l), .. }) if *l == lock);
-                if let Some(begin) = open.remove(&lock)
-                    && got
-                    && held
-                    && parts.holds.contains_key(&(at + 1))
-                {
+                let simulated = got && held && parts.holds.contains_key(&(at + 1));
+                if let Some(begin) = open.remove(&lock).filter(|_| simulated) {
                     found.extend([begin, at]);
                 }
             }

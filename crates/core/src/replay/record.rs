@@ -181,9 +181,8 @@ impl<'t> Record<'t> {
     fn used(&mut self, ns: u64, on: u32, details: &[Event]) {
         let of = |kind| details.iter().find(|d| d.kind() == kind).map(|d| d.ticks);
         // Greenlets and tasks share their thread's time.
-        if self.trace.tracks[on as usize].kind == track::THREAD
-            && let Some(cpu_ns) = of(event::CPU)
-        {
+        let is_thread = self.trace.tracks[on as usize].kind == track::THREAD;
+        if let Some(cpu_ns) = of(event::CPU).filter(|_| is_thread) {
             let run_delay_ns = of(event::RUN_DELAY).unwrap_or(0);
             self.used[on as usize].push(Used { ns, cpu_ns, run_delay_ns });
         }

@@ -305,9 +305,7 @@ impl Simulation<'_> {
         }
         self.grant(lock, next);
         let state = &self.locks[lock as usize];
-        if let Some(&other) = state.waiting.front()
-            && state.holders < capacity
-        {
+        if let Some(&other) = state.waiting.front().filter(|_| state.holders < capacity) {
             self.locks[lock as usize].waking = true;
             self.plan(self.now + self.handover(other, lock), Do::Woken(lock));
         }

@@ -85,9 +85,7 @@ impl<'a> Prepared<'a> {
     /// written by who traces it alone (proc_mem.force_override=ptrace of Linux 6.12). Fails where it has been killed.
     fn tidy(&mut self) {
         let memory = &self.target.memory;
-        if let Some(corner) = self.used.take()
-            && corner.give_back(memory).is_ok()
-        {
+        if let Some(corner) = self.used.take().filter(|corner| corner.give_back(memory).is_ok()) {
             self.corner = Some(corner);
         }
         if let Some(region) = self.region {

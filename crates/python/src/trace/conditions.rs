@@ -168,9 +168,7 @@ unsafe extern "C-unwind" fn wait(
         let waits = Waits::of(held);
         let token = waits.map_or(0, Waits::wait);
         let result = own(2, this, args, count, names);
-        if token != 0
-            && let Some(waits) = waits
-        {
+        if let Some(waits) = waits.filter(|_| token != 0) {
             // An error that is set stays: neither of these looks at it.
             match !result.is_null() && ffi::PyObject_IsTrue(result) == 1 {
                 true => waits.passed(token),

@@ -349,9 +349,8 @@ impl Told {
         if !BY_REPR.contains(&(&*module, &*name)) {
             return None;
         }
-        if let Ok(zone) = value.getattr("tzinfo")
-            && !zone.is_none()
-        {
+        let zone = value.getattr("tzinfo").ok();
+        if let Some(zone) = zone.filter(|zone| !zone.is_none()) {
             let module = zone.get_type().module().ok()?;
             if !["datetime", "zoneinfo"].contains(&&*module.to_cow().ok()?) {
                 return None;

@@ -250,13 +250,13 @@ impl Handler {
             None => self.name(&method, &path)?,
         };
         let mut told = None;
-        if let Some(connection) = self.connection.together.end(py, args)?
-            && let Some(client) = follow(connection.clone(), &self.connection.one)?
-        {
-            told = match self.flows.get(&client) {
-                Some(told) => told,
-                None => self.flow(&client, connection, args)?,
-            };
+        if let Some(connection) = self.connection.together.end(py, args)? {
+            if let Some(client) = follow(connection.clone(), &self.connection.one)? {
+                told = match self.flows.get(&client) {
+                    Some(told) => told,
+                    None => self.flow(&client, connection, args)?,
+                };
+            }
         }
         Ok(TraceRequest::begin(name, told))
     }
@@ -287,10 +287,10 @@ impl Handler {
         let py = client.py();
         let mut told = None;
         // To ask for the port may take a system call.
-        if is_near(client)
-            && let Some(port) = self.connection.other(Some(connection), py, args)?
-        {
-            told = flow(client, &port);
+        if is_near(client) {
+            if let Some(port) = self.connection.other(Some(connection), py, args)? {
+                told = flow(client, &port);
+            }
         }
         self.flows.put(client, told);
         Ok(told)

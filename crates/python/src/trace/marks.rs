@@ -63,11 +63,10 @@ fn argument(id: u32, value: &Bound<'_, PyAny>) -> PyResult<Option<Event>> {
             0,
         )));
     }
-    if value.is_instance_of::<PyInt>()
-        && !value.is_instance_of::<PyBool>()
-        && let Ok(number) = value.extract::<i64>()
-    {
-        return Ok(Some(Event::new(number as u64, event::INT, id, 0)));
+    if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
+        if let Ok(number) = value.extract::<i64>() {
+            return Ok(Some(Event::new(number as u64, event::INT, id, 0)));
+        }
     }
     let text = value.str()?;
     Ok(session::value(cut(&text.to_string_lossy()))

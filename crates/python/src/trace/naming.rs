@@ -143,9 +143,11 @@ impl Origin {
     unsafe fn describe(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
         let place = (self.code as usize, self.at);
         let anonymous = self.name.is_null() && !self.code.is_null();
-        if anonymous && let Some(&known) = of_places().get(&place) {
-            Place::of(self.code, self.at).put(self.code, self.at, known);
-            return Ok(known);
+        if anonymous {
+            if let Some(&known) = of_places().get(&place) {
+                Place::of(self.code, self.at).put(self.code, self.at, known);
+                return Ok(known);
+            }
         }
         let object = |held: *mut PyObject| unsafe {
             match held.is_null() {

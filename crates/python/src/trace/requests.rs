@@ -209,11 +209,11 @@ pub fn flow(client: &Bound<'_, PyAny>, port: &Bound<'_, PyAny>) -> Option<u64> {
     let from = client.get_borrowed_item(1).ok()?;
     let mut known = [0; MOST_KNOWN];
     let mut left = &mut known[..];
-    if let (Ok(from), Ok(port)) = (from.extract::<u16>(), port.extract::<u16>())
-        && write(&mut left, address.as_bytes(), from, port).is_some()
-    {
-        let used = MOST_KNOWN - left.len();
-        return Some(sum(&known[..used]));
+    if let (Ok(from), Ok(port)) = (from.extract::<u16>(), port.extract::<u16>()) {
+        if write(&mut left, address.as_bytes(), from, port).is_some() {
+            let used = MOST_KNOWN - left.len();
+            return Some(sum(&known[..used]));
+        }
     }
     let known = format!("http {address}:{}>{}", text(&from)?, text(port)?);
     Some(sum(known.as_bytes()))

@@ -54,12 +54,11 @@ impl TraceSubmitted {
             self.track.load(Ordering::SeqCst),
             self.waits.load(Ordering::SeqCst),
         );
-        if track != 0
-            && !waits.is_null()
+        if track != 0 && !waits.is_null() {
             // SAFETY: a reference that is kept, with the interpreter's lock held.
-            && let Some(waits) = unsafe { Waits::of(waits) }
-        {
-            waits.hold(track);
+            if let Some(waits) = unsafe { Waits::of(waits) } {
+                waits.hold(track);
+            }
         }
     }
 
@@ -68,11 +67,11 @@ impl TraceSubmitted {
         static PARTIAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         let function = self.function.bind(py);
         let partial = PARTIAL.import(py, "functools", "partial")?;
-        if !function.is_instance(partial)?
-            && let Some(name) = function.getattr_opt(intern!(py, "__qualname__"))?
-            && let Ok(name) = name.cast_into::<PyString>()
-        {
-            return id(&name);
+        if !function.is_instance(partial)? {
+            let name = function.getattr_opt(intern!(py, "__qualname__"))?;
+            if let Some(Ok(name)) = name.map(|name| name.cast_into::<PyString>()) {
+                return id(&name);
+            }
         }
         let name = py
             .import("contend.trace.patches.waiting")?

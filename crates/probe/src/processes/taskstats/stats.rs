@@ -217,7 +217,8 @@ impl Requests {
             let first = batch * BATCH;
             self.messages.clear();
             for (at, tid) in tids.iter().enumerate() {
-                let attribute = Some((ATTR_PID, &tid.to_ne_bytes()[..]));
+                let tid = tid.to_ne_bytes(); // named: before Rust 1.89 a temporary would be gone by then
+                let attribute = Some((ATTR_PID, &tid[..]));
                 append(&mut self.messages, self.family, 0, (first + at) as u32, &[GET, 1, 0, 0], attribute);
             }
             self.netlink.send(&self.messages)?;
