@@ -20,24 +20,30 @@ measure: {target: null, blocks: 6, pilot: 1, design: pairs, seed: 1}
 """
 
 
-@pytest.fixture
-def contend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+class Outside(Home):
     """With the toy installed as another package would be."""
-    installed = tmp_path / "installed"
-    about = installed / "toy_sleeps-1.0.dist-info"
-    about.mkdir(parents=True)
-    shutil.copy(TOY, installed / "sleeps.py")
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-sleeps\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[contend.studies]\nsleeps = sleeps:STUDY\n")
-    before = os.environ.get("PYTHONPATH", "")
-    monkeypatch.setenv("PYTHONPATH", f"{installed}{os.pathsep}{before}" if before else str(installed))
-    (tmp_path / "home").mkdir()
-    home = Home(tmp_path / "home")
-    (home.path / "sleeps.yaml").write_text(SCENARIO)
-    return home
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.installed = path / "installed"
+        about = self.installed / "toy_sleeps-1.0.dist-info"
+        about.mkdir(parents=True)
+        shutil.copy(TOY, self.installed / "sleeps.py")
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-sleeps\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text("[contend.studies]\nsleeps = sleeps:STUDY\n")
+        (path / "sleeps.yaml").write_text(SCENARIO)
+
+    def environment(self, **changes: str | None) -> dict[str, str]:
+        places = [str(self.installed), os.environ.get("PYTHONPATH", "")]
+        return super().environment(PYTHONPATH=os.pathsep.join(filter(None, places)), **changes)
 
 
-def test_a_study_of_another_package_goes_all_the_way(contend: Home) -> None:
+@pytest.fixture
+def contend(tmp_path: Path) -> Outside:
+    return Outside(tmp_path)
+
+
+def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
     contend("validate", "sleeps.yaml").fine()
     planned = contend("run", "sleeps.yaml", "--dry-run").fine()
     assert "60 ms" in planned.out
@@ -61,7 +67,7 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Home) -> None:
     assert {cell["factors"]["variant"] for cell in json.loads(again.out)["cells"]} >= {"20 ms", "60 ms"}
 
 
-def test_a_study_that_nobody_brings_is_an_error(contend: Home) -> None:
+def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
     (contend.path / "other.yaml").write_text(SCENARIO.replace("study: sleeps", "study: sleps"))
     said = contend("validate", "other.yaml")
     assert said.code == 2 and "unknown study 'sleps'" in said.err and "sleeps" in said.err
