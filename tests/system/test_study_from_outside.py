@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from support.command_line import Home
 
-TOY = Path(__file__).parents[1] / "support" / "toys" / "sleeps.py"
-SCENARIO = """\
-study: sleeps
-title: How late is a sleep?
-asked: [20ms, 60ms]
-measure: {target: null, blocks: 6, pilot: 1, design: pairs, seed: 1}
-"""
+GUIDE = (Path(__file__).parents[2] / "docs/guides/write-a-study.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    """The guide's first block in a language: the guide is what is run here."""
+    found = re.search(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
 
 
 class Outside(Home):
@@ -28,10 +30,12 @@ class Outside(Home):
         self.installed = path / "installed"
         about = self.installed / "toy_sleeps-1.0.dist-info"
         about.mkdir(parents=True)
-        shutil.copy(TOY, self.installed / "sleeps.py")
+        (self.installed / "sleeps.py").write_text(block("python"))
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-sleeps\nVersion: 1.0\n")
-        (about / "entry_points.txt").write_text("[contend.studies]\nsleeps = sleeps:STUDY\n")
-        (path / "sleeps.yaml").write_text(SCENARIO)
+        named = tomllib.loads(block("toml"))["project"]["entry-points"]["contend.studies"]
+        lines = [f"{name} = {where}" for name, where in named.items()]
+        (about / "entry_points.txt").write_text("\n".join(["[contend.studies]", *lines, ""]))
+        (path / "sleeps.yaml").write_text(block("yaml"))
 
     def environment(self, **changes: str | None) -> dict[str, str]:
         places = [str(self.installed), os.environ.get("PYTHONPATH", "")]
@@ -68,6 +72,6 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
 
 
 def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
-    (contend.path / "other.yaml").write_text(SCENARIO.replace("study: sleeps", "study: sleps"))
+    (contend.path / "other.yaml").write_text(block("yaml").replace("study: sleeps", "study: sleps"))
     said = contend("validate", "other.yaml")
     assert said.code == 2 and "unknown study 'sleps'" in said.err and "sleeps" in said.err
