@@ -11,7 +11,6 @@ from contend.advice.finding import set_once
 from contend.analysis import Analysis, CellResult, Design, ProbeCost
 from contend.comparisons import compare_all, latest, planned_cells, tabulate
 from contend.errors import NoVerdict
-from contend.masking import mask
 from contend.plan import REPEATS
 from contend.stats.estimate import Estimate
 from contend.stats.stopping import Stopping
@@ -19,6 +18,7 @@ from contend.store import Row, RunDirectory
 from contend.studies.base import OnRecord, study_of
 from contend.studies.model import Scenario
 from contend.studies.words import no_answer
+from contend.text.masking import mask
 
 
 def analyse(

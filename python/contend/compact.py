@@ -16,8 +16,8 @@ from typing import Any, overload
 
 from contend._native import row_apart
 from contend.damage import row_parser
-from contend.masking import FIGURES, PLAIN_TYPES, mask_value
 from contend.rows import JUDGED
+from contend.text.masking import FIGURES, PLAIN_TYPES, mask_value
 
 Row = dict[str, Any]
 Shape = tuple[tuple[str, str], ...]

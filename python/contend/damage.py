@@ -19,7 +19,7 @@ from typing import Any
 
 from contend.errors import BadInput
 from contend.files import MOST_BYTES, open_inside, read_inside
-from contend.printable import printable
+from contend.text.printable import printable
 
 MOST_ROWS_BYTES = 1 << 32
 """The largest file of rows that is read: a million trials."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from contend.errors import BadInput
-from contend.printable import short
+from contend.text.printable import short
 
 MOST_BYTES = 1 << 28
 """The largest file that is read as a whole: far above what contend writes, far below a host's memory."""

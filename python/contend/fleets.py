@@ -18,7 +18,6 @@ from contend.analysis import Analysis, CellResult, Control, Design, Level, Metri
 from contend.damage import note
 from contend.errors import BadInput
 from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
-from contend.masking import mask
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
 from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
@@ -26,6 +25,7 @@ from contend.stats.levels import level
 from contend.store import PLAN_FILE, Row, RunDirectory, wrong_row
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario
+from contend.text.masking import mask
 from contend.units import format_ratio
 
 Key = tuple[str, str]  # cell, metric

@@ -22,7 +22,7 @@ from typing import Any
 
 from contend.clock import Clock, SystemClock
 from contend.errors import HostFailed
-from contend.masking import mask_row
+from contend.text.masking import mask_row
 
 SCHEMA_VERSION = 1
 _LEAVING_S = 2.0

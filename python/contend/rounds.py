@@ -19,12 +19,12 @@ from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import TRIAL_START, Ledger
 from contend.plan import Plan, Trial, make_plan
-from contend.printable import printable
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
 from contend.store import Row, RunDirectory
 from contend.studies.base import study_of
 from contend.studies.model import Measure, Scenario
+from contend.text.printable import printable
 from contend.trial import TrialRunner
 from contend.units import format_duration, format_value
 

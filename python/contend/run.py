@@ -31,7 +31,6 @@ from contend.guard import LOOK_S, Guardian
 from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
-from contend.masking import mask_value
 from contend.parties import Parties
 from contend.plan import Plan, by_host, make_plan
 from contend.platforms import state
@@ -51,6 +50,7 @@ from contend.store import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.studies.base import study_of
 from contend.studies.cell import Party
 from contend.studies.model import GUESTS, Scenario
+from contend.text.masking import mask_value
 from contend.traces import TrialTraces
 from contend.trial import TrialRunner
 from contend.units import format_duration

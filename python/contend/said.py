@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contend.errors import BadInput
-from contend.masking import mask, mask_argv
+from contend.text.masking import mask, mask_argv
 
 
 def refusal(errors: Path) -> BadInput | None:

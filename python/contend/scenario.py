@@ -17,10 +17,10 @@ from pydantic import Field
 
 from contend.clouds.secrets import has_password
 from contend.errors import ScenarioError, UnknownName, suggest
-from contend.printable import short
 from contend.settings import apply_setting
 from contend.studies import base as studies
 from contend.studies.model import Scenario
+from contend.text.printable import short
 from contend.yamlfile import YamlFile, read_yaml, validate
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from contend.errors import BadInput, ScenarioError, suggest
-from contend.printable import short
+from contend.text.printable import short
 from contend.yamlfile import read_yaml
 
 TEXTS = (

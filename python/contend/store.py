@@ -47,7 +47,7 @@ from contend.ledger import (
     path_of,
     truncate_torn_line,
 )
-from contend.masking import mask_row, mask_value, mask_yaml
+from contend.text.masking import mask_row, mask_value, mask_yaml
 
 SCHEMA_VERSION = 1
 PLAN_FILE, SAMPLE_FILE, WATCH_FILE = "plan.json", "sample.json", "recording.json"

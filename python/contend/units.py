@@ -10,7 +10,7 @@ import math
 import re
 
 from contend.errors import BadInput
-from contend.printable import short
+from contend.text.printable import short
 
 NS_PER_S = 1_000_000_000
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend.errors import BadInput
-from contend.printable import short
+from contend.text.printable import short
 
 if TYPE_CHECKING:
     import yaml

@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 import pytest
 from test_secrets_masked import texts
 
-from contend.masking import has_url_password
+from contend.text.masking import has_url_password
 from support.bystander import bystander
 from support.command_line import Home, Said
 from support.secret_texts import SHAPES, seen, unique

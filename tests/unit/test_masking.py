@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from contend.masking import MASK, mask, mask_argv, mask_command, mask_value, mask_yaml
+from contend.text.masking import MASK, mask, mask_argv, mask_command, mask_value, mask_yaml
 from support.secret_texts import INNOCENT, NOT_TOLD, SHAPES, seen, unique
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTYifQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV"

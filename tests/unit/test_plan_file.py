@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from contend.errors import ScenarioError
-from contend.masking import mask_value
 from contend.plan import make_plan
 from contend.planned import wrong_plan, wrong_row
 from contend.rows import JUDGED
 from contend.scenario import parse
+from contend.text.masking import mask_value
 from contend.yamlfile import read_yaml
 
 MATRIX = """

@@ -13,7 +13,7 @@ from rich.text import Text
 from contend.report.html import script_json
 from contend.report.plotkit import VEGA_LITE
 from contend.report.vega import drawable
-from contend.safe_text import SafeStream, plain, safe_console, write_json
+from contend.text.safe import SafeStream, plain, safe_console, write_json
 
 SECRET = "Zq7hunter2K"
 

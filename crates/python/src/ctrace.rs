@@ -109,13 +109,13 @@ fn files<'py>(py: Python<'py>, trace: &Trace) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict)
 }
 
-/// The files as one trace, in whose texts `contend.masking` has masked what looks like a secret: nothing that is made of
+/// The files as one trace, in whose texts `contend.text.masking` has masked what looks like a secret: nothing that is made of
 /// it shows one. What an event says of itself may come from anywhere.
 pub(crate) fn open_masked(paths: &[PathBuf], first_boot_ns: u64) -> Result<Trace> {
     let mut trace = Trace::open_beside(paths, first_boot_ns)?;
     let changed = Python::attach(|py| -> PyResult<Vec<(usize, String)>> {
         let texts: Vec<&str> = trace.names.texts().collect();
-        py.import("contend.masking")?
+        py.import("contend.text.masking")?
             .call_method1("mask_texts", (texts,))?
             .extract()
     });

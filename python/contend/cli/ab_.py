@@ -11,7 +11,7 @@ import click
 
 from contend.cli.common import began_ns, finish, make_progress, runs_option
 from contend.errors import BadInput
-from contend.masking import mask
+from contend.text.masking import mask
 
 if TYPE_CHECKING:
     from contend.studies.compare.model import Compare

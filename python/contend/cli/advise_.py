@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 if TYPE_CHECKING:
     from contend.report.model import ReportInput
@@ -58,7 +58,7 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
         write_json({"schema_version": SCHEMA_VERSION, "runs": [a[0] for a in advised]})
     else:
         from contend.report.advise_terminal import show_advice
-        from contend.safe_text import safe_console
+        from contend.text.safe import safe_console
 
         console = safe_console()
         for report, (_, advice) in zip(reports, advised, strict=True):

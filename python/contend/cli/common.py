@@ -15,7 +15,7 @@ import click
 
 from contend.deadline import Began
 from contend.errors import ThresholdCrossed
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 if TYPE_CHECKING:
     from contend.context.effect import Context
@@ -227,7 +227,7 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
 
 def print_report(report: ReportInput, *, verbose: bool) -> None:
     from contend.report.terminal import show
-    from contend.safe_text import safe_console
+    from contend.text.safe import safe_console
 
     show(report, safe_console(), verbose=verbose)
 

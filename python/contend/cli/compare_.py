@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from contend.errors import NoVerdict, ThresholdCrossed
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 from contend.units import parse_fraction
 
 

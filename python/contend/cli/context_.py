@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 
 @click.command("context", short_help="What one RPC's or download's cost is of a whole cloud.")
@@ -47,7 +47,7 @@ def command(run: str, of: str | None, calls: float | None, image: str | None, as
         write_json(found.to_json())
         return 0
     from contend.report.terminal import show_in_context
-    from contend.safe_text import safe_console
+    from contend.text.safe import safe_console
 
     show_in_context(report, safe_console())
     return 0

@@ -13,7 +13,7 @@ import click
 
 from contend.cli.common import shown
 from contend.errors import BadInput, ContendError
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 if TYPE_CHECKING:
     from contend.platforms.resources import Removed
@@ -38,8 +38,8 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
     names that was moved, copied or made by somebody else is listed and left: exit 1.
     """
     from contend.platforms.destroy import destroy_all, destroy_run
-    from contend.printable import printable
     from contend.store import RunDirectory
+    from contend.text.printable import printable
 
     if bool(run) == every:
         raise BadInput(
@@ -83,7 +83,7 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
 
 def _printable(error: ContendError) -> ContendError:
     """What names and reasons of strangers are shown as."""
-    from contend.printable import printable
+    from contend.text.printable import printable
 
     shown_ = ContendError(printable(error.message), hint=printable(error.hint))
     for note in getattr(error, "__notes__", ()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 
 @click.command("doctor", short_help="Say what this host can run.")

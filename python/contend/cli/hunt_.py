@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 
 @click.command("hunt", short_help="Find what a batch of jobs waits for, and for whom.")
@@ -79,7 +79,7 @@ def command(
         write_json(told.to_json())
     else:
         from contend.report.hunt_terminal import print_hunt
-        from contend.safe_text import safe_console
+        from contend.text.safe import safe_console
 
         print_hunt(told, safe_console(soft_wrap=True))
         if page is not None:

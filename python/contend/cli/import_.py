@@ -9,7 +9,7 @@ import click
 
 from contend.cli.common import print_report, runs_option, write_report
 from contend.files import size_or_zero
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 
 @click.command("import", short_help="Take in what another tool measured.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from contend.cli.common import runs_option, shown
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 PLATFORMS = {
     "bare": "this host as it is; a cgroup only to account and to clean up",
@@ -49,8 +49,8 @@ def _runs(place: Path) -> dict[str, str]:
     """Directories of runs and recordings, oldest first, and the command that each came from."""
     from contend.damage import json_object
     from contend.errors import BadInput
-    from contend.printable import printable
     from contend.store import PLAN_FILE, SAMPLE_FILE, WATCH_FILE
+    from contend.text.printable import printable
 
     marks = [mark for name in (PLAN_FILE, SAMPLE_FILE, WATCH_FILE) for mark in place.glob(f"*/{name}")]
     found = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from contend.cli.common import offer_page, print_report, shown, write_report
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 if TYPE_CHECKING:
     from contend.store import RunDirectory
@@ -79,7 +79,7 @@ def _trace(source: str, as_json: bool, open_page: bool) -> int:
     if as_json:
         write_json(summary.to_json())
     else:
-        from contend.safe_text import safe_console
+        from contend.text.safe import safe_console
 
         print_summary(summary, safe_console())
         if page is not None:

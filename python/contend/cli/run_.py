@@ -11,9 +11,9 @@ import click
 from contend.cli.common import began_ns, finish, make_progress, runs_option
 from contend.cli.fleet_ import chosen, way_options
 from contend.errors import BadInput
-from contend.masking import mask
-from contend.printable import printable
-from contend.safe_text import write_json
+from contend.text.masking import mask
+from contend.text.printable import printable
+from contend.text.safe import write_json
 
 if TYPE_CHECKING:
     from contend.fleet.ssh import Way

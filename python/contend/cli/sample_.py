@@ -13,7 +13,7 @@ import click
 
 from contend.cli.common import runs_option, shown
 from contend.errors import BadInput, ContendError
-from contend.safe_text import plain, write_json
+from contend.text.safe import plain, write_json
 
 if TYPE_CHECKING:
     from contend.sample.session import Live

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from contend.cli.common import runs_option
-from contend.printable import printable
-from contend.safe_text import plain
+from contend.text.printable import printable
+from contend.text.safe import plain
 
 if TYPE_CHECKING:
     from contend.serve.access import Listen

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from contend.masking import mask_value
-from contend.printable import printable
-from contend.safe_text import write_json
+from contend.text.masking import mask_value
+from contend.text.printable import printable
+from contend.text.safe import write_json
 
 
 @click.command("sql", short_help="Ask a run's or trace's rows anything.")
@@ -49,7 +49,7 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
     else:
         from rich.table import Table
 
-        from contend.safe_text import safe_console
+        from contend.text.safe import safe_console
 
         table = Table(*(str(c) for c in columns), box=None, pad_edge=False)
         for row in rows:

@@ -12,7 +12,7 @@ import click
 from contend.cli.common import shown
 from contend.errors import BadInput, NoVerdict
 from contend.files import size_or_zero
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 from contend.units import parse_fraction
 
 SLOW_MIB = 16  # from which on it takes more than a second

@@ -175,10 +175,10 @@ def command(
 def _sampled(asked: Asked, command: tuple[str, ...], interval: str) -> int:
     """Run it with the host recorded beside it; its exit code."""
     from contend.report.trace_export import SAMPLE
-    from contend.safe_text import plain
     from contend.sample import session
     from contend.sample.live import Quiet
     from contend.store import RunDirectory
+    from contend.text.safe import plain
     from contend.trace.launch import environment
     from contend.units import parse_duration_ns
 
@@ -258,7 +258,7 @@ def _tell(directory: Path, summary: bool) -> None:
     if summary:
         from contend.report.trace_summary import summarise
         from contend.report.trace_terminal import print_summary
-        from contend.safe_text import safe_console
+        from contend.text.safe import safe_console
 
         print_summary(summarise(directory), safe_console(stderr=True))
     else:

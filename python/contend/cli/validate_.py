@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from contend.masking import mask_value, mask_yaml
+from contend.text.masking import mask_value, mask_yaml
 
 
 @click.command("validate", short_help="Check a scenario or workload file.")

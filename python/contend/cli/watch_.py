@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 if TYPE_CHECKING:
     from contend.contention.blame import Period
@@ -206,7 +206,7 @@ def _shower(as_json: bool, keep: Callable[[str], bool]) -> Shower:
 
     stream = sys.stderr if as_json else sys.stdout
     if stream.isatty():
-        from contend.safe_text import plain, safe_console
+        from contend.text.safe import plain, safe_console
 
         return LiveTable(safe_console(file=plain(stream)), keep)
     return Lines(lambda line: print(line, file=stream, flush=True), keep)
@@ -236,7 +236,7 @@ def _tell(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
         return
     from contend.cli.common import shown
     from contend.report.watch_terminal import summary
-    from contend.safe_text import safe_console
+    from contend.text.safe import safe_console
 
     summary(report, safe_console())
     if run is not None:

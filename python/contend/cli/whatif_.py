@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contend.errors import BadInput, NoVerdict
-from contend.safe_text import write_json
+from contend.text.safe import write_json
 
 if TYPE_CHECKING:
     from contend.contention.whatif.prediction import Whatif

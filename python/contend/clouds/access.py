@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from contend.clouds import config_files
 from contend.errors import BadInput, CannotHonour, HostFailed, UnknownName, suggest
-from contend.printable import short
+from contend.text.printable import short
 
 # The versions of each API that are spoken here.
 VERSIONS: Mapping[str, tuple[int, int]] = {

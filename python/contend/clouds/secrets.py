@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from contend.errors import BadInput
 from contend.files import text_named
-from contend.masking import has_url_password
+from contend.text.masking import has_url_password
 
 FILE = "file:"
 MOST_BYTES = 1 << 16  # of a file with a URL

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contend.errors import BadInput
 from contend.files import text_named
-from contend.printable import short
+from contend.text.printable import short
 
 MOST_BYTES = 1 << 20  # of a file of hosts
 

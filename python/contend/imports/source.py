@@ -18,7 +18,7 @@ from typing import IO, Any, cast
 
 from contend.errors import BadInput
 from contend.imports.json_text import WHOLE, Collectors, JsonText
-from contend.printable import short
+from contend.text.printable import short
 
 MAX_BYTES = 32 << 20  # of text that is read whole; tables are read row by row, JSON item by item
 MOST_TABLE_BYTES = 16 << 30

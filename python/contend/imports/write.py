@@ -15,12 +15,12 @@ from contend.errors import ScenarioError
 from contend.imports.cells import Placed
 from contend.imports.read import Import
 from contend.ledger import Ledger
-from contend.masking import mask_yaml
 from contend.probes.evidence import Observed
 from contend.scenario import parse, to_yaml
 from contend.store import RunDirectory
 from contend.studies.imported.model import Imported
 from contend.studies.model import Measure
+from contend.text.masking import mask_yaml
 from contend.yamlfile import read_yaml
 
 STOPPED = "imported"

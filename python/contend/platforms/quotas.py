@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from contend.platforms.accounting import flat
 from contend.platforms.procfs import unescaped
-from contend.printable import printable
+from contend.text.printable import printable
 
 PROC = Path("/proc")
 _INITIAL_NAMESPACE = 0xEFFFFFFB  # PROC_CGROUP_INIT_INO, include/linux/proc_ns.h

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from contend.errors import BadInput, HostFailed
 from contend.files import write
-from contend.masking import mask
 from contend.probes.series import series_or
 from contend.report.sample_plots import TITLES
 from contend.report.sample_series import SampleLines, read_sample
 from contend.store import RunDirectory
+from contend.text.masking import mask
 from contend.units import NS_PER_S
 
 # More points than a recording can have: every sample is a point of its own.

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
-from contend.masking import mask_value
 from contend.report import context_words, fleet_words, scheduling_words, words
 from contend.report import cpu_map as cpu_maps
 from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
@@ -25,7 +24,6 @@ from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
 from contend.report.theme import stylesheet
 from contend.report.vega import compiled, vega_runtime
-from contend.safe_text import safe
 from contend.studies.growth import words as growth_words
 from contend.studies.imported import words as imported_words
 from contend.studies.interference.crowds import lines as crowd_lines
@@ -35,6 +33,8 @@ from contend.studies.placement import words as placement_words
 from contend.studies.sensitivity import words as forecast_words
 from contend.studies.storage import words as sweep_words
 from contend.studies.storm import words as storm_words
+from contend.text.masking import mask_value
+from contend.text.safe import safe
 from contend.units import format_duration, format_value
 
 if TYPE_CHECKING:

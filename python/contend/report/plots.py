@@ -15,7 +15,6 @@ from typing import Any
 from contend.analysis import CellResult
 from contend.errors import BadInput
 from contend.files import write
-from contend.masking import mask_value
 from contend.report import words
 from contend.report.matrix import CONTROL, Matrix, is_compare, matrices, subject
 from contend.report.model import ReportInput
@@ -32,6 +31,7 @@ from contend.report.plotkit import (
 from contend.report.strip_plot import MOST_POINTS, PointRow, intervals, strip
 from contend.report.theme import resolve, var
 from contend.report.vega import drawable
+from contend.text.masking import mask_value
 
 FOREST_ROWS = 14  # more comparisons than this are in the matrix only
 LEAST_POINTS = 200  # dots of one plot, on a page of many

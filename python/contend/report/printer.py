@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from contend.masking import mask
+from contend.text.masking import mask
 
 if TYPE_CHECKING:
     from rich.console import Console

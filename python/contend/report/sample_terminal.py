@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from contend.masking import mask
 from contend.sample.summary import Consumer, Measure, Summary
+from contend.text.masking import mask
 from contend.units import NS_PER_S, format_duration, format_value
 
 if TYPE_CHECKING:

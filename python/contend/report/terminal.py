@@ -44,7 +44,7 @@ def render(report: ReportInput, *, width: int = 80, verbose: bool = False) -> st
     Only a single word longer than the width (a path, a verify command) can make a line longer, so that it can
     still be copied whole.
     """
-    from contend.safe_text import safe_console
+    from contend.text.safe import safe_console
 
     buffer = io.StringIO()
     console = safe_console(

@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from contend import cache
-from contend.printable import printable
 from contend.report.plotkit import VEGA_LITE, Plot
+from contend.text.printable import printable
 
 SCRIPT = "window.vegaEmbed = vegaEmbed;"
 

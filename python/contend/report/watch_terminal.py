@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from contend.contention.blame import RESOURCES, Period, is_neighbour
 from contend.contention.watch import Watched
-from contend.masking import mask
 from contend.report import watch_words as words
 from contend.report.watch_document import WatchReport
+from contend.text.masking import mask
 from contend.units import format_duration
 
 if TYPE_CHECKING:

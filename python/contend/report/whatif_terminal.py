@@ -162,7 +162,7 @@ def _few(paths: Sequence[str]) -> str:
 
 
 def _console() -> Any:
-    from contend.safe_text import safe_console
+    from contend.text.safe import safe_console
 
     return safe_console()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from contend.clock import Clock, SystemClock
 from contend.probes.base import Cost
-from contend.safe_text import safe
+from contend.text.safe import safe
 from contend.units import NS_PER_S, format_duration
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.errors import BadInput, UnknownName
-from contend.printable import short
 from contend.stats.design_check import compare_table
 from contend.stats.estimate import Estimate
 from contend.stats.table import Table
 from contend.stats.table_file import Column, TableFile, number, open_table
+from contend.text.printable import short
 
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "cell": ("cell",),

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import BadInput, NoVerdict
-from contend.printable import short
 from contend.stats.estimate import Estimate
 from contend.stats.scaling import Line, line
 from contend.stats.sustained import choose, closed, usl
 from contend.stats.table_file import open_table
+from contend.text.printable import short
 
 _COLUMNS = ("jobs", "value")
 MOST_POINTS = 1_000_000

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.errors import BadInput
-from contend.printable import short
+from contend.text.printable import short
 
 MOST_BYTES = 1 << 30
 MOST_PIPED = 1 << 28  # of a FIFO, which is held in memory

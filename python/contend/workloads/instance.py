@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from contend.errors import UnknownName, WorkloadError, suggest
-from contend.masking import mask_value
+from contend.text.masking import mask_value
 from contend.variables import expand, names, shell_word
 from contend.workloads.install import find_command
 from contend.workloads.placeholders import PLACEHOLDERS, fill, placeholders

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from contend.cli.common import load_report
 from contend.compact import Compactor, Readings
 from contend.damage import document, noting, numbered_rows, row_parser, whole_rows
-from contend.masking import mask_row
 from contend.report.html import render_html
 from contend.report.plots import all_plots
 from contend.report.timeline_plots import MOST_BANDS
 from contend.rows import JUDGED, wrong_trial
 from contend.store import RunDirectory
+from contend.text.masking import mask_row
 from support.made_big import big_run
 
 

@@ -1,7 +1,7 @@
 """Options and arguments by which well-known programs are given a password: `mysql -pX`, `curl -u me:X`, `redis-cli -a X`.
 
 `-p` is a port or a directory elsewhere, so each program has its own.
-What they share (`--password=X`) is in `contend.masking`.
+What they share (`--password=X`) is in `contend.text.masking`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where text leaves contend for a terminal or a pipe: what is printed, consoles of reports, JSON on stdout.
 
-Here, not at each print, secrets are masked (`contend.masking`) and control characters written as escapes
-(`contend.printable`): a new line of output cannot forget either. What contend itself draws with (colours, a line that is
+Here, not at each print, secrets are masked (`contend.text.masking`) and control characters written as escapes
+(`contend.text.printable`): a new line of output cannot forget either. What contend itself draws with (colours, a line that is
 redrawn) goes to the `plain` stream, with the words of others made `safe` first.
 """
 
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from contend.printable import printable
+from contend.text.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ def safe(text: str) -> str:
     >>> safe("--token abcdef123 \x1b]0;owned\x07")
     '--token *** \\x1b]0;owned\\x07'
     """
-    from contend.masking import mask
+    from contend.text.masking import mask
 
     return printable(mask(text), lines=True)
 
@@ -98,7 +98,7 @@ def plain(stream: TextIO) -> TextIO:
 
 def write_json(document: Any, *, indent: int | None = None, default: Any = None) -> None:
     """A JSON document and a line end on stdout, its secrets masked."""
-    from contend.masking import mask_value
+    from contend.text.masking import mask_value
 
     stream = plain(sys.stdout)
     json.dump(mask_value(document), stream, allow_nan=False, indent=indent, default=default)
@@ -111,7 +111,7 @@ def safe_console(*, stderr: bool = False, file: TextIO | None = None, **options:
     from rich.segment import Segment
     from rich.text import Text
 
-    from contend.masking import mask
+    from contend.text.masking import mask
 
     class Safe(Console):
         def render(

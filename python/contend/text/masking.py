@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from contend import secret_options, secret_shapes
-from contend.secret_options import is_program, mask_argument, mask_options
-from contend.secret_shapes import mask_shapes
+from contend.text import secret_options, secret_shapes
+from contend.text.secret_options import is_program, mask_argument, mask_options
+from contend.text.secret_shapes import mask_shapes
 
 MASK = "***"
 # Keys of rows and documents that hold figures, or ids that are masked where they are made.
