@@ -19,7 +19,7 @@ import duckdb
 from contend.cli.common import load_report
 from contend.report.export import export
 from contend.report.model import ReportInput
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from results.files import save_at
 from results.pages import between_sessions
 from results.record import recording

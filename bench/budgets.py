@@ -27,7 +27,7 @@ from typing import Any
 from contend.deadline import longest_s
 from contend.ledger import read_rows
 from contend.scenario import builtin_names
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.units import parse_duration_ns
 from results import record
 from results.files import load, path_of, save_at

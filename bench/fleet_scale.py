@@ -248,7 +248,7 @@ def scale(hosts: int, seconds: float, rate: float, each: int) -> dict[str, Any]:
     from contend.ledger import Ledger
     from contend.report.progress import NoProgress
     from contend.scenario import load
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
     names = [f"h{n}" for n in range(hosts)]
     count = int(seconds * rate)

@@ -14,7 +14,7 @@ from contend.errors import NoVerdict
 from contend.plan import REPEATS
 from contend.stats.estimate import Estimate
 from contend.stats.stopping import Stopping
-from contend.store import Row, RunDirectory
+from contend.store.directory import Row, RunDirectory
 from contend.studies.base import OnRecord, study_of
 from contend.studies.model import Scenario
 from contend.studies.words import no_answer

@@ -18,8 +18,8 @@ from contend.stats.estimate import Estimate
 if TYPE_CHECKING:
     from contend.contention.scheduling import CellSchedule
     from contend.context.effect import Context
-    from contend.damage import Damage
     from contend.fleets import Fleets
+    from contend.store.damage import Damage
     from contend.studies.growth.result import Growths
     from contend.studies.imported.result import ImportedRuns
     from contend.studies.interference.crowds import Crowd

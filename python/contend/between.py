@@ -24,7 +24,7 @@ from contend.fleet.record import refuse_hosts
 from contend.stats.compare import compare_unpaired
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.sessions import widen
-from contend.store import SCENARIO_FILE, RunDirectory
+from contend.store.directory import SCENARIO_FILE, RunDirectory
 from contend.yamlfile import read_yaml
 
 # What a scenario says of how precisely, and under which name: two that differ in nothing else ask the same.

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from contend.analysis import CellResult, Control, Level, MetricInfo
-from contend.compact import medians as of_evidence
-from contend.compact import readings
 from contend.platforms.quotas import Quota
 from contend.platforms.standing import Change
 from contend.probes.evidence import Observations
@@ -18,7 +16,9 @@ from contend.stats.compare import compare
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.levels import level
 from contend.stats.simultaneous import simultaneous
-from contend.store import Row
+from contend.store.compact import medians as of_evidence
+from contend.store.compact import readings
+from contend.store.directory import Row
 from contend.studies.base import study_of
 from contend.studies.model import Scenario
 

@@ -188,7 +188,7 @@ def truncate_torn_line(path: Path) -> None:
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Objects of an NDJSON file of a run that may be anybody's; what is none is noted as damage and passed over."""
-    from contend.damage import (
+    from contend.store.damage import (
         whole_rows,  # here and below: brings what a generator's short life need not wait for
     )
 
@@ -212,7 +212,7 @@ def parse(data: bytes, *, trials: bool = True) -> tuple[list[dict[str, Any]], li
     >>> parse(b'{"event": "run-start"}\\n[1]\\n{"event"')
     ([{'event': 'run-start'}], [2])
     """
-    from contend.damage import row_parser, uncollected
+    from contend.store.damage import row_parser, uncollected
 
     rows: list[dict[str, Any]] = []
     damaged: list[int] = []
@@ -234,8 +234,8 @@ def parse(data: bytes, *, trials: bool = True) -> tuple[list[dict[str, Any]], li
 
 def leftovers(path: Path) -> list[dict[str, Any]]:
     """Rows of the things announced and never recorded as removed, newest first: the order to remove them in."""
-    from contend.damage import whole_rows
-    from contend.rows import wrong_event
+    from contend.store.damage import whole_rows
+    from contend.store.rows import wrong_event
 
     return standing(whole_rows(path, wrong_event))
 

@@ -36,7 +36,7 @@ from contend.platforms.base import (
 from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
 from contend.said import last_words, refusal, shown
-from contend.store import RunDirectory, safe_name
+from contend.store.directory import RunDirectory, safe_name
 from contend.studies.cell import Cell, Party
 from contend.studies.model import GUESTS
 from contend.variables import expand_argv, hide

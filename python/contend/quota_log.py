@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contend import files
-from contend.damage import note
 from contend.errors import BadInput
 from contend.platforms import kin
 from contend.platforms.quotas import QuotaWatch, quota_name
+from contend.store.damage import note
 
 FILE = "quotas.ndjson"
 _LOOK_S = 0.1

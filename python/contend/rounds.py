@@ -21,7 +21,7 @@ from contend.ledger import TRIAL_START, Ledger
 from contend.plan import Plan, Trial, make_plan
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
-from contend.store import Row, RunDirectory
+from contend.store.directory import Row, RunDirectory
 from contend.studies.base import study_of
 from contend.studies.model import Measure, Scenario
 from contend.text.printable import printable

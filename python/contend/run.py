@@ -22,7 +22,6 @@ from contend import experience, forecast
 from contend.checking import before_it_began
 from contend.checks import check, packages_inside, place, settled, tools_of
 from contend.clock import Clock, SystemClock
-from contend.damage import MOST_ROWS_BYTES
 from contend.deadline import Deadline
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed
@@ -46,7 +45,8 @@ from contend.report.progress import PREPARING, Progress
 from contend.rounds import BUDGET_SPENT, Means, Rounds
 from contend.scenario import load as load_scenario
 from contend.scenario import to_yaml
-from contend.store import PLAN_FILE, SCENARIO_FILE, RunDirectory
+from contend.store.damage import MOST_ROWS_BYTES
+from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.studies.base import study_of
 from contend.studies.cell import Party
 from contend.studies.model import GUESTS, Scenario

@@ -30,7 +30,7 @@ from contend.probes.peak import PeakMemory
 from contend.probes.snapshot import device_of
 from contend.ramp import ramp
 from contend.said import last_words, shown
-from contend.store import Row
+from contend.store.directory import Row
 from contend.studies.cell import Cell
 from contend.studies.guard import Guard
 from contend.traces import TrialTraces

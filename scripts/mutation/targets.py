@@ -78,7 +78,7 @@ PYTHON = (
         (
             "python/contend/ledger.py",
             "python/contend/plan.py",
-            "python/contend/planned.py",
+            "python/contend/store/planned.py",
             "python/contend/studies/*/cells.py",
         ),
         (  # without those that reach cells by whole runs only, and take most of the time

@@ -16,7 +16,7 @@ import numpy as np
 from contend.errors import ScenarioError
 from contend.plan import Plan, Trial, make_plan
 from contend.scenario import parse, to_yaml
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario
 from contend.yamlfile import read_yaml
 

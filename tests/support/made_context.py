@@ -13,7 +13,7 @@ from contend.errors import ScenarioError
 from contend.ledger import Ledger
 from contend.plan import make_plan
 from contend.scenario import parse, to_yaml
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.yamlfile import read_yaml
 
 # What the two ends of a call, the broker and one answer take with the envelope, s.

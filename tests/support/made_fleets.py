@@ -11,7 +11,7 @@ from contend.fleet.clocks import Offset, clock_record
 from contend.fleet.record import host_seed, write_environment
 from contend.plan import make_plan
 from contend.scenario import load, to_yaml
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 
 SCENARIO = """\
 study: interference

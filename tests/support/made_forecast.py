@@ -10,7 +10,7 @@ from contend.errors import ScenarioError
 from contend.plan import make_plan
 from contend.scenario import parse, to_yaml
 from contend.stats.sensitivity_answers import INTENSITIES, RESOURCES, Host, Truth, host
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.sensitivity.model import Sensitivity
 from contend.yamlfile import read_yaml
 from support.made_runs import seconds

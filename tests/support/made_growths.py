@@ -9,7 +9,7 @@ from typing import Any
 
 from contend.plan import make_plan
 from contend.scenario import load, to_yaml
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 
 
 def growth_run(place: Path) -> RunDirectory:

@@ -13,7 +13,7 @@ from contend.errors import ScenarioError
 from contend.plan import Plan, make_plan
 from contend.report.model import ReportInput
 from contend.scenario import parse, to_yaml
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario
 from contend.studies.placement.cells import ENDS
 from contend.yamlfile import read_yaml

@@ -15,7 +15,7 @@ from contend.plan import Plan, Trial, make_plan
 from contend.report.progress import NoProgress
 from contend.rounds import Means, Rounds
 from contend.scenario import parse
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.cell import Cell
 from contend.yamlfile import read_yaml
 from support.fake_clock import FakeClock

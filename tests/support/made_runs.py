@@ -12,7 +12,7 @@ from contend.analysis import Analysis
 from contend.errors import ScenarioError
 from contend.plan import Plan, make_plan
 from contend.scenario import parse, to_yaml
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario
 from contend.yamlfile import read_yaml
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from contend.probes.base import Coded
 from contend.probes.series import SeriesWriter
-from contend.store import SAMPLE_FILE, RunDirectory
+from contend.store.directory import SAMPLE_FILE, RunDirectory
 
 S = 1_000_000_000
 BEGAN = 1000 * S

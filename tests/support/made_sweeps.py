@@ -15,7 +15,7 @@ from contend.ledger import Ledger
 from contend.plan import Plan, Trial, make_plan
 from contend.report.model import ReportInput
 from contend.scenario import parse, to_yaml
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.storage import cloud_pools
 from contend.studies.storage.cells import by_label

@@ -12,7 +12,7 @@ import pytest
 from contend.contention.watch import Watched
 from contend.contention.watch_record import WatchRecord
 from contend.probes.base import Coded, Cost
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from support import blame_rows
 from support.blame_rows import S
 

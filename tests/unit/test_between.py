@@ -12,7 +12,7 @@ import pytest
 from contend.between import compare_runs, verdict
 from contend.errors import BadInput
 from contend.report.schema import comparison_schema
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from support.made_runs import Made
 
 SLOW = {"ffmpeg|stress-cpu": 2.0}

@@ -22,7 +22,7 @@ from contend.report.context_schema import context_schema
 from contend.report.html import render_html
 from contend.report.schema import analysis_schema
 from contend.report.terminal import render
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from support.made_context import CALL, DOWNLOAD, IMAGE, RPC, costs_run, storms_run
 
 # Of 1 CPU second a boot: 20 calls of 1.2 ms are 2.4 %, the broker 3 %.

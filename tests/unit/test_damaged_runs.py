@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from contend.damage import noting
 from contend.errors import BadInput
-from contend.store import RunDirectory
+from contend.store.damage import noting
+from contend.store.directory import RunDirectory
 from support.damaged import failures, shelf, tried
 from support.made_runs import Made
 

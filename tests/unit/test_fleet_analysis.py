@@ -21,7 +21,7 @@ from contend.report.fleet_words import notes, rows
 from contend.report.progress import NoProgress
 from contend.report.schema import analysis_schema
 from contend.scenario import load
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from support.made_fleets import made_run
 
 

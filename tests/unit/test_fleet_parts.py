@@ -23,7 +23,7 @@ from contend.fleet.merge import Merge, key_of
 from contend.fleet.names import check_hosts, of_file
 from contend.fleet.record import HostState, host_seed, on_one_clock
 from contend.fleet.together import Together
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 
 
 @given(st.data())

@@ -13,7 +13,7 @@ import pytest
 
 from contend.serve.index import Filter, Index
 from contend.serve.pages import Pages
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from support.damaged import tried
 
 SETS = sorted((Path(__file__).parents[1] / "data/old-runs").glob("*.tar.xz"))

@@ -10,9 +10,9 @@ import pytest
 
 from contend.errors import ScenarioError
 from contend.plan import make_plan
-from contend.planned import wrong_plan, wrong_row
-from contend.rows import JUDGED
 from contend.scenario import parse
+from contend.store.planned import wrong_plan, wrong_row
+from contend.store.rows import JUDGED
 from contend.text.masking import mask_value
 from contend.yamlfile import read_yaml
 

@@ -13,7 +13,7 @@ import pytest
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.ledger import Ledger, begins_trial, is_locked, leftovers, parse, read_rows
 from contend.probes.series import open_series
-from contend.store import RunDirectory, query, views
+from contend.store.directory import RunDirectory, query, views
 
 
 def make_run(parent: Path) -> RunDirectory:

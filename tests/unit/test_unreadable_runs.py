@@ -21,7 +21,7 @@ NOBODY = 65534
 # As root nothing is refused: the verbs run once as root, so that everything is imported, then as nobody.
 CHILD = """
 import json, os, sys
-from contend.damage import noting
+from contend.store.damage import noting
 from support.damaged import tried
 whole, locked, state = sys.argv[1:4]
 verbs = json.loads(sys.argv[4])

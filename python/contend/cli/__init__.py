@@ -16,9 +16,9 @@ from typing import Any, TextIO
 import click
 
 from contend import __version__
-from contend.damage import Damage, noting
 from contend.deadline import Began
 from contend.errors import ContendError, suggest
+from contend.store.damage import Damage, noting
 from contend.text.safe import guard_streams
 
 # verb: what it is for. The order is the one of the help text.

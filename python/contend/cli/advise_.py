@@ -45,7 +45,7 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
     """
     from contend.cli.common import load_report
     from contend.errors import BadInput
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
     reports = [load_report(RunDirectory.open(run)) for run in runs]
     if (hosts is not None or worst) and not any(_places(report) for report in reports):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contend.report.progress import Progress
     from contend.run import Outcome
     from contend.sample.summary import Summary
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
 READ_AHEAD = 64 << 20
 """Bytes of trials from which on the series are read while they are."""
@@ -80,7 +80,7 @@ def load_report(
 
     Of a damaged directory, what its whole files and rows allow. Raises BadInput where its plan or scenario is unreadable.
     """
-    from contend.damage import noting
+    from contend.store.damage import noting
 
     with noting() as damage:
         report = _load(run, context, for_page)
@@ -168,8 +168,8 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
 
 def write_report(run: RunDirectory, context: Context | None = None) -> ReportInput:
     """findings.json and report.html, anew; `context` as of `load_report`."""
-    from contend.damage import uncollected
     from contend.report.html import render_html
+    from contend.store.damage import uncollected
 
     with uncollected():
         report = load_report(run, context, for_page=True)

@@ -37,7 +37,7 @@ def command(
     """
     from contend.between import compare_runs, verdict
     from contend.report.compare_words import changed_cells, notes
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
     limit = parse_fraction(fail_above) if fail_above is not None else None
     found = compare_runs(RunDirectory.open(first), RunDirectory.open(second), sessions=sessions)

@@ -36,7 +36,7 @@ def command(run: str, of: str | None, calls: float | None, image: str | None, as
     """
     from contend.cli.common import write_report
     from contend.context.choose import put
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
     from contend.units import parse_size_bytes
 
     directory = RunDirectory.open(run)

@@ -38,7 +38,7 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
     names that was moved, copied or made by somebody else is listed and left: exit 1.
     """
     from contend.platforms.destroy import destroy_all, destroy_run
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
     from contend.text.printable import printable
 
     if bool(run) == every:

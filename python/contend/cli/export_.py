@@ -60,7 +60,7 @@ def command(sources: tuple[str, ...], form: str, output: Path | None, fail_above
     pressure, disks and memory as counters, and those of each traced process.
     """
     from contend.report.trace_export import is_trace
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
     if len(sources) > 1 or is_trace(sources[0]):
         return _trace(sources, form, output)

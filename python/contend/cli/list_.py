@@ -47,9 +47,9 @@ def command(what: str | None, runs: Path, as_json: bool) -> int:
 
 def _runs(place: Path) -> dict[str, str]:
     """Directories of runs and recordings, oldest first, and the command that each came from."""
-    from contend.damage import json_object
     from contend.errors import BadInput
-    from contend.store import PLAN_FILE, SAMPLE_FILE, WATCH_FILE
+    from contend.store.damage import json_object
+    from contend.store.directory import PLAN_FILE, SAMPLE_FILE, WATCH_FILE
     from contend.text.printable import printable
 
     marks = [mark for name in (PLAN_FILE, SAMPLE_FILE, WATCH_FILE) for mark in place.glob(f"*/{name}")]

@@ -10,7 +10,7 @@ from contend.cli.common import offer_page, print_report, shown, write_report
 from contend.text.safe import write_json
 
 if TYPE_CHECKING:
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
 
 @click.command("report", short_help="Make the report of a run again.")
@@ -38,7 +38,7 @@ def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: b
     if is_trace(run):
         _no_storm(run, of)
         return _trace(run, as_json, open_page)
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
     directory = RunDirectory.open(run, samples=True)
     if directory.is_sample:

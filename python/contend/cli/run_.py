@@ -103,7 +103,7 @@ def command(
     from contend.fleet.record import hosts_of_run, refuse_part
     from contend.fleet.ssh import Way
     from contend.scenario import load
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
     from contend.units import parse_duration_ns
 
     if resume_run is not None:

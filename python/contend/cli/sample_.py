@@ -18,7 +18,7 @@ from contend.text.safe import plain, write_json
 if TYPE_CHECKING:
     from contend.sample.session import Live
     from contend.sample.summary import Summary
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
 
 @click.command("sample", short_help="Record the host and its processes while a command runs.")

@@ -69,8 +69,8 @@ def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tupl
     if is_trace(source):
         return read(source, jobs=job).query(query)
     from contend.contention.run_events import tables, traced
-    from contend.store import RunDirectory, table_names
-    from contend.store import query as ask
+    from contend.store.directory import RunDirectory, table_names
+    from contend.store.directory import query as ask
 
     run = RunDirectory.open(source, samples=True)
     found = traced(run)

@@ -177,7 +177,7 @@ def _sampled(asked: Asked, command: tuple[str, ...], interval: str) -> int:
     from contend.report.trace_export import SAMPLE
     from contend.sample import session
     from contend.sample.live import Quiet
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
     from contend.text.safe import plain
     from contend.trace.launch import environment
     from contend.units import parse_duration_ns

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contend.contention.watch import Watch, Watched
     from contend.report.watch_document import WatchReport
     from contend.report.watch_terminal import Shower
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
 SHORTEST_NS = 50_000_000
 
@@ -98,7 +98,7 @@ def command(
     from contend.errors import BadInput
     from contend.interrupts import Interrupts
     from contend.report.watch_metrics import Exporter, write
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
     from contend.units import parse_duration_ns, parse_fraction
 
     interval_ns = parse_duration_ns(interval)

@@ -13,7 +13,7 @@ from contend.files import open_inside
 
 if TYPE_CHECKING:
     from contend.contention.events import Column
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
 Columns = Mapping[str, Any]
 

@@ -19,7 +19,7 @@ from contend.contention.watch import Watched
 from contend.errors import HostFailed
 from contend.probes.base import Cost
 from contend.probes.series import SeriesWriter, open_series, read_series
-from contend.store import SCHEMA_VERSION, WATCH_FILE, RunDirectory
+from contend.store.directory import SCHEMA_VERSION, WATCH_FILE, RunDirectory
 
 if TYPE_CHECKING:
     import duckdb

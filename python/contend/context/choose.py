@@ -8,7 +8,7 @@ from contend.context.costs import IMAGE, RPC, costs, is_cost
 from contend.context.effect import Context, context
 from contend.context.storm import boots, newest
 from contend.errors import BadInput, ContendError
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario
 
 

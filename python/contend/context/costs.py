@@ -13,7 +13,7 @@ from contend.analyse import last_stop
 from contend.comparisons import Table, latest, planned_cells, tabulate
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario import parse
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.compare.model import Compare
 from contend.studies.model import Scenario
 from contend.units import parse_size_bytes

@@ -15,9 +15,9 @@ from contend.comparisons import latest
 from contend.contention.whatif.batches import has_storms
 from contend.context.costs import check_finished, scenario_of
 from contend.errors import BadInput
-from contend.rows import wrong_storm
-from contend.store import RunDirectory
-from contend.store import documents as documents_of
+from contend.store.directory import RunDirectory
+from contend.store.directory import documents as documents_of
+from contend.store.rows import wrong_storm
 from contend.studies.storm.model import Storm
 from contend.studies.storm.result import CONTROL, FILE, Document
 

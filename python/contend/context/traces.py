@@ -20,8 +20,8 @@ import numpy.typing as npt
 from contend.clouds.storm.beside import BOOTS
 from contend.context.storm import Boots, window
 from contend.errors import BadInput, ContendError, HostFailed
-from contend.rows import InTracesFile
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
+from contend.store.rows import InTracesFile
 
 Floats = npt.NDArray[np.float64]
 FILE = "rpc-in-traces.json"

@@ -41,7 +41,7 @@ from contend.rounds import BUDGET_SPENT
 from contend.run import Outcome
 from contend.scenario import load as load_scenario
 from contend.scenario import to_yaml
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario
 from contend.units import format_duration

@@ -9,7 +9,7 @@ from contend.files import PRIVATE, replacing
 from contend.fleet import host as there
 from contend.fleet.asking import Asking
 from contend.fleet.record import folder_of
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 
 SKIPPED = ("work/", "report.html", "trials.ndjson", "findings.json")
 

@@ -38,7 +38,7 @@ from contend.plan import make_plan
 from contend.report.progress import PlanSummary, Progress
 from contend.rounds import headline
 from contend.scenario import to_yaml
-from contend.store import Row, RunDirectory
+from contend.store.directory import Row, RunDirectory
 from contend.studies.model import Scenario
 
 WAIT_S = 10.0  # for rows, within one question

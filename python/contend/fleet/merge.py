@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from contend.errors import HostFailed
 from contend.fleet.clocks import Offset
-from contend.store import Row
+from contend.store.directory import Row
 
 Key = tuple[str, int, int]
 

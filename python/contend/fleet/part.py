@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from contend.errors import ContendError
 from contend.report.progress import PREPARING, PlanSummary
-from contend.store import PLAN_FILE, RunDirectory
+from contend.store.directory import PLAN_FILE, RunDirectory
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 MOST_AHEAD_S = 10.0

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.damage import json_object, note
 from contend.errors import BadInput
-from contend.rows import HostsFile, wrong
-from contend.store import PLAN_FILE, Row, RunDirectory
+from contend.store.damage import json_object, note
+from contend.store.directory import PLAN_FILE, Row, RunDirectory
+from contend.store.rows import HostsFile, wrong
 
 if TYPE_CHECKING:
     from contend.fleet.clocks import Offset

@@ -17,7 +17,7 @@ from contend.imports.read import Import
 from contend.ledger import Ledger
 from contend.probes.evidence import Observed
 from contend.scenario import parse, to_yaml
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.imported.model import Imported
 from contend.studies.model import Measure
 from contend.text.masking import mask_yaml

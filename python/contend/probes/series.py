@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend.clock import Clock, SystemClock
-from contend.damage import note
 from contend.errors import BadInput, HostFailed
 from contend.files import HALF, open_inside
 from contend.probes.base import Coded
+from contend.store.damage import note
 
 if TYPE_CHECKING:
     import duckdb

@@ -18,7 +18,7 @@ from contend.files import write
 from contend.probes.series import series_or
 from contend.report.sample_plots import TITLES
 from contend.report.sample_series import SampleLines, read_sample
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.text.masking import mask
 from contend.units import NS_PER_S
 

@@ -12,7 +12,7 @@ from contend.files import made_beside, write
 from contend.probes.series import open_series, read_series, read_sound
 from contend.report.exposition import Family, exposition
 from contend.sample.stacks import folded, read_stacks
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.text.masking import mask, mask_texts
 from contend.units import NS_PER_S
 

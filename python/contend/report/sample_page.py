@@ -18,7 +18,7 @@ from contend.units import NS_PER_S, format_duration
 
 if TYPE_CHECKING:
     from contend.contention.alibi.verdict import Alibi
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
 RANGES = 12  # of the list for those who cannot drag a brush
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from contend.probes.series import read_series
 from contend.report.counters import EVERY_SAMPLE, Own, Trial, chrome_events, perfetto, read_trials
 from contend.report.sample_series import SampleLines, read_sample
-from contend.store import SAMPLE_FILE, WATCH_FILE, RunDirectory
+from contend.store.directory import SAMPLE_FILE, WATCH_FILE, RunDirectory
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.damage import note
 from contend.errors import BadInput, HostFailed
 from contend.files import PRIVATE, made_beside
+from contend.store.damage import note
 
 if TYPE_CHECKING:
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
 SUFFIX = ".ctrace"
 SAMPLE = "sample"  # in the directory of a trace: the recording of the host that `contend trace --sample` made
@@ -150,7 +150,7 @@ def sorted_out(sources: Sequence[str | Path]) -> tuple[list[Path], list[RunDirec
             traces.append(Path(source))
             runs += sample_of(Path(source))
         elif len(sources) > 1 and Path(source).exists():
-            from contend.store import RunDirectory
+            from contend.store.directory import RunDirectory
 
             runs.append(RunDirectory.open(source, samples=True))
         else:
@@ -168,7 +168,7 @@ def sample_of(trace: Path) -> list[RunDirectory]:
     """What `contend trace --sample` recorded beside it."""
     if not (trace / SAMPLE / "sample.json").is_file():
         return []
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
     return [RunDirectory(trace / SAMPLE)]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contend.damage import note
 from contend.errors import ContendError
+from contend.store.damage import note
 
 if TYPE_CHECKING:
     from contend.contention.hunt import Batch

@@ -23,7 +23,7 @@ from contend.probes.client import Drained
 from contend.probes.recorder import Recorder, next_drain_s, start_recorder
 from contend.probes.series import SeriesWriter
 from contend.sample.command import Ended, Foreground, Signals
-from contend.store import SAMPLE_FILE, SCHEMA_VERSION, RunDirectory
+from contend.store.directory import SAMPLE_FILE, SCHEMA_VERSION, RunDirectory
 from contend.units import NS_PER_S
 
 LEAST_INTERVAL_NS = 10_000_000

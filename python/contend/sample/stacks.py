@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from contend.probes.series import open_series
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.probes.series import open_series
 from contend.sample.stacks import Stack, longest, read_stacks
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from contend.damage import document
+from contend.store.damage import document
 
 LIMIT = 64 * 2**20  # what is larger is no plan and no environment of ours
 MANY = 20_000  # files, after which a size is told as "at least"

@@ -21,7 +21,7 @@ from contend.serve import files, kept, reading
 from contend.serve.files import Fingerprint
 from contend.serve.reading import FOREIGN, RUN, RUNNING, Entry
 from contend.stats.estimate import Estimate
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 
 PAGE = 50
 MANY, SAVE_S = (

@@ -25,7 +25,7 @@ from contend.serve.index import FILTERS, ORDERS, Filter, Index, Listing
 from contend.serve.reading import REPORT as REPORT_FILE
 from contend.serve.reading import RUN, Entry
 from contend.serve.trend import Trend, make_trend
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.units import format_ratio, format_value
 
 Query = Mapping[str, Sequence[str]]

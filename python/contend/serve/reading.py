@@ -18,9 +18,9 @@ from typing import Any
 from contend.environment import HOST_KEYS
 from contend.errors import BadInput, ContendError
 from contend.ledger import is_locked, path_of
-from contend.rows import sound_environment
 from contend.serve.files import fingerprint, is_plain, members, opened, parsed, plain, read_file, size_of
-from contend.store import PLAN_FILE, SAMPLE_FILE, SCHEMA_VERSION, WATCH_FILE
+from contend.store.directory import PLAN_FILE, SAMPLE_FILE, SCHEMA_VERSION, WATCH_FILE
+from contend.store.rows import sound_environment
 from contend.text.masking import mask, mask_value
 
 REPORT = "report.html"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from contend.plan import Plan
     from contend.platforms.base import Role
     from contend.platforms.topology import Topology
-    from contend.store import Row
+    from contend.store.directory import Row
 
 ENTRY_POINTS = "contend.studies"
 """The group in which another package names its studies: NAME = module:OBJECT."""

@@ -15,7 +15,7 @@ from contend.environment import link_speeds
 from contend.probes.series import SeriesWriter
 from contend.report.definitions import DEFINITIONS
 from contend.report.terminal import render
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.base import study
 from support.alibi_series import Host, Thread, coded
 from support.report_samples import interference

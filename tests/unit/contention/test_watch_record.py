@@ -11,7 +11,7 @@ from contend.contention.watch import Watched
 from contend.contention.watch_record import WatchRecord, read_watched
 from contend.errors import BadInput, HostFailed
 from contend.report.watch_document import document
-from contend.store import WATCH_FILE, RunDirectory
+from contend.store.directory import WATCH_FILE, RunDirectory
 from support import blame_rows
 from support.blame_rows import S
 from support.made_watches import recorded

@@ -13,7 +13,7 @@ from contend.analysis import Analysis
 from contend.cli.common import load_report
 from contend.imports.read import read_files
 from contend.imports.write import write_run
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from support import foreign_files as made
 
 

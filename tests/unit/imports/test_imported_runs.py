@@ -17,7 +17,7 @@ from contend.between import compare_runs
 from contend.imports.read import read_files
 from contend.imports.write import write_run
 from contend.report.schema import analysis_schema, comparison_schema
-from contend.store import RunDirectory, query
+from contend.store.directory import RunDirectory, query
 from support import foreign_files as made
 
 FILES: dict[str, Callable[[float], Any]] = {

@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contend.cli.common import load_report
-from contend.compact import Compactor, Readings
-from contend.damage import document, noting, numbered_rows, row_parser, whole_rows
 from contend.report.html import render_html
 from contend.report.plots import all_plots
 from contend.report.timeline_plots import MOST_BANDS
-from contend.rows import JUDGED, wrong_trial
-from contend.store import RunDirectory
+from contend.store.compact import Compactor, Readings
+from contend.store.damage import document, noting, numbered_rows, row_parser, whole_rows
+from contend.store.directory import RunDirectory
+from contend.store.rows import JUDGED, wrong_trial
 from contend.text.masking import mask_row
 from support.made_big import big_run
 
@@ -68,7 +68,7 @@ def test_rows_are_read_once_for_a_report(run: RunDirectory, monkeypatch: pytest.
         times.append(after[1])
         return numbered_rows(path, wrong, after=after, **how)
 
-    monkeypatch.setattr("contend.store.numbered_rows", counting)
+    monkeypatch.setattr("contend.store.directory.numbered_rows", counting)
     fresh.compact_rows(fresh.plan())
     load_report(fresh)
     fresh.compact_rows()
@@ -197,7 +197,7 @@ def test_a_row_that_differs_in_figures_only_is_not_checked_again(run: RunDirecto
 
 
 def test_forms_are_few_where_each_row_has_its_own(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contend.compact.MOST_FORMS", 3)
+    monkeypatch.setattr("contend.store.compact.MOST_FORMS", 3)
     sound = run.rows()[3]
     compactor = Compactor(wrong_trial)
     for number in range(20):

@@ -15,7 +15,7 @@ import pytest
 from contend.errors import BadInput
 from contend.report.counters import export_counters
 from contend.report.sample_export import export_sample
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from support.made_samples import BEGAN, S, made_sample
 
 SAMPLE = re.compile(r'^([a-z_]+)(\{(?:[a-z]+="(?:[^"\\\n]|\\.)*",?)*\})? (\S+)$')

@@ -10,7 +10,7 @@ from contend.errors import BadInput
 from contend.report import stack_plot
 from contend.sample.session import Asked
 from contend.sample.stacks import Stack, longest, read_stacks
-from contend.store import SAMPLE_FILE
+from contend.store.directory import SAMPLE_FILE
 from support.made_samples import made_sample, stack_table, told
 
 

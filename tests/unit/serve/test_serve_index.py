@@ -18,7 +18,7 @@ from contend.comparisons import latest, tabulate
 from contend.ledger import Ledger
 from contend.serve.index import PAGE, Filter, Index
 from contend.serve.reading import RUNNING, UNENDED
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from support.made_many import copies
 from support.made_runs import Made
 

@@ -18,7 +18,7 @@ from contend.clouds.traced import Window, counts, length, per_item
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 
 Document = Mapping[str, Any]
 FILE = "traced.json"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from contend.contention.alibi.grid import Array, Grid
     from contend.probes.base import Table
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
 T = TypeVar("T")
 # Names, not numbers, by table; every other column is a number.

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from contend.damage import note
 from contend.errors import BadInput
 from contend.report.trace_export import is_trace, is_trace_of
+from contend.store.damage import note
 
 if TYPE_CHECKING:
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
 TRACES = "traces"  # in a run: a directory of traces for each trial
 
@@ -38,7 +38,7 @@ def groups(sources: Sequence[str]) -> list[Group]:
 
 def run_of(trace: Path) -> list[RunDirectory]:
     """The run in which that is the trace of a trial; none otherwise."""
-    from contend.store import PLAN_FILE, RunDirectory
+    from contend.store.directory import PLAN_FILE, RunDirectory
 
     place = trace.resolve().parent
     if place.name != TRACES or not (place.parent / PLAN_FILE).is_file():
@@ -47,7 +47,7 @@ def run_of(trace: Path) -> list[RunDirectory]:
 
 
 def _of_run(source: str) -> list[Group]:
-    from contend.store import PLAN_FILE, RunDirectory
+    from contend.store.directory import PLAN_FILE, RunDirectory
 
     if not Path(source).exists():
         raise BadInput(

@@ -37,8 +37,8 @@ def has_storms(path: Path) -> bool:
 def measured(run: Path) -> dict[int, list[Document]]:
     """Counted storms by their number of servers. Raises BadInput for those of which nothing larger can be said."""
     from contend.comparisons import latest
-    from contend.rows import wrong_storm
-    from contend.store import RunDirectory, documents
+    from contend.store.directory import RunDirectory, documents
+    from contend.store.rows import wrong_storm
 
     found: dict[int, list[Document]] = {}
     networks: set[str] = set()
@@ -108,7 +108,7 @@ def _alibis(run: Path) -> Sequence[CellAlibi]:
     from contend.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis
     from contend.contention.alibi.recording import Recording
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
     directory = RunDirectory.open(str(run))
     found = cell_alibis(latest(directory.rows(directory.plan())), Recording.of_run(directory))
@@ -143,7 +143,7 @@ def _room(run: Path, largest: Sequence[Document], jobs: int, makespan_ns: float)
     """The CPU time of the cloud's services, where they run here."""
     boots = sum(int(document["served"]) for document in largest)
     each_s = sum(sum(document["cpu_s"].values()) for document in largest) / max(boots, 1)
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
     processors = int(RunDirectory(run).environment().get("cpus", 0))
     if not processors:

@@ -108,7 +108,7 @@ def _places(path: Path, cell: str | None) -> list[Path]:
 
 def _cells(path: Path) -> dict[str, str]:
     """The cell of each trial, by the name of its directory of traces."""
-    from contend.store import RunDirectory
+    from contend.store.directory import RunDirectory
 
     rows = RunDirectory(path).rows()
     return {Path(row["trace"]).name: row["cell"] for row in rows if row.get("trace")}

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import BadInput
-from contend.rows import wrong_growth
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.trend import PER, Trend, Visit, trend
-from contend.store import Row, documents
+from contend.store.directory import Row, documents
+from contend.store.rows import wrong_growth
 from contend.units import format_duration
 
 Document = Mapping[str, Any]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from contend.analysis import CellResult, Level, MetricInfo
 from contend.probes.evidence import Observations, Observed
 from contend.stats.levels import sign_cut
-from contend.store import Row
+from contend.store.directory import Row
 from contend.units import format_value
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from contend.errors import CannotHonour
 from contend.platforms.sizes import sized
 from contend.platforms.topology import Topology
 from contend.report.matrix import platform_name, subject
-from contend.store import Row
+from contend.store.directory import Row
 from contend.studies.base import OnRecord, Study, works
 from contend.studies.cell import Cell
 from contend.studies.model import GUESTS, Scenario

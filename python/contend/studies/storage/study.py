@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from contend.advice.finding import Finding
 from contend.analysis import Layout
 from contend.ledger import Ledger
-from contend.store import Row
+from contend.store.directory import Row
 from contend.studies.base import Laid, OnRecord, Screening, Study
 from contend.studies.cell import Cell
 from contend.studies.storage import plan as plans

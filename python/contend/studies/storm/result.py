@@ -26,12 +26,12 @@ from contend.clouds.storm.beside import (
 from contend.contention.scaling import Key, Scaling, scale
 from contend.contention.scaling import Storm as Batch
 from contend.errors import BadInput
-from contend.rows import wrong_storm
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
 from contend.stats.scaling import StormTimes, load_of
-from contend.store import Row, RunDirectory, documents
+from contend.store.directory import Row, RunDirectory, documents
+from contend.store.rows import wrong_storm
 
 Document = Mapping[str, Any]
 FILE = "storm.json"

@@ -21,7 +21,7 @@ from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.scenario import load, parse, to_yaml
 from contend.stats.estimate import Estimate
-from contend.store import RunDirectory
+from contend.store.directory import RunDirectory
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.storage import pools
 from contend.studies.storage.findings import _at_ceiling

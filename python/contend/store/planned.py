@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
 from contend.errors import BadInput
-from contend.rows import JUDGED, Count, Finite, Host, Name, Text, wrong, wrong_trial
+from contend.store.rows import JUDGED, Count, Finite, Host, Name, Text, wrong, wrong_trial
 from contend.text.masking import mask_value
 from contend.units import parse_duration_ns
 

@@ -15,8 +15,8 @@ from operator import itemgetter
 from typing import Any, overload
 
 from contend._native import row_apart
-from contend.damage import row_parser
-from contend.rows import JUDGED
+from contend.store.damage import row_parser
+from contend.store.rows import JUDGED
 from contend.text.masking import FIGURES, PLAIN_TYPES, mask_value
 
 Row = dict[str, Any]

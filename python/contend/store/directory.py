@@ -18,7 +18,7 @@ Crash guarantees: a row that `append` returned from is on the disk; a torn last 
 is taken up again; whole files are written beside their name and renamed, so they are old or new, never half.
 
 A directory may be damaged, or a stranger's: no link in it is followed, what is read is bounded, and what cannot be used is
-noted (`contend.damage`) and passed over. Reading never changes what was measured.
+noted (`contend.store.damage`) and passed over. Reading never changes what was measured.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from contend.damage import json_object, note, noting, numbered_rows, uncollected, whole_rows
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.files import MOST_BYTES, PRIVATE, SHARED, open_inside, read_inside, replacing
 from contend.ledger import (
@@ -47,6 +46,7 @@ from contend.ledger import (
     path_of,
     truncate_torn_line,
 )
+from contend.store.damage import json_object, note, noting, numbered_rows, uncollected, whole_rows
 from contend.text.masking import mask_row, mask_value, mask_yaml
 
 SCHEMA_VERSION = 1
@@ -200,7 +200,7 @@ class RunDirectory:
 
         study: of its scenario; where it is not given, what scenario.yaml names.
         """
-        from contend.planned import wrong_plan
+        from contend.store.planned import wrong_plan
 
         study = self._study() if study is None else study
         about = _state(self.path / PLAN_FILE), study
@@ -220,20 +220,20 @@ class RunDirectory:
 
     def sample(self) -> dict[str, Any]:
         """sample.json of a recording. Raises BadInput naming it."""
-        from contend.rows import SampleFile
+        from contend.store.rows import SampleFile
 
         # What an earlier contend did not write yet, and nobody can tell apart from a file without it.
         return {"line": "", "sched": "", "notes": []} | self.shaped(SAMPLE_FILE, SampleFile)
 
     def watch(self) -> dict[str, Any]:
         """recording.json of a watch. Raises BadInput naming it."""
-        from contend.rows import WatchFile
+        from contend.store.rows import WatchFile
 
         return self.shaped(WATCH_FILE, WatchFile)
 
     def shaped(self, name: str, shape: Any) -> dict[str, Any]:
-        """A document of that shape (see `contend.rows`). Raises BadInput naming the file for another, and for none."""
-        from contend.rows import wrong
+        """A document of that shape (see `contend.store.rows`). Raises BadInput naming the file for another, and for none."""
+        from contend.store.rows import wrong
 
         told = self.read_json(name)
         if why := wrong(shape, told):
@@ -242,7 +242,7 @@ class RunDirectory:
 
     def environment(self) -> dict[str, Any]:
         """environment.json, or what of it can be read: nothing depends on the rest."""
-        from contend.rows import sound_environment
+        from contend.store.rows import sound_environment
 
         path = self.path / ENVIRONMENT_FILE
         try:
@@ -290,7 +290,7 @@ class RunDirectory:
         return map(mask_row, whole_rows(self.trials_path, wrong_row(plan)))
 
     def compact_rows(self, plan: Mapping[str, Any] | None = None) -> Sequence[Row]:
-        """The rows for reading only, in a tenth of the memory (`contend.compact`). Of a file that has grown only what is
+        """The rows for reading only, in a tenth of the memory (`contend.store.compact`). Of a file that has grown only what is
         new is read; of one in which some are damaged all of it, for who asks is to hear of it."""
         state, before = _state(self.trials_path), self._compact
         if before is None or state is None or not before.of(plan):
@@ -310,7 +310,7 @@ class RunDirectory:
     def events(self) -> Sequence[Row]:
         """Rows of ledger.ndjson that are whole, for reading only; others are noted as damage. Without those of trials, of
         which there is one a trial: what they say its row says too."""
-        from contend.rows import wrong_event
+        from contend.store.rows import wrong_event
 
         state = _state(self.ledger_path)
         if self._events is None or state is None or self._events[0] != state:
@@ -402,7 +402,7 @@ def _bytes_of(path: Path, start: int, end: int) -> bytes | None:
 
 def wrong_row(plan: Mapping[str, Any] | None) -> Callable[[Any], str]:
     """What says what is wrong with a trial's row, "" for nothing; by that plan, where there is one."""
-    from contend import planned, rows
+    from contend.store import planned, rows
 
     return rows.wrong_trial if plan is None else planned.wrong_row(plan)
 
@@ -461,7 +461,7 @@ def query(
 def views(run: RunDirectory, folder: Path) -> dict[str, str]:
     """SQL text of each view that this run's files allow. `folder` is for rows that are whole of files that are not."""
     from contend.probes.series import pattern, quoted, series_files
-    from contend.rows import wrong_event
+    from contend.store.rows import wrong_event
 
     def source(path: Path, lines: Callable[[], Iterator[tuple[bytes, Row]]]) -> str:
         whole = _whole_file(path, lines, folder / path.name)
@@ -496,7 +496,7 @@ def _compact_lines(
     path: Path, wrong: Callable[[Any], str], after: tuple[int, int] = (0, 0)
 ) -> Iterator[tuple[bytes, Row]]:
     """As `numbered_rows`, with compact rows."""
-    from contend.compact import Compactor
+    from contend.store.compact import Compactor
 
     compactor = Compactor(wrong)
     for line, row in numbered_rows(path, compactor.wrong, after=after, parse=compactor.parse):
