@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from contend.deadline import longest_s
+from contend.engine.scenarios import builtin_names
 from contend.ledger import read_rows
-from contend.scenario import builtin_names
 from contend.store.directory import RunDirectory
 from contend.units import parse_duration_ns
 from results import record

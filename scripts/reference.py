@@ -13,7 +13,8 @@ from pathlib import Path
 
 import click
 
-from contend import cli, scenario
+from contend import cli
+from contend.engine import scenarios as scenario
 from contend.probes.columns import reference_page
 from contend.report.context_schema import context_schema
 from contend.report.hunt_schema import hunt_schema

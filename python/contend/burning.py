@@ -12,7 +12,7 @@ from contend.errors import TrialFailed
 from contend.parties import Seat, wait_ready
 from contend.platforms.base import Command, Process
 from contend.said import last_words
-from contend.variables import expand_argv, expand_env
+from contend.workloads.variables import expand_argv, expand_env
 
 # A neighbour must have shown over this long, before the victim starts, that it uses its resource.
 BURN_WINDOW_S = 0.1

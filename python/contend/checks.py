@@ -13,10 +13,10 @@ from contend.platforms.topology import Placement, Topology, placement
 from contend.studies.base import Study, cells_of, study_of
 from contend.studies.cell import Party
 from contend.studies.model import Scenario
-from contend.variables import missing, names, needed
 from contend.workloads import install
 from contend.workloads.instance import Instance
 from contend.workloads.spec import Workload
+from contend.workloads.variables import missing, names, needed
 
 
 def check(scenario: Scenario) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 from contend.errors import HostFailed
 from contend.ledger import Ledger
 from contend.parties import Parties
-from contend.places import Place
 from contend.platforms import hotplug
 from contend.platforms.hotplug import Hotplug
 from contend.platforms.topology import Topology, format_cpu_list
+from contend.studies.places import Place
 
 
 class HostSizes:

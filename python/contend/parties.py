@@ -20,7 +20,6 @@ from types import TracebackType
 
 from contend.errors import BadInput, ContendError, TrialFailed
 from contend.ledger import Ledger
-from contend.places import Place
 from contend.platforms import names, standing
 from contend.platforms.base import (
     Command,
@@ -39,8 +38,9 @@ from contend.said import last_words, refusal, shown
 from contend.store.directory import RunDirectory, safe_name
 from contend.studies.cell import Cell, Party
 from contend.studies.model import GUESTS
-from contend.variables import expand_argv, hide
+from contend.studies.places import Place
 from contend.workloads.instance import Argv, Commands
+from contend.workloads.variables import expand_argv, hide
 
 NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
 PREPARE_TIMEOUT_S = 600.0

@@ -23,6 +23,8 @@ from contend.checking import before_it_began
 from contend.checks import check, packages_inside, place, settled, tools_of
 from contend.clock import Clock, SystemClock
 from contend.deadline import Deadline
+from contend.engine.scenarios import load as load_scenario
+from contend.engine.scenarios import to_yaml
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.files import open_inside
@@ -43,8 +45,6 @@ from contend.probes.recorder import Recorder, start_recorder
 from contend.probes.series import SeriesWriter
 from contend.report.progress import PREPARING, Progress
 from contend.rounds import BUDGET_SPENT, Means, Rounds
-from contend.scenario import load as load_scenario
-from contend.scenario import to_yaml
 from contend.store.damage import MOST_ROWS_BYTES
 from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.studies.base import study_of

@@ -34,10 +34,10 @@ from contend.store.directory import Row
 from contend.studies.cell import Cell
 from contend.studies.guard import Guard
 from contend.traces import TrialTraces
-from contend.variables import expand_argv, expand_env, hide
 from contend.window import Window
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import Reading, read_metrics
+from contend.workloads.variables import expand_argv, expand_env, hide
 
 BEFORE_TIMEOUT_S = 600.0
 STOP_TIMEOUT_S = 60.0  # also after Ctrl-C, when nobody wants to wait for long

@@ -223,7 +223,7 @@ def check_files(run: Path) -> None:
     """Every file of a run directory parses: JSON, whole NDJSON lines, Parquet (by DuckDB), the scenario."""
     import duckdb
 
-    from contend.scenario import load
+    from contend.engine.scenarios import load
 
     for path in sorted(run.rglob("*")):
         if path.suffix == ".json":

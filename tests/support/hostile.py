@@ -127,8 +127,8 @@ def _serve() -> None:
     # What most verbs import, so that no child pays for it. None of it starts threads.
     import contend.cli.ab_
     import contend.cli.run_
+    import contend.engine.scenarios
     import contend.imports.read
-    import contend.scenario
     import contend.stats.csv_file  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "w")

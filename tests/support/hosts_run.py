@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contend.places import wired
 from contend.platforms.topology import Cpu, Topology
 from contend.report.model import ReportInput
 from contend.studies.overhead.model import Overhead
+from contend.studies.places import wired
 from support.made_runs import Made
 
 SMT = Topology(tuple(Cpu(n, n % 4, node=n % 4 // 2, cache=n % 4 // 2) for n in range(8)))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.plan import make_plan
-from contend.scenario import parse, to_yaml
+from contend.scenario.yaml_file import read_yaml
 from contend.stats.sensitivity_answers import INTENSITIES, RESOURCES, Host, Truth, host
 from contend.store.directory import RunDirectory
 from contend.studies.sensitivity.model import Sensitivity
-from contend.yamlfile import read_yaml
 from support.made_runs import seconds
 
 WORKLOADS = ("ffmpeg", "fio[read=0]", "nginx", "redis", "sysbench-memory", "sysbench-cpu")

@@ -9,12 +9,12 @@ import numpy as np
 
 from contend.analyse import analyse
 from contend.analysis import Analysis
+from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.plan import Plan, make_plan
-from contend.scenario import parse, to_yaml
+from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario
-from contend.yamlfile import read_yaml
 
 TEXT = """
 study: interference

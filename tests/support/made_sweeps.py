@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from contend.analyse import analyse
+from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.ledger import Ledger
 from contend.plan import Plan, Trial, make_plan
 from contend.report.model import ReportInput
-from contend.scenario import parse, to_yaml
+from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.storage import cloud_pools
@@ -22,7 +23,6 @@ from contend.studies.storage.cells import by_label
 from contend.studies.storage.model import Storage
 from contend.studies.storage.plan import choose
 from contend.studies.storage.points import Coding, Point
-from contend.yamlfile import read_yaml
 
 Row = dict[str, Any]
 # IOPS of a point alone, and how many times slower it is beside its neighbour.

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from contend import checks, cli, experience, forecast
+from contend.engine.scenarios import builtin_names, load
 from contend.errors import ContendError
 from contend.experience import Experience
 from contend.forecast import Needs
 from contend.plan import Plan, make_plan
-from contend.scenario import builtin_names, load
 from contend.studies.model import Scenario
 from contend.units import parse_duration_ns
 from support.prerequisites import Cannot, cannot, need

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from contend.engine.scenarios import load, parse
 from contend.errors import BadInput, CannotHonour, ScenarioError
-from contend.scenario import load, parse
+from contend.scenario.yaml_file import read_yaml
 from contend.studies.base import cells_of
 from contend.studies.model import Scenario
 from contend.studies.storage.cloud_cells import check
 from contend.studies.storage.model import Storage
-from contend.yamlfile import read_yaml
 
 
 def scenario(text: str, *settings: str) -> Scenario:

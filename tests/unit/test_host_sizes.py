@@ -11,8 +11,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend import checks, places
+from contend import checks
 from contend.analysis import Analysis
+from contend.engine.scenarios import load
 from contend.errors import CannotHonour
 from contend.plan import make_plan
 from contend.platforms import hotplug
@@ -23,7 +24,7 @@ from contend.report.html import render_html
 from contend.report.model import ReportInput
 from contend.report.schema import analysis_schema
 from contend.report.terminal import render
-from contend.scenario import load
+from contend.studies import places
 from contend.studies.base import cells_of, study_of
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.practices import judge

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.plan import Plan, make_plan
-from contend.scenario import parse
+from contend.scenario.yaml_file import read_yaml
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.compare.model import Compare
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario
-from contend.yamlfile import read_yaml
 
 
 def scenario(text: str) -> Scenario:

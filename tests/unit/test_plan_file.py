@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.plan import make_plan
-from contend.scenario import parse
+from contend.scenario.yaml_file import read_yaml
 from contend.store.planned import wrong_plan, wrong_row
 from contend.store.rows import JUDGED
 from contend.text.masking import mask_value
-from contend.yamlfile import read_yaml
 
 MATRIX = """
 study: interference

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+from contend.engine.scenarios import load, parse
 from contend.errors import ScenarioError
 from contend.plan import by_host, make_plan
-from contend.scenario import load, parse
+from contend.scenario.yaml_file import read_yaml
 from contend.studies.base import cells_of
 from contend.studies.model import Scenario
 from contend.studies.sensitivity.cells import held_out
 from contend.studies.sensitivity.model import Sensitivity
-from contend.yamlfile import read_yaml
 
 FORECAST = """
 study: sensitivity

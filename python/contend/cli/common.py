@@ -97,14 +97,14 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.contention.alibi.scope import read_party, victims
     from contend.contention.scheduling import cell_schedules
     from contend.context.choose import beside
+    from contend.engine.scenarios import parse
     from contend.errors import ScenarioError
     from contend.fleet.record import hosts_of_run, on_one_clock
     from contend.probes.series import series_or
     from contend.report.model import ReportInput
     from contend.report.series import Timelines, read_timelines
     from contend.report.traced_cells import traced_cells
-    from contend.scenario import parse
-    from contend.yamlfile import read_yaml
+    from contend.scenario.yaml_file import read_yaml
 
     text = run.scenario_text()
     scenario = parse(read_yaml(text, "scenario.yaml", ScenarioError))

@@ -100,9 +100,9 @@ def command(
     from contend import checks
     from contend import run as orchestrator
     from contend.checking import checking
+    from contend.engine.scenarios import load
     from contend.fleet.record import hosts_of_run, refuse_part
     from contend.fleet.ssh import Way
-    from contend.scenario import load
     from contend.store.directory import RunDirectory
     from contend.units import parse_duration_ns
 

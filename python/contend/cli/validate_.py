@@ -24,7 +24,7 @@ from contend.text.masking import mask_value, mask_yaml
 )
 def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str | None) -> int:
     """Check FILE: a scenario (it has a `study`) or a workload (it has a `run`), a built-in's name or a path."""
-    from contend import scenario as scenarios
+    from contend.engine import scenarios
     from contend.errors import BadInput
 
     if schema is not None:
@@ -73,9 +73,9 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
 
 def _is_workload(name: str) -> bool:
     """A workload has `run` and `metrics` at its top level; a scenario has `study`."""
-    from contend.scenario import builtin_names
+    from contend.engine.scenarios import builtin_names
+    from contend.scenario.yaml_file import read_yaml
     from contend.workloads.load import names as workload_names
-    from contend.yamlfile import read_yaml
 
     path = Path(name)
     if not path.exists():

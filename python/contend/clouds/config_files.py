@@ -31,7 +31,7 @@ def check(config: str = "") -> None:
     one file that describes clouds, where a run has recorded it.
     """
     # Here: a storm's client imports this module, and is to start at once.
-    from contend.yamlfile import check_yaml
+    from contend.scenario.yaml_file import check_yaml
 
     for file in _files(config):
         if os.path.lexists(file):

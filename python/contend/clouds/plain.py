@@ -59,7 +59,7 @@ def described(cloud: str, config: str = "") -> Plain | None:
         return None
     import yaml
 
-    from contend.yamlfile import check_yaml
+    from contend.scenario.yaml_file import check_yaml
 
     try:
         told = yaml.load(check_yaml(file), getattr(yaml, "CSafeLoader", yaml.SafeLoader))

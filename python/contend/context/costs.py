@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from contend.analyse import last_stop
 from contend.comparisons import Table, latest, planned_cells, tabulate
+from contend.engine.scenarios import parse
 from contend.errors import BadInput, ContendError, ScenarioError
-from contend.scenario import parse
+from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.compare.model import Compare
 from contend.studies.model import Scenario
 from contend.units import parse_size_bytes
-from contend.yamlfile import read_yaml
 
 Floats = npt.NDArray[np.float64]
 RPC, IMAGE = "rpc", "image-download"

@@ -24,6 +24,8 @@ from typing import Any
 from contend import forecast
 from contend.clock import SystemClock
 from contend.deadline import Deadline
+from contend.engine.scenarios import load as load_scenario
+from contend.engine.scenarios import to_yaml
 from contend.errors import BadInput, ContendError, HostFailed, TrialFailed
 from contend.fleet import up
 from contend.fleet.following import Following, Settings
@@ -39,8 +41,6 @@ from contend.platforms.resources import own
 from contend.report.progress import Progress
 from contend.rounds import BUDGET_SPENT
 from contend.run import Outcome
-from contend.scenario import load as load_scenario
-from contend.scenario import to_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from contend.engine.scenarios import to_yaml
 from contend.errors import ContendError, HostFailed
 from contend.fleet import host as there
 from contend.fleet import up
@@ -37,7 +38,6 @@ from contend.ledger import Ledger
 from contend.plan import make_plan
 from contend.report.progress import PlanSummary, Progress
 from contend.rounds import headline
-from contend.scenario import to_yaml
 from contend.store.directory import Row, RunDirectory
 from contend.studies.model import Scenario
 

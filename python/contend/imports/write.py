@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from contend import __version__
+from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.imports.cells import Placed
 from contend.imports.read import Import
 from contend.ledger import Ledger
 from contend.probes.evidence import Observed
-from contend.scenario import parse, to_yaml
+from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.imported.model import Imported
 from contend.studies.model import Measure
 from contend.text.masking import mask_yaml
-from contend.yamlfile import read_yaml
 
 STOPPED = "imported"
 _SAMPLES = Observed.SAMPLES

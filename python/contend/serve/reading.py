@@ -352,7 +352,7 @@ def asked(text: str) -> tuple[str, dict[str, Any]]:
     """
     from contend.between import MEASURED
     from contend.errors import ScenarioError
-    from contend.yamlfile import read_yaml
+    from contend.scenario.yaml_file import read_yaml
 
     data = read_yaml(text, "scenario.yaml", ScenarioError).data
     if not isinstance(data, dict) or not isinstance(data.get("study"), str):

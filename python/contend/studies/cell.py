@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contend.places import Place
 from contend.platforms.base import Limit
 from contend.studies.model import WorkloadRef
+from contend.studies.places import Place
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Metric

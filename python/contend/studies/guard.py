@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from contend.scenario.yaml_file import field
 from contend.units import parse_fraction
 from contend.workloads.spec import Duration, Strict
-from contend.yamlfile import field
 
 Fraction = Annotated[float, BeforeValidator(field(parse_fraction), json_schema_input_type=float | str)]
 

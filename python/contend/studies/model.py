@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from contend.platforms.base import Limit
-from contend.settings import one_or_many, workload_list
+from contend.scenario.settings import one_or_many, workload_list
+from contend.scenario.yaml_file import field
 from contend.studies.guard import Fraction, Guarded
 from contend.units import parse_size_bytes
 from contend.workloads.spec import Duration, Scalar, Strict, Traced
-from contend.yamlfile import field
 
 Size = Annotated[int, BeforeValidator(field(parse_size_bytes), json_schema_input_type=int | str)]
 

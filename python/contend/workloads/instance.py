@@ -12,10 +12,10 @@ from typing import Literal
 
 from contend.errors import UnknownName, WorkloadError, suggest
 from contend.text.masking import mask_value
-from contend.variables import expand, names, shell_word
 from contend.workloads.install import find_command
 from contend.workloads.placeholders import PLACEHOLDERS, fill, placeholders
 from contend.workloads.spec import Parameter, Scalar, Workload
+from contend.workloads.variables import expand, names, shell_word
 
 Argv = tuple[str, ...]
 

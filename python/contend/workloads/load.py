@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import UnknownName, WorkloadError
+from contend.scenario.yaml_file import Loc, YamlFile, read_yaml, validate
 from contend.workloads.spec import Workload
-from contend.yamlfile import Loc, YamlFile, read_yaml, validate
 
 _SUFFIXES = (".yaml", ".yml")
 

@@ -229,7 +229,7 @@ def _line(workload: Workload, name: str) -> str:
     if not workload.origin:
         return f"metrics.{name} in the scenario"
     from contend.errors import BadInput
-    from contend.yamlfile import read_yaml
+    from contend.scenario.yaml_file import read_yaml
 
     try:
         return read_yaml(Path(workload.origin), workload.origin).where(("metrics", name))

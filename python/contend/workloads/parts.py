@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from contend.errors import WorkloadError
+from contend.scenario.yaml_file import MisplacedError, field
 from contend.units import parse_duration_ns
 from contend.workloads.placeholders import PLACEHOLDERS
-from contend.yamlfile import MisplacedError, field
 
 Resource = Literal["cpu", "memory", "disk", "network", "lock"]
 Scalar = str | int | float | bool

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema, model_validator
 
 from contend.errors import suggest
+from contend.scenario.yaml_file import MisplacedError
 from contend.workloads.parts import (
     Duration,
     File,
@@ -31,7 +32,6 @@ from contend.workloads.parts import (
     lists,
 )
 from contend.workloads.placeholders import PLACEHOLDERS, placeholders
-from contend.yamlfile import MisplacedError
 
 _NAME = r"[a-z_][a-z0-9_]*"
 _FILE_SCHEMA = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from contend.clouds.instances import heat
+from contend.engine.scenarios import load
 from contend.plan import make_plan
 from contend.report.terminal import render
-from contend.scenario import load
 from contend.studies.storage import duration as forecast
 from contend.studies.storage import pools
 from contend.studies.storage.cloud_cells import topology_of

@@ -20,6 +20,7 @@ from contend.clouds.local.settle import accelerator, check
 from contend.clouds.local.vms import MicroVms
 from contend.clouds.storm.stamps import Track
 from contend.doctor import local_machines
+from contend.engine.scenarios import parse
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.ledger import Record, leftovers
 from contend.plan import make_plan
@@ -27,9 +28,8 @@ from contend.platforms import names, procfs
 from contend.platforms.calls import call
 from contend.platforms.guests import virsh
 from contend.platforms.resources import remove_leftovers
-from contend.scenario import parse
+from contend.scenario.yaml_file import read_yaml
 from contend.studies.storm.model import Storm
-from contend.yamlfile import read_yaml
 from support.own_runs import own, own_state, record_process
 
 RUN = "boot-storm-20260102-101500-7f3a"

@@ -11,16 +11,16 @@ import pytest
 from contend import checks
 from contend.clouds import access
 from contend.clouds.access import Access
+from contend.engine.scenarios import parse
 from contend.errors import BadInput, CannotHonour, HostFailed, ScenarioError, UnknownName
 from contend.fetch.clients import CLIENTS, Task, command_of
-from contend.scenario import parse
+from contend.scenario.yaml_file import read_yaml
 from contend.studies.compare.model import Compare
 from contend.workloads import install
 from contend.workloads.generators.download import Used, at_once, result, server_cpu_s, server_pids
 from contend.workloads.generators.download_glance import RandomBytes, authority_of, upload
 from contend.workloads.generators.download_server import make
 from contend.workloads.load import load
-from contend.yamlfile import read_yaml
 from support.prerequisites import need
 from support.wire_servers import serving
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contend.places import Place, bare, hosts, places
 from contend.studies.cell import APP, COMMAND_METRICS, Cell, Party, escape
 from contend.studies.overhead.model import Overhead
+from contend.studies.places import Place, bare, hosts, places
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Workload

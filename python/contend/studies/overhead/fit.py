@@ -6,12 +6,12 @@ import os
 import shlex
 from pathlib import Path
 
-from contend import places
 from contend.errors import CannotHonour
 from contend.platforms import hotplug, masks
 from contend.platforms.network import check_pair
 from contend.platforms.sizes import cpus_label, parse_platform_size
 from contend.platforms.topology import Topology
+from contend.studies import places
 from contend.studies.model import WorkloadRef
 from contend.studies.overhead.model import Overhead
 from contend.workloads import install

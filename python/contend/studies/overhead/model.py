@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from contend import factors
 from contend.platforms.base import PERIOD_US
-from contend.settings import workload_list
+from contend.scenario.settings import workload_list
 from contend.studies.model import GUESTS, Hypervisor, PlatformSpec, Scenario, WorkloadRef
+from contend.studies.overhead import factors
 from contend.workloads.spec import Duration
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contend import places
 from contend.advice.finding import Finding
 from contend.analysis import Layout
 from contend.comparisons import limits_changed
@@ -17,6 +16,7 @@ from contend.platforms.sizes import sized
 from contend.platforms.topology import Topology
 from contend.report.matrix import platform_name, subject
 from contend.store.directory import Row
+from contend.studies import places
 from contend.studies.base import OnRecord, Study, works
 from contend.studies.cell import Cell
 from contend.studies.model import GUESTS, Scenario

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from contend.settings import one_or_many, workload_list
+from contend.scenario.settings import one_or_many, workload_list
 from contend.studies.guard import Fraction
 from contend.studies.model import PlatformSpec, Scenario, WorkloadRef
 from contend.workloads.spec import Resource

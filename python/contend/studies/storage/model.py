@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from contend.settings import one_or_many
+from contend.scenario.settings import one_or_many
 from contend.studies.model import PlatformSpec, Scenario, Size, WorkloadRef
 from contend.workloads.spec import Scalar, Strict
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from contend.settings import one_or_many
+from contend.scenario.settings import one_or_many
 from contend.studies.model import Names, PlatformSpec, Scenario
 from contend.workloads.spec import Duration, Scalar
 

@@ -8,17 +8,17 @@ import jsonschema
 import pytest
 
 from contend.analysis import CellResult, Level, MetricInfo
+from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.probes.evidence import Observations
 from contend.report.schema import DEFINITIONS, analysis_schema
-from contend.scenario import parse
+from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
 from contend.studies.base import cells_of
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.interference.crowds import Crowd, lines, read
 from contend.studies.interference.plots import crowd_plots
 from contend.studies.model import Scenario
-from contend.yamlfile import read_yaml
 
 
 def scenario(text: str) -> Scenario:

@@ -11,13 +11,13 @@ import jsonschema
 import pytest
 
 from contend import checks
+from contend.engine.scenarios import load
 from contend.errors import CannotHonour, TrialFailed, WorkloadError
 from contend.platforms import network as networks
 from contend.platforms.guests import boot
 from contend.platforms.guests.qemu import Machine
 from contend.platforms.network import Tap, listening
 from contend.report.schema import analysis_schema
-from contend.scenario import load
 from contend.studies.base import cells_of
 from contend.studies.overhead import result as overheads
 from contend.studies.overhead.model import Overhead

@@ -8,19 +8,20 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend import checks, places
+from contend import checks
 from contend.analysis import Analysis
+from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.platforms.base import Limit
 from contend.platforms.cgroups import Hierarchy, Layout
 from contend.platforms.topology import Cpu, Topology
 from contend.report.model import ReportInput
 from contend.report.schema import analysis_schema
-from contend.scenario import load, parse, to_yaml
+from contend.scenario.yaml_file import read_yaml
+from contend.studies import places
 from contend.studies.base import cells_of
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.variants import pairs
-from contend.yamlfile import read_yaml
 from support.intervals import holds
 from support.made_runs import Made
 

@@ -13,16 +13,16 @@ import pytest
 from contend.analyse import analyse
 from contend.cli.advise_ import advise
 from contend.cli.common import load_report
+from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, ScenarioError, WorkloadError
 from contend.plan import make_plan
 from contend.report.schema import analysis_schema
-from contend.scenario import load, parse, to_yaml
+from contend.scenario.yaml_file import read_yaml
 from contend.studies.sensitivity.findings import place, unpredicted
 from contend.studies.sensitivity.model import Sensitivity
 from contend.studies.sensitivity.result import read
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
-from contend.yamlfile import read_yaml
 from support.made_forecast import TEXT, WORKLOADS, forecast_run, scenario
 from support.made_runs import TEXT as PAIRS
 

@@ -16,11 +16,11 @@ import yaml
 from contend.clouds.instances import disks, fio, heat, tenants
 from contend.clouds.instances.disks import Disk
 from contend.clouds.instances.volumes import Held
+from contend.engine.scenarios import dump, load
 from contend.errors import BadInput, HostFailed, ScenarioError
 from contend.plan import make_plan
 from contend.report.schema import analysis_schema
 from contend.report.terminal import render
-from contend.scenario import dump, load
 from contend.studies.base import study
 from contend.studies.storage import cloud_pools, pools
 from contend.studies.storage import duration as forecast

@@ -14,12 +14,13 @@ import pytest
 
 from contend.analyse import analyse
 from contend.comparisons import compare_all, planned_cells, tabulate
+from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import CannotHonour, ScenarioError
 from contend.plan import make_plan
 from contend.probes.evidence import Observations
 from contend.report.schema import analysis_schema
 from contend.report.terminal import render
-from contend.scenario import load, parse, to_yaml
+from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
 from contend.store.directory import RunDirectory
 from contend.studies.cell import ALONE, CONTROL
@@ -30,7 +31,6 @@ from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, choose, fits
 from contend.studies.storage.points import Point, full, table
 from contend.studies.storage.result import Measured, read
 from contend.studies.storage.verdicts import verdicts
-from contend.yamlfile import read_yaml
 from support.made_sweeps import experiment, one_pool, rows_of, sweep, truth
 
 

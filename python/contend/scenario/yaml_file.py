@@ -213,7 +213,7 @@ def validate(
     """
     from pydantic import ValidationError
 
-    from contend.mistakes import describe_all, required
+    from contend.scenario.mistakes import describe_all, required
 
     if not isinstance(file.data, dict):
         found = "is empty" if file.data is None else "is not a list of `key: value` lines"

@@ -1,6 +1,6 @@
 """What pydantic found wrong with a YAML file, in the words of the file's author.
 
-Used by `contend.yamlfile.validate`; nothing else needs it.
+Used by `contend.scenario.yaml_file.validate`; nothing else needs it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contend.errors import suggest
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-    from contend.yamlfile import Loc, YamlFile
+    from contend.scenario.yaml_file import Loc, YamlFile
 
 _EXPECTED = (  # beginning of pydantic's error type → what the value is not
     ("string_type", "text"),

@@ -17,11 +17,11 @@ from pydantic import Field
 
 from contend.clouds.secrets import has_password
 from contend.errors import ScenarioError, UnknownName, suggest
-from contend.settings import apply_setting
+from contend.scenario.settings import apply_setting
+from contend.scenario.yaml_file import YamlFile, read_yaml, validate
 from contend.studies import base as studies
 from contend.studies.model import Scenario
 from contend.text.printable import short
-from contend.yamlfile import YamlFile, read_yaml, validate
 
 
 def builtin_names() -> tuple[str, ...]:

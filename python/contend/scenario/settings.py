@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from contend.errors import BadInput, ScenarioError, suggest
+from contend.scenario.yaml_file import read_yaml
 from contend.text.printable import short
-from contend.yamlfile import read_yaml
 
 TEXTS = (
     "app",

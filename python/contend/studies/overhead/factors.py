@@ -9,9 +9,9 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 from contend.errors import BadInput
 from contend.platforms.bandwidth import MAX_PERIOD_US, MIN_PERIOD_US, period_text
 from contend.platforms.sizes import PlatformSize, parse_platform_size
-from contend.settings import one_or_many
+from contend.scenario.settings import one_or_many
+from contend.scenario.yaml_file import field
 from contend.units import parse_duration_ns
-from contend.yamlfile import field
 
 
 def parse_period_us(value: object) -> int:
