@@ -56,7 +56,7 @@ from contend.trial import TrialRunner
 from contend.units import format_duration
 
 if TYPE_CHECKING:
-    from contend.analysis import Analysis
+    from contend.document import Analysis
 
 RECORD_INTERVAL_MS = 100.0
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from contend.analyse import analyse
-from contend.analysis import Analysis
+from contend.analysis.analyse import analyse
+from contend.document import Analysis
 from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.plan import Plan, make_plan

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from contend.analyse import analyse
+from contend.analysis.analyse import analyse
 from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.ledger import Ledger

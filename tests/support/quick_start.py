@@ -36,7 +36,13 @@ WARM = (
         f"contend.cli.{path.stem}"
         for path in sorted(Path(__file__).parents[2].glob("python/contend/cli/*_.py"))
     ),
-    *("contend.run", "contend.analyse", "contend.doctor", "contend.report.html", "contend.report.terminal"),
+    *(
+        "contend.run",
+        "contend.analysis.analyse",
+        "contend.doctor",
+        "contend.report.html",
+        "contend.report.terminal",
+    ),
     *("contend._native", "duckdb", "jinja2", "numpy", "rich.console", "rich.table"),
 )
 TEMPLATES = ("report.html.j2", "sample.html.j2")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.advice.finding import Evidence, Finding
-from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo
+from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
 from contend.probes.evidence import Observations, Observed
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate, verdict_of

@@ -9,7 +9,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from contend.between import compare_runs, verdict
+from contend.analysis.between import compare_runs, verdict
 from contend.errors import BadInput
 from contend.report.schema import comparison_schema
 from contend.store.directory import RunDirectory

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from contend.analyse import analyse
+from contend.analysis.analyse import analyse
 from contend.engine.scenarios import load
 from contend.fleet.following import Following, Settings
 from contend.fleet.ssh import Way

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from contend import checks
-from contend.analysis import Analysis
+from contend.document import Analysis
 from contend.engine.scenarios import load
 from contend.errors import CannotHonour
 from contend.plan import make_plan

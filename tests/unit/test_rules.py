@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from contend.advice.rules import explain
-from contend.analysis import CellResult, Level, MetricInfo
+from contend.document import CellResult, Level, MetricInfo
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations, held_s
 from contend.stats.estimate import Estimate

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contend.advice.finding import Evidence, Finding
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.platforms.quotas import Quota, quota_name
 from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate

@@ -89,9 +89,9 @@ def load_report(
 
 
 def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportInput:
-    from contend.ahead import ahead
-    from contend.analyse import analyse, probe_cost
-    from contend.comparisons import latest
+    from contend.analysis.ahead import ahead
+    from contend.analysis.analyse import analyse, probe_cost
+    from contend.analysis.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
     from contend.contention.alibi.scope import read_party, victims

@@ -35,7 +35,7 @@ def command(
     Two runs are two times, so the interval is widened by what at least 5 unchanged runs of the scenario varied
     by on this host. To compare two versions, `contend ab` (interleaved in one run) needs none of that.
     """
-    from contend.between import compare_runs, verdict
+    from contend.analysis.between import compare_runs, verdict
     from contend.report.compare_words import changed_cells, notes
     from contend.store.directory import RunDirectory
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from contend.analyse import last_stop
-from contend.comparisons import Table, latest, planned_cells, tabulate
+from contend.analysis.analyse import last_stop
+from contend.analysis.comparisons import Table, latest, planned_cells, tabulate
 from contend.engine.scenarios import parse
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario.yaml_file import read_yaml

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from contend.analysis.comparisons import latest
 from contend.clouds.storm.counted import TAIL_S
-from contend.comparisons import latest
 from contend.contention.whatif.batches import has_storms
 from contend.context.costs import check_finished, scenario_of
 from contend.errors import BadInput

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from contend.analysis import CellResult, Control
+from contend.document import CellResult, Control
 from contend.errors import HostFailed, UnknownName
 from contend.report import words
 from contend.report.exposition import Family, exposition

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.analysis import Analysis, CellResult
 from contend.contention.alibi.words import party_line, phase_name, short
+from contend.document import Analysis, CellResult
 from contend.report import context_words, fleet_words, scheduling_words, words
 from contend.report import cpu_map as cpu_maps
 from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject

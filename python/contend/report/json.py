@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from contend.analysis import Analysis
+from contend.document import Analysis
 
 
 def render_json(analysis: Analysis, *, indent: int | None = None) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.report import words
 from contend.report.matrix import Matrix, is_compare, matrices, rows_are
 from contend.report.model import ReportInput

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contend.analysis import Analysis, CellResult, Control, Level, MetricInfo
+from contend.document import Analysis, CellResult, Control, Level, MetricInfo
 from contend.testbed.placement.words import condition_words
 
 CONTROL = " (control)"

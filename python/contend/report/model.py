@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.analysis import Analysis
+from contend.document import Analysis
 
 if TYPE_CHECKING:
     from contend.contention.hunt import Batch

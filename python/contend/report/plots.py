@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.errors import BadInput
 from contend.files import write
 from contend.report import words

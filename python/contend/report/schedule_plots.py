@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from contend.analysis import Analysis
 from contend.contention.scheduling import CellSchedule
+from contend.document import Analysis
 from contend.report.matrix import subject
 from contend.report.plotkit import ROW, Plot, Spec, chart, condition_name, row_axis, row_labels
 from contend.report.scheduling_words import schedules, waited_row, waits_headers, where

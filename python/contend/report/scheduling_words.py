@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contend.analysis import Analysis, CellResult
 from contend.contention.scheduling import CellSchedule
+from contend.document import Analysis, CellResult
 from contend.platforms.sizes import sized
 from contend.probes.evidence import Observations, Observed
 from contend.report.matrix import CONTROL, platform_name, subject

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from contend.analysis import SCHEMA_VERSION
+from contend.document import SCHEMA_VERSION
 from contend.report.context_schema import context
 from contend.report.definitions import DEFINITIONS
 from contend.report.fleet_schema import fleet

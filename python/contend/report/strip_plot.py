@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contend.analysis import MetricInfo
+from contend.document import MetricInfo
 from contend.report.plotkit import ROW, Plot, Spec, axis_format, chart, median, ordinal, row_axis, row_labels
 from contend.report.theme import var
 from contend.units import format_value

@@ -8,8 +8,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from contend.analysis import Analysis, CellResult, Control
 from contend.contention.alibi.words import cell_line, party_line, phase_name, short
+from contend.document import Analysis, CellResult, Control
 from contend.report import words
 from contend.report.matrix import (
     Matrix,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from contend.analysis import Analysis, CellResult, Control, Level
+from contend.document import Analysis, CellResult, Control, Level
 from contend.report.matrix import is_compare, subject
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
@@ -36,7 +36,7 @@ def probe_cost(analysis: Analysis) -> str:
     """What recording cost, in a few words; empty where it is not known.
 
     >>> from types import SimpleNamespace
-    >>> from contend.analysis import ProbeCost
+    >>> from contend.document import ProbeCost
     >>> probe_cost(SimpleNamespace(probe=ProbeCost(600, 240_000_000, 0, 60_000_000_000)))
     '0.4 % of one CPU (600 samples)'
     """

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from contend.between import UNREADABLE
-from contend.comparisons import latest, tabulate
+from contend.analysis.between import UNREADABLE
+from contend.analysis.comparisons import latest, tabulate
 from contend.serve import files, kept, reading
 from contend.serve.files import Fingerprint
 from contend.serve.reading import FOREIGN, RUN, RUNNING, Entry

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from contend.between import UNREADABLE, compare_runs
+from contend.analysis.between import UNREADABLE, compare_runs
 from contend.errors import BadInput, ContendError
 from contend.report.compare_words import changed_cells, notes
 from contend.report.html import environment, resource, script_json

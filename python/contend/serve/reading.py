@@ -350,7 +350,7 @@ def asked(text: str) -> tuple[str, dict[str, Any]]:
 
     Raises ContendError for what is no scenario file.
     """
-    from contend.between import MEASURED
+    from contend.analysis.between import MEASURED
     from contend.errors import ScenarioError
     from contend.scenario.yaml_file import read_yaml
 

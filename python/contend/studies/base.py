@@ -13,15 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from contend.analysis import Layout
+from contend.document import Layout
 from contend.errors import CannotHonour
 from contend.studies.cell import Cell
 from contend.studies.model import Scenario
 
 if TYPE_CHECKING:
     from contend.advice.finding import Finding
-    from contend.analysis import Analysis, CellResult, Control
-    from contend.comparisons import PlannedCell, Table
+    from contend.analysis.comparisons import PlannedCell, Table
+    from contend.document import Analysis, CellResult, Control
     from contend.forecast import Needs
     from contend.ledger import Ledger
     from contend.plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.stats.estimate import Estimate
 from contend.units import format_ratio
 

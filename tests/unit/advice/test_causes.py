@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contend.advice.rules import LEAST_SHARE, caused, explain
-from contend.analysis import CellResult, Control, Level, MetricInfo
+from contend.document import CellResult, Control, Level, MetricInfo
 from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.platforms.quotas import Quota

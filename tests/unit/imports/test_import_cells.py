@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from contend.analysis import Analysis
 from contend.cli.common import load_report
+from contend.document import Analysis
 from contend.imports.read import read_files
 from contend.imports.write import write_run
 from contend.store.directory import RunDirectory

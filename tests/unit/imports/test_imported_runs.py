@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from contend import cli
-from contend.between import compare_runs
+from contend.analysis.between import compare_runs
 from contend.imports.read import read_files
 from contend.imports.write import write_run
 from contend.report.schema import analysis_schema, comparison_schema

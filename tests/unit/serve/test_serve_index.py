@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.comparisons import latest, tabulate
+from contend.analysis.comparisons import latest, tabulate
 from contend.ledger import Ledger
 from contend.serve.index import PAGE, Filter, Index
 from contend.serve.reading import RUNNING, UNENDED

@@ -36,7 +36,7 @@ def has_storms(path: Path) -> bool:
 
 def measured(run: Path) -> dict[int, list[Document]]:
     """Counted storms by their number of servers. Raises BadInput for those of which nothing larger can be said."""
-    from contend.comparisons import latest
+    from contend.analysis.comparisons import latest
     from contend.store.directory import RunDirectory, documents
     from contend.store.rows import wrong_storm
 
@@ -105,7 +105,7 @@ def _from(storms: Mapping[int, Sequence[Document]]) -> str:
 
 
 def _alibis(run: Path) -> Sequence[CellAlibi]:
-    from contend.comparisons import latest
+    from contend.analysis.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis
     from contend.contention.alibi.recording import Recording
     from contend.store.directory import RunDirectory

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from contend.advice.finding import Evidence, Finding
-from contend.analysis import CellResult, Level
+from contend.document import CellResult, Level
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.simultaneous import simultaneous

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contend.advice.finding import Finding
-from contend.analysis import Layout
+from contend.document import Layout
 from contend.errors import BadInput
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from contend.analysis import CellResult, Level, MetricInfo
+from contend.document import CellResult, Level, MetricInfo
 from contend.probes.evidence import Observations, Observed
 from contend.stats.levels import sign_cut
 from contend.store.directory import Row
 from contend.units import format_value
 
 if TYPE_CHECKING:
-    from contend.comparisons import PlannedCell, Table
+    from contend.analysis.comparisons import PlannedCell, Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contend.analysis import Analysis
+from contend.document import Analysis
 from contend.report.words import percent
 from contend.studies.imported.result import CellLevel, ImportedRuns, headlines, name_of, needed
 from contend.units import format_value

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.probes.evidence import Observed
 from contend.stats.estimate import Estimate
 from contend.units import format_ratio

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from contend.advice.finding import Evidence, Finding
 from contend.advice.rules import explain, observed, percent
-from contend.analysis import CellResult, Control
+from contend.document import CellResult, Control
 from contend.platforms.quotas import quota_name
 from contend.probes.evidence import Observed
 from contend.studies.interference.model import Interference

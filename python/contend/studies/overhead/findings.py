@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
 from contend.advice.rules import Cause, caused, explain
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import VARIED, Effect
 from contend.stats.platform_size import Decomposition, Setting

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from contend.advice.finding import Finding
 from contend.advice.rules import Cause, caused, explain
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import Setting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from contend.analysis import Analysis, CellResult
+from contend.document import Analysis, CellResult
 from contend.platforms.sizes import sized
 from contend.report import words
 from contend.report.matrix import platform_name, subject

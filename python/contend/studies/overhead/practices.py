@@ -10,7 +10,7 @@ from typing import Any, Literal
 import yaml
 
 from contend.advice.rules import percent
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.platforms.sizes import cpus_label, sized
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect

@@ -25,7 +25,7 @@ from contend.studies.overhead.variants import pairs, throttled
 from contend.units import format_ratio
 
 if TYPE_CHECKING:
-    from contend.analysis import CellResult
+    from contend.document import CellResult
     from contend.studies.overhead.practices import Practice
 
 NETWORK = "network"  # one that says how a server is reached: over loopback (host), or through a network pair

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from contend.advice.finding import Finding
-from contend.analysis import Layout
-from contend.comparisons import limits_changed
+from contend.analysis.comparisons import limits_changed
+from contend.document import Layout
 from contend.errors import CannotHonour
 from contend.platforms.sizes import sized
 from contend.platforms.topology import Topology

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from contend.advice.finding import Finding
 from contend.advice.rules import Cause, caused, explain
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect, Kind

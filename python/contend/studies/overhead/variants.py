@@ -14,7 +14,7 @@ from contend.stats.platform_size import Setting
 from contend.units import parse_duration_ns
 
 if TYPE_CHECKING:
-    from contend.analysis import CellResult
+    from contend.document import CellResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from contend.analysis import Analysis
+from contend.document import Analysis
 from contend.platforms.sizes import cpus_label, of_host
 from contend.report.words import percent, ratio
 from contend.stats.estimate import Estimate

@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.errors import BadInput, NoVerdict
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate, verdict_of

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from contend.analysis import Level
+from contend.document import Level
 from contend.stats.estimate import Estimate
 from contend.testbed.placement.words import condition_words, place_words
 

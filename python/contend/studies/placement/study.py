@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contend.advice.finding import Finding
-from contend.analysis import Layout
+from contend.document import Layout
 from contend.report.matrix import conditions
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell

@@ -18,7 +18,7 @@ from contend.stats.sensitivity import Errors, Forecast, Measured, forecast
 from contend.studies.overhead.result import by_block
 
 if TYPE_CHECKING:
-    from contend.analysis import CellResult
+    from contend.document import CellResult
 
 METHOD = (
     "curves by non-negative least squares over probes; interval by split conformal prediction over the measured pairs that"

@@ -16,7 +16,7 @@ from contend.studies.sensitivity.cells import cells, held_out
 from contend.studies.sensitivity.model import Sensitivity
 
 if TYPE_CHECKING:
-    from contend.analysis import Analysis
+    from contend.document import Analysis
     from contend.plan import Plan
 
 

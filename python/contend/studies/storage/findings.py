@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from contend.advice.finding import Evidence, Finding
 from contend.advice.rules import Cause, explain, percent
-from contend.analysis import Control
+from contend.document import Control
 from contend.probes.evidence import Observed
 from contend.studies.storage.result import Measured, PoolSweep, Sweep, sent_share
 from contend.studies.storage.verdicts import levels, loss

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from contend.analysis import CellResult
+from contend.document import CellResult
 from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.stats.surface import Surface

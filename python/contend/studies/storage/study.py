@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.analysis import Layout
+from contend.document import Layout
 from contend.ledger import Ledger
 from contend.store.directory import Row
 from contend.studies.base import Laid, OnRecord, Screening, Study

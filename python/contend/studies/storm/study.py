@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from contend.advice.finding import Finding
-from contend.analysis import Layout
+from contend.document import Layout
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.storm import result as results

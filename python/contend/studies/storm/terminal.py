@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contend.analysis import Analysis
+from contend.document import Analysis
 from contend.report.printer import Printer
 from contend.studies.storm import words as told
 from contend.studies.storm.result import Storms

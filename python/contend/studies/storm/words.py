@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from contend.analysis import Analysis
 from contend.clouds.counters import OF
 from contend.contention.alibi.words import short
 from contend.contention.scaling_findings import duration
+from contend.document import Analysis
 from contend.report import words
 from contend.stats.estimate import Estimate
 from contend.studies.storm.result import Size, Storms

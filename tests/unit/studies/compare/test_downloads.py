@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from contend.analysis import CellResult, Level, MetricInfo
 from contend.cli.common import load_report
+from contend.document import CellResult, Level, MetricInfo
 from contend.probes.evidence import Observations
 from contend.report.html import render_html
 from contend.report.terminal import show

@@ -7,7 +7,7 @@ import math
 import jsonschema
 import pytest
 
-from contend.analysis import CellResult, Level, MetricInfo
+from contend.document import CellResult, Level, MetricInfo
 from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.probes.evidence import Observations

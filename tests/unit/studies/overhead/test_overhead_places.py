@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from contend import checks
-from contend.analysis import Analysis
+from contend.document import Analysis
 from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.platforms.base import Limit

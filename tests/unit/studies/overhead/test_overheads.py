@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend.analysis import Analysis
+from contend.document import Analysis
 from contend.probes.evidence import Observed
 from contend.report import scheduling_words
 from contend.report.model import ReportInput

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contend.analysis import CellResult, Level, MetricInfo
+from contend.document import CellResult, Level, MetricInfo
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate, verdict_of
 from contend.stats.platform_effects import Effect, Kind

@@ -11,7 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from contend.analyse import analyse
+from contend.analysis.analyse import analyse
 from contend.errors import BadInput
 from contend.studies.sensitivity import assignment
 from contend.studies.sensitivity.assignment import assign, slowdowns

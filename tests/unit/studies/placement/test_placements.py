@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend.analysis import Analysis
+from contend.document import Analysis
 from contend.report.html import render_html
 from contend.report.schema import analysis_schema
 from contend.report.terminal import render

@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from contend.analyse import analyse
+from contend.analysis.analyse import analyse
 from contend.cli.advise_ import advise
 from contend.cli.common import load_report
 from contend.engine.scenarios import load, parse, to_yaml

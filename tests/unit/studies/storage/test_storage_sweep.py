@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from contend.analyse import analyse
-from contend.comparisons import compare_all, planned_cells, tabulate
+from contend.analysis.analyse import analyse
+from contend.analysis.comparisons import compare_all, planned_cells, tabulate
 from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import CannotHonour, ScenarioError
 from contend.plan import make_plan

@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from contend.analysis import Level, MetricInfo
-from contend.comparisons import Series, latest, planned_cells, tabulate
+from contend.analysis.comparisons import Series, latest, planned_cells, tabulate
+from contend.document import Level, MetricInfo
 from contend.environment import same_host
 from contend.errors import BadInput, ContendError
 from contend.fleet.record import refuse_hosts

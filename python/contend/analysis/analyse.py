@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from contend.advice.finding import set_once
-from contend.analysis import Analysis, CellResult, Design, ProbeCost
-from contend.comparisons import compare_all, latest, planned_cells, tabulate
+from contend.analysis.comparisons import compare_all, latest, planned_cells, tabulate
+from contend.document import Analysis, CellResult, Design, ProbeCost
 from contend.errors import NoVerdict
 from contend.plan import REPEATS
 from contend.stats.estimate import Estimate
@@ -34,7 +34,7 @@ def analyse(
     """
     plan = run.plan(scenario.study)
     if "fleet" in plan:
-        from contend.fleets import analyse_fleet
+        from contend.analysis.hosts import analyse_fleet
 
         return analyse_fleet(run, scenario)
     study = study_of(scenario)

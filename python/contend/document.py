@@ -16,9 +16,9 @@ from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
 
 if TYPE_CHECKING:
+    from contend.analysis.hosts import Fleets
     from contend.contention.scheduling import CellSchedule
     from contend.context.effect import Context
-    from contend.fleets import Fleets
     from contend.store.damage import Damage
     from contend.studies.growth.result import Growths
     from contend.studies.imported.result import ImportedRuns

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from contend.analysis import CellResult, Control, Level, MetricInfo
+from contend.document import CellResult, Control, Level, MetricInfo
 from contend.platforms.quotas import Quota
 from contend.platforms.standing import Change
 from contend.probes.evidence import Observations

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contend.analysis import Analysis, CellResult, Control, Design, Level, MetricInfo
+from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
 from contend.errors import BadInput
 from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
 from contend.probes.evidence import Observations
@@ -120,7 +120,7 @@ class _Part(RunDirectory):
 
 def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
     """The analysis of a run on several hosts, from what is on disk; an unfinished one too."""
-    from contend.analyse import last_stop
+    from contend.analysis.analyse import last_stop
 
     assert isinstance(scenario, OnHosts)
     by_host = _by_host(run, scenario)
@@ -170,7 +170,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
 
 def _by_host(run: RunDirectory, scenario: OnHosts) -> dict[str, Analysis]:
     """Each host's own analysis, of those that have any row."""
-    from contend.analyse import analyse
+    from contend.analysis.analyse import analyse
 
     alone: Any = scenario.model_copy(update={"hosts": None})
     rows: dict[str, list[Row]] = {}
