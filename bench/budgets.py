@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contend.deadline import longest_s
+from contend.engine.deadline import longest_s
 from contend.engine.scenarios import builtin_names
 from contend.ledger import read_rows
 from contend.store.directory import RunDirectory

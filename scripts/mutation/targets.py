@@ -74,10 +74,10 @@ PYTHON = (
     ),
     Target(
         "plan-ledger",
-        "`contend.plan`, `planned`, `cells` and `ledger`: what a run is going to do, and its diary",
+        "`contend.engine.plan`, `planned`, `cells` and `ledger`: what a run is going to do, and its diary",
         (
             "python/contend/ledger.py",
-            "python/contend/plan.py",
+            "python/contend/engine/plan.py",
             "python/contend/store/planned.py",
             "python/contend/studies/*/cells.py",
         ),

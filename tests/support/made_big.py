@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from contend.engine.plan import Plan, Trial, make_plan
 from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
-from contend.plan import Plan, Trial, make_plan
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.ledger import Ledger
-from contend.plan import make_plan
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 

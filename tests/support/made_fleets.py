@@ -7,10 +7,10 @@ import random
 from pathlib import Path
 from typing import Any
 
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import load, to_yaml
 from contend.fleet.clocks import Offset, clock_record
 from contend.fleet.record import host_seed, write_environment
-from contend.plan import make_plan
 from contend.store.directory import RunDirectory
 
 SCENARIO = """\

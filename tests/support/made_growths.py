@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import load, to_yaml
-from contend.plan import make_plan
 from contend.store.directory import RunDirectory
 
 

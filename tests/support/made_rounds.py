@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from contend.deadline import Deadline
+from contend.engine.deadline import Deadline
+from contend.engine.plan import Plan, Trial, make_plan
+from contend.engine.rounds import Means, Rounds
 from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger
-from contend.plan import Plan, Trial, make_plan
 from contend.report.progress import NoProgress
-from contend.rounds import Means, Rounds
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.cell import Cell

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from contend.analysis.analyse import analyse
+from contend.engine.plan import Plan, Trial, make_plan
 from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.ledger import Ledger
-from contend.plan import Plan, Trial, make_plan
 from contend.report.model import ReportInput
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory

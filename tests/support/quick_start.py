@@ -37,9 +37,9 @@ WARM = (
         for path in sorted(Path(__file__).parents[2].glob("python/contend/cli/*_.py"))
     ),
     *(
-        "contend.run",
+        "contend.engine.run",
         "contend.analysis.analyse",
-        "contend.doctor",
+        "contend.engine.doctor",
         "contend.report.html",
         "contend.report.terminal",
     ),

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from contend.deadline import longest_s
+from contend.engine.deadline import longest_s
 from support.command_line import Home, Said, rows
 from support.made_big import big_run
 

@@ -221,7 +221,7 @@ def test_a_run_directory_that_is_deleted_meanwhile(contend: Home) -> None:
 
 LOADING = """
 from contend.interrupts import Interrupts
-from contend.run import _load_engine
+from contend.engine.run import _load_engine
 import time
 with Interrupts() as interrupts:
     try:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from contend import checks, cli, experience, forecast
+from contend import cli
+from contend.engine import checks, experience
+from contend.engine import duration as forecast
+from contend.engine.duration import Needs
+from contend.engine.experience import Experience
+from contend.engine.plan import Plan, make_plan
 from contend.engine.scenarios import builtin_names, load
 from contend.errors import ContendError
-from contend.experience import Experience
-from contend.forecast import Needs
-from contend.plan import Plan, make_plan
 from contend.studies.model import Scenario
 from contend.units import parse_duration_ns
 from support.prerequisites import Cannot, cannot, need

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from contend.deadline import RESERVE_S, ROW_S, Deadline, longest_s
+from contend.engine.deadline import RESERVE_S, ROW_S, Deadline, longest_s
 from contend.interrupts import Interrupts
 from support.fake_clock import FakeClock
 

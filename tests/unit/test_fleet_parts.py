@@ -324,7 +324,7 @@ def test_a_coordinator_stops_waiting_when_the_budget_is_spent() -> None:
     import asyncio
 
     from contend.clock import SystemClock
-    from contend.deadline import Deadline
+    from contend.engine.deadline import Deadline
     from contend.fleet.coordinator import Stop, Stopped
 
     stop = Stop(Deadline.of(10**9, SystemClock()))

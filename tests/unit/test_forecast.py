@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from contend import forecast
+from contend.engine import duration as forecast
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import load, parse
 from contend.errors import ScenarioError
-from contend.plan import make_plan
 from contend.scenario.yaml_file import read_yaml
 
 S = 10**9

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from contend.guard import ask
+from contend.engine.guard import ask
 
 
 @contextmanager

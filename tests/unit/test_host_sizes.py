@@ -11,11 +11,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend import checks
 from contend.document import Analysis
+from contend.engine import checks
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import load
 from contend.errors import CannotHonour
-from contend.plan import make_plan
 from contend.platforms import hotplug
 from contend.platforms.cgroups import Layout
 from contend.platforms.topology import Topology, pick

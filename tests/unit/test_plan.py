@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contend.engine.plan import Plan, make_plan
 from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
-from contend.plan import Plan, make_plan
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.compare.model import Compare

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 
+from contend.engine.plan import by_host, make_plan
 from contend.engine.scenarios import load, parse
 from contend.errors import ScenarioError
-from contend.plan import by_host, make_plan
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.base import cells_of
 from contend.studies.model import Scenario

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.rounds import BUDGET_SPENT
+from contend.engine.rounds import BUDGET_SPENT
 from support.made_rounds import Measured
 
 S = 10**9

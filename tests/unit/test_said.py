@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from contend.engine.said import last_words
 from contend.errors import BadInput, HostFailed
-from contend.said import last_words
 from contend.workloads.generators.telling import failed
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from contend.advice.finding import set_once
 from contend.analysis.comparisons import compare_all, latest, planned_cells, tabulate
 from contend.document import Analysis, CellResult, Design, ProbeCost
+from contend.engine.plan import REPEATS
 from contend.errors import NoVerdict
-from contend.plan import REPEATS
 from contend.stats.estimate import Estimate
 from contend.stats.stopping import Stopping
 from contend.store.directory import Row, RunDirectory

@@ -108,9 +108,9 @@ def command(
       contend ab --metric 'rps:1/s:higher=Requests/sec: +([0-9.]+)' -- wrk http://a/ --vs wrk http://b/
       contend ab --rev main --rev HEAD --build 'make -j2' -- ./bench
     """
-    from contend import run as orchestrator
-    from contend.checking import checking
     from contend.cli.run_ import _dry_run
+    from contend.engine import run as orchestrator
+    from contend.engine.checking import checking
 
     asked = scenario_of(words, seed=seed, **options)
     if dry_run:

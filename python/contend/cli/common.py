@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from contend.deadline import Began
+from contend.engine.deadline import Began
 from contend.errors import ThresholdCrossed
 from contend.text.safe import write_json
 
 if TYPE_CHECKING:
     from contend.context.effect import Context
+    from contend.engine.run import Outcome
     from contend.report.model import ReportInput
     from contend.report.progress import Progress
-    from contend.run import Outcome
     from contend.sample.summary import Summary
     from contend.store.directory import RunDirectory
 

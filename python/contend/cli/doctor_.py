@@ -12,7 +12,7 @@ from contend.text.safe import write_json
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def command(containers: bool, as_json: bool) -> int:
     """Try what contend uses on this host; say what is missing, what that leaves out, and the fix."""
-    from contend.doctor import checks
+    from contend.engine.doctor import checks
     from contend.environment import fingerprint, summary_line
 
     if as_json:

@@ -97,9 +97,9 @@ def command(
       contend run storage-sweep --cloud mycloud --set pools=[ssd,hdd]
       contend run --resume runs/noisy-neighbour-20261120-184210-7f3a
     """
-    from contend import checks
-    from contend import run as orchestrator
-    from contend.checking import checking
+    from contend.engine import checks
+    from contend.engine import run as orchestrator
+    from contend.engine.checking import checking
     from contend.engine.scenarios import load
     from contend.fleet.record import hosts_of_run, refuse_part
     from contend.fleet.ssh import Way
@@ -164,7 +164,7 @@ def command(
     with checking(loaded.measure.budget, began_ns()):
         asked, left_out = checks.fitted(loaded, runs)
         if skip_missing:
-            from contend.checks import without_missing
+            from contend.engine.checks import without_missing
 
             asked, absent = without_missing(asked)
             left_out += absent
@@ -197,8 +197,8 @@ def _on_hosts(
     as_json: bool,
 ) -> int:
     """A scenario with `hosts`: each of them runs it."""
+    from contend.engine.plan import make_plan
     from contend.fleet.needs import need
-    from contend.plan import make_plan
 
     if given := [option for option, on in refused.items() if on]:
         raise BadInput(
@@ -240,8 +240,9 @@ def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list
 
 def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = Path("runs")) -> int:
     """Print what would run. Everything is checked as a run would; nothing is made."""
-    from contend import checks, experience, forecast
-    from contend.plan import make_plan
+    from contend.engine import checks, experience
+    from contend.engine import duration as forecast
+    from contend.engine.plan import make_plan
     from contend.studies.base import study_of
     from contend.units import format_duration
 

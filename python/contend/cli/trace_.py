@@ -139,7 +139,7 @@ def command(
       contend trace --pid 4711 --for 10s --include 'app.db:*' -o now
       contend export before --to perfetto
     """
-    from contend import quota_log
+    from contend.platforms import quota_log
     from contend.trace.launch import Asked, run
 
     _check(pid, length, sample, command)

@@ -55,7 +55,7 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
             shown = workload.model_dump(mode="json", by_alias=True, exclude_defaults=True)
             print(json.dumps(mask_value(shown), indent=1, ensure_ascii=False))
         return 0
-    from contend.checks import fitted
+    from contend.engine.checks import fitted
     from contend.studies.base import cells_of
 
     asked, left_out = fitted(scenarios.load(file, settings))

@@ -21,9 +21,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from contend import forecast
 from contend.clock import SystemClock
-from contend.deadline import Deadline
+from contend.engine import duration as forecast
+from contend.engine.deadline import Deadline
+from contend.engine.plan import make_plan
+from contend.engine.rounds import BUDGET_SPENT
+from contend.engine.run import Outcome
 from contend.engine.scenarios import load as load_scenario
 from contend.engine.scenarios import to_yaml
 from contend.errors import BadInput, ContendError, HostFailed, TrialFailed
@@ -35,12 +38,9 @@ from contend.fleet.record import HOSTS_FILE, host_seed, missing
 from contend.fleet.ssh import Problem, Way
 from contend.fleet.up import Fleet
 from contend.ledger import Ledger
-from contend.plan import make_plan
 from contend.platforms import state
 from contend.platforms.resources import own
 from contend.report.progress import Progress
-from contend.rounds import BUDGET_SPENT
-from contend.run import Outcome
 from contend.store.directory import RunDirectory
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario

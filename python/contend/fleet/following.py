@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from contend.engine.plan import make_plan
+from contend.engine.rounds import headline
 from contend.engine.scenarios import to_yaml
 from contend.errors import ContendError, HostFailed
 from contend.fleet import host as there
@@ -35,9 +37,7 @@ from contend.fleet.ssh import Problem
 from contend.fleet.together import Together
 from contend.fleet.up import Fleet
 from contend.ledger import Ledger
-from contend.plan import make_plan
 from contend.report.progress import PlanSummary, Progress
-from contend.rounds import headline
 from contend.store.directory import Row, RunDirectory
 from contend.studies.model import Scenario
 

@@ -72,7 +72,7 @@ class Told:
 
 def check(folder: Path) -> list[str]:
     """What is in the way of the part on this host: message and hint; nothing when it can begin."""
-    from contend import checks
+    from contend.engine import checks
     from contend.engine.scenarios import load
 
     try:
@@ -84,7 +84,7 @@ def check(folder: Path) -> list[str]:
 
 def run(folder: Path, told: Told) -> None:
     """Begin the part, or go on with it. Raises ContendError."""
-    from contend import run as orchestrator
+    from contend.engine import run as orchestrator
     from contend.engine.scenarios import load
 
     found = directory_of(folder)

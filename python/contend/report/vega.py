@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from contend import cache
+from contend.report import cache
 from contend.report.plotkit import VEGA_LITE, Plot
 from contend.text.printable import printable
 

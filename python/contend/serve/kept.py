@@ -14,7 +14,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contend import __version__, cache
+from contend import __version__
+from contend.report import cache
 from contend.serve.files import Fingerprint
 from contend.serve.reading import RUNNING, Cell, Entry
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from contend.advice.finding import Finding
     from contend.analysis.comparisons import PlannedCell, Table
     from contend.document import Analysis, CellResult, Control
-    from contend.forecast import Needs
+    from contend.engine.duration import Needs
+    from contend.engine.plan import Plan
     from contend.ledger import Ledger
-    from contend.plan import Plan
     from contend.platforms.base import Role
     from contend.platforms.topology import Topology
     from contend.store.directory import Row

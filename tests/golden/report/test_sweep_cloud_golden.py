@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from contend.clouds.instances import heat
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import load
-from contend.plan import make_plan
 from contend.report.terminal import render
 from contend.studies.storage import duration as forecast
 from contend.studies.storage import pools

@@ -19,11 +19,11 @@ from contend.clouds.local.removal import CONTAINER, DOMAIN, FILES, TAP, VM, new_
 from contend.clouds.local.settle import accelerator, check
 from contend.clouds.local.vms import MicroVms
 from contend.clouds.storm.stamps import Track
-from contend.doctor import local_machines
+from contend.engine.doctor import local_machines
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import parse
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.ledger import Record, leftovers
-from contend.plan import make_plan
 from contend.platforms import names, procfs
 from contend.platforms.calls import call
 from contend.platforms.guests import virsh

@@ -15,7 +15,7 @@ from contend.contention.hunt import Batch, Hunt, hunt
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Blame, Critical, Interpreter, Pool, Tables
 from contend.contention.hunting.together import together
-from contend.quota_log import Throttled
+from contend.platforms.quota_log import Throttled
 from contend.report.hunt_page import render
 from contend.report.hunt_schema import hunt_schema
 from contend.report.hunt_terminal import print_hunt

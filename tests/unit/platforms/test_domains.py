@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from contend import doctor
+from contend.engine import doctor
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
 from contend.platforms import network

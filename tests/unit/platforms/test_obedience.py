@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from contend.elsewhere import builds, hadoop
+from contend.engine.run import resume
 from contend.errors import BadInput, HostFailed
 from contend.ledger import Ledger, leftovers
 from contend.platforms import (
@@ -33,7 +34,6 @@ from contend.platforms import (
 from contend.platforms.guests import virsh
 from contend.platforms.obedience import Obeyed, ReadOnly
 from contend.report.progress import NoProgress
-from contend.run import resume
 from support.made_big import big_run
 from support.own_runs import own_state
 from support.prerequisites import need

@@ -105,7 +105,7 @@ def spoilt(change: Callable[[dict[str, object]], object]) -> Callable[[Path], ob
     """A file whose content was changed by somebody who knows its digest."""
 
     def spoil(path: Path) -> None:
-        from contend import cache
+        from contend.report import cache
 
         content = cache.read(path)
         assert content is not None

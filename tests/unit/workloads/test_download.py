@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from contend import checks
 from contend.clouds import access
 from contend.clouds.access import Access
+from contend.engine import checks
 from contend.engine.scenarios import parse
 from contend.errors import BadInput, CannotHonour, HostFailed, ScenarioError, UnknownName
 from contend.fetch.clients import CLIENTS, Task, command_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Interpreter
 from contend.contention.hunting.rules import Candidate, listed, seconds, sql
-from contend.quota_log import FILE
+from contend.platforms.quota_log import FILE
 from contend.units import format_duration, of_time
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contend.quota_log import Throttled, between
+from contend.platforms.quota_log import Throttled, between
 from contend.units import format_duration, of_time
 
 if TYPE_CHECKING:

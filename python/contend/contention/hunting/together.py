@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from contend.contention.hunting.rows import BATCH, Blame, Call, Job, Lock, Tables
-from contend.quota_log import Throttled
+from contend.platforms.quota_log import Throttled
 
 
 def together(traces: Sequence[Tables]) -> Tables:

@@ -20,7 +20,7 @@ from contend.studies.placement.findings import findings
 from contend.studies.placement.model import NetworkPlacement
 
 if TYPE_CHECKING:
-    from contend.plan import Plan
+    from contend.engine.plan import Plan
 
 
 class PlacementStudy(Study[NetworkPlacement]):

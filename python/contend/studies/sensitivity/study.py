@@ -17,7 +17,7 @@ from contend.studies.sensitivity.model import Sensitivity
 
 if TYPE_CHECKING:
     from contend.document import Analysis
-    from contend.plan import Plan
+    from contend.engine.plan import Plan
 
 
 class SensitivityStudy(Study[Sensitivity]):

@@ -20,8 +20,8 @@ from contend.studies.storage.findings import findings
 from contend.studies.storage.model import Storage
 
 if TYPE_CHECKING:
-    from contend.forecast import Needs
-    from contend.plan import Plan
+    from contend.engine.duration import Needs
+    from contend.engine.plan import Plan
 
 
 class StorageStudy(Study[Storage]):

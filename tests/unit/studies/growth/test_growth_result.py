@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import ScenarioError
-from contend.plan import make_plan
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.growth import words
 from contend.studies.growth.model import Growth

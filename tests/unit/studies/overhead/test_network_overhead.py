@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend import checks
+from contend.engine import checks
 from contend.engine.scenarios import load
 from contend.errors import CannotHonour, TrialFailed, WorkloadError
 from contend.platforms import network as networks

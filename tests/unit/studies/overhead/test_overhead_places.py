@@ -8,8 +8,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend import checks
 from contend.document import Analysis
+from contend.engine import checks
 from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.platforms.base import Limit

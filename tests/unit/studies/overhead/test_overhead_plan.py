@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contend import checks
+from contend.engine import checks
 from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.platforms.base import Limit

@@ -8,10 +8,10 @@ import re
 
 import pytest
 
-from contend import checks
+from contend.engine import checks
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import dump, load
 from contend.errors import BadInput, CannotHonour, ScenarioError
-from contend.plan import make_plan
 from contend.platforms import network
 from contend.studies.base import cells_of
 from contend.studies.placement.model import NetworkPlacement

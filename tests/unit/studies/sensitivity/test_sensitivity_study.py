@@ -13,9 +13,9 @@ import pytest
 from contend.analysis.analyse import analyse
 from contend.cli.advise_ import advise
 from contend.cli.common import load_report
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, ScenarioError, WorkloadError
-from contend.plan import make_plan
 from contend.report.schema import analysis_schema
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.sensitivity.findings import place, unpredicted

@@ -14,9 +14,9 @@ import pytest
 
 from contend.analysis.analyse import analyse
 from contend.analysis.comparisons import compare_all, planned_cells, tabulate
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import CannotHonour, ScenarioError
-from contend.plan import make_plan
 from contend.probes.evidence import Observations
 from contend.report.schema import analysis_schema
 from contend.report.terminal import render

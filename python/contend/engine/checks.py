@@ -6,8 +6,8 @@ import os
 import shlex
 from pathlib import Path
 
+from contend.engine.plan import Plan
 from contend.errors import CannotHonour
-from contend.plan import Plan
 from contend.platforms.network import check_pair
 from contend.platforms.topology import Placement, Topology, placement
 from contend.studies.base import Study, cells_of, study_of

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend.engine.parties import Seat, wait_ready
+from contend.engine.said import last_words
 from contend.errors import TrialFailed
-from contend.parties import Seat, wait_ready
 from contend.platforms.base import Command, Process
-from contend.said import last_words
 from contend.workloads.variables import expand_argv, expand_env
 
 # A neighbour must have shown over this long, before the victim starts, that it uses its resource.

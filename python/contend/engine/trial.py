@@ -16,25 +16,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from contend.burning import Burning, ignite, prove, serve
 from contend.clock import Clock
+from contend.engine.neighbours import Burning, ignite, prove, serve
+from contend.engine.parties import Parties, Seat, add_exits, clear
+from contend.engine.plan import Trial
+from contend.engine.ramp import ramp
+from contend.engine.said import last_words, shown
+from contend.engine.trial_traces import TrialTraces
+from contend.engine.window import Window
 from contend.errors import TrialFailed
 from contend.files import PRIVATE, made_beside
-from contend.parties import Parties, Seat, add_exits, clear
-from contend.plan import Trial
 from contend.platforms import standing
 from contend.platforms.base import Command, Exit, Host, Releases
 from contend.probes.contamination import flags
 from contend.probes.evidence import Observed, put
 from contend.probes.peak import PeakMemory
 from contend.probes.snapshot import device_of
-from contend.ramp import ramp
-from contend.said import last_words, shown
 from contend.store.directory import Row
 from contend.studies.cell import Cell
 from contend.studies.guard import Guard
-from contend.traces import TrialTraces
-from contend.window import Window
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import Reading, read_metrics
 from contend.workloads.variables import expand_argv, expand_env, hide

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from contend.engine.parties import Parties
 from contend.errors import HostFailed
 from contend.ledger import Ledger
-from contend.parties import Parties
 from contend.platforms import hotplug
 from contend.platforms.hotplug import Hotplug
 from contend.platforms.topology import Topology, format_cpu_list

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from contend.deadline import RESERVE_S
+from contend.engine.deadline import RESERVE_S
+from contend.engine.experience import NOTHING, Experience
+from contend.engine.plan import Plan
 from contend.errors import BadInput
-from contend.experience import NOTHING, Experience
-from contend.plan import Plan
 from contend.platforms.base import Role
 from contend.studies.base import study_of
 from contend.studies.cell import APP, COMMAND, Cell, Party

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from contend.burning import Burning, ignite
-from contend.parties import Parties, clear
+from contend.engine.neighbours import Burning, ignite
+from contend.engine.parties import Parties, clear
 from contend.platforms.base import Host
 from contend.studies.cell import Cell
 from contend.studies.guard import Guard

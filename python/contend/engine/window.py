@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from contend.groups_watch import GroupsWatch
+from contend.engine.groups_watch import GroupsWatch
 from contend.platforms import cgroups, standing
 from contend.platforms.base import Exit, Host, Usage
 from contend.platforms.quotas import Throttling

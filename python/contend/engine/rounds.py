@@ -1,7 +1,7 @@
 """What a run measures, in which order and until when: the pilot, then block after block with looks between them.
 
 Rows of finished trials are on disk before the next trial begins. Where trials run, and what is made for them, is
-`contend.run`'s.
+`contend.engine.run`'s.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from contend.deadline import Deadline
+from contend.engine.deadline import Deadline
+from contend.engine.duration import block_s, budget_text, is_known, least_blocks, trial_key, trial_s
+from contend.engine.experience import NOTHING, Experience
+from contend.engine.host_sizes import HostSizes
+from contend.engine.plan import Plan, Trial, make_plan
+from contend.engine.trial import TrialRunner
 from contend.errors import ProbeEnded, TrialFailed
-from contend.experience import NOTHING, Experience
-from contend.forecast import block_s, budget_text, is_known, least_blocks, trial_key, trial_s
-from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import TRIAL_START, Ledger
-from contend.plan import Plan, Trial, make_plan
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
 from contend.store.directory import Row, RunDirectory
 from contend.studies.base import study_of
 from contend.studies.model import Measure, Scenario
 from contend.text.printable import printable
-from contend.trial import TrialRunner
 from contend.units import format_duration, format_value
 
 FAILURES_IN_A_ROW = 3

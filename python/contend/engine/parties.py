@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
+from contend.engine.said import last_words, refusal, shown
 from contend.errors import BadInput, ContendError, TrialFailed
 from contend.ledger import Ledger
 from contend.platforms import names, standing
@@ -34,7 +35,6 @@ from contend.platforms.base import (
 )
 from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
-from contend.said import last_words, refusal, shown
 from contend.store.directory import RunDirectory, safe_name
 from contend.studies.cell import Cell, Party
 from contend.studies.model import GUESTS

@@ -18,22 +18,26 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend import experience, forecast
-from contend.checking import before_it_began
-from contend.checks import check, packages_inside, place, settled, tools_of
 from contend.clock import Clock, SystemClock
-from contend.deadline import Deadline
+from contend.engine import duration as forecast
+from contend.engine import experience
+from contend.engine.checking import before_it_began
+from contend.engine.checks import check, packages_inside, place, settled, tools_of
+from contend.engine.deadline import Deadline
+from contend.engine.guard import LOOK_S, Guardian
+from contend.engine.host_sizes import HostSizes
+from contend.engine.parties import Parties
+from contend.engine.plan import Plan, by_host, make_plan
+from contend.engine.rounds import BUDGET_SPENT, Means, Rounds
 from contend.engine.scenarios import load as load_scenario
 from contend.engine.scenarios import to_yaml
+from contend.engine.trial import TrialRunner
+from contend.engine.trial_traces import TrialTraces
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.files import open_inside
-from contend.guard import LOOK_S, Guardian
-from contend.host_sizes import HostSizes
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger, leftovers
-from contend.parties import Parties
-from contend.plan import Plan, by_host, make_plan
 from contend.platforms import state
 from contend.platforms.base import Limit, Platform, Role
 from contend.platforms.network import Networks
@@ -44,15 +48,12 @@ from contend.platforms.topology import confined
 from contend.probes.recorder import Recorder, start_recorder
 from contend.probes.series import SeriesWriter
 from contend.report.progress import PREPARING, Progress
-from contend.rounds import BUDGET_SPENT, Means, Rounds
 from contend.store.damage import MOST_ROWS_BYTES
 from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.studies.base import study_of
 from contend.studies.cell import Party
 from contend.studies.model import GUESTS, Scenario
 from contend.text.masking import mask_value
-from contend.traces import TrialTraces
-from contend.trial import TrialRunner
 from contend.units import format_duration
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from contend.clock import SystemClock
-from contend.deadline import Deadline
+from contend.engine.deadline import Deadline
 from contend.errors import BadInput
 from contend.interrupts import Interrupts
 from contend.units import format_duration
