@@ -290,8 +290,8 @@ class RunDirectory:
         return map(mask_row, whole_rows(self.trials_path, wrong_row(plan)))
 
     def compact_rows(self, plan: Mapping[str, Any] | None = None) -> Sequence[Row]:
-        """The rows for reading only, in a tenth of the memory (`contend.store.compact`). Of a file that has grown only what is
-        new is read; of one in which some are damaged all of it, for who asks is to hear of it."""
+        """The rows for reading only, in a tenth of the memory (`contend.store.compact`). Of a file that has grown only
+        what is new is read; of one in which some are damaged all of it, for who asks is to hear of it."""
         state, before = _state(self.trials_path), self._compact
         if before is None or state is None or not before.of(plan):
             before = None

@@ -2,7 +2,7 @@ r"""Mask what looks like a secret: passwords, tokens, keys; in text, command lin
 
 What a run is given may hold secrets: options of commands, URLs, variables, what a failing tool printed. `scenario.yaml`
 keeps them (mode 0600), because `--resume` needs them. Everything else that contend writes, prints, serves or exports passes
-through here. No pattern knows every secret: keep yours in the environment and write `${NAME}` (`contend.workloads.variables`).
+through here. No pattern knows every secret: keep yours in the environment and write `${NAME}`.
 
 A name alone is no secret: what stands for one by name (`${DB_PASSWORD}`) is shown, and so are paths of key files.
 

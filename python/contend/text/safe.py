@@ -1,8 +1,8 @@
 """Where text leaves contend for a terminal or a pipe: what is printed, consoles of reports, JSON on stdout.
 
 Here, not at each print, secrets are masked (`contend.text.masking`) and control characters written as escapes
-(`contend.text.printable`): a new line of output cannot forget either. What contend itself draws with (colours, a line that is
-redrawn) goes to the `plain` stream, with the words of others made `safe` first.
+(`contend.text.printable`): a new line of output cannot forget either. What contend itself draws with (colours, a line that
+is redrawn) goes to the `plain` stream, with the words of others made `safe` first.
 """
 
 from __future__ import annotations
