@@ -14,12 +14,12 @@ from pathlib import Path
 import click
 
 from contend import cli
+from contend.analysis.schema import comparison_schema, render_schema
 from contend.engine import scenarios as scenario
 from contend.probes.columns import reference_page
 from contend.report.context_schema import context_schema
 from contend.report.hunt_schema import hunt_schema
 from contend.report.sample_schema import alibi_schema, sample_schema
-from contend.report.schema import comparison_schema, render_schema
 from contend.report.trace_schema import trace_schema
 from contend.report.watch_document import watch_schema
 from contend.report.whatif_schema import verification_schema, whatif_schema

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from contend.advice.finding import Finding
 from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
@@ -19,16 +19,10 @@ if TYPE_CHECKING:
     from contend.analysis.hosts import Fleets
     from contend.contention.scheduling import CellSchedule
     from contend.context.effect import Context
+    from contend.report.model import ReportInput
+    from contend.report.plotkit import Plot
+    from contend.report.printer import Printer
     from contend.store.damage import Damage
-    from contend.studies.growth.result import Growths
-    from contend.studies.imported.result import ImportedRuns
-    from contend.studies.interference.crowds import Crowd
-    from contend.studies.overhead.practices import Practice
-    from contend.studies.overhead.result import Overheads
-    from contend.studies.placement.result import Placements
-    from contend.studies.sensitivity.result import Sensitivities
-    from contend.studies.storage.result import Sweep
-    from contend.studies.storm.result import Storms
 
 SCHEMA_VERSION = 1
 
@@ -176,7 +170,10 @@ class Layout:
     each. named: factors that the names of rows and columns say. beside: the word before a column's name. baseline: the name
     of the baseline's column; "" for that of the control's variant. refused: comparisons that were refused stand there too.
     every_metric: all controls are the headline's. place: table, row and column of a cell, where these do not tell;
-    condition: what its treatment is, in words. compared: factors in which a row's cells and its control differ.
+    condition: what its treatment is, in words. control: whose figure a control is. controlled: by cells of the run, by the
+    study's own means, or not at all. finds: that nothing was found is worth saying. title: of the tables. treated,
+    untreated: where a time was taken, "" for the name of the baseline. forest: all of them are drawn together. points: of
+    which tables every point is drawn. compared: factors in which a row's cells and its control differ.
     """
 
     as_measured: bool = False
@@ -190,7 +187,75 @@ class Layout:
     every_metric: bool = False
     place: Callable[[CellResult], tuple[str, str, str]] | None = None
     condition: Callable[[Mapping[str, str]], str] | None = None
+    control: Callable[[Mapping[str, str]], str] | None = None
+    controlled: Literal["cells", "own", "no"] = "cells"
+    finds: bool = True
+    title: str = "Slowdown of each victim"
+    treated: str = "with the treatment"
+    untreated: str = ""
+    forest: bool = True
+    points: Literal["every", "headline", "no"] = "every"
     compared: frozenset[str] = frozenset({"victim", "neighbour", "variant"})
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A study's own part of the page.
+
+    template: PACKAGE:FILE. values: what it names besides the report and the kit. contents: anchors and titles. below: under
+    the tables of comparisons.
+    """
+
+    template: str
+    values: Mapping[str, Any]
+    contents: tuple[tuple[str, str], ...]
+    below: bool = False
+
+
+class Shown:
+    """How a study shows its own result: of one that has none, not at all."""
+
+    def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
+        """Print it, above the tables of comparisons. Whether these follow."""
+        return True
+
+    def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
+        """Print what stands under the tables of comparisons."""
+
+    def section(self, report: ReportInput) -> Section | None:
+        """Of the page."""
+        return None
+
+    def tabled(self, analysis: Analysis) -> bool:
+        """Whether the page has tables of comparisons."""
+        return True
+
+    def plots(self, report: ReportInput) -> list[Plot]:
+        return []
+
+    def facts(self, analysis: Analysis) -> list[tuple[str, str]] | None:
+        """What stands under the answer in the place of blocks and seed; None: those."""
+        return None
+
+    def design(self, analysis: Analysis) -> str:
+        """How its trials came about, where that was not by blocks of contend's."""
+        return ""
+
+    def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
+        """Why there is no finding. known: every headline has a verdict."""
+        return "none: no victim is detectably slowed." if known else TOO_FEW
+
+    def effects(self, analysis: Analysis) -> tuple[Sequence[str], list[tuple[Sequence[str], bool]]] | None:
+        """A table for papers of what the cells say together: headers, and rows with whether there is a detectable effect."""
+        return None
+
+    def schema(self) -> Mapping[str, Any]:
+        """JSON Schema of the study's own result, by its key in the document."""
+        return {}
+
+
+TOO_FEW = "none yet: too few blocks for a verdict."
+PLAIN = Shown()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +303,7 @@ class Analysis:
     key: str = ""  # under which the study's own result stands in the document
     result: Any = None  # the study's own, None of one without, and where there was too little
     layout: Layout = Layout()
+    own: Shown = PLAIN  # how the study's own result is shown
     fleet: Fleets | None = None  # of a run on several hosts
     context: Context | None = None  # of a component's cost, where a storm to put it in is known
     damage: tuple[Damage, ...] = ()  # what of the run's files could not be read, and was left out
@@ -266,45 +332,6 @@ class Analysis:
             **({} if self.context is None else {"context": self.context.to_json()}),
             **({"damage": [d.to_json() for d in self.damage]} if self.damage else {}),
         }
-
-    def _of(self, key: str) -> Any:
-        return self.result if self.key == key else None
-
-    @property
-    def storms(self) -> Storms | None:
-        return cast("Storms | None", self._of("storms"))
-
-    @property
-    def growth(self) -> Growths | None:
-        return cast("Growths | None", self._of("growth"))
-
-    @property
-    def overhead(self) -> Overheads | None:
-        return cast("Overheads | None", self._of("overhead"))
-
-    @property
-    def placement(self) -> Placements | None:
-        return cast("Placements | None", self._of("placement"))
-
-    @property
-    def imported(self) -> ImportedRuns | None:
-        return cast("ImportedRuns | None", self._of("imported"))
-
-    @property
-    def crowds(self) -> tuple[Crowd, ...]:
-        return cast("tuple[Crowd, ...]", self._of("crowds") or ())
-
-    @property
-    def sensitivity(self) -> Sensitivities | None:
-        return cast("Sensitivities | None", self._of("sensitivity"))
-
-    @property
-    def sweep(self) -> Sweep | None:
-        return cast("Sweep | None", self._of("sweep"))
-
-    @property
-    def practices(self) -> tuple[Practice, ...]:
-        return () if self.overhead is None else self.overhead.practices
 
 
 def _json(result: Any) -> Any:

@@ -17,9 +17,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema
 from contend.engine.deadline import longest_s
 from contend.engine.rounds import BUDGET_SPENT
-from contend.report.schema import analysis_schema
 from support.command_line import Home, check_files, rows, wait_for
 from support.fleet_lab import Lab, can, lab
 from support.prerequisites import need

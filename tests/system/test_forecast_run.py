@@ -15,7 +15,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend.report.schema import analysis_schema
+from contend.analysis.schema import analysis_schema
 from contend.studies.sensitivity.schema import advice_schema
 from contend.workloads.generators.pressure_probe import PROBES
 from support.command_line import Home, check_files, rows

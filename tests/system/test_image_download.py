@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend.report.schema import analysis_schema
+from contend.analysis.schema import analysis_schema
 from contend.workloads.install import find_command, is_here
 from support.command_line import Home, rows
 from support.floors import aes_s_per_gb, sha512_s_per_gb

@@ -17,9 +17,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema
 from contend.ledger import Record, leftovers
 from contend.platforms import network
-from contend.report.schema import analysis_schema
 from contend.testbed.placement import ovs, respond, trial
 from contend.testbed.placement.bed import Bed
 from contend.testbed.placement.layout import UNDERLAY, WAY, Encapsulation, Layout, Where

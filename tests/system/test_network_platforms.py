@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from contend.report.schema import analysis_schema
+from contend.analysis.schema import analysis_schema
 from support.command_line import Home, check_files, rows, wait_for
 from support.prerequisites import need
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema
 from contend.platforms.topology import Topology, pick
-from contend.report.schema import analysis_schema
 from support.command_line import Home, check_files, rows
 from support.planted_quota import (
     ITS_OWN_CLOCK,

@@ -16,8 +16,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema
 from contend.ledger import leftovers, read_rows
-from contend.report.schema import analysis_schema
 from support.command_line import Home, rows, wait_for
 from support.prerequisites import need
 

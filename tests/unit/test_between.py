@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from contend.analysis.between import compare_runs, verdict
+from contend.analysis.schema import comparison_schema
 from contend.errors import BadInput
-from contend.report.schema import comparison_schema
 from contend.store.directory import RunDirectory
 from support.made_runs import Made
 

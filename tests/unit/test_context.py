@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema
 from contend.cli.common import load_report
 from contend.context.choose import put
 from contend.context.costs import costs
@@ -20,7 +21,6 @@ from contend.errors import BadInput
 from contend.report import context_words
 from contend.report.context_schema import context_schema
 from contend.report.html import render_html
-from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.store.directory import RunDirectory
 from support.made_context import CALL, DOWNLOAD, IMAGE, RPC, costs_run, storms_run

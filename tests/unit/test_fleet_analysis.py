@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from contend.analysis.analyse import analyse
+from contend.analysis.schema import analysis_schema
 from contend.engine.scenarios import load
 from contend.fleet.following import Following, Settings
 from contend.fleet.ssh import Way
@@ -20,7 +21,6 @@ from contend.fleet.up import Fleet
 from contend.ledger import Ledger
 from contend.report.fleet_words import notes, rows
 from contend.report.progress import NoProgress
-from contend.report.schema import analysis_schema
 from contend.store.directory import RunDirectory
 from support.made_fleets import made_run
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema
 from contend.document import Analysis
 from contend.engine import checks
 from contend.engine.plan import make_plan
@@ -22,7 +23,6 @@ from contend.platforms.topology import Topology, pick
 from contend.report.export import export
 from contend.report.html import render_html
 from contend.report.model import ReportInput
-from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.studies import places
 from contend.studies.base import cells_of, study_of
@@ -120,10 +120,10 @@ def analysis(report: ReportInput) -> Analysis:
 
 
 def test_the_effect_of_the_share_is_found_with_its_interval(analysis: Analysis) -> None:
-    assert analysis.overhead is not None
+    assert analysis.result is not None
     effects = {
         (e.kind, e.over[0].provisioning, e.over[0].size): e
-        for e in analysis.overhead.effects
+        for e in analysis.result.effects
         if "CHR" in e.kind
     }
     vanilla = effects["CHR", "vanilla", 1]
@@ -134,7 +134,7 @@ def test_the_effect_of_the_share_is_found_with_its_interval(analysis: Analysis) 
     crossed = effects["CHR × pinning", "vanilla", 1]
     assert holds(crossed.ratio, 1.4)
     jsonschema.validate(json.loads(json.dumps(analysis.to_json())), analysis_schema())
-    said = analysis.overhead.to_json()
+    said = analysis.result.to_json()
     assert said["hosts"] == [{"cpus": 2, "by": "offline"}, {"cpus": 4, "by": "whole"}]
     assert "the host of 2 CPUs is this one with the others taken offline" in said["notes"]
 
@@ -156,7 +156,7 @@ def test_it_is_advised_how_much_of_a_host_to_give(analysis: Analysis) -> None:
 
 
 def test_the_practice_is_judged_by_it(analysis: Analysis) -> None:
-    practice = next(p for p in analysis.practices if p.id == "enough-of-the-host")
+    practice = next(p for p in analysis.result.practices if p.id == "enough-of-the-host")
     assert practice.verdict == "refuted", (
         "it costs at 0.25 of the host, where it should have faded from 0.14 on"
     )
@@ -177,7 +177,7 @@ def test_what_a_share_says_of_what_is_claimed(
     analysis: Analysis, between: list[float], verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At 0.25 of the host it costs, at 0.5 certainly not."""
-    assert analysis.overhead is not None
+    assert analysis.result is not None
     from contend.studies.overhead import practices
 
     made: Mapping[str, object] = {
@@ -186,7 +186,7 @@ def test_what_a_share_says_of_what_is_claimed(
     }  # fmt: skip
     monkeypatch.setattr(practices.yaml, "safe_load", lambda _: [made])
     primary = [c for c in analysis.cells if c.metric.primary]
-    (found,) = judge(analysis.overhead, primary, {"mpi-prime": "cpu"})
+    (found,) = judge(analysis.result, primary, {"mpi-prime": "cpu"})
     assert found.verdict == verdict
 
 
@@ -197,7 +197,7 @@ def test_a_confined_host_is_labelled_everywhere(tmp_path: Path) -> None:
     assert "confined to 2 CPUs: all of the run was kept on so many" in shown
     (finding,) = (f for f in report.analysis.findings if f.kind == "host-share")
     assert "the smaller host was confined, not made by taking CPUs offline" in finding.sentence
-    practice = next(p for p in report.analysis.practices if p.id == "enough-of-the-host")
+    practice = next(p for p in report.analysis.result.practices if p.id == "enough-of-the-host")
     assert not any("hosts of several sizes" in said for said in practice.said)
 
 

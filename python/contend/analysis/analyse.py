@@ -91,6 +91,7 @@ def analyse(
         key=study.key,
         result=result,
         layout=study.layout(result),
+        own=study,
     )
 
 

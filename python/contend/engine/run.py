@@ -84,7 +84,7 @@ class Outcome:
         """The budget was spent before any headline comparison had an interval. What grows is compared with nothing."""
         primary = [cell for cell in analysis.cells if cell.metric.primary]
         without = all(cell.estimate.verdict in ("too few", "refused") for cell in primary)
-        return self.stopped == BUDGET_SPENT and without and analysis.growth is None
+        return self.stopped == BUDGET_SPENT and without and analysis.layout.controlled != "own"
 
 
 def execute(

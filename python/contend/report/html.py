@@ -11,28 +11,19 @@ import contextlib
 import functools
 import importlib.resources
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.contention.alibi.words import party_line, phase_name, short
 from contend.document import Analysis, CellResult
-from contend.report import context_words, fleet_words, scheduling_words, words
-from contend.report import cpu_map as cpu_maps
+from contend.report import context_words, fleet_words, words
 from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
 from contend.report.theme import stylesheet
 from contend.report.vega import compiled, vega_runtime
-from contend.studies.growth import words as growth_words
-from contend.studies.imported import words as imported_words
-from contend.studies.interference.crowds import lines as crowd_lines
-from contend.studies.overhead import words as overhead_words
-from contend.studies.placement import map as placement_map
-from contend.studies.placement import words as placement_words
-from contend.studies.sensitivity import words as forecast_words
-from contend.studies.storage import words as sweep_words
-from contend.studies.storm import words as storm_words
 from contend.text.masking import mask_value
 from contend.text.safe import safe
 from contend.units import format_duration, format_value
@@ -43,26 +34,6 @@ if TYPE_CHECKING:
 # Heat map: lower ends of the steps, as ratios of the baseline.
 HEAT = ((2.0, "h5"), (1.5, "h4"), (1.2, "h3"), (1.05, "h2"), (1.0, "h1"))
 MOST_RANGES = 200  # in the list of ranges of the timelines
-ROLES = (
-    "answer",
-    "points",
-    "strip",
-    "timeline",
-    "storm-growth",
-    "storm-phases",
-    "storm-cpu",
-    "growth",
-    "crowd",
-    "overhead",
-    "placement",
-    "placement-pairs",
-    "imported",
-    "curves",
-    "pairs",
-    "surface",
-    "schedule",
-    "traced",
-)
 HEAT_LEGEND = (
     ("f2", "below 0.9"), ("f1", "0.9 – 1"), ("h0", "no detectable effect"), ("h1", "1 – 1.05"), ("h2", "1.05 – 1.2"),
     ("h3", "1.2 – 1.5"), ("h4", "1.5 – 2"), ("h5", "2 and more"),
@@ -75,24 +46,39 @@ def render_html(report: ReportInput) -> str:
 
     plots = all_plots(report)
     analysis = report.analysis
-    by_role: dict[str, list[Plot]] = {role: [] for role in ROLES}
+    by_role: dict[str, list[Plot]] = defaultdict(list)
     for plot in plots:
         by_role[plot.role].append(plot)
+    tables, layout = matrices(analysis), analysis.layout
+    tabled = bool(tables) or (layout.controlled != "no" and analysis.fleet is None)
+    kit: dict[str, Any] = {
+        "analysis": analysis,
+        "report": report,
+        "plots": by_role,
+        "target": words.target_line(report),
+        "more": words.command_with_budget(report),
+    }
+    sections: dict[str, list[str]] = {"above": [], "below": []}
+    contents: dict[str, tuple[tuple[str, str], ...]] = {"above": (), "below": ()}
+    if (own := analysis.own.section(report)) is not None:
+        where = "below" if own.below else "above"
+        sections[where] = [templates().get_template(own.template).render(**kit, **own.values)]
+        contents[where] = own.contents
     return templates().get_template("report.html.j2").render(
-        analysis=analysis,
+        **kit,
+        layout=layout,
         design=analysis.design,
-        report=report,
+        own_design=analysis.own.design(analysis),
+        sections=sections,
+        contents=contents,
+        tabled=tabled and analysis.own.tabled(analysis),
         compare=is_compare(analysis),
         rows_are=rows_are(analysis),
-        matrices=matrices(analysis),
+        matrices=tables,
         secondary=secondary(analysis),
-        plots=by_role,
         facts=_facts(report),
-        target=words.target_line(report),
-        more=words.command_with_budget(report),
         closed=words.closed_loop(analysis),
         machine=list(flatten({k: v for k, v in report.environment.items() if k not in ("topology", "hosts")})),
-        cpus=cpu_maps.cpu_map(report),
         heat_legend=HEAT_LEGEND,
         blocks=_blocks(report),
         style=stylesheet() + resource("report.css"),
@@ -110,27 +96,20 @@ def templates() -> Environment:
 
 def environment() -> Environment:
     """Of the templates, for globals of one's own; everything they print is masked, and escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("contend.report"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, finalize=_safe,
-    )  # fmt: skip
+        loader=ChoiceLoader([PackageLoader("contend.report"), FunctionLoader(_beside)]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_safe,
+    )
     made.globals.update(
-        crowd_lines=crowd_lines,
         words=words,
-        storm_words=storm_words,
-        growth_words=growth_words,
-        overhead_words=overhead_words,
-        placement_words=placement_words,
-        placement_map=placement_map,
-        imported_words=imported_words,
-        forecast_words=forecast_words,
         context_words=context_words,
         fleet_words=fleet_words,
-        sweep_words=sweep_words,
-        cpu_maps=cpu_maps,
-        scheduling=scheduling_words,
         short=short,
         party_line=party_line,
         phase_name=phase_name,
@@ -141,6 +120,12 @@ def environment() -> Environment:
         percent=words.percent,
     )
     return made
+
+
+def _beside(name: str) -> str | None:
+    """A template that lies beside a study's code: PACKAGE:FILE."""
+    package, _, file = name.partition(":")
+    return (importlib.resources.files(package) / file).read_text(encoding="utf-8") if file else None
 
 
 def _safe(value: object) -> object:
@@ -191,19 +176,19 @@ def heat(cell: CellResult, analysis: Analysis) -> str:
 def _facts(report: ReportInput) -> list[tuple[str, str]]:
     """The line under the answer: how much was done, where, when."""
     analysis, design = report.analysis, report.analysis.design
+    own = analysis.own.facts(analysis)
     when = next((str(row["utc"]) for row in report.rows if row.get("utc")), "")
-    blocks = f", {design.blocks} counted blocks" if analysis.imported is None else ""
-    made = "" if analysis.imported is None else imported_words.files(analysis.imported)
+    blocks = f", {design.blocks} counted blocks" if own is None else ""
     known = [str(report.environment[k]) for k in ("cpu", "os") if report.environment.get(k)]
     facts = [
-        ("Made by", made),
+        *(own or ()),
         ("Trials", f"{analysis.trials}{blocks}"),
         ("Took", format_duration(report.elapsed_ns) if report.elapsed_ns else ""),
-        ("Seed", str(design.seed) if analysis.imported is None else ""),
+        ("Seed", str(design.seed) if own is None else ""),
         ("Probe", words.probe_cost(analysis)),
         ("Started on" if analysis.fleet else "Machine", ", ".join(known)),
         ("Began", when[:16].replace("T", " ") + " UTC" if when else ""),
-    ]  # fmt: skip
+    ]
     return [(name, text) for name, text in facts if text]
 
 

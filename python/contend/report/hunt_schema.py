@@ -1,4 +1,4 @@
-"""JSON Schema of `contend hunt --json`. Every object is closed, as in `contend.report.schema`."""
+"""JSON Schema of `contend hunt --json`. Every object is closed, as in `contend.analysis.schema`."""
 
 from __future__ import annotations
 

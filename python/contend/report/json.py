@@ -1,6 +1,6 @@
 """The analysis as a document for machines: what `--json` prints and findings.json holds.
 
-Its shape is docs/reference/analysis.schema.json, made by `contend.report.schema`.
+Its shape is docs/reference/analysis.schema.json, made by `contend.analysis.schema`.
 """
 
 from __future__ import annotations

@@ -57,22 +57,21 @@ def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
 
 
 def _effects(report: ReportInput) -> list[str]:
-    """What the cells of an overhead study say together; nothing of other studies."""
-    from contend.studies.overhead.words import effect_headers, effect_rows
-
+    """What the cells say together, of a study that has that."""
     analysis = report.analysis
-    if analysis.overhead is None or not analysis.overhead.effects:
+    found = analysis.own.effects(analysis)
+    if found is None:
         return []
+    headers, rows = found
     lines = []
-    rows = effect_rows(analysis.overhead)
-    for effect, (kind, where, ratio, least) in zip(analysis.overhead.effects, rows, strict=True):
-        mark = _DAGGER if effect.ratio.verdict == "no detectable effect" else ""
+    for (kind, where, ratio, least), detectable in rows:
+        mark = "" if detectable else _DAGGER
         lines.append(" & ".join((escape(kind), escape(where), escape(ratio) + mark, escape(least))) + r" \\")
     about = (
         f"{(analysis.title or analysis.run).rstrip('?.')}: effects, ratios of ratios within blocks;"
         f" {analysis.design.blocks} blocks. The intervals of one kind hold together."
     )
-    return [_tabular(analysis.run, "effects", about, "llrr", effect_headers(), lines)]
+    return [_tabular(analysis.run, "effects", about, "llrr", headers, lines)]
 
 
 def _tabular(

@@ -44,45 +44,16 @@ def all_plots(report: ReportInput) -> list[Plot]:
     """Every plot this run has data for, in the order of the page."""
     from contend.report.timeline_plots import timeline_plots
 
-    plots = [forest(report)] if report.analysis.cells and report.analysis.placement is None else []
-    if report.analysis.storms is not None:
-        from contend.studies.storm.plots import storm_plots
-
-        plots += storm_plots(report.analysis.storms)
-    if report.analysis.growth is not None:
-        from contend.studies.growth.plots import growth_plots
-
-        plots += growth_plots(report.analysis.growth)
-    if report.analysis.overhead is not None:
-        from contend.report.schedule_plots import schedule_plots
-        from contend.studies.overhead.plots import overhead_plots
-
-        plots += overhead_plots(report.analysis) + schedule_plots(report.analysis)
-    if report.analysis.placement is not None:
-        from contend.studies.placement.plots import placement_plots
-
-        plots += placement_plots(report.analysis.placement)
-    if report.analysis.crowds:
-        from contend.studies.interference.plots import crowd_plots
-
-        plots += crowd_plots(report.analysis.crowds)
-    if report.analysis.sweep is not None:
-        from contend.studies.storage.plots import sweep_plots
-
-        plots += sweep_plots(report.analysis.sweep)
-    if report.analysis.imported is not None:
-        from contend.studies.imported.plots import imported_plots
-
-        return [p for p in plots if p is not None] + imported_plots(report.analysis.imported)
-    if report.analysis.sensitivity is not None:
-        from contend.studies.sensitivity.plots import forecast_plots
-
-        plots += forecast_plots(report.analysis.sensitivity)
+    layout = report.analysis.layout
+    plots = [forest(report)] if report.analysis.cells and layout.forest else []
+    plots += report.analysis.own.plots(report)
+    if layout.points == "no":
+        return [p for p in plots if p is not None]
     shown = [
         (f"{table}-{number}", matrix, row)
         for table, matrix in enumerate(matrices(report.analysis))
         for number, row in enumerate(matrix.rows)
-        if report.analysis.placement is None or (table == 0 and matrix.metric(row).primary)
+        if layout.points == "every" or (table == 0 and matrix.metric(row).primary)
     ]
     plots += [
         points(report, matrix, row, name, most=max(LEAST_POINTS, MOST_POINTS // len(shown)))

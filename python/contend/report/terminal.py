@@ -14,7 +14,6 @@ from contend.report import words
 from contend.report.matrix import (
     Matrix,
     condition,
-    conditions,
     headline_controls,
     is_compare,
     matrices,
@@ -24,7 +23,6 @@ from contend.report.matrix import (
 )
 from contend.report.model import ReportInput
 from contend.report.printer import Printer
-from contend.studies.interference.crowds import lines as crowd_lines
 from contend.units import format_value
 
 if TYPE_CHECKING:
@@ -59,62 +57,31 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     printer = _Printer(report, console)
     printer.line()
     printer.line(report.analysis.answer, "bold")
-    if report.analysis.storms is not None:
-        from contend.studies.storm.terminal import show_storms
-
-        show_storms(report.analysis, report.analysis.storms, printer)
-    if report.analysis.growth is not None:
-        from contend.studies.growth.terminal import show_growth
-
-        show_growth(report.analysis.growth, printer.line, printer.columns)
-    if report.analysis.imported is not None:
-        from contend.studies.imported.terminal import show_imported
-
-        show_imported(report.analysis.imported, printer.line, printer.columns, verbose=verbose)
-    if report.analysis.placement is not None:
-        from contend.studies.placement.terminal import show_placement
-
-        show_placement(
-            report.analysis.placement, printer.line, printer.columns, width=console.width, verbose=verbose
-        )
-    elif report.analysis.sweep is not None:
-        from contend.studies.storage.terminal import show_sweep
-
-        show_sweep(report.analysis.sweep, printer.line, printer.columns, verbose=verbose)
-    elif report.analysis.storms is None or verbose:
+    if report.analysis.own.show(report, printer, verbose=verbose):
         for matrix in matrices(report.analysis):
             printer.matrix(matrix)
-    if report.analysis.overhead is not None:
-        from contend.studies.overhead.terminal import show_overhead
-
-        show_overhead(report, printer.line, printer.columns, width=console.width, verbose=verbose)
-    for crowd in report.analysis.crowds:
-        printer.line()
-        printer.line("; ".join(crowd_lines(crowd)) + ".", hang=2)
+    report.analysis.own.show_below(report, printer, verbose=verbose)
     if report.analysis.fleet is not None:
         from contend.report.fleet_terminal import show_fleet
 
         show_fleet(report, printer.line, printer.columns, verbose=verbose)
-    if report.analysis.sensitivity is not None:
-        from contend.studies.sensitivity.terminal import show_forecast
-
-        show_forecast(report.analysis.sensitivity, printer.line, printer.columns, verbose=verbose)
     if report.analysis.context is not None:
         from contend.report.context_terminal import show_context
 
         show_context(report.analysis.context, printer.line, printer.columns)
-    # Growth has a control of its own in every visit; without a comparison there is nothing to be certain of.
+    layout = report.analysis.layout
+    # Without a comparison there is nothing to be certain of.
     compared = bool(matrices(report.analysis)) or (
-        report.analysis.imported is None and report.analysis.fleet is None
+        layout.controlled != "no" and report.analysis.fleet is None
     )
-    if report.analysis.growth is None and compared:
+    if layout.controlled != "own" and compared:
         printer.certainty()
     printer.alibis(verbose)
     if verbose:
         printer.secondary()
     if report.analysis.fleet is not None:
         pass  # each host's are in its own report
-    elif not is_compare(report.analysis) or report.analysis.growth is not None or report.analysis.findings:
+    elif layout.finds or report.analysis.findings:
         printer.findings(verbose)
     printer.lost()
     printer.where(verbose)
@@ -146,8 +113,7 @@ class _Printer(Printer):
             )
             title += f" (ratio to {matrix.baseline}; {interval}; 1.00 = no effect)"
         else:
-            what = "What each platform costs" if self.analysis.overhead else "Slowdown of each victim"
-            title = f"{what} ({interval}; 1.00 = no effect)"
+            title = f"{self.analysis.layout.title} ({interval}; 1.00 = no effect)"
         self.line()
         self.line(title + (f", {matrix.group}" if matrix.group else ""), "bold", hang=2)
         for one_line in (True, False):
@@ -238,8 +204,8 @@ class _Printer(Printer):
             self.line(f"{words.NONE_MARK} = no detectable effect", "dim", 2)
 
         def name(control: Control) -> str:
-            if analysis.placement is not None:  # one for each kind of traffic
-                return conditions(control.factors)
+            if analysis.layout.control is not None:
+                return analysis.layout.control(control.factors)
             return control.metric.name if compare else subject(control.factors)
 
         if controls:

@@ -16,20 +16,9 @@ NONE_MARK = "·"  # no detectable effect
 
 def no_findings(analysis: Analysis) -> str:
     """Why there is none, after `Findings:`."""
-    if analysis.growth is not None:
-        return "none: no call is shown to do more work as the cloud fills."
-    if analysis.sensitivity is not None and analysis.sensitivity.refused:
-        return "none: no placement is advised by what is no forecast."
     headline = [cell.estimate.verdict for cell in analysis.cells if cell.metric.primary]
-    if not headline or any(verdict in ("too few", "refused") for verdict in headline):
-        return "none yet: too few blocks for a verdict."
-    if analysis.placement is not None:
-        return "none: no place is shown to cost throughput or CPU time by 5 % or more."
-    if analysis.overhead is not None:
-        return "none: no platform is shown to cost more than the bare host by 5 % or more."
-    if analysis.sweep is not None:
-        return "none: no pool is detectably slowed by a neighbour on it."
-    return "none: no victim is detectably slowed."
+    known = bool(headline) and not any(verdict in ("too few", "refused") for verdict in headline)
+    return analysis.own.nothing_found(analysis, known=known)
 
 
 def probe_cost(analysis: Analysis) -> str:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from contend.document import Layout
+from contend.document import Layout, Shown
 from contend.errors import CannotHonour
 from contend.studies.cell import Cell
 from contend.studies.model import Scenario
@@ -119,7 +119,7 @@ class Advice:
     about: Sequence[str] = ()
 
 
-class Study(Generic[S]):
+class Study(Shown, Generic[S]):
     """One question, and all that is its own. What is not overridden is as most studies have it.
 
     scenario: the model of its files. pilot: whether rounds are measured first and thrown away. runs: whether there is

@@ -27,13 +27,13 @@ def analysed(place: Path, *contents: Any) -> Analysis:
 
 
 def estimates(analysis: Analysis) -> dict[str, tuple[int, str]]:
-    assert analysis.imported is not None
+    assert analysis.result is not None
     return {
         f"{' '.join(level.factors.values())} {level.metric.name}": (
             level.level.estimate.n,
             level.level.estimate.verdict,
         )
-        for level in analysis.imported.levels
+        for level in analysis.result.levels
     }
 
 
@@ -75,8 +75,8 @@ def test_commands_one_after_the_other_have_levels_and_no_ratio(tmp_path: Path) -
     assert math.isnan(cell.estimate.value)
     assert "block order" in cell.estimate.warnings[0]
     assert "contend ab" in cell.estimate.warnings[0]
-    assert analysis.imported is not None
-    assert analysis.imported.refused == cell.estimate.warnings
+    assert analysis.result is not None
+    assert analysis.result.refused == cell.estimate.warnings
 
 
 def turns(blocks: int, ratio: float, seed: int = 1) -> list[Any]:
@@ -100,10 +100,10 @@ def test_stamps_that_take_turns_allow_a_ratio(tmp_path: Path) -> None:
     assert cell.estimate.n == 10
     assert cell.estimate.verdict in ("higher", "lower")
     assert not cell.estimate.warnings
-    assert analysis.imported is not None
-    assert analysis.imported.refused == ()
+    assert analysis.result is not None
+    assert analysis.result.refused == ()
     assert "times the baseline's" in analysis.answer
-    assert any("differ in bs" in note for note in analysis.imported.notes)
+    assert any("differ in bs" in note for note in analysis.result.notes)
 
 
 def test_turns_that_were_never_randomised_are_told(tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def test_other_settings_without_stamps_are_cells_without_a_ratio(tmp_path: Path)
     assert told["TPC-B (sort of) number of clients=4 tps"] == (6, "level")
     assert told["TPC-B (sort of) number of clients=8 tps"] == (6, "level")
     assert "does not say when" in analysis.cells[0].estimate.warnings[0]
-    assert analysis.imported is not None
-    assert "differ in number of clients (4, 8)" in analysis.imported.notes[-1]
-    assert "number of clients" not in analysis.imported.settings
+    assert analysis.result is not None
+    assert "differ in number of clients (4, 8)" in analysis.result.notes[-1]
+    assert "number of clients" not in analysis.result.settings
 
 
 def test_labels_of_one_file_are_never_compared(tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_labels_of_one_file_are_never_compared(tmp_path: Path) -> None:
 
 def test_closed_loops_are_labelled(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, made.jmeter([10] * 20))
-    assert analysis.imported is not None
-    loops = {level.metric.name: level.metric.loop for level in analysis.imported.levels}
+    assert analysis.result is not None
+    loops = {level.metric.name: level.metric.loop for level in analysis.result.levels}
     assert loops["elapsed_p99"] == "closed"
     assert loops["error_share"] == ""
 

@@ -14,9 +14,9 @@ import pytest
 
 from contend import cli
 from contend.analysis.between import compare_runs
+from contend.analysis.schema import analysis_schema, comparison_schema
 from contend.imports.read import read_files
 from contend.imports.write import write_run
-from contend.report.schema import analysis_schema, comparison_schema
 from contend.store.directory import RunDirectory, query
 from support import foreign_files as made
 

@@ -14,11 +14,11 @@ import duckdb
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema, render_schema
 from contend.errors import UnknownName
 from contend.report.export import COLUMNS, export
 from contend.report.json import render_json
 from contend.report.model import ReportInput
-from contend.report.schema import analysis_schema, render_schema
 from support import report_samples as samples
 
 ROOT = Path(__file__).parents[3]

@@ -48,7 +48,13 @@ class CompareStudy(Study[Compare]):
 
     def layout(self, result: None) -> Layout:
         return Layout(
-            as_measured=True, rows="metric", column="variant", beside="", baseline="", every_metric=True
+            as_measured=True,
+            rows="metric",
+            column="variant",
+            beside="",
+            baseline="",
+            every_metric=True,
+            finds=False,
         )
 
 

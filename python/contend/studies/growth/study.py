@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import Layout, Section
 from contend.stats import trend
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
@@ -13,6 +14,12 @@ from contend.studies.growth import result as results
 from contend.studies.growth.cells import cells
 from contend.studies.growth.findings import findings
 from contend.studies.growth.model import Growth
+
+if TYPE_CHECKING:
+    from contend.document import Analysis
+    from contend.report.model import ReportInput
+    from contend.report.plotkit import Plot
+    from contend.report.printer import Printer
 
 
 class GrowthStudy(Study[Growth]):
@@ -55,7 +62,52 @@ class GrowthStudy(Study[Growth]):
         return super().estimand(result) if result is None else trend.METHOD
 
     def layout(self, result: results.Growths | None) -> Layout:
-        return Layout(as_measured=True, rows="metric", column="", beside="", baseline="")
+        return Layout(
+            as_measured=True,
+            rows="metric",
+            column="",
+            beside="",
+            baseline="",
+            controlled="cells" if result is None else "own",
+            finds=result is not None,
+        )
+
+    def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
+        if report.analysis.result is not None:
+            from contend.studies.growth.terminal import show_growth
+
+            show_growth(report.analysis.result, printer.line, printer.columns)
+        return True
+
+    def tabled(self, analysis: Analysis) -> bool:
+        return analysis.result is None
+
+    def plots(self, report: ReportInput) -> list[Plot]:
+        from contend.studies.growth.plots import growth_plots
+
+        return [] if report.analysis.result is None else growth_plots(report.analysis.result)
+
+    def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
+        if analysis.result is None:
+            return super().nothing_found(analysis, known=known)
+        return "none: no call is shown to do more work as the cloud fills."
+
+    def schema(self) -> Mapping[str, Any]:
+        from contend.studies.growth.schema import growth
+
+        return {"growth": growth()}
+
+    def section(self, report: ReportInput) -> Section | None:
+        if not report.analysis.result:
+            return None
+        from contend.studies.growth import words
+
+        values = {"growth": report.analysis.result, "growth_words": words}
+        return Section(
+            "contend.studies.growth:section.html.j2",
+            values,
+            (("growth", "Calls by population"),),
+        )
 
 
 STUDY = GrowthStudy()

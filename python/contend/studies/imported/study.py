@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import Layout, Section
 from contend.errors import ScenarioError
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.imported import result as results
 from contend.studies.imported.model import Imported
 from contend.studies.words import compared
+
+if TYPE_CHECKING:
+    from contend.document import Analysis
+    from contend.report.model import ReportInput
+    from contend.report.plotkit import Plot
+    from contend.report.printer import Printer
 
 
 class ImportedStudy(Study[Imported]):
@@ -46,6 +53,47 @@ class ImportedStudy(Study[Imported]):
             beside="",
             baseline=first,
             refused=False,  # whose order allows no ratio, there is no table for
+            controlled="no",
+            finds=False,
+            points="no",
+        )
+
+    def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
+        from contend.studies.imported.terminal import show_imported
+
+        show_imported(report.analysis.result, printer.line, printer.columns, verbose=verbose)
+        return True
+
+    def plots(self, report: ReportInput) -> list[Plot]:
+        from contend.studies.imported.plots import imported_plots
+
+        return imported_plots(report.analysis.result)
+
+    def design(self, analysis: Analysis) -> str:
+        from contend.studies.imported.words import design
+
+        return design(analysis)
+
+    def facts(self, analysis: Analysis) -> list[tuple[str, str]]:
+        from contend.studies.imported.words import files
+
+        return [("Made by", files(analysis.result))]
+
+    def schema(self) -> Mapping[str, Any]:
+        from contend.studies.imported.schema import imported
+
+        return {"imported": imported()}
+
+    def section(self, report: ReportInput) -> Section | None:
+        if not report.analysis.result:
+            return None
+        from contend.studies.imported import words
+
+        values = {"imported": report.analysis.result, "imported_words": words}
+        return Section(
+            "contend.studies.imported:section.html.j2",
+            values,
+            (("levels", "Levels"),),
         )
 
 

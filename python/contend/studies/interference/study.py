@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
+from contend.document import Section
 from contend.errors import CannotHonour
 from contend.studies.base import OnRecord, Placing, Study, works
 from contend.studies.cell import Cell
@@ -16,6 +17,11 @@ from contend.studies.interference.findings import findings
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario, WorkloadRef
 from contend.studies.words import known, ratio
+
+if TYPE_CHECKING:
+    from contend.report.model import ReportInput
+    from contend.report.plotkit import Plot
+    from contend.report.printer import Printer
 
 
 class InterferenceStudy(Study[Interference]):
@@ -77,6 +83,31 @@ class InterferenceStudy(Study[Interference]):
         self, scenario: Interference, run: OnRecord, result: tuple[crowds.Crowd, ...]
     ) -> tuple[Finding, ...]:
         return findings(scenario, run.results, run.controls, run.repeat)
+
+    def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
+        for crowd in report.analysis.result or ():
+            printer.line()
+            printer.line("; ".join(crowds.lines(crowd)) + ".", hang=2)
+
+    def plots(self, report: ReportInput) -> list[Plot]:
+        from contend.studies.interference.plots import crowd_plots
+
+        return crowd_plots(report.analysis.result) if report.analysis.result else []
+
+    def schema(self) -> Mapping[str, Any]:
+        from contend.studies.interference.schema import crowds
+
+        return {"crowds": crowds()}
+
+    def section(self, report: ReportInput) -> Section | None:
+        if not report.analysis.result:
+            return None
+        values = {"crowds": report.analysis.result, "crowd_lines": crowds.lines}
+        return Section(
+            "contend.studies.interference:section.html.j2",
+            values,
+            (("crowd", "More of the same"),),
+        )
 
 
 STUDY = InterferenceStudy()

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
 from contend.analysis.comparisons import limits_changed
-from contend.document import Layout
+from contend.document import Layout, Section
 from contend.errors import CannotHonour
 from contend.platforms.sizes import sized
 from contend.platforms.topology import Topology
@@ -26,6 +26,12 @@ from contend.studies.overhead.cells import cells
 from contend.studies.overhead.findings import findings
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.practices import judge
+
+if TYPE_CHECKING:
+    from contend.document import Analysis
+    from contend.report.model import ReportInput
+    from contend.report.plotkit import Plot
+    from contend.report.printer import Printer
 
 
 class OverheadStudy(Study[Overhead]):
@@ -123,7 +129,7 @@ class OverheadStudy(Study[Overhead]):
         return () if result is None else findings(result, run.primary, run.repeat)
 
     def layout(self, result: results.Overheads | None) -> Layout:
-        return Layout(
+        layout = Layout(
             rows="application",
             column="",
             beside="",
@@ -146,6 +152,68 @@ class OverheadStudy(Study[Overhead]):
                     "placement",
                 }
             ),
+        )
+        if result is None:
+            return layout
+        return replace(
+            layout,
+            title="What each platform costs",
+            treated="on the platform",
+            untreated="on the bare host of its size",
+        )
+
+    def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
+        if report.analysis.result is not None:
+            from contend.studies.overhead.terminal import show_overhead
+
+            width = printer.console.width
+            show_overhead(report, printer.line, printer.columns, width=width, verbose=verbose)
+
+    def plots(self, report: ReportInput) -> list[Plot]:
+        if report.analysis.result is None:
+            return []
+        from contend.report.schedule_plots import schedule_plots
+        from contend.studies.overhead.plots import overhead_plots
+
+        return overhead_plots(report.analysis) + schedule_plots(report.analysis)
+
+    def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
+        if not known or analysis.result is None:
+            return super().nothing_found(analysis, known=known)
+        return "none: no platform is shown to cost more than the bare host by 5 % or more."
+
+    def effects(self, analysis: Analysis) -> tuple[Sequence[str], list[tuple[Sequence[str], bool]]] | None:
+        found: results.Overheads | None = analysis.result
+        if found is None or not found.effects:
+            return None
+        from contend.studies.overhead.words import effect_headers, effect_rows
+
+        seen = [effect.ratio.verdict != "no detectable effect" for effect in found.effects]
+        return effect_headers(), list(zip(effect_rows(found), seen, strict=True))
+
+    def schema(self) -> Mapping[str, Any]:
+        from contend.studies.overhead.schema import overhead
+
+        return {"overhead": overhead()}
+
+    def section(self, report: ReportInput) -> Section | None:
+        if not report.analysis.result:
+            return None
+        from contend.report import cpu_map, scheduling_words
+        from contend.studies.overhead import words
+
+        values = {
+            "overhead": report.analysis.result,
+            "overhead_words": words,
+            "scheduling": scheduling_words,
+            "cpu_maps": cpu_map,
+            "cpus": cpu_map.cpu_map(report),
+        }
+        return Section(
+            "contend.studies.overhead:section.html.j2",
+            values,
+            (("overhead", "Type and size"),),
+            below=True,
         )
 
 

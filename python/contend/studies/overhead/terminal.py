@@ -8,6 +8,7 @@ from contend.report import cpu_map, scheduling_words
 from contend.report.model import ReportInput
 from contend.stats.platform_effects import KINDS, VARIED, Kind
 from contend.studies.overhead import words as told
+from contend.studies.overhead.result import Overheads
 
 FIRST: tuple[Kind, ...] = (
     "pinning",
@@ -34,8 +35,7 @@ def show_overhead(
     terminal, in columns.
     """
     analysis = report.analysis
-    found = analysis.overhead
-    assert found is not None
+    found: Overheads = analysis.result
     for note in told.notes(found):
         line(note, "dim", 2, 2)
     line()
@@ -77,7 +77,7 @@ def show_overhead(
         line(scheduling_words.WAITS_ABOUT, "dim", 2, 2)
     line()
     line("What others advise (Ghatrehsamani et al., ICPP 2020), on this host", "bold")
-    for practice in analysis.practices:
+    for practice in found.practices:
         line(f"{practice.verdict}: {practice.claim}", "", 2, 2)
         for said in practice.said:
             line(said, "dim", 4, 2)

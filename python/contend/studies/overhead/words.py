@@ -163,4 +163,4 @@ def practice_headers() -> tuple[str, ...]:
 
 
 def practice_rows(analysis: Analysis) -> list[tuple[str, ...]]:
-    return [(p.claim, p.verdict, "; ".join(p.said)) for p in analysis.practices]
+    return [(p.claim, p.verdict, "; ".join(p.said)) for p in analysis.result.practices]

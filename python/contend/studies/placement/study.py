@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import Layout, Section
 from contend.report.matrix import conditions
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
@@ -20,7 +20,11 @@ from contend.studies.placement.findings import findings
 from contend.studies.placement.model import NetworkPlacement
 
 if TYPE_CHECKING:
+    from contend.document import Analysis
     from contend.engine.plan import Plan
+    from contend.report.model import ReportInput
+    from contend.report.plotkit import Plot
+    from contend.report.printer import Printer
 
 
 class PlacementStudy(Study[NetworkPlacement]):
@@ -67,12 +71,61 @@ class PlacementStudy(Study[NetworkPlacement]):
             baseline="",
             place=lambda cell: (conditions(cell.factors), cell.metric.name, cell.factors["variant"]),
             compared=frozenset({"victim", "neighbour", "variant", "host", "subnet", "encapsulation"}),
+            control=conditions if result is not None else None,  # one for each kind of traffic
+            finds=False,
+            forest=result is None,
+            points="every" if result is None else "headline",
         )
 
     def lines(self, scenario: NetworkPlacement, plan: Plan) -> Iterator[str]:
         yield from super().lines(scenario, plan)
         if scenario.cloud:
             yield from forecast_lines(scenario)
+
+    def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
+        found: results.Placements | None = report.analysis.result
+        if found is None:
+            return True
+        from contend.studies.placement.terminal import show_placement
+
+        width = printer.console.width
+        show_placement(found, printer.line, printer.columns, width=width, verbose=verbose)
+        return False
+
+    def tabled(self, analysis: Analysis) -> bool:
+        return analysis.result is None
+
+    def plots(self, report: ReportInput) -> list[Plot]:
+        from contend.studies.placement.plots import placement_plots
+
+        return [] if report.analysis.result is None else placement_plots(report.analysis.result)
+
+    def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
+        if not known or analysis.result is None:
+            return super().nothing_found(analysis, known=known)
+        return "none: no place is shown to cost throughput or CPU time by 5 % or more."
+
+    def schema(self) -> Mapping[str, Any]:
+        from contend.studies.placement.schema import placement
+
+        return {"placement": placement()}
+
+    def section(self, report: ReportInput) -> Section | None:
+        if not report.analysis.result:
+            return None
+        from contend.studies.placement import map as maps
+        from contend.studies.placement import words
+
+        values = {
+            "placement": report.analysis.result,
+            "placement_words": words,
+            "placement_map": maps,
+        }
+        return Section(
+            "contend.studies.placement:section.html.j2",
+            values,
+            (("placement", "Places"),),
+        )
 
 
 STUDY = PlacementStudy()

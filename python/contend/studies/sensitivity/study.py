@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
+from contend.document import Section
 from contend.errors import CannotHonour
 from contend.studies.base import Advice, OnRecord, Placing, Study, works
 from contend.studies.cell import Cell
@@ -18,6 +19,9 @@ from contend.studies.sensitivity.model import Sensitivity
 if TYPE_CHECKING:
     from contend.document import Analysis
     from contend.engine.plan import Plan
+    from contend.report.model import ReportInput
+    from contend.report.plotkit import Plot
+    from contend.report.printer import Printer
 
 
 class SensitivityStudy(Study[Sensitivity]):
@@ -100,6 +104,41 @@ class SensitivityStudy(Study[Sensitivity]):
             title=f"On {placed.hosts} host{'s' if placed.hosts != 1 else ''}",
             lines=words.placed_lines(of, placed),
             about=words.placed_about(placed),
+        )
+
+    def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
+        if report.analysis.result is not None:
+            from contend.studies.sensitivity.terminal import show_forecast
+
+            show_forecast(report.analysis.result, printer.line, printer.columns, verbose=verbose)
+
+    def plots(self, report: ReportInput) -> list[Plot]:
+        from contend.studies.sensitivity.plots import forecast_plots
+
+        return [] if report.analysis.result is None else forecast_plots(report.analysis.result)
+
+    def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
+        if analysis.result is not None and analysis.result.refused:
+            return "none: no placement is advised by what is no forecast."
+        return super().nothing_found(analysis, known=known)
+
+    def schema(self) -> Mapping[str, Any]:
+        from contend.studies.sensitivity.schema import sensitivity
+
+        return {"sensitivity": sensitivity()}
+
+    def section(self, report: ReportInput) -> Section | None:
+        if not report.analysis.result:
+            return None
+        from contend.studies.sensitivity import words
+
+        values = {"forecast": report.analysis.result, "forecast_words": words}
+        title = "Description" if report.analysis.result.refused else "Forecast"
+        return Section(
+            "contend.studies.sensitivity:section.html.j2",
+            values,
+            (("forecast", title),),
+            below=True,
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import Layout, Section
 from contend.ledger import Ledger
 from contend.store.directory import Row
 from contend.studies.base import Laid, OnRecord, Screening, Study
@@ -20,8 +20,12 @@ from contend.studies.storage.findings import findings
 from contend.studies.storage.model import Storage
 
 if TYPE_CHECKING:
+    from contend.document import Analysis
     from contend.engine.duration import Needs
     from contend.engine.plan import Plan
+    from contend.report.model import ReportInput
+    from contend.report.plotkit import Plot
+    from contend.report.printer import Printer
 
 
 class StorageStudy(Study[Storage]):
@@ -90,6 +94,38 @@ class StorageStudy(Study[Storage]):
         from contend.studies.storage.duration import lines
 
         return lines(scenario, plan, runs)
+
+    def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
+        from contend.studies.storage.terminal import show_sweep
+
+        show_sweep(report.analysis.result, printer.line, printer.columns, verbose=verbose)
+        return False
+
+    def plots(self, report: ReportInput) -> list[Plot]:
+        from contend.studies.storage.plots import sweep_plots
+
+        return sweep_plots(report.analysis.result)
+
+    def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
+        told = "none: no pool is detectably slowed by a neighbour on it."
+        return told if known else super().nothing_found(analysis, known=known)
+
+    def schema(self) -> Mapping[str, Any]:
+        from contend.studies.storage.schema import sweep
+
+        return {"sweep": sweep()}
+
+    def section(self, report: ReportInput) -> Section | None:
+        if not report.analysis.result:
+            return None
+        from contend.studies.storage import words
+
+        values = {"sweep": report.analysis.result, "sweep_words": words}
+        return Section(
+            "contend.studies.storage:section.html.j2",
+            values,
+            (("surfaces", "Response surfaces"),),
+        )
 
 
 STUDY = StorageStudy()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import Layout, Section
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.storm import result as results
 from contend.studies.storm.cells import cells
 from contend.studies.storm.model import Storm
+
+if TYPE_CHECKING:
+    from contend.report.model import ReportInput
+    from contend.report.plotkit import Plot
+    from contend.report.printer import Printer
 
 
 class StormStudy(Study[Storm]):
@@ -57,6 +63,37 @@ class StormStudy(Study[Storm]):
             beside="",
             baseline="",
             named=frozenset({"n", "network"}),
+            finds=False,
+        )
+
+    def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
+        if report.analysis.result is None:
+            return True
+        from contend.studies.storm.terminal import show_storms
+
+        show_storms(report.analysis, report.analysis.result, printer)
+        return verbose
+
+    def plots(self, report: ReportInput) -> list[Plot]:
+        from contend.studies.storm.plots import storm_plots
+
+        return [] if report.analysis.result is None else storm_plots(report.analysis.result)
+
+    def schema(self) -> Mapping[str, Any]:
+        from contend.studies.storm.schema import storms
+
+        return {"storms": storms()}
+
+    def section(self, report: ReportInput) -> Section | None:
+        if not report.analysis.result:
+            return None
+        from contend.studies.storm import words
+
+        values = {"storms": report.analysis.result, "storm_words": words}
+        return Section(
+            "contend.studies.storm:section.html.j2",
+            values,
+            (("storms", "Storms"),),
         )
 
 

@@ -128,7 +128,7 @@ def growth(storms: Storms) -> list[str]:
 def limit(analysis: Analysis) -> str:
     """What the hardware says of the line, where the cloud runs on this host: a full machine draws one as well as a
     section that boots pass one after the other. "" where it is not on record."""
-    storms = analysis.storms
+    storms: Storms | None = analysis.result
     if storms is None or not storms.has_cpu or not storms.growth:
         return ""
     largest = max(storms.sizes, key=lambda size: size.n)

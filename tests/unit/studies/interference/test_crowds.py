@@ -7,11 +7,11 @@ import math
 import jsonschema
 import pytest
 
+from contend.analysis.schema import DEFINITIONS, analysis_schema
 from contend.document import CellResult, Level, MetricInfo
 from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.probes.evidence import Observations
-from contend.report.schema import DEFINITIONS, analysis_schema
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
 from contend.studies.base import cells_of

@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema
 from contend.engine import checks
 from contend.engine.scenarios import load
 from contend.errors import CannotHonour, TrialFailed, WorkloadError
@@ -17,7 +18,6 @@ from contend.platforms import network as networks
 from contend.platforms.guests import boot
 from contend.platforms.guests.qemu import Machine
 from contend.platforms.network import Tap, listening
-from contend.report.schema import analysis_schema
 from contend.studies.base import cells_of
 from contend.studies.overhead import result as overheads
 from contend.studies.overhead.model import Overhead
@@ -218,10 +218,8 @@ def test_what_a_pair_costs_by_itself_and_in_a_container(tmp_path: Path) -> None:
     }
     made = Made(tmp_path, 15, slow, {}, environment={"cpus": 2}, text=NETWORKS)
     analysis = made.analyse()
-    assert analysis.overhead is not None
-    found = {
-        (e.over[0].platform, e.over[0].size): e for e in analysis.overhead.effects if e.kind == "network"
-    }
+    assert analysis.result is not None
+    found = {(e.over[0].platform, e.over[0].size): e for e in analysis.result.effects if e.kind == "network"}
     assert found.keys() == {("bare", 1), ("bare", 2), ("container", 1), ("container", 2)}
     for where, truth in ((("bare", 1), 1.25), (("bare", 2), 1.25), (("container", 1), 1.3)):
         ratio = found[where].ratio
@@ -231,9 +229,9 @@ def test_what_a_pair_costs_by_itself_and_in_a_container(tmp_path: Path) -> None:
         "http", "http[network=host]",
     )  # fmt: skip
     # The bare host's own figures are in no other table.
-    assert {d.platform for d in analysis.overhead.decompositions} == {"container"}
+    assert {d.platform for d in analysis.result.decompositions} == {"container"}
     jsonschema.validate(json.loads(json.dumps(analysis.to_json())), analysis_schema())
-    shown = [row[:2] for row in effect_rows(analysis.overhead, ("network",))]
+    shown = [row[:2] for row in effect_rows(analysis.result, ("network",))]
     assert ("network", "http, bare, 1 CPU") in shown and (
         "network",
         "http, container vanilla, 2 CPUs",
@@ -275,5 +273,5 @@ def test_a_pair_that_changes_nothing_is_no_finding(tmp_path: Path) -> None:
 def test_one_network_alone_has_no_effect_of_it(tmp_path: Path) -> None:
     text = NETWORKS.replace("{http: {network: host}}, ", "")
     analysis = Made(tmp_path, 8, {}, {}, environment={"cpus": 2}, text=text).analyse()
-    assert analysis.overhead is not None
-    assert "network" not in {e.kind for e in analysis.overhead.effects}
+    assert analysis.result is not None
+    assert "network" not in {e.kind for e in analysis.result.effects}

@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema
 from contend.document import Analysis
 from contend.engine import checks
 from contend.engine.scenarios import load, parse, to_yaml
@@ -16,7 +17,6 @@ from contend.platforms.base import Limit
 from contend.platforms.cgroups import Hierarchy, Layout
 from contend.platforms.topology import Cpu, Topology
 from contend.report.model import ReportInput
-from contend.report.schema import analysis_schema
 from contend.scenario.yaml_file import read_yaml
 from contend.studies import places
 from contend.studies.base import cells_of
@@ -229,8 +229,8 @@ def analysis(report: ReportInput) -> Analysis:
 
 
 def test_the_effect_of_a_period_is_found_with_its_cause(analysis: Analysis) -> None:
-    assert analysis.overhead is not None
-    effects = {(e.kind, e.over[0].size): e.ratio for e in analysis.overhead.effects}
+    assert analysis.result is not None
+    effects = {(e.kind, e.over[0].size): e.ratio for e in analysis.result.effects}
     assert holds(effects["period", 1], 1.5)
     assert effects["period", 4].verdict == "no detectable effect"
     (finding,) = (f for f in analysis.findings if f.kind == "quota-period")
@@ -238,28 +238,28 @@ def test_the_effect_of_a_period_is_found_with_its_cause(analysis: Analysis) -> N
     assert "under a quota in periods of 10ms takes 1.5" in finding.sentence
     assert "of what it takes under a quota in periods of 100ms; at 1 CPU it was throttled" in finding.sentence
     assert finding.verify.endswith("--set periods=[10ms,100ms] --set sizes=[1]")
-    told = next(e for e in analysis.overhead.to_json()["effects"] if e["kind"] == "period")
+    told = next(e for e in analysis.result.to_json()["effects"] if e["kind"] == "period")
     assert told["throttled"] == {"over": pytest.approx(0.8 / 1.8), "under": pytest.approx(0.2 / 1.2)}
 
 
 def test_the_parts_are_told_once_for_all_kinds_of_quota_and_set(analysis: Analysis, tmp_path: Path) -> None:
     from contend.studies.overhead.words import decomposition_rows, refusals
 
-    found = analysis.overhead
+    found = analysis.result
     assert found is not None and len({d.provisioning for d in found.decompositions}) > 2
     assert decomposition_rows(found) == []
     (line,) = refusals(found)
     assert line.startswith(
         "refused for mpi-prime in container vanilla, container pinned: the largest CHR measured"
     )
-    whole = Made(tmp_path, 15, SLOW, EVIDENCE, environment={"cpus": 4}, text=TEXT).analyse().overhead
+    whole = Made(tmp_path, 15, SLOW, EVIDENCE, environment={"cpus": 4}, text=TEXT).analyse().result
     assert whole is not None and refusals(whole) == []
     assert [row[1] for row in decomposition_rows(whole)] == ["container vanilla", "container pinned *"]
 
 
 def test_a_burst_that_does_nothing_and_a_set_that_is_better_apart(analysis: Analysis) -> None:
-    assert analysis.overhead is not None
-    kinds = {e.kind: e for e in analysis.overhead.effects}
+    assert analysis.result is not None
+    kinds = {e.kind: e for e in analysis.result.effects}
     assert kinds["burst"].over[0].provisioning == "vanilla"
     assert not [f for f in analysis.findings if f.kind == "quota-burst" and f.estimate.low < 1.0]
     (finding,) = (f for f in analysis.findings if f.kind == "placement")

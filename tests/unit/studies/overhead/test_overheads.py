@@ -8,11 +8,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema
 from contend.document import Analysis
 from contend.probes.evidence import Observed
 from contend.report import scheduling_words
 from contend.report.model import ReportInput
-from contend.report.schema import analysis_schema
 from support.intervals import holds
 from support.made_runs import Made
 
@@ -62,8 +62,8 @@ def test_a_part_of_a_cpu_is_compared_with_that_part_of_the_bare_one(analysis: An
 
 
 def test_type_and_size_are_told_apart(analysis: Analysis) -> None:
-    assert analysis.overhead is not None
-    parts = {(d.application, d.provisioning): d for d in analysis.overhead.decompositions}
+    assert analysis.result is not None
+    parts = {(d.application, d.provisioning): d for d in analysis.result.decompositions}
     vanilla = parts["mpi-prime", "vanilla"]
     assert vanilla.standing == "claim" and vanilla.pto.verdict == "no detectable effect"
     for part, truth in zip(vanilla.pso, (1.8, 1.5, 1.2), strict=True):
@@ -108,7 +108,7 @@ def test_without_the_whole_host_it_is_told_that_it_costs_and_no_more(tmp_path: P
 
 
 def test_what_others_advise_is_held_against_it(analysis: Analysis) -> None:
-    said = {p.id: p for p in analysis.practices}
+    said = {p.id: p for p in analysis.result.practices}
     assert said["pin-containers"].verdict == "cannot tell", (
         "one application says yes, the other that it is all one"
     )
@@ -128,8 +128,8 @@ def test_what_others_advise_is_held_against_it(analysis: Analysis) -> None:
 def test_a_size_left_out_is_predicted_from_four(analysis: Analysis) -> None:
     from contend.stats.platform_curves import Curve
 
-    assert analysis.overhead is not None
-    curves = {(c.application, c.provisioning): c for c in analysis.overhead.curves}
+    assert analysis.result is not None
+    curves = {(c.application, c.provisioning): c for c in analysis.result.curves}
     curve = curves["mpi-prime", "vanilla"]
     assert isinstance(curve, Curve)
     assert [held.size for held in curve.held_out] == [0.5, 1, 2, 4]
@@ -144,7 +144,7 @@ def test_the_answer_and_the_document(analysis: Analysis) -> None:
 def test_too_few_blocks_give_no_finding_and_no_verdict(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, blocks=4)
     assert analysis.findings == () and analysis.answer.startswith("No answer yet")
-    assert {p.verdict for p in analysis.practices} == {"cannot tell"}
+    assert {p.verdict for p in analysis.result.practices} == {"cannot tell"}
     jsonschema.validate(analysis.to_json(), analysis_schema())
 
 
@@ -163,12 +163,12 @@ def test_a_bare_host_that_was_left_is_no_baseline(tmp_path: Path) -> None:
         refused = estimates[f"mpi-prime|container {place}"]
         assert refused.verdict == "refused" and "left the CPUs it was given" in refused.warnings[0]
     assert estimates["mpi-prime|container vanilla 2 CPUs"].verdict == "higher"
-    assert analysis.overhead is not None
-    pinning = {e.over[0].size: e for e in analysis.overhead.effects if e.over[0].application == "mpi-prime"}
+    assert analysis.result is not None
+    pinning = {e.over[0].size: e for e in analysis.result.effects if e.over[0].application == "mpi-prime"}
     assert pinning[1].ratio.verdict == "higher", "of two containers: no baseline is needed"
-    part = next(d for d in analysis.overhead.decompositions if d.application == "mpi-prime")
+    part = next(d for d in analysis.result.decompositions if d.application == "mpi-prime")
     assert [p.ratio.verdict for p in part.pso] == ["too few", "too few", "higher"]
-    assert any(note.startswith("mpi-prime, 1 CPU, has no ratio") for note in analysis.overhead.notes)
+    assert any(note.startswith("mpi-prime, 1 CPU, has no ratio") for note in analysis.result.notes)
     jsonschema.validate(analysis.to_json(), analysis_schema())
 
 
@@ -188,8 +188,8 @@ def test_a_cell_whose_limit_others_changed_is_in_no_comparison(tmp_path: Path) -
     (found,) = (c for c in analysis.cells if c.cell == cell)
     assert "cpu.max of /sys/fs/cgroup/box: 100000 100000 → 50000 100000" in found.estimate.warnings[0]
     assert analysis.flags["limit-changed"] == 1
-    assert analysis.overhead is not None
-    pinning = {e.over[0].size for e in analysis.overhead.effects if e.over[0].application == "mpi-prime"}
+    assert analysis.result is not None
+    pinning = {e.over[0].size for e in analysis.result.effects if e.over[0].application == "mpi-prime"}
     assert 1 not in pinning and 2 in pinning
     assert "at 1 CPU" not in " ".join(f.sentence for f in analysis.findings if f.subject == "mpi-prime")
     jsonschema.validate(analysis.to_json(), analysis_schema())
@@ -197,13 +197,13 @@ def test_a_cell_whose_limit_others_changed_is_in_no_comparison(tmp_path: Path) -
 
 def test_emulated_machines_are_no_platform_to_judge(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, emulated=True)
-    assert analysis.overhead is not None and "container" in analysis.overhead.emulated
+    assert analysis.result is not None and "container" in analysis.result.emulated
     assert analysis.findings == ()
-    assert {p.verdict for p in analysis.practices} == {"cannot tell"}
-    assert any("says nothing of virtualisation" in note for note in analysis.overhead.notes)
+    assert {p.verdict for p in analysis.result.practices} == {"cannot tell"}
+    assert any("says nothing of virtualisation" in note for note in analysis.result.notes)
     assert any(
         note.startswith("container: QEMU started by libvirt (qemu:///session)")
-        for note in analysis.overhead.notes
+        for note in analysis.result.notes
     )
 
 

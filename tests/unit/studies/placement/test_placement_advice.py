@@ -77,7 +77,7 @@ def test_many_workloads_are_placed_and_it_is_said_that_not_all_was_looked_at() -
 def test_two_that_hate_each_other_are_kept_apart(tmp_path: Path) -> None:
     run, _ = forecast_run(tmp_path)
     asked = scenario()
-    of = analyse(run, asked).sensitivity
+    of = analyse(run, asked).result
     assert of is not None
     assert not of.refused
     placed = place(of, 3)
@@ -102,7 +102,7 @@ def test_each_claims_check_is_a_scenario(tmp_path: Path) -> None:
 
     run, _ = forecast_run(tmp_path)
     asked = scenario()
-    of = analyse(run, asked).sensitivity
+    of = analyse(run, asked).result
     assert of is not None
     found_claims = claims(of, asked, place(of, 2))
     assert found_claims

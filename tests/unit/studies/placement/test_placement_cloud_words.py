@@ -21,7 +21,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> MadePlacement:
 
 @pytest.fixture(scope="module")
 def found(made: MadePlacement) -> Placements:
-    placement = made.analyse().placement
+    placement = made.analyse().result
     assert placement is not None
     return placement
 

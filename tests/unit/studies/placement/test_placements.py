@@ -9,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from contend.analysis.schema import analysis_schema
 from contend.document import Analysis
 from contend.report.html import render_html
-from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.stats import simultaneous as stats
 from contend.studies.placement import effects as placement_effects
@@ -33,8 +33,8 @@ def analysis(made: MadePlacement) -> Analysis:
 
 @pytest.fixture(scope="module")
 def found(analysis: Analysis) -> Placements:
-    assert analysis.placement is not None
-    return analysis.placement
+    assert analysis.result is not None
+    return analysis.result
 
 
 def effect(found: Placements, kind: str, metric: str = "throughput", encapsulation: str = "none") -> Effect:
@@ -109,8 +109,8 @@ def test_what_others_said_is_judged_and_what_needs_hosts_is_not(found: Placement
 def test_a_loss_that_is_not_there_is_refuted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(truth, "SUBNET", 1.0)
     analysis = MadePlacement(tmp_path).analyse()
-    assert analysis.placement is not None
-    verdicts = {claim.id: claim.verdict for claim in analysis.placement.claims}
+    assert analysis.result is not None
+    verdicts = {claim.id: claim.verdict for claim in analysis.result.claims}
     assert (verdicts["subnet-on-one-host"], verdicts["subnet-on-two-hosts"]) == ("refuted", "confirmed")
 
 
@@ -129,9 +129,9 @@ def test_too_few_blocks_find_nothing_and_say_so(tmp_path: Path) -> None:
     analysis = MadePlacement(tmp_path, blocks=3).analyse()
     assert analysis.findings == ()
     assert analysis.answer == "No answer yet: too few complete blocks for an interval."
-    assert analysis.placement is not None
-    assert {claim.verdict for claim in analysis.placement.claims} == {"cannot tell"}
-    assert ("too few blocks for an interval",) in {claim.said for claim in analysis.placement.claims}
+    assert analysis.result is not None
+    assert {claim.verdict for claim in analysis.result.claims} == {"cannot tell"}
+    assert ("too few blocks for an interval",) in {claim.said for claim in analysis.result.claims}
     jsonschema.validate(json.loads(json.dumps(analysis.to_json())), analysis_schema())
 
 
@@ -174,7 +174,7 @@ def test_every_exported_row_tells_its_place_and_what_the_hosts_are(
 def test_drops_of_datagrams_are_told(made: MadePlacement) -> None:
     from contend.studies.placement.words import headers, rows
 
-    found = made.analyse().placement
+    found = made.analyse().result
     assert found is not None
     udp = next(c for c in found.conditions if c.protocol == "udp")
     assert headers(found, udp)[-1] == "dropped"

@@ -15,7 +15,7 @@ from support.made_forecast import forecast_run
 def test_a_prediction_without_an_interval_is_a_point(tmp_path: Path) -> None:
     """As of a run of which most rows are damaged."""
     run, _ = forecast_run(tmp_path, "form")
-    told = load_report(run).analysis.sensitivity
+    told = load_report(run).analysis.result
     assert told is not None
     first, *others = told.pairs
     for low, high in ((math.nan, math.nan), (-math.inf, math.inf), (0.0, 2.0)):

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from contend.analysis.analyse import analyse
+from contend.analysis.schema import analysis_schema
 from contend.cli.advise_ import advise
 from contend.cli.common import load_report
 from contend.engine.plan import make_plan
 from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, ScenarioError, WorkloadError
-from contend.report.schema import analysis_schema
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.sensitivity.findings import place, unpredicted
 from contend.studies.sensitivity.model import Sensitivity
@@ -133,7 +133,7 @@ def test_an_intensity_is_a_percentage(tmp_path: Path) -> None:
 def test_a_run_of_a_known_host_is_forecast(tmp_path: Path) -> None:
     run, made = forecast_run(tmp_path)
     analysis = analyse(run, scenario())
-    of = analysis.sensitivity
+    of = analysis.result
     assert of is not None
     document = json.loads(json.dumps(analysis.to_json(), allow_nan=False))
     jsonschema.validate(document, analysis_schema())
@@ -153,8 +153,8 @@ def test_a_run_of_a_known_host_is_forecast(tmp_path: Path) -> None:
 def test_a_run_of_another_form_is_a_description(tmp_path: Path) -> None:
     run, _ = forecast_run(tmp_path, "interaction")
     analysis = analyse(run, scenario())
-    assert analysis.sensitivity is not None
-    assert analysis.sensitivity.refused
+    assert analysis.result is not None
+    assert analysis.result.refused
     assert analysis.answer.startswith("No forecast, only a description: ")
     assert analysis.findings == ()
 
@@ -169,7 +169,7 @@ def test_a_run_that_has_just_begun_says_nothing_yet(tmp_path: Path) -> None:
     (run.path / "trials.ndjson").write_text(
         "".join(json.dumps(row) + "\n" for row in rows[:370])
     )  # a block and some
-    assert analyse(run, scenario()).sensitivity is not None
+    assert analyse(run, scenario()).result is not None
 
 
 def test_a_workload_whose_pressure_is_not_known_is_not_placed(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_workload_whose_pressure_is_not_known_is_not_placed(tmp_path: Path) ->
     ]
     (run.path / "trials.ndjson").write_text("".join(json.dumps(row) + "\n" for row in kept))
     analysis = analyse(run, scenario())
-    of = analysis.sensitivity
+    of = analysis.result
     assert of is not None
     jsonschema.validate(json.loads(json.dumps(analysis.to_json(), allow_nan=False)), analysis_schema())
     assert np.isnan(of.pair("redis", "nginx").predicted.value) and analysis.findings == ()

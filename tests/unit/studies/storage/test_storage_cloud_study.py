@@ -13,13 +13,13 @@ import jsonschema
 import pytest
 import yaml
 
+from contend.analysis.schema import analysis_schema
 from contend.clouds.instances import disks, fio, heat, tenants
 from contend.clouds.instances.disks import Disk
 from contend.clouds.instances.volumes import Held
 from contend.engine.plan import make_plan
 from contend.engine.scenarios import dump, load
 from contend.errors import BadInput, HostFailed, ScenarioError
-from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.studies.base import study
 from contend.studies.storage import cloud_pools, pools

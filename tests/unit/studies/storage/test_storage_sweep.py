@@ -14,11 +14,11 @@ import pytest
 
 from contend.analysis.analyse import analyse
 from contend.analysis.comparisons import compare_all, planned_cells, tabulate
+from contend.analysis.schema import analysis_schema
 from contend.engine.plan import make_plan
 from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import CannotHonour, ScenarioError
 from contend.probes.evidence import Observations
-from contend.report.schema import analysis_schema
 from contend.report.terminal import render
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
@@ -148,14 +148,14 @@ def run_of(scenario: Storage, place: Path, seed: int = 3, **more: Any) -> Any:
 def test_the_faster_pool_and_the_one_that_suffers_are_named(tmp_path: Path) -> None:
     found = run_of(sweep(blocks=12), tmp_path)
     jsonschema.validate(found.to_json(), analysis_schema())
-    said = verdicts(found.sweep)
+    said = verdicts(found.result)
     assert said[0].startswith("fast serves more than slow at every block size: ")
     assert said[1].startswith("A neighbour costs slow more than fast at every block size: ")
     assert "Beside another, slow loses " in found.answer
     assert {f.subject.split(" ")[0] for f in found.findings} == {"fast", "slow"}
     assert all("for both than for one" in f.sentence for f in found.findings)
     assert found.design.blocks == 12
-    slow = found.sweep.pool("slow")
+    slow = found.result.pool("slow")
     worst, of = slow.worst(), truth(sweep())
     assert worst is not None
     assert of("slow", worst.point)[1] == pytest.approx(max(of("slow", p)[1] for p in slow.every), rel=0.15)
@@ -171,7 +171,7 @@ def test_two_pools_that_are_alike_get_no_verdict(tmp_path: Path) -> None:
         for row in rows:
             run.append(row)
         found = analyse(run, scenario)
-    assert verdicts(found.sweep) == [
+    assert verdicts(found.result) == [
         "Alone, neither fast nor slow is shown to serve more.",
         "Neither fast nor slow is shown to suffer more from a neighbour.",
     ]

@@ -181,7 +181,7 @@ def test_the_table_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
 
     storms = found(tmp_path, run(tmp_path, {(n, "none"): 0.0 for n in (1, 20)}))
     console = Console(width=80, record=True, no_color=True, force_terminal=False)
-    analysis: Any = type("Analysis", (), {"storms": storms, "alibis": ()})
+    analysis: Any = type("Analysis", (), {"result": storms, "alibis": ()})
     show_storms(analysis, storms, Printer(console))
     text = console.export_text()
     assert "Request → ACTIVE, s: medians over 8 storms a size [95%]" in text
@@ -198,14 +198,14 @@ def test_a_full_machine_takes_the_line_back_and_an_idle_one_names_the_wait(tmp_p
 
     def said(verdict: str, subject: str) -> str:
         alibi = CellAlibi(cell, {}, verdict, subject, 8, 8, "")
-        analysis: Any = type("Analysis", (), {"storms": storms, "alibis": (alibi,)})
+        analysis: Any = type("Analysis", (), {"result": storms, "alibis": (alibi,)})
         return storm_words.limit(analysis)
 
     assert said("idle", "").startswith(
         "The hardware was idle (n = 20), so it is the software that boots wait in: 0.20"
     )
     assert "a full machine draws such a line too" in said("cpu", "all 2 CPUs")
-    nothing: Any = type("Analysis", (), {"storms": storms, "alibis": ()})
+    nothing: Any = type("Analysis", (), {"result": storms, "alibis": ()})
     assert storm_words.limit(nothing) == ""
 
 
@@ -230,7 +230,7 @@ def test_machines_of_this_host_are_called_what_they_are(tmp_path: Path) -> None:
     assert storm_words.row(storms.sizes[0], storms)[1] == "0.25"
     assert "each extra micro-VM adds 0.1" in storm_words.growth(storms)[0]
     alibi = CellAlibi(storms.sizes[-1].cell, {}, "cpu", "all 2 CPUs", 8, 8, "")
-    analysis: Any = type("Analysis", (), {"storms": storms, "alibis": (alibi,)})
+    analysis: Any = type("Analysis", (), {"result": storms, "alibis": (alibi,)})
     said = storm_words.limit(analysis)
     assert "One costs 0.150 CPU-s of its makers, on 2 CPUs 0.075 s: 3" in said
     assert said.endswith("% of what each adds to the makespan.")

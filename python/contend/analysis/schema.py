@@ -12,17 +12,14 @@ from contend.report.context_schema import context
 from contend.report.definitions import DEFINITIONS
 from contend.report.fleet_schema import fleet
 from contend.report.schema_parts import COUNT, FACTORS, NUMBER, TEXT, TEXTS, Schema, closed, many, maybe, ref
-from contend.studies.growth.schema import growth
-from contend.studies.imported.schema import imported
-from contend.studies.overhead.schema import overhead
-from contend.studies.placement.schema import placement
-from contend.studies.sensitivity.schema import sensitivity
-from contend.studies.storage.schema import sweep
-from contend.studies.storm.schema import storms
+from contend.studies import base as studies
 
 
 def analysis_schema() -> Schema:
     """The schema as a document of draft 2020-12."""
+    own: dict[str, Schema] = {}
+    for name in studies.names():
+        own |= studies.study(name).schema()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend analysis",
@@ -30,15 +27,8 @@ def analysis_schema() -> Schema:
             "What a run says: findings.json, and what --json prints.",
             (
                 "schedules",
-                "storms",
-                "growth",
-                "overhead",
-                "placement",
-                "imported",
-                "crowds",
+                *own,
                 "fleet",
-                "sensitivity",
-                "sweep",
                 "context",
                 "damage",
             ),
@@ -68,15 +58,8 @@ def analysis_schema() -> Schema:
                     share={**NUMBER, "description": "of one CPU"},
                 )
             ),
-            storms=storms(),
-            growth=growth(),
-            overhead=overhead(),
-            placement=placement(),
-            imported=imported(),
-            crowds=many(_crowd()),
+            **own,
             fleet=fleet(),
-            sensitivity=sensitivity(),
-            sweep=sweep(),
             context=context(),
             damage=many(
                 closed(
@@ -89,27 +72,6 @@ def analysis_schema() -> Schema:
         ),
         "$defs": DEFINITIONS,
     }
-
-
-def _crowd() -> Schema:
-    return closed(
-        "An application, more and more of it at once.",
-        application=TEXT,
-        metric=TEXT,
-        wants=maybe(NUMBER, "CPUs that one uses alone"),
-        cpus=COUNT,
-        full_from=maybe(NUMBER, "how many of it fill the CPUs"),
-        slowed_from=maybe(COUNT, "the least number that is slowed beyond its interval"),
-        points=many(
-            closed(
-                "So many at once.",
-                copies=COUNT,
-                slowdown=ref("estimate"),
-                fair=maybe(NUMBER, "the slowdown that CPU time alone would make"),
-                beyond={"type": "boolean", "description": "more than that, beyond the interval"},
-            )
-        ),
-    )
 
 
 def comparison_schema() -> Schema:
