@@ -43,8 +43,8 @@ def test_six_runs_give_an_interval_and_five_do_not(tmp_path: Path) -> None:
     assert "an interval needs 6" in five.answer
     six = analysed(tmp_path / "6", *(made.fio(1000.0 + n) for n in range(6)))
     assert estimates(six)["randread read_iops"] == (6, "level")
-    assert six.imported is not None
-    level = six.imported.levels[0].level
+    assert six.result is not None
+    level = six.result.levels[0].level
     assert (level.estimate.value, level.estimate.low, level.estimate.high) == (1002.5, 1000.0, 1005.0)
     assert "[1 kIOPS, 1 kIOPS], the median of 6 runs" in six.answer
 
