@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from contend.advice.finding import Finding
@@ -173,7 +173,8 @@ class Layout:
     condition: what its treatment is, in words. control: whose figure a control is. controlled: by cells of the run, by the
     study's own means, or not at all. finds: that nothing was found is worth saying. title: of the tables. treated,
     untreated: where a time was taken, "" for the name of the baseline. forest: all of them are drawn together. points: of
-    which tables every point is drawn. compared: factors in which a row's cells and its control differ.
+    which tables every point is drawn. compared: factors in which a row's cells and its control differ,
+    besides victim, neighbour and variant.
     """
 
     as_measured: bool = False
@@ -195,7 +196,7 @@ class Layout:
     untreated: str = ""
     forest: bool = True
     points: Literal["every", "headline", "no"] = "every"
-    compared: frozenset[str] = frozenset({"victim", "neighbour", "variant"})
+    compared: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,7 @@ class Section:
 
 
 class Shown:
-    """How a study shows its own result: of one that has none, not at all."""
+    """How a study shows its own result. Asked only where there is one."""
 
     def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
         """Print it, above the tables of comparisons. Whether these follow."""
@@ -303,7 +304,7 @@ class Analysis:
     key: str = ""  # under which the study's own result stands in the document
     result: Any = None  # the study's own, None of one without, and where there was too little
     layout: Layout = Layout()
-    own: Shown = PLAIN  # how the study's own result is shown
+    own: Shown = PLAIN  # how that is shown
     fleet: Fleets | None = None  # of a run on several hosts
     context: Context | None = None  # of a component's cost, where a storm to put it in is known
     damage: tuple[Damage, ...] = ()  # what of the run's files could not be read, and was left out
@@ -332,6 +333,10 @@ class Analysis:
             **({} if self.context is None else {"context": self.context.to_json()}),
             **({"damage": [d.to_json() for d in self.damage]} if self.damage else {}),
         }
+
+
+RESERVED = frozenset({"schema_version", *(field.name for field in fields(Analysis))})
+"""Under which no study's own result can stand."""
 
 
 def _json(result: Any) -> Any:

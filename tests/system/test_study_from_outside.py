@@ -28,14 +28,18 @@ class Outside(Home):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.installed = path / "installed"
-        about = self.installed / "toy_sleeps-1.0.dist-info"
-        about.mkdir(parents=True)
+        self.about = self.installed / "toy_sleeps-1.0.dist-info"
+        self.about.mkdir(parents=True)
         (self.installed / "sleeps.py").write_text(block("python"))
-        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-sleeps\nVersion: 1.0\n")
-        named = tomllib.loads(block("toml"))["project"]["entry-points"]["contend.studies"]
-        lines = [f"{name} = {where}" for name, where in named.items()]
-        (about / "entry_points.txt").write_text("\n".join(["[contend.studies]", *lines, ""]))
+        (self.about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-sleeps\nVersion: 1.0\n")
+        self.bring()
         (path / "sleeps.yaml").write_text(block("yaml"))
+
+    def bring(self, *more: str) -> None:
+        """The guide's entry point, and more of them."""
+        named = tomllib.loads(block("toml"))["project"]["entry-points"]["contend.studies"]
+        lines = ["[contend.studies]", *(f"{name} = {where}" for name, where in named.items()), *more, ""]
+        (self.about / "entry_points.txt").write_text("\n".join(lines))
 
     def environment(self, **changes: str | None) -> dict[str, str]:
         places = [str(self.installed), os.environ.get("PYTHONPATH", "")]
@@ -72,6 +76,27 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
 
 
 def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
+    contend.bring("other = other:STUDY")
     (contend.path / "other.yaml").write_text(block("yaml").replace("study: sleeps", "study: sleps"))
     said = contend("validate", "other.yaml")
     assert said.code == 2 and "unknown study 'sleps'" in said.err and "sleeps" in said.err
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import nothing_of_this_name", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+        ("STUDY = 'a study'", "no object of a subclass of contend.studies.base.Study"),
+        ("import sleeps\nclass Bare(sleeps.Study): pass\nSTUDY = Bare()", "`scenario` is no subclass"),
+        ("import sleeps\nclass Clash(sleeps.SleepsStudy): key = 'cells'\nSTUDY = Clash()", "under 'cells'"),
+    ],
+)
+def test_a_broken_study_is_an_error_to_who_asks_for_it_only(contend: Outside, code: str, why: str) -> None:
+    (contend.installed / "broken.py").write_text(code)
+    contend.bring("broken = broken:STUDY")
+    (contend.path / "broken.yaml").write_text(block("yaml").replace("study: sleeps", "study: broken"))
+    said = contend("validate", "broken.yaml")
+    assert said.code == 2 and "the study 'broken' of the package toy-sleeps cannot be used" in said.err
+    assert why in said.err and "uninstall the package" in said.err
+    contend("validate", "sleeps.yaml").fine()
+    assert '"sleeps"' in contend("validate", "--schema", "scenario").fine().out

@@ -9,7 +9,7 @@ from typing import Any
 
 from contend.advice.finding import set_once
 from contend.analysis.comparisons import compare_all, latest, planned_cells, tabulate
-from contend.document import Analysis, CellResult, Design, ProbeCost
+from contend.document import PLAIN, Analysis, CellResult, Design, ProbeCost
 from contend.engine.plan import REPEATS
 from contend.errors import NoVerdict
 from contend.stats.estimate import Estimate
@@ -88,10 +88,10 @@ def analyse(
         failed=tuple(f"trial {r['trial']}, {r['cell']}: {r['error']}" for r in rows if r["status"] != "ok"),
         flags=dict(Counter(_flag_kind(flag) for r in kept for flag in r["flags"]).most_common()),
         trials=len(kept),
-        key=study.key,
+        key=study.key or scenario.study,
         result=result,
         layout=study.layout(result),
-        own=study,
+        own=study if result else PLAIN,
     )
 
 

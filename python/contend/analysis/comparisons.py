@@ -10,7 +10,7 @@ from typing import Any
 
 from contend.document import CellResult, Control, Level, MetricInfo
 from contend.platforms.quotas import Quota
-from contend.platforms.standing import Change
+from contend.platforms.standing import limits_changed
 from contend.probes.evidence import Observations
 from contend.stats.compare import compare
 from contend.stats.estimate import NO_RATIO, Estimate
@@ -198,15 +198,6 @@ def _warned(estimate: Estimate, warnings: tuple[str, ...]) -> Estimate:
 def _of_use(cell: PlannedCell, series: Series) -> bool:
     """Of the curves and probes of a forecast only the headline: the other metrics of hundreds of cells say nothing."""
     return series.info.primary or cell.factors.get("role", "pair") == "pair"
-
-
-def limits_changed(rows: Sequence[Row]) -> dict[str, str]:
-    """By cell, the first limit that somebody else changed during one of its trials: it was not one condition then."""
-    found: dict[str, str] = {}
-    for row in rows:
-        for change in row.get("limits_changed", ())[:1]:
-            found.setdefault(row["cell"], str(Change(change["file"], change["before"], change["after"])))
-    return found
 
 
 def _quotas(rows: Sequence[Row]) -> dict[str, Any]:

@@ -165,7 +165,6 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
         trials=sum(a.trials for a in parts),
         fleet=found,
         layout=study_of(scenario).layout(None),
-        own=study_of(scenario),
     )
 
 

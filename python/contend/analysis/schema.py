@@ -18,8 +18,8 @@ from contend.studies import base as studies
 def analysis_schema() -> Schema:
     """The schema as a document of draft 2020-12."""
     own: dict[str, Schema] = {}
-    for name in studies.names():
-        own |= studies.study(name).schema()
+    for _, study in studies.every():
+        own |= study.schema()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend analysis",

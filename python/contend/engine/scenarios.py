@@ -142,7 +142,7 @@ def json_schema() -> dict[str, Any]:
     """JSON Schema of scenario files, for editors."""
     from pydantic import TypeAdapter
 
-    models = tuple(studies.study(name).scenario for name in studies.names())
+    models = tuple(study.scenario for _, study in studies.every())
     every: Any = Annotated[Union[models], Field(discriminator="study")]  # noqa: UP007 - made at run time
     adapter: TypeAdapter[Any] = TypeAdapter(every)
     return {

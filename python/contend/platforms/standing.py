@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 # What a user or an engine sets (docker update, systemctl set-property), in v2 and v1; nothing that only counts.
 _FILES = (
@@ -61,3 +62,12 @@ def changes(before: Standing, after: Standing) -> Iterator[Change]:
     for file, text in before.items():
         if file in after and after[file] != text:
             yield Change(file, text, after[file])
+
+
+def limits_changed(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """By cell, the first limit that somebody else changed during one of its trials: it was not one condition then."""
+    found: dict[str, str] = {}
+    for row in rows:
+        for change in row.get("limits_changed", ())[:1]:
+            found.setdefault(row["cell"], str(Change(change["file"], change["before"], change["after"])))
+    return found

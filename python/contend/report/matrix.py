@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contend.document import Analysis, CellResult, Control, Level, MetricInfo
-from contend.testbed.placement.words import condition_words
 
 CONTROL = " (control)"
 
@@ -93,11 +92,6 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
         )
         for group, table in groups.items()
     )
-
-
-def conditions(factors: Mapping[str, str]) -> str:
-    """Of a placement study, what was sent: a table each."""
-    return condition_words(factors["protocol"], int(factors["message"]), int(factors["pairs"]))
 
 
 def platform_name(factors: Mapping[str, str]) -> str:

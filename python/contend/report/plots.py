@@ -33,6 +33,7 @@ from contend.report.theme import resolve, var
 from contend.report.vega import drawable
 from contend.text.masking import mask_value
 
+COMPARED = frozenset({"victim", "neighbour", "variant"})
 FOREST_ROWS = 14  # more comparisons than this are in the matrix only
 LEAST_POINTS = 200  # dots of one plot, on a page of many
 STATIC_WIDTH = 760  # pixels of a plot saved to a file
@@ -180,7 +181,7 @@ def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple
     """Block, value and whether it is flagged, of every trial of the row's A/A control."""
     cell = matrix.first(row)
     mine = subject(cell.factors) if not is_compare(report.analysis) else matrix.baseline
-    same = {k: v for k, v in cell.factors.items() if k not in report.analysis.layout.compared}
+    same = {k: v for k, v in cell.factors.items() if k not in COMPARED | report.analysis.layout.compared}
     counted = report.counted
     chosen = {
         name

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from contend.document import Layout, Shown
-from contend.errors import CannotHonour
+from contend.document import RESERVED, Layout, Section, Shown
+from contend.errors import BadInput, CannotHonour
 from contend.studies.cell import Cell
 from contend.studies.model import Scenario
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from contend.advice.finding import Finding
     from contend.analysis.comparisons import PlannedCell, Table
     from contend.document import Analysis, CellResult, Control
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from contend.ledger import Ledger
     from contend.platforms.base import Role
     from contend.platforms.topology import Topology
+    from contend.report.model import ReportInput
     from contend.store.directory import Row
 
 ENTRY_POINTS = "contend.studies"
@@ -123,14 +127,15 @@ class Study(Shown, Generic[S]):
     """One question, and all that is its own. What is not overridden is as most studies have it.
 
     scenario: the model of its files. pilot: whether rounds are measured first and thrown away. runs: whether there is
-    anything to run. key: under which its result stands in findings.json. places: whether its advice is
-    which workloads to put on which hosts.
+    anything to run. key: under which its result stands in findings.json, "" for its name. below: whether its part of the
+    page stands under the tables of comparisons. places: whether its advice is which workloads to put on which hosts.
     """
 
     scenario: ClassVar[type[Scenario]]
     key: ClassVar[str] = ""
     places: ClassVar[bool] = False
     pilot: ClassVar[bool] = True
+    below: ClassVar[bool] = False
     runs: ClassVar[bool] = True
 
     # What is measured
@@ -268,6 +273,22 @@ class Study(Shown, Generic[S]):
         """How its comparisons stand in tables."""
         return Layout()
 
+    # How its result is shown, besides what Shown has
+
+    def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
+        """Anchors and titles of its part of the page, which is `section.html.j2` beside its code; none without that."""
+        return ()
+
+    def values(self, report: ReportInput) -> Mapping[str, Any]:
+        """What that part names besides the report and the kit."""
+        return {}
+
+    def section(self, report: ReportInput) -> Section | None:
+        contents = self.contents(report.analysis)
+        package = type(self).__module__.rpartition(".")[0]
+        template = f"{package}:section.html.j2"
+        return Section(template, self.values(report), contents, self.below) if contents else None
+
     def estimand(self, result: Any) -> str:
         """What its intervals are of."""
         return "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
@@ -283,13 +304,35 @@ class Study(Shown, Generic[S]):
 
 @cache
 def study(name: str) -> Study[Any]:
-    """Raises KeyError for one that there is not."""
+    """Raises KeyError for one that there is not, BadInput for one of another package that is none."""
     if name in _OWN:
         return cast("Study[Any]", importlib.import_module(_OWN[name]).STUDY)
     for point in _elsewhere():
         if point.name == name:
-            return cast("Study[Any]", point.load())
+            return _loaded(point)
     raise KeyError(name)
+
+
+def _loaded(point: EntryPoint) -> Study[Any]:
+    def no_study(why: str) -> BadInput:
+        package = point.dist.name if point.dist else point.value
+        return BadInput(
+            f"the study '{point.name}' of the package {package} cannot be used: {why}",
+            hint=f"mend {point.value}, or uninstall the package",
+        )
+
+    try:
+        found = point.load()
+    except Exception as error:
+        raise no_study(f"{type(error).__name__}: {error}") from error
+    model = getattr(found, "scenario", None)
+    if not isinstance(found, Study):
+        raise no_study("it is no object of a subclass of contend.studies.base.Study")
+    if not (isinstance(model, type) and issubclass(model, Scenario)):
+        raise no_study("its `scenario` is no subclass of contend.studies.model.Scenario")
+    if (key := found.key or point.name) in RESERVED:
+        raise no_study(f"its result would stand under '{key}', which every findings.json has")
+    return found
 
 
 def study_of(scenario: Scenario) -> Study[Any]:
@@ -302,13 +345,20 @@ def names() -> tuple[str, ...]:
     return (*_OWN, *(point.name for point in _elsewhere() if point.name not in _OWN))
 
 
+def every() -> Iterator[tuple[str, Study[Any]]]:
+    """All that load, by name: a broken one of another package is an error to who asks for it, and nobody else."""
+    for name in names():
+        with suppress(BadInput):
+            yield name, study(name)
+
+
 def asked() -> tuple[str, ...]:
-    """Of those that can be run."""
-    return tuple(name for name in names() if study(name).runs)
+    """Names of those that can be run."""
+    return tuple(name for name, one in every() if one.runs)
 
 
 @cache
-def _elsewhere() -> tuple[Any, ...]:
+def _elsewhere() -> tuple[EntryPoint, ...]:
     # Looked for only where the name is none of ours: it reads every installed package.
     from importlib.metadata import entry_points
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout, Section
+from contend.document import Layout
 from contend.stats import trend
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
@@ -73,23 +73,20 @@ class GrowthStudy(Study[Growth]):
         )
 
     def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
-        if report.analysis.result is not None:
-            from contend.studies.growth.terminal import show_growth
+        from contend.studies.growth.terminal import show_growth
 
-            show_growth(report.analysis.result, printer.line, printer.columns)
+        show_growth(report.analysis.result, printer.line, printer.columns)
         return True
 
     def tabled(self, analysis: Analysis) -> bool:
-        return analysis.result is None
+        return False
 
     def plots(self, report: ReportInput) -> list[Plot]:
         from contend.studies.growth.plots import growth_plots
 
-        return [] if report.analysis.result is None else growth_plots(report.analysis.result)
+        return growth_plots(report.analysis.result)
 
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
-        if analysis.result is None:
-            return super().nothing_found(analysis, known=known)
         return "none: no call is shown to do more work as the cloud fills."
 
     def schema(self) -> Mapping[str, Any]:
@@ -97,17 +94,13 @@ class GrowthStudy(Study[Growth]):
 
         return {"growth": growth()}
 
-    def section(self, report: ReportInput) -> Section | None:
-        if not report.analysis.result:
-            return None
+    def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
+        return (("growth", "Calls by population"),)
+
+    def values(self, report: ReportInput) -> Mapping[str, Any]:
         from contend.studies.growth import words
 
-        values = {"growth": report.analysis.result, "growth_words": words}
-        return Section(
-            "contend.studies.growth:section.html.j2",
-            values,
-            (("growth", "Calls by population"),),
-        )
+        return {"growth": report.analysis.result, "growth_words": words}
 
 
 STUDY = GrowthStudy()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from contend.document import CellResult, Level, MetricInfo
+from contend.document import Level, MetricInfo
 from contend.probes.evidence import Observations, Observed
 from contend.stats.levels import sign_cut
 from contend.store.directory import Row
@@ -109,11 +109,6 @@ def needed(level: float) -> int:
     6
     """
     return next(n for n in range(1, 10_000) if sign_cut(n, level) >= 0)
-
-
-def known(results: Sequence[CellResult]) -> list[CellResult]:
-    """Comparisons that the stamps of the files allow, with an interval."""
-    return [r for r in results if r.estimate.verdict not in ("too few", "refused")]
 
 
 def answer(found: ImportedRuns) -> str:

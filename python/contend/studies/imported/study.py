@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout, Section
+from contend.document import Layout
 from contend.errors import ScenarioError
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.imported import result as results
 from contend.studies.imported.model import Imported
-from contend.studies.words import compared
+from contend.studies.words import compared, known
 
 if TYPE_CHECKING:
     from contend.document import Analysis
@@ -41,7 +41,7 @@ class ImportedStudy(Study[Imported]):
     def answer(
         self, scenario: Imported, run: OnRecord, result: results.ImportedRuns, findings: Sequence[Finding]
     ) -> str:
-        return " ".join(compared(one) for one in results.known(run.primary)) or results.answer(result)
+        return " ".join(compared(one) for one in known(run.primary)) or results.answer(result)
 
     def layout(self, result: results.ImportedRuns) -> Layout:
         first = next(filter(None, (level.factors.get("variant", "") for level in result.levels)), "baseline")
@@ -84,17 +84,13 @@ class ImportedStudy(Study[Imported]):
 
         return {"imported": imported()}
 
-    def section(self, report: ReportInput) -> Section | None:
-        if not report.analysis.result:
-            return None
+    def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
+        return (("levels", "Levels"),)
+
+    def values(self, report: ReportInput) -> Mapping[str, Any]:
         from contend.studies.imported import words
 
-        values = {"imported": report.analysis.result, "imported_words": words}
-        return Section(
-            "contend.studies.imported:section.html.j2",
-            values,
-            (("levels", "Levels"),),
-        )
+        return {"imported": report.analysis.result, "imported_words": words}
 
 
 STUDY = ImportedStudy()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Section
 from contend.errors import CannotHonour
 from contend.studies.base import OnRecord, Placing, Study, works
 from contend.studies.cell import Cell
@@ -19,6 +18,7 @@ from contend.studies.model import Scenario, WorkloadRef
 from contend.studies.words import known, ratio
 
 if TYPE_CHECKING:
+    from contend.document import Analysis
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
@@ -85,29 +85,25 @@ class InterferenceStudy(Study[Interference]):
         return findings(scenario, run.results, run.controls, run.repeat)
 
     def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
-        for crowd in report.analysis.result or ():
+        for crowd in report.analysis.result:
             printer.line()
             printer.line("; ".join(crowds.lines(crowd)) + ".", hang=2)
 
     def plots(self, report: ReportInput) -> list[Plot]:
         from contend.studies.interference.plots import crowd_plots
 
-        return crowd_plots(report.analysis.result) if report.analysis.result else []
+        return crowd_plots(report.analysis.result)
 
     def schema(self) -> Mapping[str, Any]:
         from contend.studies.interference.schema import crowds
 
         return {"crowds": crowds()}
 
-    def section(self, report: ReportInput) -> Section | None:
-        if not report.analysis.result:
-            return None
-        values = {"crowds": report.analysis.result, "crowd_lines": crowds.lines}
-        return Section(
-            "contend.studies.interference:section.html.j2",
-            values,
-            (("crowd", "More of the same"),),
-        )
+    def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
+        return (("crowd", "More of the same"),)
+
+    def values(self, report: ReportInput) -> Mapping[str, Any]:
+        return {"crowds": report.analysis.result, "crowd_lines": crowds.lines}
 
 
 STUDY = InterferenceStudy()

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.analysis.comparisons import limits_changed
-from contend.document import Layout, Section
+from contend.document import Layout
 from contend.errors import CannotHonour
 from contend.platforms.sizes import sized
+from contend.platforms.standing import limits_changed
 from contend.platforms.topology import Topology
 from contend.report.matrix import platform_name, subject
 from contend.store.directory import Row
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 class OverheadStudy(Study[Overhead]):
     scenario = Overhead
     key = "overhead"
+    below = True
 
     def cells(self, scenario: Overhead) -> tuple[Cell, ...]:
         return cells(scenario)
@@ -99,9 +100,8 @@ class OverheadStudy(Study[Overhead]):
         honoured = [(row["factors"]["platform"], row.get("honoured", {})) for row in run.counted]
         emulated = {platform for platform, given in honoured if given.get("emulated")}
         libvirts = {platform: uri for platform, given in honoured if (uri := given.get("libvirt"))}
-        changed = limits_changed(
-            run.counted
-        )  # not one condition: no part of any effect, also of two containers
+        # Not one condition: no part of any effect, also of two containers.
+        changed = limits_changed(run.counted)
         usable = [
             one
             for one in run.primary
@@ -140,18 +140,7 @@ class OverheadStudy(Study[Overhead]):
                 platform_name(cell.factors),
             ),
             condition=lambda factors: f"{platform_name(factors)}, {sized(factors)}",
-            compared=frozenset(
-                {
-                    "victim",
-                    "neighbour",
-                    "variant",
-                    "platform",
-                    "provisioning",
-                    "period",
-                    "burst",
-                    "placement",
-                }
-            ),
+            compared=frozenset({"platform", "provisioning", "period", "burst", "placement"}),
         )
         if result is None:
             return layout
@@ -163,28 +152,25 @@ class OverheadStudy(Study[Overhead]):
         )
 
     def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
-        if report.analysis.result is not None:
-            from contend.studies.overhead.terminal import show_overhead
+        from contend.studies.overhead.terminal import show_overhead
 
-            width = printer.console.width
-            show_overhead(report, printer.line, printer.columns, width=width, verbose=verbose)
+        width = printer.console.width
+        show_overhead(report, printer.line, printer.columns, width=width, verbose=verbose)
 
     def plots(self, report: ReportInput) -> list[Plot]:
-        if report.analysis.result is None:
-            return []
         from contend.report.schedule_plots import schedule_plots
         from contend.studies.overhead.plots import overhead_plots
 
         return overhead_plots(report.analysis) + schedule_plots(report.analysis)
 
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
-        if not known or analysis.result is None:
+        if not known:
             return super().nothing_found(analysis, known=known)
         return "none: no platform is shown to cost more than the bare host by 5 % or more."
 
     def effects(self, analysis: Analysis) -> tuple[Sequence[str], list[tuple[Sequence[str], bool]]] | None:
-        found: results.Overheads | None = analysis.result
-        if found is None or not found.effects:
+        found: results.Overheads = analysis.result
+        if not found.effects:
             return None
         from contend.studies.overhead.words import effect_headers, effect_rows
 
@@ -196,25 +182,20 @@ class OverheadStudy(Study[Overhead]):
 
         return {"overhead": overhead()}
 
-    def section(self, report: ReportInput) -> Section | None:
-        if not report.analysis.result:
-            return None
+    def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
+        return (("overhead", "Type and size"),)
+
+    def values(self, report: ReportInput) -> Mapping[str, Any]:
         from contend.report import cpu_map, scheduling_words
         from contend.studies.overhead import words
 
-        values = {
+        return {
             "overhead": report.analysis.result,
             "overhead_words": words,
             "scheduling": scheduling_words,
             "cpu_maps": cpu_map,
             "cpus": cpu_map.cpu_map(report),
         }
-        return Section(
-            "contend.studies.overhead:section.html.j2",
-            values,
-            (("overhead", "Type and size"),),
-            below=True,
-        )
 
 
 STUDY = OverheadStudy()

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout, Section
-from contend.report.matrix import conditions
+from contend.document import Layout
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.placement import checks, effects
@@ -18,6 +17,7 @@ from contend.studies.placement.cells import cells, forecast_lines
 from contend.studies.placement.claims import judge
 from contend.studies.placement.findings import findings
 from contend.studies.placement.model import NetworkPlacement
+from contend.studies.placement.words import conditions
 
 if TYPE_CHECKING:
     from contend.document import Analysis
@@ -70,7 +70,7 @@ class PlacementStudy(Study[NetworkPlacement]):
             beside="",
             baseline="",
             place=lambda cell: (conditions(cell.factors), cell.metric.name, cell.factors["variant"]),
-            compared=frozenset({"victim", "neighbour", "variant", "host", "subnet", "encapsulation"}),
+            compared=frozenset({"host", "subnet", "encapsulation"}),
             control=conditions if result is not None else None,  # one for each kind of traffic
             finds=False,
             forest=result is None,
@@ -83,25 +83,22 @@ class PlacementStudy(Study[NetworkPlacement]):
             yield from forecast_lines(scenario)
 
     def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
-        found: results.Placements | None = report.analysis.result
-        if found is None:
-            return True
         from contend.studies.placement.terminal import show_placement
 
         width = printer.console.width
-        show_placement(found, printer.line, printer.columns, width=width, verbose=verbose)
+        show_placement(report.analysis.result, printer.line, printer.columns, width=width, verbose=verbose)
         return False
 
     def tabled(self, analysis: Analysis) -> bool:
-        return analysis.result is None
+        return False
 
     def plots(self, report: ReportInput) -> list[Plot]:
         from contend.studies.placement.plots import placement_plots
 
-        return [] if report.analysis.result is None else placement_plots(report.analysis.result)
+        return placement_plots(report.analysis.result)
 
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
-        if not known or analysis.result is None:
+        if not known:
             return super().nothing_found(analysis, known=known)
         return "none: no place is shown to cost throughput or CPU time by 5 % or more."
 
@@ -110,22 +107,18 @@ class PlacementStudy(Study[NetworkPlacement]):
 
         return {"placement": placement()}
 
-    def section(self, report: ReportInput) -> Section | None:
-        if not report.analysis.result:
-            return None
+    def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
+        return (("placement", "Places"),)
+
+    def values(self, report: ReportInput) -> Mapping[str, Any]:
         from contend.studies.placement import map as maps
         from contend.studies.placement import words
 
-        values = {
+        return {
             "placement": report.analysis.result,
             "placement_words": words,
             "placement_map": maps,
         }
-        return Section(
-            "contend.studies.placement:section.html.j2",
-            values,
-            (("placement", "Places"),),
-        )
 
 
 STUDY = PlacementStudy()

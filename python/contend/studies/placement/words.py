@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from contend.report.words import NONE_MARK, percent
 from contend.stats.estimate import Estimate
@@ -20,6 +20,7 @@ from contend.studies.placement.result import (
     change,
     seconds,
 )
+from contend.testbed.placement.words import condition_words
 from contend.units import format_value
 
 NAMESPACES = "namespaces of one machine"
@@ -270,3 +271,8 @@ def claim_headers() -> tuple[str, ...]:
 
 def claim_rows(found: Placements) -> list[tuple[str, ...]]:
     return [(claim.claim, claim.verdict, "; ".join(claim.said)) for claim in found.claims]
+
+
+def conditions(factors: Mapping[str, str]) -> str:
+    """What was sent: a table each."""
+    return condition_words(factors["protocol"], int(factors["message"]), int(factors["pairs"]))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Section
 from contend.errors import CannotHonour
 from contend.studies.base import Advice, OnRecord, Placing, Study, works
 from contend.studies.cell import Cell
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 class SensitivityStudy(Study[Sensitivity]):
     scenario = Sensitivity
     key = "sensitivity"
+    below = True
     places = True
 
     def cells(self, scenario: Sensitivity) -> tuple[Cell, ...]:
@@ -107,18 +107,17 @@ class SensitivityStudy(Study[Sensitivity]):
         )
 
     def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
-        if report.analysis.result is not None:
-            from contend.studies.sensitivity.terminal import show_forecast
+        from contend.studies.sensitivity.terminal import show_forecast
 
-            show_forecast(report.analysis.result, printer.line, printer.columns, verbose=verbose)
+        show_forecast(report.analysis.result, printer.line, printer.columns, verbose=verbose)
 
     def plots(self, report: ReportInput) -> list[Plot]:
         from contend.studies.sensitivity.plots import forecast_plots
 
-        return [] if report.analysis.result is None else forecast_plots(report.analysis.result)
+        return forecast_plots(report.analysis.result)
 
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
-        if analysis.result is not None and analysis.result.refused:
+        if analysis.result.refused:
             return "none: no placement is advised by what is no forecast."
         return super().nothing_found(analysis, known=known)
 
@@ -127,19 +126,14 @@ class SensitivityStudy(Study[Sensitivity]):
 
         return {"sensitivity": sensitivity()}
 
-    def section(self, report: ReportInput) -> Section | None:
-        if not report.analysis.result:
-            return None
+    def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
+        title = "Description" if analysis.result.refused else "Forecast"
+        return (("forecast", title),)
+
+    def values(self, report: ReportInput) -> Mapping[str, Any]:
         from contend.studies.sensitivity import words
 
-        values = {"forecast": report.analysis.result, "forecast_words": words}
-        title = "Description" if report.analysis.result.refused else "Forecast"
-        return Section(
-            "contend.studies.sensitivity:section.html.j2",
-            values,
-            (("forecast", title),),
-            below=True,
-        )
+        return {"forecast": report.analysis.result, "forecast_words": words}
 
 
 STUDY = SensitivityStudy()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout, Section
+from contend.document import Layout
 from contend.ledger import Ledger
 from contend.store.directory import Row
 from contend.studies.base import Laid, OnRecord, Screening, Study
@@ -115,17 +115,13 @@ class StorageStudy(Study[Storage]):
 
         return {"sweep": sweep()}
 
-    def section(self, report: ReportInput) -> Section | None:
-        if not report.analysis.result:
-            return None
+    def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
+        return (("surfaces", "Response surfaces"),)
+
+    def values(self, report: ReportInput) -> Mapping[str, Any]:
         from contend.studies.storage import words
 
-        values = {"sweep": report.analysis.result, "sweep_words": words}
-        return Section(
-            "contend.studies.storage:section.html.j2",
-            values,
-            (("surfaces", "Response surfaces"),),
-        )
+        return {"sweep": report.analysis.result, "sweep_words": words}
 
 
 STUDY = StorageStudy()

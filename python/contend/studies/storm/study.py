@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout, Section
+from contend.document import Layout
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.storm import result as results
@@ -14,6 +14,7 @@ from contend.studies.storm.cells import cells
 from contend.studies.storm.model import Storm
 
 if TYPE_CHECKING:
+    from contend.document import Analysis
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
@@ -67,8 +68,6 @@ class StormStudy(Study[Storm]):
         )
 
     def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
-        if report.analysis.result is None:
-            return True
         from contend.studies.storm.terminal import show_storms
 
         show_storms(report.analysis, report.analysis.result, printer)
@@ -77,24 +76,20 @@ class StormStudy(Study[Storm]):
     def plots(self, report: ReportInput) -> list[Plot]:
         from contend.studies.storm.plots import storm_plots
 
-        return [] if report.analysis.result is None else storm_plots(report.analysis.result)
+        return storm_plots(report.analysis.result)
 
     def schema(self) -> Mapping[str, Any]:
         from contend.studies.storm.schema import storms
 
         return {"storms": storms()}
 
-    def section(self, report: ReportInput) -> Section | None:
-        if not report.analysis.result:
-            return None
+    def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
+        return (("storms", "Storms"),)
+
+    def values(self, report: ReportInput) -> Mapping[str, Any]:
         from contend.studies.storm import words
 
-        values = {"storms": report.analysis.result, "storm_words": words}
-        return Section(
-            "contend.studies.storm:section.html.j2",
-            values,
-            (("storms", "Storms"),),
-        )
+        return {"storms": report.analysis.result, "storm_words": words}
 
 
 STUDY = StormStudy()
