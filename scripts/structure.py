@@ -39,7 +39,7 @@ STUDIES = {
 LAYERS = (
     ("cli", "__main__"),
     ("serve", "fleet", "engine", "analysis"),
-    ("studies",),
+    ("studies", "cells", "sweep"),
     ("report", "context"),
     ("advice", "contention", "sample", "imports"),
     (
@@ -53,10 +53,11 @@ LAYERS = (
         "elsewhere",
         "testbed",
         "scenario",
+        "store",
     ),
-    ("",),
+    ("text", ""),
 )
-"""Rooms from the top floor down; "" is the root of the package, and a room that is not named stands where it is called."""
+"""Rooms from the top floor down, those of earlier trees too; "" is the root of the package."""
 STARTS = (("--help",), ("run", "noisy-neighbour", "--dry-run"))
 
 
@@ -139,14 +140,14 @@ def room(name: str) -> str:
 
 
 def upward(found: Mapping[str, Module]) -> list[str]:
+    """Imports of a room on a higher floor. Raises KeyError for a room that LAYERS does not name."""
     floor = {name: len(LAYERS) - at for at, names in enumerate(LAYERS) for name in names}
-    told = []
-    for module in found.values():
-        for other in module.at_once | module.later:
-            here, there = floor.get(room(module.name)), floor.get(room(other))
-            if here is not None and there is not None and there > here:
-                told.append(f"{module.name} -> {other}")
-    return sorted(told)
+    return sorted(
+        f"{module.name} -> {other}"
+        for module in found.values()
+        for other in module.at_once | module.later
+        if floor[room(other)] > floor[room(module.name)]
+    )
 
 
 def asked_of_studies(found: Mapping[str, Module]) -> dict[str, list[str]]:
@@ -174,7 +175,10 @@ def asked_of_studies(found: Mapping[str, Module]) -> dict[str, list[str]]:
 
 
 def touched(study: str) -> list[str]:
-    """Files of the package that have the study in their name, or its name or class in their code."""
+    """Files of the package that have the study in their name, or its name or class in their code.
+
+    Too many: `compare` is a verb too, and a storm is what workloads and causes are made of.
+    """
     words = {study, *STUDIES[study]}
     found = []
     for path in sorted(PACKAGE.rglob("*")):
@@ -257,7 +261,11 @@ def figures(*, timed: bool) -> dict[str, Any]:
         "isinstance_on_study": len(asked["isinstance"]),
         "comparisons_of_study_names": len(asked["names"]),
         "touched_by_study": {
-            study: {"files": len(paths), "folders": len({str(Path(path).parent) for path in paths})}
+            study: {
+                "files": len(paths),
+                "folders": len({str(Path(path).parent) for path in paths}),
+                "outside": len([path for path in paths if not path.startswith(f"studies/{study}")]),
+            }
             for study, paths in by_study.items()
         },
         "lines": lines(),
