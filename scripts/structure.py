@@ -1,5 +1,9 @@
 """How the package is built, in figures: `python scripts/structure.py`; `--write FILE` keeps them as a result.
 
+An earlier tree, after `git worktree add ../before COMMIT` and with the compiled module copied to it: `--of ../before`.
+
+Of an earlier tree, which has to have the compiled module too: `git worktree add ../before COMMIT`, and `--of ../before`.
+
 Imports are read from the sources, those inside functions too; what is only for types does not count.
 """
 
@@ -7,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import statistics
 import subprocess
 import sys
@@ -23,7 +28,7 @@ from results.files import save_at
 from results.record import recording
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "python" / "contend"
+PACKAGE = Path("python/contend")
 STUDIES = {
     "interference": ("Interference",),
     "overhead": ("Overhead",),
@@ -63,21 +68,26 @@ STARTS = (("--help",), ("run", "noisy-neighbour", "--dry-run"))
 
 @dataclass
 class Module:
-    """One file, and the modules of the package that it imports: at once, and inside functions."""
+    """One file of the package, and the modules that it imports: at once, and inside functions."""
 
     name: str
-    path: Path
+    path: Path  # within the package
     tree: ast.Module
     at_once: set[str] = field(default_factory=set)
     later: set[str] = field(default_factory=set)
 
+    @property
+    def room(self) -> str:
+        return self.path.parts[0] if len(self.path.parts) > 1 else ""
 
-def modules() -> dict[str, Module]:
+
+def modules(package: Path) -> dict[str, Module]:
     found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        parts = (package.name, *inside.with_suffix("").parts)
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = Module(name, path, ast.parse(path.read_text(encoding="utf-8")))
+        found[name] = Module(name, inside, ast.parse(path.read_text(encoding="utf-8")))
     for module in found.values():
         for node, inside in _imports(module.tree, inside=False):
             names = {name for name in _named(node) if name in found and name != module.name}
@@ -134,11 +144,6 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return sorted(found, key=len, reverse=True)
 
 
-def room(name: str) -> str:
-    parts = name.split(".")
-    return parts[1] if len(parts) > 2 or ((PACKAGE / parts[-1]).is_dir() and len(parts) > 1) else ""
-
-
 def upward(found: Mapping[str, Module]) -> list[str]:
     """Imports of a room on a higher floor. Raises KeyError for a room that LAYERS does not name."""
     floor = {name: len(LAYERS) - at for at, names in enumerate(LAYERS) for name in names}
@@ -146,7 +151,7 @@ def upward(found: Mapping[str, Module]) -> list[str]:
         f"{module.name} -> {other}"
         for module in found.values()
         for other in module.at_once | module.later
-        if floor[room(other)] > floor[room(module.name)]
+        if floor[found[other].room] > floor[module.room]
     )
 
 
@@ -155,10 +160,10 @@ def asked_of_studies(found: Mapping[str, Module]) -> dict[str, list[str]]:
     classes = {name for of in STUDIES.values() for name in of}
     told: dict[str, list[str]] = {"isinstance": [], "names": []}
     for module in found.values():
-        if room(module.name) == "studies":
+        if module.room == "studies":
             continue
         for node in ast.walk(module.tree):
-            where = f"{module.path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+            where = f"{module.path}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
                 named = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
                 if named & classes:
@@ -174,21 +179,21 @@ def asked_of_studies(found: Mapping[str, Module]) -> dict[str, list[str]]:
     return told
 
 
-def touched(study: str) -> list[str]:
+def touched(package: Path, study: str) -> list[str]:
     """Files of the package that have the study in their name, or its name or class in their code.
 
     Too many: `compare` is a verb too, and a storm is what workloads and causes are made of.
     """
     words = {study, *STUDIES[study]}
     found = []
-    for path in sorted(PACKAGE.rglob("*")):
+    for path in sorted(package.rglob("*")):
         if path.suffix not in (".py", ".j2", ".html", ".yaml"):
             continue
         named = any(
-            word.lower() in part.lower() for part in path.relative_to(PACKAGE).parts for word in words
+            word.lower() in part.lower() for part in path.relative_to(package).parts for word in words
         )
         if named or (path.suffix == ".py" and _says(path, words)):
-            found.append(str(path.relative_to(PACKAGE)))
+            found.append(str(path.relative_to(package)))
     return found
 
 
@@ -209,21 +214,21 @@ def _says(path: Path, words: set[str]) -> bool:
     return False
 
 
-def lines() -> dict[str, int]:
+def lines(package: Path) -> dict[str, int]:
     """Of .py files, by folder of the package."""
     told: dict[str, int] = {}
-    for path in PACKAGE.rglob("*.py"):
-        folder = path.relative_to(PACKAGE).parts[0] if path.parent != PACKAGE else "(root)"
+    for path in package.rglob("*.py"):
+        folder = path.relative_to(package).parts[0] if path.parent != package else "(root)"
         told[folder] = told.get(folder, 0) + len(path.read_text(encoding="utf-8").splitlines())
     return dict(sorted(told.items()))
 
 
-def repository() -> dict[str, int]:
+def repository(root: Path) -> dict[str, int]:
     """Lines of all text files that are tracked, by their top folder."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True).stdout
     told: dict[str, int] = {}
     for name in names.decode().split("\0"):
-        path = ROOT / name
+        path = root / name
         if not name or not path.is_file() or b"\0" in (content := path.read_bytes())[:8000]:
             continue
         top = name.split("/")[0] if "/" in name else "(top)"
@@ -231,29 +236,35 @@ def repository() -> dict[str, int]:
     return dict(sorted(told.items()))
 
 
-def starts(times: int = 11) -> dict[str, float]:
+def starts(root: Path, times: int = 11) -> dict[str, float]:
     """Median wall time of a start, in seconds."""
     told = {}
+    environment = {**os.environ, "PYTHONPATH": str(root.resolve() / "python")}
     for words in STARTS:
         took = []
         for _ in range(times):
             began = time.perf_counter()
             subprocess.run(
-                [sys.executable, "-m", "contend", *words], cwd=ROOT, capture_output=True, check=False
+                [sys.executable, "-m", "contend", *words],
+                cwd=root,
+                env=environment,
+                capture_output=True,
+                check=True,
             )
             took.append(time.perf_counter() - began)
         told[" ".join(words)] = statistics.median(took)
     return told
 
 
-def figures(*, timed: bool) -> dict[str, Any]:
-    found = modules()
+def figures(root: Path, *, timed: bool) -> dict[str, Any]:
+    package = root / PACKAGE
+    found = modules(package)
     asked = asked_of_studies(found)
     at_once = {name: module.at_once for name, module in found.items()}
     every = {name: module.at_once | module.later for name, module in found.items()}
-    by_study = {study: touched(study) for study in STUDIES}
+    by_study = {study: touched(package, study) for study in STUDIES}
     return {
-        "root_modules": len(list(PACKAGE.glob("*.py"))),
+        "root_modules": len(list(package.glob("*.py"))),
         "circles_at_once": [len(part) for part in circles(at_once)],
         "circles": [len(part) for part in circles(every)],
         "imports_inside_functions": sum(len(module.later - module.at_once) for module in found.values()),
@@ -268,25 +279,28 @@ def figures(*, timed: bool) -> dict[str, Any]:
             }
             for study, paths in by_study.items()
         },
-        "lines": lines(),
-        "python_lines": sum(lines().values()),
-        "repository_lines": repository(),
-        **({"starts_s": starts()} if timed else {}),
+        "lines": lines(package),
+        "python_lines": sum(lines(package).values()),
+        "repository_lines": repository(root),
+        **({"starts_s": starts(root)} if timed else {}),
     }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="The structure of the package, in figures.")
+    parser.add_argument(
+        "--of", type=Path, metavar="TREE", default=ROOT, help="a checkout (default: this one)"
+    )
     parser.add_argument("--list", choices=["upward", "circles", "isinstance", "names", *STUDIES])
     parser.add_argument(
         "--write", type=Path, metavar="FILE", help="write FILE.json, with how long a start takes"
     )
     asked = parser.parse_args()
     if asked.list:
-        print(*_listed(asked.list), sep="\n")
+        print(*_listed(asked.of / PACKAGE, asked.list), sep="\n")
         return 0
     with recording():
-        told = figures(timed=asked.write is not None)
+        told = figures(asked.of, timed=asked.write is not None)
         for key, value in told.items():
             print(f"{key}: {value}")
         if asked.write:
@@ -294,13 +308,13 @@ def main() -> int:
     return 0
 
 
-def _listed(what: str) -> list[Any]:
-    found = modules()
+def _listed(package: Path, what: str) -> list[Any]:
+    found = modules(package)
     if what == "upward":
         return upward(found)
     if what == "circles":
         return circles({name: module.at_once | module.later for name, module in found.items()})
-    return touched(what) if what in STUDIES else asked_of_studies(found)[what]
+    return touched(package, what) if what in STUDIES else asked_of_studies(found)[what]
 
 
 if __name__ == "__main__":
