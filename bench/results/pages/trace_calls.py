@@ -79,6 +79,17 @@ def added(rounds: Sequence[Mapping[str, float]], key: str = "added_ns") -> tuple
     return centre, low, high
 
 
+def spread(d: Data, version: str, *cases: str, per: float = 1, digits: int = 0) -> str:
+    """From the least that is added to the most, of some cases on one interpreter. per: ns a unit."""
+    of = sorted(added(d["results"][version][case])[0] / per for case in cases)
+    return " to ".join(dict.fromkeys(f"{value:.{digits}f}" for value in (of[0], of[-1])))
+
+
+def besides(d: Data, version: str, case: str, key: str) -> str:
+    """Median, ns, as the table has it."""
+    return f"{statistics.median(told[key] for told in d['results'][version][case]):.0f}"
+
+
 def _longer(rounds: Sequence[Mapping[str, float]], key: str) -> str:
     if not key.endswith("_longer_by_ns"):
         return ""
