@@ -1,21 +1,21 @@
 //! Who was waited for: traces with known answers.
 use std::collections::BTreeMap;
 
-use contend_core::ctrace::format::{Event, event, lock, track};
+use contend_core::ctrace::format::{event, lock, track};
 use contend_core::ctrace::reader::Trace;
 use contend_core::hunt::choice::choose;
 use contend_core::hunt::events::find;
 use contend_core::hunt::stacks::Kind;
 
-use crate::support::{Made, Place, Random};
+use crate::support::{Made, Place, Random, Told};
 
 /// Threads A, B, C, D are tracks 1 to 4; spans f, g, h strings 11 to 13; lock, semaphore, condition, queue and the
-/// interpreter's lock L, S, K, Q, G 1 to 5. Events are (ns, ring, kind, id, value); ARG says that a span is remote.
-fn blamed(events: &[(u64, u32, u8, u32, u32)]) -> (BTreeMap<String, u64>, u64) {
+/// interpreter's lock L, S, K, Q, G 1 to 5. ARG says that a span is remote.
+fn blamed(events: &[Told]) -> (BTreeMap<String, u64>, u64) {
     let place = Place::new();
     let strings = ["A", "B", "C", "D", "L", "S", "K", "Q", "G", "kind", "f", "g", "h", "remote"];
     let strings: Vec<_> = (1..).zip(strings).collect();
-    let mut made = Made::new(1)
+    let made = Made::new(1)
         .strings(&strings)
         .tracks(&[1, 2, 3, 4].map(|id| (id, track::THREAD, 0, id, u64::from(id))))
         .locks(&[
@@ -25,17 +25,7 @@ fn blamed(events: &[(u64, u32, u8, u32, u32)]) -> (BTreeMap<String, u64>, u64) {
             (4, lock::QUEUE, 8, 0),
             (5, lock::INTERPRETER, 9, 0),
         ]);
-    for ring in 1..=4 {
-        let of: Vec<_> = events
-            .iter()
-            .filter(|e| e.1 == ring)
-            .map(|&(ns, _, kind, id, value)| Event::new(ns, kind, id, value))
-            .collect();
-        if !of.is_empty() {
-            made = made.events(ring, &of);
-        }
-    }
-    let path = place.write("1.ctrace", &made.end(1_000_000).0);
+    let path = place.write("1.ctrace", &made.told(1..=4, events).end(1_000_000).0);
     let trace = Trace::open(&[path]).unwrap();
     let choice = choose(&trace, Some("no such job"), || Ok(())).unwrap();
     let blame = find(&trace, &choice, || Ok(())).unwrap().blame;

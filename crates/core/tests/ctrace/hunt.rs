@@ -1,13 +1,13 @@
 //! Where the time of jobs went: traces with known answers, and random ones whose sums are exact.
 use std::collections::BTreeMap;
 
-use contend_core::ctrace::format::{Event, event, lock, track};
+use contend_core::ctrace::format::{event, lock, track};
 use contend_core::ctrace::reader::Trace;
 use contend_core::hunt::choice::choose;
 use contend_core::hunt::events::find;
 use contend_core::hunt::tables::{Column, Table, tables};
 
-use crate::support::{Made, Place, Random};
+use crate::support::{Made, Place, Random, Told};
 
 mod jobs;
 mod paths;
@@ -36,9 +36,6 @@ const K: u32 = 3;
 const Q: u32 = 4;
 const R: u32 = 6;
 
-/// ns, track (5 and 6 are of the second process), kind, id, value.
-type Told = (u64, u32, u8, u32, u32);
-
 type Row = BTreeMap<&'static str, String>;
 
 struct Hunted(BTreeMap<&'static str, Vec<Row>>);
@@ -66,7 +63,7 @@ fn hunted(events: &[Told], pattern: Option<&str>) -> Hunted {
         .into_iter()
         .map(|(process, ids)| {
             let tracks: Vec<_> = ids.clone().map(|id| (id, track::THREAD, 0, id, u64::from(id))).collect();
-            let mut made = Made::new(process).strings(&strings).tracks(&tracks).locks(&[
+            let made = Made::new(process).strings(&strings).tracks(&tracks).locks(&[
                 (L, lock::LOCK, 7, 0),
                 (S, lock::SEMAPHORE, 8, 0),
                 (K, lock::CONDITION, 9, 0),
@@ -74,15 +71,7 @@ fn hunted(events: &[Told], pattern: Option<&str>) -> Hunted {
                 (5, lock::INTERPRETER, 11, 0),
                 (R, lock::QUEUE, 10, 0),
             ]);
-            for ring in ids {
-                let of = events.iter().filter(|e| e.1 == ring);
-                let of: Vec<_> =
-                    of.map(|&(ns, _, kind, id, value)| Event::new(ns, kind, id, value)).collect();
-                if !of.is_empty() {
-                    made = made.events(ring, &of);
-                }
-            }
-            place.write(&format!("{process}.ctrace"), &made.end(1_000_000_000).0)
+            place.write(&format!("{process}.ctrace"), &made.told(ids, events).end(1_000_000_000).0)
         })
         .collect();
     let trace = Trace::open(&paths).unwrap();

@@ -1,11 +1,11 @@
 //! From traces to programs: what is read of a storm, word for word, and what of it cannot be known.
-use contend_core::ctrace::format::{Event, event, lock, track};
+use contend_core::ctrace::format::{event, lock, track};
 use contend_core::ctrace::reader::Trace;
 use contend_core::replay::extract::{Storm, extract};
 use contend_core::replay::model::{Model, Op, Order, Root, UNKNOWN};
 use contend_core::replay::simulate::simulate;
 
-use crate::support::{Made, Place};
+use crate::support::{Made, Place, Told};
 
 mod hunted;
 mod locks;
@@ -49,9 +49,6 @@ const GREEN2: u32 = 6;
 const E: u32 = 7;
 const F: u32 = 8;
 
-/// ns, thread, kind, id, value. Of a detail, such as [`event::INT`], the first is its number.
-type Told = (u64, u32, u8, u32, u32);
-
 fn storm_of(events: &[Told], patterns: &[&str]) -> contend_core::Result<Storm> {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
     let (trace, _place) = trace_of(events);
@@ -64,8 +61,7 @@ fn trace_of(events: &[Told]) -> (Trace, Place) {
     let strings: Vec<_> = (1..).zip(WORDS).collect();
     let threads = |ids: &[u32]| -> Vec<_> {
         ids.iter()
-            .zip([1, 2, 3, 4])
-            .map(|(&id, _)| (id, track::THREAD, 0, if id > 6 { id - 2 } else { id }, u64::from(id)))
+            .map(|&id| (id, track::THREAD, 0, if id > 6 { id - 2 } else { id }, u64::from(id)))
             .collect()
     };
     let greens = [(GREEN1, track::GREENLET, A, 22, 0), (GREEN2, track::GREENLET, A, 23, 0)];
@@ -73,7 +69,7 @@ fn trace_of(events: &[Told]) -> (Trace, Place) {
     let paths: Vec<_> = [(1, of_first), (2, threads(&[E, F]))]
         .into_iter()
         .map(|(process, tracks)| {
-            let mut made = Made::new(process).strings(&strings).tracks(&tracks).locks(&[
+            let made = Made::new(process).strings(&strings).tracks(&tracks).locks(&[
                 (L, lock::LOCK, 7, 0),
                 (S, lock::SEMAPHORE, 8, 0),
                 (K, lock::CONDITION, 9, 0),
@@ -83,14 +79,7 @@ fn trace_of(events: &[Told]) -> (Trace, Place) {
                 (STACK, lock::LIFO_QUEUE, 12, 0),
                 (URGENT, lock::PRIORITY_QUEUE, 13, 0),
             ]);
-            for (ring, ..) in tracks {
-                let of = events.iter().filter(|e| e.1 == ring);
-                let of: Vec<_> =
-                    of.map(|&(ns, _, kind, id, value)| Event::new(ns, kind, id, value)).collect();
-                if !of.is_empty() {
-                    made = made.events(ring, &of);
-                }
-            }
+            let made = made.told(tracks.iter().map(|track| track.0), events);
             place.write(&format!("{process}.ctrace"), &made.end(1_000_000_000).0)
         })
         .collect();

@@ -34,6 +34,9 @@ impl Drop for Place {
     }
 }
 
+/// ns, track, kind, id, value. Of a detail, such as `event::INT`, the first is its number.
+pub type Told = (u64, u32, u8, u32, u32);
+
 /// A file in the making.
 #[derive(Clone)]
 pub struct Made(pub Vec<u8>);
@@ -88,6 +91,15 @@ impl Made {
             payload.extend(0u64.to_le_bytes());
         }
         self.chunk(chunk::LOCKS, &payload)
+    }
+
+    /// Events of some tracks, in the order in which they were told.
+    pub fn told(self, tracks: impl IntoIterator<Item = u32>, events: &[Told]) -> Self {
+        tracks.into_iter().fold(self, |made, track| {
+            let of = events.iter().filter(|event| event.1 == track);
+            let of: Vec<_> = of.map(|&(ns, _, kind, id, value)| Event::new(ns, kind, id, value)).collect();
+            if of.is_empty() { made } else { made.events(track, &of) }
+        })
     }
 
     pub fn sync(self, ticks: u64, ns: u64) -> Self {
