@@ -1,6 +1,6 @@
 """How the package is built, in figures: `python scripts/structure.py`; `--write FILE` keeps them as a result.
 
-An earlier tree, after `git worktree add ../before COMMIT` and with the compiled module copied to it: `--of ../before`.
+An earlier tree, after `git worktree add ../before COMMIT`: `--of ../before`.
 
 Of an earlier tree, which has to have the compiled module too: `git worktree add ../before COMMIT`, and `--of ../before`.
 
@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import argparse
 import ast
-import os
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +60,6 @@ LAYERS = (
     ("text", ""),
 )
 """Rooms from the top floor down, those of earlier trees too; "" is the root of the package."""
-STARTS = (("--help",), ("run", "noisy-neighbour", "--dry-run"))
 
 
 @dataclass
@@ -236,27 +232,7 @@ def repository(root: Path) -> dict[str, int]:
     return dict(sorted(told.items()))
 
 
-def starts(root: Path, times: int = 11) -> dict[str, float]:
-    """Median wall time of a start, in seconds."""
-    told = {}
-    environment = {**os.environ, "PYTHONPATH": str(root.resolve() / "python")}
-    for words in STARTS:
-        took = []
-        for _ in range(times):
-            began = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-m", "contend", *words],
-                cwd=root,
-                env=environment,
-                capture_output=True,
-                check=True,
-            )
-            took.append(time.perf_counter() - began)
-        told[" ".join(words)] = statistics.median(took)
-    return told
-
-
-def figures(root: Path, *, timed: bool) -> dict[str, Any]:
+def figures(root: Path) -> dict[str, Any]:
     package = root / PACKAGE
     found = modules(package)
     asked = asked_of_studies(found)
@@ -282,7 +258,6 @@ def figures(root: Path, *, timed: bool) -> dict[str, Any]:
         "lines": lines(package),
         "python_lines": sum(lines(package).values()),
         "repository_lines": repository(root),
-        **({"starts_s": starts(root)} if timed else {}),
     }
 
 
@@ -292,15 +267,13 @@ def main() -> int:
         "--of", type=Path, metavar="TREE", default=ROOT, help="a checkout (default: this one)"
     )
     parser.add_argument("--list", choices=["upward", "circles", "isinstance", "names", *STUDIES])
-    parser.add_argument(
-        "--write", type=Path, metavar="FILE", help="write FILE.json, with how long a start takes"
-    )
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write FILE.json")
     asked = parser.parse_args()
     if asked.list:
         print(*_listed(asked.of / PACKAGE, asked.list), sep="\n")
         return 0
     with recording():
-        told = figures(asked.of, timed=asked.write is not None)
+        told = figures(asked.of)
         for key, value in told.items():
             print(f"{key}: {value}")
         if asked.write:

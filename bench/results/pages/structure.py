@@ -26,14 +26,6 @@ def body(d: dict[str, Data]) -> str:
         ],
         ["lines of Python in the package", f"{before['python_lines']:,}", f"{now['python_lines']:,}"],
         ["lines of the whole repository", _whole(before), _whole(now)],
-        *(
-            [
-                f"`contend {words}`, ms",
-                f"{1e3 * before['starts_s'][words]:.0f}",
-                f"{1e3 * now['starts_s'][words]:.0f}",
-            ]
-            for words in now["starts_s"]
-        ),
     ]
     studies = [
         [
