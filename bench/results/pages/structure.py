@@ -31,7 +31,7 @@ def body(d: dict[str, Data]) -> str:
         [
             study,
             *(
-                f"{of[study]['files']} in {of[study]['folders']}, {of[study]['outside']}"
+                f"{of[study]['files']} in {of[study]['folders']} ({of[study]['outside']})"
                 for of in (before["touched_by_study"], now["touched_by_study"])
             ),
         ]
@@ -42,7 +42,7 @@ def body(d: dict[str, Data]) -> str:
     return f"""\
 {table(["", "before", "now"], rows, "lrr")}
 
-Files of the package that name a study, in so many folders, and how many of them are not its own under `studies/`. A name that is
+Files of the package that name a study, in so many folders (in brackets: files that are not its own, under `studies/`). A name that is
 also a common word (compare, storm, growth) is counted where it means that word:
 
 {table(["study", "before", "now"], studies, "lrr")}
