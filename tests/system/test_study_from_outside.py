@@ -87,7 +87,14 @@ def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
     [
         ("import nothing_of_this_name", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("STUDY = 'a study'", "no object of a subclass of contend.studies.base.Study"),
-        ("import sleeps\nclass Bare(sleeps.Study): pass\nSTUDY = Bare()", "`scenario` is no subclass"),
+        (
+            "import sleeps\nclass Bare(sleeps.Study): pass\nSTUDY = Bare()",
+            "TypeError: Can't instantiate abstract class Bare",
+        ),
+        (
+            "import sleeps\nclass Odd(sleeps.SleepsStudy): scenario = int\nSTUDY = Odd()",
+            "`scenario` is no subclass",
+        ),
         ("import sleeps\nclass Clash(sleeps.SleepsStudy): key = 'cells'\nSTUDY = Clash()", "under 'cells'"),
     ],
 )

@@ -7,6 +7,7 @@ group `contend.studies` names. What plans, measures and reports asks a study by 
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ class Advice:
     about: Sequence[str] = ()
 
 
-class Study(Shown, Generic[S]):
+class Study(Shown, ABC, Generic[S]):
     """One question, and all that is its own. What is not overridden is as most studies have it.
 
     scenario: the model of its files. pilot: whether rounds are measured first and thrown away. runs: whether there is
@@ -140,9 +141,9 @@ class Study(Shown, Generic[S]):
 
     # What is measured
 
+    @abstractmethod
     def cells(self, scenario: S) -> tuple[Cell, ...]:
         """What is compared. Raises BadInput for unknown workloads and parameters."""
-        raise NotImplementedError
 
     def screening(self, scenario: S, seed: int) -> Screening | None:
         """The first step, of a study that measures all it can a little and then some of it well."""
