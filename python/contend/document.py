@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from contend.advice.finding import Finding
@@ -14,6 +14,7 @@ from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
+from contend.store.cells import NO_VALUES, PlannedCell, Values
 
 if TYPE_CHECKING:
     from contend.analysis.hosts import Fleets
@@ -87,6 +88,7 @@ class CellResult:
     baseline_evidence: Observations
     quotas: tuple[Quota, ...] = ()  # that held the treatment's victim back, the longest first
     quotas_unknown: str = ""  # why it cannot be told whether one did
+    values: Values = NO_VALUES  # of the treatment
 
     def to_json(self) -> dict[str, Any]:
         def flat(evidence: Observations) -> dict[str, Any]:
@@ -117,6 +119,7 @@ class Control:
     estimate: Estimate
     detectable: float  # smallest relative effect seen with 80 % power, 0.02 = 2 %
     alarm: bool
+    repeats: Mapping[str, str] = field(default_factory=dict)  # factors of the cell that it measures once more
 
     def to_json(self) -> dict[str, Any]:
         detectable = self.detectable if self.detectable < 1e9 else None
@@ -307,7 +310,12 @@ class Analysis:
     own: Shown = PLAIN  # how that is shown
     fleet: Fleets | None = None  # of a run on several hosts
     context: Context | None = None  # of a component's cost, where a storm to put it in is known
+    planned: Mapping[str, PlannedCell] = field(default_factory=dict)  # by id, the cells of its plan
     damage: tuple[Damage, ...] = ()  # what of the run's files could not be read, and was left out
+
+    def is_control(self, cell: str) -> bool:
+        """Whether the cell of that id is an A/A control."""
+        return cell in self.planned and self.planned[cell].control
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -335,7 +343,7 @@ class Analysis:
         }
 
 
-RESERVED = frozenset({"schema_version", *(field.name for field in fields(Analysis))})
+RESERVED = frozenset({"schema_version", *(one.name for one in fields(Analysis))})
 """Under which no study's own result can stand."""
 
 

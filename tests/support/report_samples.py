@@ -21,6 +21,7 @@ from contend.probes.evidence import Observations, Observed
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate, verdict_of
 from contend.studies.base import study
+from support.planned import planned_of_rows
 from support.report_series import write_series
 
 T_975 = (math.inf, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14)
@@ -254,7 +255,8 @@ def _analyse(
             *_, same = compare(f"{victim}|none (control)", f"{victim}|none", metric)
             alarm = same.verdict in ("higher", "lower")
             control = {**factors, "neighbour": "none (control)"}
-            controls.append(Control(control, metric, same, same.detectable, alarm))
+            alone = {**factors, "neighbour": "none"}
+            controls.append(Control(control, metric, same, same.detectable, alarm, alone))
             if metric.primary:
                 reached[f"{victim} {metric.name}"] = worst <= 0.02
     flags: dict[str, int] = {}
@@ -298,6 +300,7 @@ def _analyse(
         failed,
         flags,
         len(rows),
+        planned=planned_of_rows(rows),
     )
 
 
@@ -391,6 +394,7 @@ def compare_study(*, blocks: int = 20, seed: int = 7) -> ReportInput:
                 control,
                 control.detectable,
                 alarm,
+                {"variant": "gzip -6", "platform": "bare"},
             )
         )
     design = Design(
@@ -420,6 +424,7 @@ def compare_study(*, blocks: int = 20, seed: int = 7) -> ReportInput:
         {},
         len(rows),
         layout=study("compare").layout(None),
+        planned=planned_of_rows(rows),
     )
     command = "contend ab -- 'gzip -6 -k f' --vs 'zstd -3 -k f'"
     return ReportInput(

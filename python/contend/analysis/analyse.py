@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from contend.advice.finding import set_once
-from contend.analysis.comparisons import compare_all, latest, planned_cells, tabulate
+from contend.analysis.comparisons import compare_all, latest, tabulate
 from contend.document import PLAIN, Analysis, CellResult, Design, ProbeCost
 from contend.engine.plan import REPEATS
 from contend.errors import NoVerdict
 from contend.stats.estimate import Estimate
 from contend.stats.stopping import Stopping
+from contend.store.cells import planned_cells
 from contend.store.directory import Row, RunDirectory
 from contend.studies.base import OnRecord, study_of
 from contend.studies.model import Scenario
@@ -92,6 +93,7 @@ def analyse(
         result=result,
         layout=study.layout(result),
         own=study if result else PLAIN,
+        planned={cell.id: cell for cell in cells},
     )
 
 

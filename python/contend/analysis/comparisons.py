@@ -16,6 +16,7 @@ from contend.stats.compare import compare
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.levels import level
 from contend.stats.simultaneous import simultaneous
+from contend.store.cells import PlannedCell
 from contend.store.compact import medians as of_evidence
 from contend.store.compact import readings
 from contend.store.directory import Row
@@ -35,32 +36,6 @@ class Series:
     def level(self, at: float) -> Level:
         estimate = level(self.values, self.info.unit, level=at)
         return Level(estimate, tuple(self.values), tuple(self.blocks), tuple(self.flagged))
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedCell:
-    """A cell as plan.json has it: enough to compare, without the workload files it was made from."""
-
-    id: str
-    factors: Mapping[str, str]
-    baseline: str
-    control: bool
-    no_ratio: str = ""  # why the order in which it was measured allows no comparison
-    warnings: tuple[str, ...] = ()  # what that order leaves to doubt
-
-
-def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
-    return tuple(
-        PlannedCell(
-            c["id"],
-            c["factors"],
-            c["baseline"],
-            c["control"],
-            c.get("no_ratio", ""),
-            tuple(c.get("warnings", ())),
-        )
-        for c in plan["cells"]
-    )
 
 
 Table = dict[str, dict[str, Series]]  # cell id → metric → values
@@ -182,6 +157,7 @@ def compare_all(
             evidence=evidence[p.cell.id],
             baseline_evidence=evidence[p.cell.baseline],
             **_quotas(by_cell[p.cell.id]),
+            values=p.cell.values,
         )
         for p in treated
     ]
@@ -248,7 +224,7 @@ def _controls(family: Sequence[_Pair], at: float) -> Iterator[Control]:
     for p in family:
         estimate = _one(p, at)
         alarm = _one(p, each).verdict in ("higher", "lower")
-        yield Control(p.cell.factors, p.treatment.info, estimate, estimate.detectable, alarm)
+        yield Control(p.cell.factors, p.treatment.info, estimate, estimate.detectable, alarm, p.cell.repeats)
 
 
 def _one(p: _Pair, at: float) -> Estimate:
@@ -291,15 +267,20 @@ def medians(rows: Iterable[Row]) -> Observations:
     """Median of each piece of evidence over a cell's trials, and of what each neighbour burnt."""
     rows = list(rows)
     same = of_evidence(rows)
-    found: dict[str, list[float]] = {}
-    units: dict[str, str] = {}
+    seen: list[tuple[str, float, str]] = []
+    burnt: list[tuple[str, float, str]] = []
     for row in rows:
         if same is None:
-            for name, value, unit in readings(row):
-                found.setdefault(name, []).append(value)
-                units[name] = unit
-        for n in row.get("neighbours", ()):
-            found.setdefault(f"neighbour {n['name']}", []).append(float(n["during"]))
-            units[f"neighbour {n['name']}"] = n["unit"]
-    each = {name: (statistics.median(values), units[name]) for name, values in found.items()}
-    return Observations({**(same or {}), **each})
+            seen.extend(readings(row))
+        burnt.extend((n["name"], float(n["during"]), n["unit"]) for n in row.get("neighbours", ()))
+    return Observations(_by_name(seen) if same is None else same, _by_name(burnt))
+
+
+def _by_name(readings: Iterable[tuple[str, float, str]]) -> dict[str, tuple[float, str]]:
+    """The median of each name's values, in the unit that stands last."""
+    found: dict[str, list[float]] = {}
+    units: dict[str, str] = {}
+    for name, value, unit in readings:
+        found.setdefault(name, []).append(value)
+        units[name] = unit
+    return {name: (statistics.median(values), units[name]) for name, values in found.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from typing import Any
 from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
 from contend.errors import BadInput
 from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
-from contend.probes.evidence import Observations
+from contend.probes.evidence import Observations, Quantity
 from contend.stats.estimate import Estimate
 from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
 from contend.stats.levels import level
+from contend.store.cells import by_id
 from contend.store.damage import note
 from contend.store.directory import PLAN_FILE, Row, RunDirectory, wrong_row
 from contend.studies.base import study_of
@@ -165,6 +166,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
         trials=sum(a.trials for a in parts),
         fleet=found,
         layout=study_of(scenario).layout(None),
+        planned=by_id(plan),
     )
 
 
@@ -241,13 +243,15 @@ def _level(levels: Sequence[Level], at: float) -> Level:
 
 
 def _medians(evidence: Sequence[Observations]) -> Observations:
-    found: dict[str, list[tuple[float, str]]] = {}
-    for one in evidence:
-        for name, value in one.flat.items():
+    return Observations(_median_of([e.apart for e in evidence]), _median_of([e.neighbours for e in evidence]))
+
+
+def _median_of(each: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
+    found: dict[str, list[Quantity]] = {}
+    for one in each:
+        for name, value in one.items():
             found.setdefault(name, []).append(value)
-    return Observations(
-        {name: (statistics.median(v for v, _ in values), values[0][1]) for name, values in found.items()}
-    )
+    return {name: (statistics.median(v for v, _ in values), values[0][1]) for name, values in found.items()}
 
 
 def _controls(parts: Sequence[Analysis], at: float) -> list[Control]:
@@ -263,7 +267,8 @@ def _controls(parts: Sequence[Analysis], at: float) -> list[Control]:
         ratios = [c.estimate for c in controls]
         estimate = over_hosts(ratios, at)
         alarm = over_hosts(ratios, 1 - (1 - at) / family).verdict in ("higher", "lower")
-        made.append(Control(controls[0].factors, metric, estimate, estimate.detectable, alarm))
+        first = controls[0]
+        made.append(Control(first.factors, metric, estimate, estimate.detectable, alarm, first.repeats))
     return made
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.analysis.analyse import last_stop
-from contend.analysis.comparisons import Table, latest, planned_cells, tabulate
+from contend.analysis.comparisons import Table, latest, tabulate
 from contend.engine.scenarios import parse
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario.yaml_file import read_yaml
+from contend.store.cells import planned_cells
 from contend.store.directory import RunDirectory
 from contend.studies.compare.model import Compare
 from contend.studies.model import Scenario

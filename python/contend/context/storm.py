@@ -15,11 +15,12 @@ from contend.clouds.storm.counted import TAIL_S
 from contend.contention.whatif.batches import has_storms
 from contend.context.costs import check_finished, scenario_of
 from contend.errors import BadInput
+from contend.store.cells import by_id
 from contend.store.directory import RunDirectory
 from contend.store.directory import documents as documents_of
 from contend.store.rows import wrong_storm
 from contend.studies.storm.model import Storm
-from contend.studies.storm.result import CONTROL, FILE, Document
+from contend.studies.storm.result import FILE, Document
 
 Floats = npt.NDArray[np.float64]
 NS = 1_000_000_000
@@ -58,11 +59,11 @@ def boots(run: RunDirectory) -> Boots:
     if not isinstance(scenario, Storm):
         raise BadInput(f"{run.id} is no boot storm: it is of a {scenario.study} study", hint=_OFFER)
     check_finished(run)
+    plan = run.plan(scenario.study)
+    planned = by_id(plan)
     by_cell: dict[str, list[Document]] = {}
-    for row, document in documents_of(
-        run.path, latest(run.rows(run.plan(scenario.study))), FILE, wrong_storm
-    ):
-        by_cell.setdefault(str(row["cell"]).removesuffix(CONTROL), []).append(document)
+    for row, document in documents_of(run.path, latest(run.rows(plan)), FILE, wrong_storm):
+        by_cell.setdefault(planned[row["cell"]].measures, []).append(document)
     if not by_cell:
         raise BadInput(f"{run.id} has no storm", hint=f"contend report {run.path} says what failed")
     cell, documents = max(by_cell.items(), key=lambda item: int(item[1][0]["n"]))

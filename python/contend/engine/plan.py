@@ -113,6 +113,7 @@ class Plan:
                     "factors": dict(c.factors),
                     "baseline": c.baseline,
                     "control": c.control,
+                    "values": c.values.to_json(),
                 }
                 for c in self.cells
             ],

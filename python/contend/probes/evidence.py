@@ -106,20 +106,26 @@ def _checked(name: object) -> Observed:
 class Observations(Mapping[Observed, Quantity]):
     """Evidence of a trial or a cell, read by member of `Observed` only: any other key raises TypeError.
 
-    Rows of other versions of contend may hold names that this one does not know: they stay in `others` and `flat`.
+    Rows of other versions of contend may hold names that this one does not know: they stay in `flat`. neighbours: by name,
+    what each burnt meanwhile.
 
     >>> seen = Observations({"wall": (2.0, "s"), "of_later": (1.0, "s")})
-    >>> seen.value(Observed.WALL), seen.value(Observed.CPU), list(seen), list(seen.others)
-    (2.0, None, [<Observed.WALL: 'wall'>], ['of_later'])
+    >>> seen.value(Observed.WALL), seen.value(Observed.CPU), list(seen), list(seen.flat)
+    (2.0, None, [<Observed.WALL: 'wall'>], ['wall', 'of_later'])
     >>> seen["wall"]
     Traceback (most recent call last):
     TypeError: evidence is asked for by a member of Observed, not by 'wall'
     """
 
-    __slots__ = ("_all",)
+    __slots__ = ("_all", "neighbours")
 
-    def __init__(self, of: Mapping[str, Quantity] | Mapping[Observed, Quantity] | None = None) -> None:
+    def __init__(
+        self,
+        of: Mapping[str, Quantity] | Mapping[Observed, Quantity] | None = None,
+        neighbours: Mapping[str, Quantity] | None = None,
+    ) -> None:
         self._all: dict[str, Quantity] = {str(name): quantity for name, quantity in (of or {}).items()}
+        self.neighbours: Mapping[str, Quantity] = neighbours or {}
 
     @classmethod
     def of_row(cls, row: Mapping[str, object]) -> Observations:
@@ -141,12 +147,12 @@ class Observations(Mapping[Observed, Quantity]):
         return sum(name in _NAMES for name in self._all)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Observations) and self._all == other._all
+        return isinstance(other, Observations) and self.flat == other.flat
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Observations({self._all!r})"
+        return f"Observations({self._all!r}, {self.neighbours!r})"
 
     def value(self, name: Observed) -> float | None:
         """Its value in `name.unit`; None where it was not seen."""
@@ -154,13 +160,14 @@ class Observations(Mapping[Observed, Quantity]):
 
     @property
     def flat(self) -> Mapping[str, Quantity]:
-        """All of it, as rows and documents have it."""
-        return self._all
+        """All of it, as documents have it."""
+        burnt = {f"neighbour {name}": quantity for name, quantity in self.neighbours.items()}
+        return {**self._all, **burnt}
 
     @property
-    def others(self) -> Mapping[str, Quantity]:
-        """What is no member of `Observed`: what neighbours burnt, and names of other versions."""
-        return {name: quantity for name, quantity in self._all.items() if name not in _NAMES}
+    def apart(self) -> Mapping[str, Quantity]:
+        """What was observed, without what neighbours burnt."""
+        return self._all
 
 
 _NAMES = {str(name): name for name in Observed}

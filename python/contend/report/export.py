@@ -131,7 +131,7 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
         for c in analysis.cells
     ]
     results += [
-        (f"{subject(c.factors)} {c.metric.name}", "control", c.estimate, False) for c in analysis.controls
+        (f"{subject(c.repeats)} {c.metric.name}", "control", c.estimate, False) for c in analysis.controls
     ]
     for who, what, estimate, inverted in results:
         case = ET.SubElement(

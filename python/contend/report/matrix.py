@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from contend.document import Analysis, CellResult, Control, Level, MetricInfo
 
-CONTROL = " (control)"
-
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
@@ -47,12 +45,12 @@ def rows_are(analysis: Analysis) -> str:
 
 
 def subject(factors: Mapping[str, str]) -> str:
-    """Whose figure it is: the victim; in a compare study the variant.
+    """Whose figure it is: the victim; in a compare study the variant. factors: of a control those that it repeats.
 
-    >>> subject({"victim": "ffmpeg", "neighbour": "none (control)"}), subject({"variant": "A (control)"})
+    >>> subject({"victim": "ffmpeg", "neighbour": "stress-cpu"}), subject({"variant": "A"})
     ('ffmpeg', 'A')
     """
-    return factors.get("victim") or factors.get("variant", "").removesuffix(CONTROL) or "all"
+    return factors.get("victim") or factors.get("variant") or "all"
 
 
 def compared(analysis: Analysis) -> tuple[CellResult, ...]:
@@ -115,8 +113,8 @@ def baseline_name(analysis: Analysis) -> str:
     if analysis.layout.baseline:
         return analysis.layout.baseline
     for control in analysis.controls:
-        if "variant" in control.factors:
-            return control.factors["variant"].removesuffix(CONTROL)
+        if "variant" in control.repeats:
+            return control.repeats["variant"]
     return "baseline"
 
 

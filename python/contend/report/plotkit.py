@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contend.report.matrix import CONTROL, matrices, platform_name
+from contend.document import Analysis
+from contend.report.matrix import matrices, platform_name
 from contend.report.model import ReportInput
 from contend.report.theme import series_colours, var
 
@@ -35,7 +36,7 @@ def condition_colours(report: ReportInput) -> dict[str, str]:
     names = ["alone", "control"]
     for matrix in matrices(report.analysis):
         names.extend(matrix.columns)
-    names += [condition_name(factors, cell) for cell, factors in report.cells.items()]
+    names += [condition_name(report.analysis, factors, cell) for cell, factors in report.cells.items()]
     baselines = {matrix.baseline: var("alone") for matrix in matrices(report.analysis)}
     return {**baselines, **{name: c for name, c in series_colours(names).items() if name not in baselines}}
 
@@ -49,14 +50,16 @@ def ordinal(number: int) -> str:
     return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
 
 
-def condition_name(factors: Mapping[str, str], cell: str) -> str:
+def condition_name(analysis: Analysis, factors: Mapping[str, str], cell: str) -> str:
     """What gives a trial its colour: its neighbour, else its variant or platform."""
+    if analysis.is_control(cell):
+        return "control"
     name = factors.get("neighbour") or factors.get("variant") or factors.get("platform") or cell
     if name == "none":
         return "alone"
     if factors.get("provisioning", "none") != "none":
         return platform_name(factors)
-    return "control" if name.endswith(CONTROL) else name
+    return name
 
 
 def median(values: Sequence[float]) -> float | None:

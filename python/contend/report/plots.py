@@ -16,7 +16,7 @@ from contend.document import CellResult
 from contend.errors import BadInput
 from contend.files import write
 from contend.report import words
-from contend.report.matrix import CONTROL, Matrix, is_compare, matrices, subject
+from contend.report.matrix import Matrix, is_compare, matrices, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import (
     ROW,
@@ -153,14 +153,16 @@ def points(
     metric = matrix.metric(row)
     rows = _point_rows(report, matrix, row)
     palette = condition_colours(report)
-    colours = {name: palette[name.removeprefix("beside ") if matrix.beside else name] for name, *_ in rows}
+    colours = {name: palette[condition] for condition, (name, *_) in rows}
     title = f"{row}: {metric.name}" if row != metric.name else row
     title += f", {matrix.group}" if matrix.group else ""
-    return strip(rows, metric, colours, f"points-{plot_id}", "points", title, seed=row, most=most)
+    return strip(
+        [row for _, row in rows], metric, colours, f"points-{plot_id}", "points", title, seed=row, most=most
+    )
 
 
-def _point_rows(report: ReportInput, matrix: Matrix, row: str) -> list[PointRow]:
-    """The baseline, its control, then every treatment."""
+def _point_rows(report: ReportInput, matrix: Matrix, row: str) -> list[tuple[str, PointRow]]:
+    """The baseline, its control, then every treatment, each with the condition that it has its colour from."""
 
     def of(name: str, level: Any) -> PointRow:
         low, high = level.estimate.low, level.estimate.high
@@ -168,13 +170,14 @@ def _point_rows(report: ReportInput, matrix: Matrix, row: str) -> list[PointRow]
         return name, level.values, level.blocks, level.flagged, (low, high) if known else None
 
     # Only the treatment of a comparison carries its points; the control's are in the trials.
-    rows = [of(matrix.baseline, matrix.level(row))]
+    rows = [(matrix.baseline, of(matrix.baseline, matrix.level(row)))]
     control = _control_values(report, matrix, row)
     if control:
         flagged = [i for i, (_, _, flags) in enumerate(control) if flags]
-        rows.append(("control", [v for _, v, _ in control], [b for b, _, _ in control], flagged, None))
+        values, blocks = [v for _, v, _ in control], [b for b, _, _ in control]
+        rows.append(("control", ("control", values, blocks, flagged, None)))
     treated = [(c, matrix.cells[row, c].treatment) for c in matrix.columns if (row, c) in matrix.cells]
-    return rows + [of(f"{matrix.beside} {column}".strip(), level) for column, level in treated]
+    return rows + [(column, of(f"{matrix.beside} {column}".strip(), level)) for column, level in treated]
 
 
 def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple[int, float, bool]]:
@@ -184,12 +187,11 @@ def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple
     same = {k: v for k, v in cell.factors.items() if k not in COMPARED | report.analysis.layout.compared}
     counted = report.counted
     chosen = {
-        name
-        for name, factors in report.cells.items()
-        if factors
-        and any(str(v).endswith(CONTROL) for v in factors.values())
-        and subject(factors) == mine
-        and all(factors.get(k) == v for k, v in same.items())
+        planned.id
+        for planned in report.analysis.planned.values()
+        if planned.control
+        and subject(planned.repeats) == mine
+        and all(planned.repeats.get(k) == v for k, v in same.items())
     }
     return [
         (int(trial.get("block", 0)), float(metric["value"]), bool(trial.get("flags")))

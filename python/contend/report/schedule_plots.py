@@ -17,18 +17,29 @@ _HIGH = 0.5  # of a row
 def schedule_plots(analysis: Analysis) -> list[Plot]:
     """Role: schedule; one an application."""
     told = schedules(analysis)
-    names = list(dict.fromkeys(condition_name(of.factors, of.cell) for of in told))
+    named = [(of, condition_name(analysis, of.factors, of.cell)) for of in told]
+    names = list(dict.fromkeys(name for _, name in named))
     colours = {**series_colours([name for name in names if name != "bare"]), "bare": var("alone")}
     return [
-        _waits(number, name, [of for of in told if subject(of.factors) == name], colours)
+        _waits(
+            number,
+            name,
+            [
+                (of, condition_name(analysis, of.factors, of.cell))
+                for of in told
+                if subject(of.factors) == name
+            ],
+            colours,
+        )
         for number, name in enumerate(dict.fromkeys(subject(of.factors) for of in told))
     ]
 
 
-def _waits(number: int, application: str, rows: list[CellSchedule], colours: dict[str, str]) -> Plot:
+def _waits(
+    number: int, application: str, rows: list[tuple[CellSchedule, str]], colours: dict[str, str]
+) -> Plot:
     values: list[dict[str, Any]] = []
-    for row, of in enumerate(rows):
-        name = condition_name(of.factors, of.cell)
+    for row, (of, name) in enumerate(rows):
         p50, p99 = waited_row(of)[2:4]
         values.append({"y": row, "label": f"{where(of)}\u2003{p50}, p99 {p99}"})
         shares = _shares(of)
@@ -74,9 +85,9 @@ def _waits(number: int, application: str, rows: list[CellSchedule], colours: dic
         "Each row has the waits of a cell, by their length; heights are shares of the time that was waited in the row. A"
         " quota makes waits of up to its period; CPUs that others use, of up to their time slices.",
         chart(len(rows) * ROW, [bars, *labels], values),
-        {name: colours[name] for name in dict.fromkeys(condition_name(of.factors, of.cell) for of in rows)},
+        {name: colours[name] for name in dict.fromkeys(name for _, name in rows)},
         waits_headers()[1:],
-        tuple(waited_row(of)[1:] for of in rows),
+        tuple(waited_row(of)[1:] for of, _ in rows),
     )
 
 

@@ -6,7 +6,7 @@ from contend.contention.scheduling import CellSchedule
 from contend.document import Analysis, CellResult
 from contend.platforms.sizes import sized
 from contend.probes.evidence import Observations, Observed
-from contend.report.matrix import CONTROL, platform_name, subject
+from contend.report.matrix import platform_name, subject
 from contend.units import format_duration
 
 NOTHING = "-"
@@ -37,7 +37,7 @@ WAITS_ABOUT = (
 
 def schedules(analysis: Analysis) -> list[CellSchedule]:
     """Of an overhead study's cells, an application after another, its sizes, the bare host first; no controls."""
-    told = [of for of in analysis.schedules if not of.factors.get("platform", CONTROL).endswith(CONTROL)]
+    told = [of for of in analysis.schedules if "platform" in of.factors and not analysis.is_control(of.cell)]
     order = list(dict.fromkeys(subject(of.factors) for of in told))
 
     def place(of: CellSchedule) -> tuple[object, ...]:

@@ -206,7 +206,7 @@ class _Printer(Printer):
         def name(control: Control) -> str:
             if analysis.layout.control is not None:
                 return analysis.layout.control(control.factors)
-            return control.metric.name if compare else subject(control.factors)
+            return control.metric.name if compare else subject(control.repeats)
 
         if controls:
             parts = [

@@ -81,7 +81,8 @@ def _trials(report: ReportInput) -> list[dict[str, Any]]:
     for r in timed:
         if (cell := str(r.get("cell", ""))) not in names:
             factors = r.get("factors", {})
-            names[cell] = subject(factors) if "victim" in factors else "trials", condition_name(factors, cell)
+            lane = subject(factors) if "victim" in factors else "trials"
+            names[cell] = lane, condition_name(report.analysis, factors, cell)
     return [
         {
             "start": round((int(r["started_ns"]) - origin) / NS_PER_S, 3),

@@ -147,6 +147,26 @@ class Pooled(TypedDict):
     pool: Name
 
 
+Scalar = Name | bool | int | Finite
+
+
+class Application(TypedDict):
+    """A workload and those of its parameters that are not as its file has them."""
+
+    workload: Name
+    parameters: dict[Name, Scalar]
+    limits: NotRequired[dict[Name, Finite]]
+
+
+class Values(TypedDict):
+    """What the factors of a cell say in words. An earlier contend wrote none."""
+
+    neighbours: list[Application]
+    victim: NotRequired[Application]
+    copies: NotRequired[Count]
+    provisioning: NotRequired[Literal["vanilla", "pinned"]]
+
+
 class Cell(TypedDict):
     id: Name
     label: NotRequired[Name]
@@ -155,6 +175,7 @@ class Cell(TypedDict):
     control: bool
     no_ratio: NotRequired[Text]
     warnings: NotRequired[list[Text]]
+    values: NotRequired[Values]
 
 
 class WorkloadFacts(TypedDict):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from contend.advice.finding import Finding
-    from contend.analysis.comparisons import PlannedCell, Table
+    from contend.analysis.comparisons import Table
     from contend.document import Analysis, CellResult, Control
     from contend.engine.duration import Needs
     from contend.engine.plan import Plan
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from contend.platforms.base import Role
     from contend.platforms.topology import Topology
     from contend.report.model import ReportInput
+    from contend.store.cells import PlannedCell
     from contend.store.directory import Row
 
 ENTRY_POINTS = "contend.studies"

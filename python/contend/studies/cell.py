@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from contend.platforms.base import Limit
+from contend.store.cells import Application, Provisioning, Values
 from contend.studies.model import WorkloadRef
 from contend.studies.places import Place
 from contend.workloads.instance import Instance, resolve
@@ -19,21 +20,26 @@ APP, COMMAND = "app", "command"  # a command of the user's, as a workload
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One workload in a cell: what it is, and the cap it gets. place: None, where the run has one platform. group: parties
-    of one name are one workload with different parameters, and take turns on one host, in one directory."""
+    """One workload in a cell: what it is, and the cap it gets.
+
+    place: None, where the run has one platform. group: parties of one name are one workload with different parameters, and
+    take turns on one host, in one directory. caps: the cap by resource, as the scenario has it.
+    """
 
     label: str
     instance: Instance
     limit: Limit = Limit()
     place: Place | None = None
     group: str = ""
+    caps: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One combination of factor levels. `baseline` is the id of the cell it is compared with, "" for a baseline.
 
-    `control` marks the A/A control: the baseline again, under another label.
+    `control` marks the A/A control: the baseline again, under another label. copies: how many of the victim run at once,
+    itself among them; None where that is not varied.
     """
 
     id: str
@@ -42,6 +48,14 @@ class Cell:
     factors: Mapping[str, str]
     baseline: str
     control: bool = False
+    copies: int | None = None
+
+    @property
+    def values(self) -> Values:
+        """What its factors say in words."""
+        place = self.victim.place
+        how: Provisioning = place.provisioning if place is not None else ""
+        return Values(_application(self.victim), tuple(map(_application, self.neighbours)), self.copies, how)
 
     @property
     def label(self) -> str:
@@ -51,12 +65,17 @@ class Cell:
         return f"{self.victim.label} beside {beside}" if beside else f"{self.victim.label} alone"
 
 
+def _application(of: Party) -> Application:
+    return Application(of.instance.workload.name, of.instance.changed, of.caps)
+
+
 def party(ref: WorkloadRef) -> Party:
     instance = resolve(load_workload(ref.workload), ref.parameters)
     limit = ref.limit.value()
-    caps = [f"{k}={v:g}" for k, v in ref.limit.model_dump(exclude_none=True).items()]
-    label = instance.label + (f" limited to {','.join(caps)}" if caps else "")
-    return Party(label, instance, limit)
+    caps: dict[str, float] = ref.limit.model_dump(exclude_none=True)
+    words = [f"{k}={v:g}" for k, v in caps.items()]
+    label = instance.label + (f" limited to {','.join(words)}" if words else "")
+    return Party(label, instance, limit, caps=caps)
 
 
 def escape(command: str) -> str:

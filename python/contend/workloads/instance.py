@@ -49,12 +49,17 @@ class Instance:
     @property
     def label(self) -> str:
         """The name, and what differs from the defaults, in the order of the file."""
-        changed = [
-            f"{name}={mask_value(_text(self.parameters[name]), name)}"
+        changed = [f"{name}={_text(value)}" for name, value in self.changed.items()]
+        return self.workload.name + (f"[{','.join(changed)}]" if changed else "")
+
+    @property
+    def changed(self) -> dict[str, Scalar]:
+        """Parameters that differ from the defaults, in the order of the file, secrets masked."""
+        return {
+            name: _masked(self.parameters[name], name)
             for name, parameter in self.workload.parameters.items()
             if self.parameters[name] != parameter.default
-        ]
-        return self.workload.name + (f"[{','.join(changed)}]" if changed else "")
+        }
 
     @property
     def network(self) -> Literal["host", "pair"]:
@@ -270,6 +275,13 @@ def _number(name: str, value: object, text: str, default: Scalar) -> Scalar:
         kind = "a whole number" if whole else "a number"
         raise WorkloadError(f"'{name}: {text}' is not {kind}", hint=f"the default is {_text(default)}")
     return int(number) if whole else number
+
+
+def _masked(value: Scalar, name: str) -> Scalar:
+    """The value, or what stands for it where it is a secret: a number can be one too."""
+    text = _text(value)
+    shown: str = mask_value(text, name)
+    return value if shown == text else shown
 
 
 def _text(value: Scalar) -> str:

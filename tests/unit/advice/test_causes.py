@@ -16,6 +16,7 @@ from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
+from contend.store.cells import Application, Values, values_of
 from contend.studies.interference.findings import findings as advise
 from contend.studies.interference.findings import narrowed
 from contend.studies.interference.model import Interference
@@ -36,7 +37,8 @@ def cell(
     seen, alone = (Observations({name: (value, "s") for name, value in of.items()}) for of in (now, before))
     factors = {"victim": "fio", "neighbour": "stress-cpu"}
     made = CellResult("fio|stress-cpu", factors, METRIC, LEVEL, LEVEL, estimate, seen, alone)
-    return replace(made, **more)  # type: ignore[arg-type]
+    beside = Values(Application("fio"), (Application("stress-cpu"),))
+    return replace(made, values=beside, **more)  # type: ignore[arg-type]
 
 
 def study(placement: str = "same-cpu", **more: str) -> Interference:
@@ -249,9 +251,12 @@ def test_what_nothing_explains_is_said_to_be_unexplained() -> None:
 
 
 def test_what_the_neighbour_burnt_is_evidence_too() -> None:
-    result = cell({"wall": 2.0, "neighbour stress-cpu": 1.9, "other": 1.0}, {"wall": 1.0})
+    seen = Observations({"wall": (2.0, "s"), "other": (1.0, "s")}, {"stress-cpu": (1.9, "s")})
+    result = cell({"wall": 2.0}, {"wall": 1.0}, evidence=seen)
     (finding,) = advise(study(), [result], [], REPEAT)
-    assert [(e.value, e.unit) for e in finding.evidence] == [(1.9, "s")]
+    assert [(e.what, e.value, e.unit) for e in finding.evidence] == [
+        ("neighbour stress-cpu burnt meanwhile", 1.9, "s")
+    ]
 
 
 OWN = Quota("/sys/fs/cgroup/a", 2.0, "own", 0.7, 10)
@@ -305,7 +310,8 @@ def test_the_advised_limit_leaves_nine_tenths_of_the_disk_in_round_numbers(iops:
 
 @pytest.mark.parametrize("neighbour", ["fio[read=0]", "fio limited to iops=5", "fio"])
 def test_a_limit_is_set_on_the_neighbour_s_workload(neighbour: str) -> None:
-    result = replace(cell(*QUEUED), factors={"victim": "nginx", "neighbour": neighbour})
+    factors = {"victim": "nginx", "neighbour": neighbour}
+    result = replace(cell(*QUEUED), factors=factors, values=values_of(factors))
     (finding,) = advise(study(), [result], [], REPEAT)
     assert " --set neighbours.fio.limit.iops=" in finding.verify
 
@@ -325,7 +331,8 @@ def test_a_repetition_is_of_one_victim_where_one_word_says_which(
     victims: str, victim: str, narrowed_to: str | None
 ) -> None:
     wanted = REPEAT if narrowed_to is None else f"{REPEAT} --set victims={narrowed_to}"
-    assert narrowed(REPEAT, study(victims=victims), victim) == wanted
+    application = values_of({"victim": victim}).victim
+    assert narrowed(REPEAT, study(victims=victims), application) == wanted
 
 
 def test_a_finding_of_causes_has_the_first_s_resource_and_the_evidence_of_all() -> None:

@@ -146,6 +146,9 @@ class _Analysis:
     def __init__(self, schedules: tuple[CellSchedule, ...]) -> None:
         self.schedules = schedules
 
+    def is_control(self, cell: str) -> bool:
+        return cell == "app|bare (control)"
+
 
 def test_rows_begin_with_the_bare_host_and_leave_controls_out(tmp_path: Path) -> None:
     samples = [

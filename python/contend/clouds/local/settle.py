@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from contend.clouds.local import domains, guest, qemu
 from contend.clouds.local.containers import check_network
@@ -111,10 +111,15 @@ def platform_of(parameters: Mapping[str, Any]) -> str:
     >>> platform_of({"engine": "libvirt", "accel": "kvm"})
     'VM (libvirt, KVM)'
     """
+    engine, made = str(parameters.get("engine") or ""), machine_of(parameters)
+    how = {"kvm": "KVM", "tcg": "emulated"}.get(str(parameters.get("accel")), "")
+    told = {"container": (engine,), "VM": (engine, how), "micro-VM": (how,)}[made]
+    return f"{made} ({', '.join(filter(None, told))})" if any(told) else made
+
+
+def machine_of(parameters: Mapping[str, Any]) -> Literal["container", "micro-VM", "VM"]:
+    """What one of them is."""
     engine = str(parameters.get("engine") or "")
     if engine not in VM_ENGINES:
-        return f"container ({engine})" if engine else "container"
-    how = {"kvm": "KVM", "tcg": "emulated"}.get(str(parameters.get("accel")), "")
-    if engine == "libvirt":
-        return f"VM ({', '.join(filter(None, ('libvirt', how)))})"
-    return f"micro-VM ({how})" if how else "micro-VM"
+        return "container"
+    return "VM" if engine == "libvirt" else "micro-VM"

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 FILE = "storm.json"
 LAW = "batch law"
-CONTROL = " (control)"  # the smallest size once more
 STRAIGHT = 0.05  # so little the largest size may be off the line of the others, however sure these are
 Document = Mapping[str, Any]
 
@@ -108,11 +107,14 @@ def _alibis(run: Path) -> Sequence[CellAlibi]:
     from contend.analysis.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis
     from contend.contention.alibi.recording import Recording
+    from contend.store.cells import by_id
     from contend.store.directory import RunDirectory
 
     directory = RunDirectory.open(str(run))
-    found = cell_alibis(latest(directory.rows(directory.plan())), Recording.of_run(directory))
-    return [alibi for alibi in found if not alibi.cell.endswith(CONTROL)]
+    plan = directory.plan()
+    planned = by_id(plan)
+    found = cell_alibis(latest(directory.rows(plan)), Recording.of_run(directory))
+    return [alibi for alibi in found if not planned[alibi.cell].control]
 
 
 def _regime(alibis: Sequence[CellAlibi]) -> Regime:

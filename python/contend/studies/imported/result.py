@@ -13,7 +13,8 @@ from contend.store.directory import Row
 from contend.units import format_value
 
 if TYPE_CHECKING:
-    from contend.analysis.comparisons import PlannedCell, Table
+    from contend.analysis.comparisons import Table
+    from contend.store.cells import PlannedCell
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,14 @@ def cells(scenario: Interference) -> tuple[Cell, ...]:
     neighbours = [party(ref) for ref in scenario.neighbours]
     made: list[Cell] = []
 
-    def add(victim: Party, beside: tuple[Party, ...], neighbour: str, *, control: bool = False) -> None:
+    def add(
+        victim: Party,
+        beside: tuple[Party, ...],
+        neighbour: str,
+        *,
+        control: bool = False,
+        copies: int | None = None,
+    ) -> None:
         baseline = "" if neighbour == ALONE else f"{victim.label}|{ALONE}"
         factors = {
             "victim": victim.label,
@@ -23,7 +30,7 @@ def cells(scenario: Interference) -> tuple[Cell, ...]:
             "placement": scenario.placement,
             "platform": scenario.platform.kind,
         }
-        cell = Cell(f"{victim.label}|{neighbour}", victim, beside, factors, baseline, control)
+        cell = Cell(f"{victim.label}|{neighbour}", victim, beside, factors, baseline, control, copies)
         if all(c.id != cell.id for c in made):
             made.append(cell)
 
@@ -45,7 +52,7 @@ def cells(scenario: Interference) -> tuple[Cell, ...]:
     for victim in victims:
         for k in sorted(set(scenario.copies)):
             more = tuple(replace(victim, label=f"{victim.label} #{number}") for number in range(2, k + 1))
-            add(victim, more, f"{k - 1} more of it")
+            add(victim, more, f"{k - 1} more of it", copies=k)
     return tuple(made)
 
 

@@ -8,8 +8,7 @@ OpenStack Summit 2016, who compiled kernels in more and more machines of a host)
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +16,6 @@ from contend.document import CellResult
 from contend.probes.evidence import Observed
 from contend.stats.estimate import Estimate
 from contend.units import format_ratio
-
-_MORE = re.compile(r"(\d+) more of it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +73,17 @@ class Crowd:
         }
 
 
-def copies_of(factors: Mapping[str, str]) -> int | None:
-    """How many of the same a cell has; None for cells of another kind.
-
-    >>> copies_of({"victim": "a", "neighbour": "3 more of it"}), copies_of({"victim": "a", "neighbour": "fio"})
-    (4, None)
-    """
-    found = _MORE.fullmatch(factors.get("neighbour", ""))
-    return int(found[1]) + 1 if found else None
-
-
 def read(primary: Sequence[CellResult], cpus: int) -> tuple[Crowd, ...]:
     """Of every application that was measured in numbers. primary: headline comparisons; cpus: of the host."""
     found: dict[tuple[str, str], list[CellResult]] = {}
     for cell in primary:
-        if copies_of(cell.factors) is not None:
+        if cell.values.copies is not None:
             found.setdefault((cell.factors["victim"], cell.metric.name), []).append(cell)
     return tuple(_crowd(*named, sorted(cells, key=_copies), cpus) for named, cells in found.items())
 
 
 def _copies(cell: CellResult) -> int:
-    return copies_of(cell.factors) or 0
+    return cell.values.copies or 0
 
 
 def _crowd(application: str, metric: str, cells: Sequence[CellResult], cpus: int) -> Crowd:

@@ -10,6 +10,7 @@ from contend.advice.rules import explain, observed, percent
 from contend.document import CellResult, Control
 from contend.platforms.quotas import quota_name
 from contend.probes.evidence import Observed
+from contend.store.cells import Application
 from contend.studies.interference.model import Interference
 from contend.units import format_ratio, format_value
 
@@ -63,15 +64,14 @@ def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, 
 
 def _burning(result: CellResult) -> tuple[Evidence, ...]:
     return tuple(
-        Evidence(f"{name} burnt meanwhile", value, unit, f"cell {result.cell}")
-        for name, (value, unit) in result.evidence.others.items()
-        if name.startswith("neighbour ")
+        Evidence(f"neighbour {name} burnt meanwhile", value, unit, f"cell {result.cell}")
+        for name, (value, unit) in result.evidence.neighbours.items()
     )
 
 
 def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) -> tuple[str, str]:
     victim, neighbour = result.factors["victim"], result.factors["neighbour"]
-    base = narrowed(repeat, scenario, victim)
+    base = narrowed(repeat, scenario, result.values.victim)
     if kind in ("run queue", "dearer execution") and scenario.placement == "same-cpu":
         return (
             f"give {victim} CPUs of its own (cpuset.cpus, or CPUAffinity= of its unit), or lower {neighbour}'s cpu.weight",
@@ -98,7 +98,7 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
         return (
             f"limit {neighbour} with io.max (cgroup v2) or blkio.throttle (v1), here to"
             f" {format_value(iops, 'IOPS')}, which should leave about 1.1; or give it another device",
-            f"{base} --set neighbours.{_workload_of(neighbour)}.limit.iops={iops:.0f}",
+            f"{base} --set neighbours.{result.values.neighbours[0].workload}.limit.iops={iops:.0f}",
         )
     if scenario.placement != "own-cores":
         return (
@@ -112,13 +112,11 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
     )
 
 
-def narrowed(repeat: str, scenario: Interference, victim: str) -> str:
+def narrowed(repeat: str, scenario: Interference, victim: Application | None) -> str:
     """The command that repeats the run, for one victim only where that can be said with one more --set."""
-    plain = all(r.workload != victim or not r.parameters for r in scenario.victims) and "[" not in victim
-    if len(scenario.victims) > 1 and plain and " " not in victim:
-        return f"{repeat} --set victims={shlex.quote(victim)}"
+    if victim is None or victim.parameters or victim.limits:
+        return repeat
+    plain = all(r.workload != victim.workload or not r.parameters for r in scenario.victims)
+    if len(scenario.victims) > 1 and plain:
+        return f"{repeat} --set victims={shlex.quote(victim.workload)}"
     return repeat
-
-
-def _workload_of(label: str) -> str:
-    return label.split("[")[0].split(" ")[0]

@@ -30,12 +30,12 @@ from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
 from contend.stats.scaling import StormTimes, load_of
+from contend.store.cells import PlannedCell
 from contend.store.directory import Row, RunDirectory, documents
 from contend.store.rows import wrong_storm
 
 Document = Mapping[str, Any]
 FILE = "storm.json"
-CONTROL = " (control)"
 # Figures of one storm, by their key in the document.
 FIGURES = {
     "min": "min_s",
@@ -116,16 +116,13 @@ class Storms:
     """What the services' own traces say of a boot."""
     cpus: int = 0
     """Of this host; 0 where that is not on record."""
+    noun: str = "server"
+    """What one of them is called."""
 
     @property
     def local(self) -> bool:
         """Whether they were machines of this host."""
         return self.platform != "bare"
-
-    @property
-    def noun(self) -> str:
-        """What one of them is called."""
-        return self.platform.partition(" ")[0] if self.local else "server"
 
     @cached_property
     def has_cpu(self) -> bool:
@@ -158,15 +155,24 @@ class Storms:
         }
 
 
-def read(run: Path, rows: Iterable[Row], at: float = 0.95, traces: str = "") -> Storms | None:
-    """The storms of a run's counted trials; None where none is on record. rows: of trials.ndjson; traces: directory of
-    the services' traces, where they are recorded.
+def read(
+    run: Path,
+    rows: Iterable[Row],
+    planned: Iterable[PlannedCell],
+    at: float = 0.95,
+    *,
+    traces: str = "",
+    noun: str = "server",
+) -> Storms | None:
+    """The storms of a run's counted trials; None where none is on record. rows: of trials.ndjson; planned: its cells;
+    traces: directory of the services' traces, where they are recorded; noun: what one of them is called.
     """
+    measures = {cell.id: cell.measures for cell in planned}
     cells: dict[str, list[tuple[Mapping[str, Any], Document]]] = {}
     ordered = sorted(rows, key=lambda row: (row["block"], row["trial"]))
     for row, document in documents(run, ordered, FILE, wrong_storm):
-        # The control is a label; its storms are storms of that size like any other.
-        cells.setdefault(row["cell"].removesuffix(CONTROL), []).append((row, document))
+        # The storms of the control are storms of that size like any other.
+        cells.setdefault(measures[row["cell"]], []).append((row, document))
     if not cells:
         return None
     sizes = tuple(
@@ -186,6 +192,7 @@ def read(run: Path, rows: Iterable[Row], at: float = 0.95, traces: str = "") -> 
         stamps_of(told),
         traced(run, traces, {cell: [d for _, d in of] for cell, of in cells.items()}) if traces else None,
         _cpus(run),
+        noun,
     )
 
 
@@ -258,17 +265,18 @@ def _networks(
         if len(pair) != 2:
             continue
         first, second = sorted(pair, key=lambda size: (size.network != "none", size.network))
-        values, blocks = zip(*(_once(cells[size.cell]) for size in (first, second)), strict=True)
+        values, blocks = zip(*(_once(size.cell, cells[size.cell]) for size in (first, second)), strict=True)
         estimate = compare(values[0], values[1], blocks=(blocks[0], blocks[1]), level=at)
         found[n] = (first.network, second.network, estimate)
     return found
 
 
 def _once(
+    cell: str,
     found: Sequence[tuple[Mapping[str, Any], Document]],
 ) -> tuple[list[float], list[int]]:
     """Medians of the cell's own storms with their blocks, those of the control left out: one a block."""
-    own = [(row, d) for row, d in found if not row["cell"].endswith(CONTROL)]
+    own = [(row, d) for row, d in found if row["cell"] == cell]
     return [float(d["median_s"]) for _, d in own], [int(row["block"]) for row, _ in own]
 
 

@@ -49,7 +49,13 @@ class StormStudy(Study[Storm]):
 
     def read(self, scenario: Storm, run: OnRecord) -> results.Storms | None:
         traces = str(scenario.parameters.get("traces", ""))
-        return results.read(run.path, run.counted, scenario.measure.level, traces)
+        noun = "server"
+        if scenario.local:
+            from contend.clouds.local.settle import machine_of
+
+            noun = machine_of(scenario.parameters)
+        level = scenario.measure.level
+        return results.read(run.path, run.counted, run.cells, level, traces=traces, noun=noun)
 
     def answer(
         self, scenario: Storm, run: OnRecord, result: results.Storms | None, findings: Sequence[Finding]

@@ -14,6 +14,7 @@ from contend.errors import ScenarioError
 from contend.probes.evidence import Observations
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
+from contend.store.cells import Application, Values
 from contend.studies.base import cells_of
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.interference.crowds import Crowd, lines, read
@@ -68,7 +69,15 @@ def cell(copies: int, low: float, value: float, high: float, *, cpu: float = 1.9
     alone = Observations({"cpu": (cpu, "s"), "wall": (1.0, "s")})
     factors = {"victim": "build", "neighbour": f"{copies - 1} more of it"}
     return CellResult(
-        f"build|{copies - 1} more of it", factors, metric, level, level, estimate, Observations(), alone
+        f"build|{copies - 1} more of it",
+        factors,
+        metric,
+        level,
+        level,
+        estimate,
+        Observations(),
+        alone,
+        values=Values(Application("build"), (Application("build"),) * (copies - 1), copies),
     )
 
 

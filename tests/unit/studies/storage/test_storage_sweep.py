@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from contend.analysis.analyse import analyse
-from contend.analysis.comparisons import compare_all, planned_cells, tabulate
+from contend.analysis.comparisons import compare_all, tabulate
 from contend.analysis.schema import analysis_schema
 from contend.engine.plan import make_plan
 from contend.engine.scenarios import load, parse, to_yaml
@@ -22,6 +22,7 @@ from contend.probes.evidence import Observations
 from contend.report.terminal import render
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
+from contend.store.cells import planned_cells
 from contend.store.directory import RunDirectory
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.storage import pools

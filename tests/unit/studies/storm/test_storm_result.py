@@ -15,6 +15,7 @@ from contend.engine.plan import make_plan
 from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
+from contend.store.cells import PlannedCell
 from contend.studies.storm import words as storm_words
 from contend.studies.storm.model import Storm
 from contend.studies.storm.result import Storms, answer, read
@@ -115,8 +116,12 @@ def run(
     return rows
 
 
-def found(path: Path, rows: list[dict[str, Any]]) -> Storms:
-    storms = read(path, rows)
+def cells(rows: list[dict[str, Any]]) -> list[PlannedCell]:
+    return [PlannedCell(cell, {}, "", control=False) for cell in {row["cell"]: None for row in rows}]
+
+
+def found(path: Path, rows: list[dict[str, Any]], **more: Any) -> Storms:
+    storms = read(path, rows, cells(rows), **more)
     assert storms is not None
     return storms
 
@@ -172,7 +177,7 @@ def test_what_went_wrong_is_told(tmp_path: Path) -> None:
 
 
 def test_a_run_without_storms_has_none(tmp_path: Path) -> None:
-    assert read(tmp_path, []) is None
+    assert read(tmp_path, [], []) is None
 
 
 def test_the_table_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
@@ -216,7 +221,7 @@ def test_machines_of_this_host_are_called_what_they_are(tmp_path: Path) -> None:
     for row in rows:
         row["factors"]["platform"] = "micro-VM (emulated)"
     (tmp_path / "environment.json").write_text('{"cpus": 2}')
-    storms = found(tmp_path, rows)
+    storms = found(tmp_path, rows, noun="micro-VM")
     assert (storms.noun, storms.awaited) == ("micro-VM", "served")
     assert "emulated" in answer(storms)
     assert storm_words.about(storms).startswith("micro-VM (emulated): request → served, s: ")

@@ -1,0 +1,122 @@
+"""The cells of a run, as plan.json has them: each factor in words for tables, and as a value for calculations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from contend.store.old_labels import described
+
+Scalar = str | int | float | bool
+Provisioning = Literal["", "vanilla", "pinned"]
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A workload, those of its parameters that are not as its file has them, and what it is limited to, by resource.
+
+    >>> Application("fio", {"read": 0}).without("read")
+    Application(workload='fio', parameters={}, limits={})
+    """
+
+    workload: str
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    def without(self, parameter: str) -> Application:
+        """The same with one parameter left as the workload's file has it."""
+        rest = {name: value for name, value in self.parameters.items() if name != parameter}
+        return Application(self.workload, rest, self.limits)
+
+    def to_json(self) -> dict[str, Any]:
+        limits = {"limits": dict(self.limits)} if self.limits else {}
+        return {"workload": self.workload, "parameters": dict(self.parameters), **limits}
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a cell holds, as values.
+
+    victim: None where no workload is named. copies: how many of the victim run at once, the measured one among them; None
+    where that is not varied. provisioning: how a platform's size is given, "" where it has none.
+    """
+
+    victim: Application | None = None
+    neighbours: tuple[Application, ...] = ()
+    copies: int | None = None
+    provisioning: Provisioning = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **({} if self.victim is None else {"victim": self.victim.to_json()}),
+            "neighbours": [neighbour.to_json() for neighbour in self.neighbours],
+            **({} if self.copies is None else {"copies": self.copies}),
+            **({"provisioning": self.provisioning} if self.provisioning else {}),
+        }
+
+
+NO_VALUES = Values()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCell:
+    """A cell as plan.json has it: enough to compare, without the workload files it was made from.
+
+    repeats: the factors of the cell that a control measures once more; its own of any other cell.
+    """
+
+    id: str
+    factors: Mapping[str, str]
+    baseline: str
+    control: bool
+    no_ratio: str = ""  # why the order in which it was measured allows no comparison
+    warnings: tuple[str, ...] = ()  # what that order leaves to doubt
+    values: Values = NO_VALUES
+    repeats: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def measures(self) -> str:
+        """Id of the cell whose condition it measures: of a control its baseline's."""
+        return self.baseline if self.control else self.id
+
+
+def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
+    """The cells of a plan.json that has been checked (`contend.store.planned`), in its order."""
+    factors = {str(c["id"]): c["factors"] for c in plan["cells"]}
+    return tuple(
+        PlannedCell(
+            c["id"],
+            c["factors"],
+            c["baseline"],
+            c["control"],
+            c.get("no_ratio", ""),
+            tuple(c.get("warnings", ())),
+            _values(c.get("values") or described(c["factors"])),
+            factors[c["baseline"]] if c["control"] else c["factors"],
+        )
+        for c in plan["cells"]
+    )
+
+
+def by_id(plan: Mapping[str, Any]) -> dict[str, PlannedCell]:
+    """The same by the name that rows have them by."""
+    return {cell.id: cell for cell in planned_cells(plan)}
+
+
+def values_of(factors: Mapping[str, str]) -> Values:
+    """Of a cell that has them in words only."""
+    return _values(described(factors))
+
+
+def _values(of: Mapping[str, Any]) -> Values:
+    return Values(
+        _application(of["victim"]) if "victim" in of else None,
+        tuple(map(_application, of.get("neighbours", ()))),
+        of.get("copies"),
+        of.get("provisioning", ""),
+    )
+
+
+def _application(of: Mapping[str, Any]) -> Application:
+    return Application(of["workload"], of["parameters"], of.get("limits", {}))

@@ -1,0 +1,64 @@
+"""Values of the cells of runs that an earlier contend made, whose plan.json has them in labels only.
+
+A new plan.json has the values themselves, under `values`, and nothing else parses a label: tests/unit/test_labels.py holds
+that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_NOBODY = re.compile(r"none(?: \(control\))?")
+_COPIES = re.compile(r"(\d+) more of it")
+_APPLICATION = re.compile(
+    r"(?P<workload>[^\[ ]+)(?:\[(?P<parameters>.*)\])?(?: limited to (?P<limits>.*))?.*", re.DOTALL
+)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_PROVISIONINGS = ("vanilla", "pinned")
+
+
+def described(factors: Mapping[str, str]) -> dict[str, Any]:
+    """What `values` would hold, of a cell's factors. All parameters are text.
+
+    >>> described({"victim": "http[network=host,rate=9]", "provisioning": "pinned spread"})["victim"]
+    {'workload': 'http', 'parameters': {'network': 'host', 'rate': '9'}}
+    >>> described({"victim": "x264", "neighbour": "3 more of it"})["copies"]
+    4
+    >>> described({"victim": "x264", "neighbour": "fio[read=0] limited to iops=100 + fio #2"})["neighbours"]
+    [{'workload': 'fio', 'parameters': {'read': '0'}, 'limits': {'iops': 100.0}}, {'workload': 'fio', 'parameters': {}}]
+    >>> described({"victim": "x264", "neighbour": "none (control)"})["neighbours"], described({"variant": "A"})
+    ([], {'neighbours': []})
+    """
+    found: dict[str, Any] = {"neighbours": []}
+    if victim := factors.get("victim"):
+        found["victim"] = _application(victim)
+    beside = factors.get("neighbour", "none")
+    if copies := _COPIES.fullmatch(beside):
+        found["copies"] = int(copies[1]) + 1
+        found["neighbours"] = [found["victim"]] * int(copies[1]) if victim else []
+    elif not _NOBODY.fullmatch(beside):
+        found["neighbours"] = [_application(label) for label in beside.split(" + ")]
+    how = factors.get("provisioning", "").partition(" ")[0]
+    if how in _PROVISIONINGS:
+        found["provisioning"] = how
+    return found
+
+
+def _application(label: str) -> dict[str, Any]:
+    parts = _APPLICATION.fullmatch(label)
+    if parts is None:
+        return {"workload": label, "parameters": {}}
+    limits = {k: float(value) for k, value in _settings(parts["limits"]) if _NUMBER.fullmatch(value)}
+    return {
+        "workload": parts["workload"],
+        "parameters": dict(_settings(parts["parameters"])),
+        **({"limits": limits} if limits else {}),
+    }
+
+
+def _settings(text: str | None) -> Iterator[tuple[str, str]]:
+    for setting in filter(None, (text or "").split(",")):
+        name, _, value = setting.partition("=")
+        yield name, value
