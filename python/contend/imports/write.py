@@ -18,6 +18,7 @@ from contend.imports.read import Import
 from contend.ledger import Ledger
 from contend.probes.evidence import Observed
 from contend.scenario.yaml_file import read_yaml
+from contend.store.cells import Application, Values
 from contend.store.directory import RunDirectory
 from contend.studies.imported.model import Imported
 from contend.studies.model import Measure
@@ -96,6 +97,9 @@ def _plan(found: Import) -> dict[str, Any]:
                 "control": False,
                 "no_ratio": cell.no_ratio,
                 "warnings": list(cell.warnings),
+                "values": Values(
+                    Application(cell.factors["victim"]) if "victim" in cell.factors else None
+                ).to_json(),
             }
             for cell in found.cells
         ],

@@ -67,7 +67,15 @@ def of_host(cpus: int, by: str) -> str:
     >>> of_host(2, "whole"), of_host(1, "offline"), of_host(1, "confined")
     ('of 2', 'of 1', 'of 1 confined')
     """
-    return f"of {cpus}{' confined' if by == 'confined' else ''}"
+    return f"of {host_words(cpus, by)}"
+
+
+def host_words(cpus: int, by: str) -> str:
+    """
+    >>> host_words(2, "whole"), host_words(1, "confined")
+    ('2', '1 confined')
+    """
+    return f"{cpus}{' confined' if by == 'confined' else ''}"
 
 
 def sized(factors: Mapping[str, str]) -> str:

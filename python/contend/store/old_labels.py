@@ -32,12 +32,12 @@ def described(factors: Mapping[str, str]) -> dict[str, Any]:
     ([], {'neighbours': []})
     """
     found: dict[str, Any] = {"neighbours": []}
-    if victim := factors.get("victim"):
-        found["victim"] = _application(victim)
+    if "victim" in factors:
+        found["victim"] = _application(factors["victim"])
     beside = factors.get("neighbour", "none")
     if copies := _COPIES.fullmatch(beside):
         found["copies"] = int(copies[1]) + 1
-        found["neighbours"] = [found["victim"]] * int(copies[1]) if victim else []
+        found["neighbours"] = [found["victim"]] * int(copies[1]) if "victim" in found else []
     elif not _NOBODY.fullmatch(beside):
         found["neighbours"] = [_application(label) for label in beside.split(" + ")]
     how = factors.get("provisioning", "").partition(" ")[0]

@@ -253,6 +253,8 @@ def wrong_plan(plan: Any, study: str) -> str:
             return f"cells.{number}.baseline: there is no cell {cell['baseline']!r}"
         if factors is not None and (why := wrong(factors, cell["factors"])):
             return f"cells.{number}.factors.{why}"
+        if "victim" in cell["factors"] and "victim" not in cell.get("values", {"victim": None}):
+            return f"cells.{number}.values.victim: it is missing"
     if all(cell["baseline"] for cell in plan["cells"]):
         return "cells: none is a baseline"
     return ""

@@ -69,8 +69,13 @@ class Place:
         >>> Place("container", "pinned", PlatformSize(0.5)).label, Place("bare", "", PlatformSize(1)).label
         ('container pinned 0.5 CPU', 'bare 1 CPU')
         """
-        told = " ".join(word for word in (self.kind, self.how, self.size.label) if word)
-        return told if self.host is None else f"{told} {of_host(self.host, self.host_by)}"
+        return " ".join(word for word in (self.kind, self.how, self.sized) if word)
+
+    @property
+    def sized(self) -> str:
+        """Its size, and of which host."""
+        size = self.size.label
+        return size if self.host is None else f"{size} {of_host(self.host, self.host_by)}"
 
     @property
     def factors(self) -> dict[str, str]:
@@ -225,8 +230,7 @@ def told(cells: Mapping[Place, str]) -> tuple[str, ...]:
     """
     found: dict[tuple[str, str, str], list[str]] = {}
     for place, why in cells.items():
-        size = place.label.removeprefix(f"{place.kind} {place.how} ")
-        found.setdefault((place.kind, place.how, why), []).append(size)
+        found.setdefault((place.kind, place.how, why), []).append(place.sized)
     return tuple(f"{kind} {how}, {', '.join(sizes)}: {why}" for (kind, how, why), sizes in found.items())
 
 

@@ -94,11 +94,13 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
         return "the hypervisor runs others on these CPUs: ask for dedicated ones or another host", ""
     if kind == "disk queue":
         # The victim then gets what the device has left: C / (C - C/10) = 1.11 of its time alone.
+        beside = result.values.neighbours
+        name = beside[0].workload if beside else neighbour
         iops = max(100, round(observed(result.evidence, Observed.DISK_IOPS) / 10, -2))
         return (
             f"limit {neighbour} with io.max (cgroup v2) or blkio.throttle (v1), here to"
             f" {format_value(iops, 'IOPS')}, which should leave about 1.1; or give it another device",
-            f"{base} --set neighbours.{result.values.neighbours[0].workload}.limit.iops={iops:.0f}",
+            f"{base} --set neighbours.{name}.limit.iops={iops:.0f}",
         )
     if scenario.placement != "own-cores":
         return (

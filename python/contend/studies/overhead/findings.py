@@ -35,14 +35,15 @@ def _drafts(found: Overheads, cells: Sequence[CellResult], repeat: str) -> Itera
         # What is of a smaller host is there to be compared with: the host that is advised on is the whole one.
         whole = [e for e in ours if e.over[0].host_cpus == found.host_cpus]
         pinning = [e for e in whole if e.kind == "pinning"]
-        verify = f"{repeat} --set apps={shlex.quote(application)}" if "[" not in application else repeat
+        plain = not found.applications[application].parameters
+        verify = f"{repeat} --set apps={shlex.quote(application)}" if plain else repeat
         for platform in dict.fromkeys(e.over[0].platform for e in pinning):
             for wanted in ("higher", "lower"):
                 told = [e for e in pinning if e.over[0].platform == platform and direction(e.ratio) == wanted]
                 if told:
                     yield _pinning(told, mine, verify)
         for kind in VARIED:
-            yield from variant_findings([e for e in whole if e.kind == kind], mine, verify)
+            yield from variant_findings([e for e in whole if e.kind == kind], mine, verify, found.variants)
         yield from host_findings(ours, found.hosts, mine, verify)
         yield from network_findings([e for e in whole if e.kind == "network"], repeat)
         for part in found.decompositions:

@@ -55,7 +55,7 @@ def _judge(
     said = []
     looked = _look(rule, found, cells, dominant)
     for application, (verdict, words) in looked.items():
-        if _about(rule, application, dominant):
+        if _about(rule, application, found, dominant):
             verdicts.append(verdict)
             said.append(f"{application}: {words}")
     if not said:
@@ -65,20 +65,13 @@ def _judge(
     return Practice(rule["id"], claim, together(verdicts), tuple(said))
 
 
-def _about(rule: Mapping[str, Any], application: str, dominant: Mapping[str, str]) -> bool:
+def _about(rule: Mapping[str, Any], application: str, found: Overheads, dominant: Mapping[str, str]) -> bool:
     """Whether it is about that application: by name, or by what binds it; where neither is said, about all."""
-    if _name(application) in rule.get("not_applications", ()):
+    workload = found.applications[application].workload
+    if workload in rule.get("not_applications", ()):
         return False
     named, bound = rule.get("applications", ()), rule.get("dominant", ())
-    return not (named or bound) or _name(application) in named or dominant.get(application) in bound
-
-
-def _name(application: str) -> str:
-    """
-    >>> _name("wordpress[users=200]"), _name("cassandra")
-    ('wordpress', 'cassandra')
-    """
-    return application.partition("[")[0]
+    return not (named or bound) or workload in named or dominant.get(application) in bound
 
 
 def together(verdicts: Sequence[Verdict]) -> Verdict:
@@ -180,7 +173,7 @@ def _fading(
     for part in found.decompositions:
         if (part.platform, part.provisioning) != (of["platform"], of["provisioning"]) or part.refused:
             continue
-        between = _between(rule, part.application, dominant)
+        between = _between(rule, part.application, found, dominant)
         if between is None or part.host_cpus != found.host_cpus:  # nothing is claimed of it
             continue
         fading = part.fades(1 + NEGLIGIBLE)
@@ -188,11 +181,12 @@ def _fading(
 
 
 def _between(
-    rule: Mapping[str, Any], application: str, dominant: Mapping[str, str]
+    rule: Mapping[str, Any], application: str, found: Overheads, dominant: Mapping[str, str]
 ) -> tuple[float, float] | None:
     """The shares between which it is expected that the cost fades; None where nothing is."""
-    found = rule["between"].get(_name(application)) or rule["between"].get(dominant.get(application, ""))
-    return None if found is None else (found[0], found[1])
+    shares, workload = rule["between"], found.applications[application].workload
+    expected = shares.get(workload) or shares.get(dominant.get(application, ""))
+    return None if expected is None else (expected[0], expected[1])
 
 
 def _shares(
@@ -217,7 +211,7 @@ def _shares(
             effects.setdefault(over.application, []).append(effect)
     limit = 1 + NEGLIGIBLE
     for application, told in effects.items():
-        between = _between(rule, application, dominant)
+        between = _between(rule, application, found, dominant)
         if between is None:
             continue
         above = [e.over[0] for e in told if e.ratio.low > limit]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,9 @@ from contend.stats.estimate import NO_RATIO
 from contend.stats.platform_curves import Curve, NoCurve, curves
 from contend.stats.platform_effects import KINDS, VARIED, Effect, effects
 from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
+from contend.store.cells import NO_VALUES, Application, Values
+from contend.studies.overhead.variants import Variant, pairs, throttled, variant
 from contend.studies.overhead.variants import host_cpus as host_of
-from contend.studies.overhead.variants import pairs, throttled
 from contend.units import format_ratio
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class Overheads:
     """Where a run varies that: by the CPUs of a host how it came to have so many, `whole`, `offline` or `confined`."""
     practices: tuple[Practice, ...] = ()
     """What the run says of what others advise."""
+    applications: Mapping[str, Application] = field(default_factory=dict)
+    """By the name that settings have them by."""
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    """Likewise, how sizes are given."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -77,6 +82,7 @@ class Measured:
     refused: str = ""
     startup_s: float | None = None
     throttled: float | None = None
+    recorded: Values = NO_VALUES
 
 
 def read(
@@ -90,6 +96,8 @@ def read(
     """The decomposition, effects and curves of these cells. Never raises for too little data."""
     blocks = sorted({block for cell in cells for block in (*cell.blocks, *cell.baseline_blocks)})
     table = []
+    applications = {c.factors["victim"]: c.recorded.victim for c in cells if c.recorded.victim is not None}
+    variants = {c.factors["provisioning"]: variant(c.factors, c.recorded.provisioning) for c in cells}
     for cell in cells:
         values = by_block(cell.values, cell.blocks, blocks)
         baseline = by_block(cell.baseline, cell.baseline_blocks, blocks)
@@ -98,7 +106,7 @@ def read(
     return Overheads(
         host_cpus=host_cpus,
         decompositions=decompositions(table, level=level, seed=seed) if table else (),
-        effects=_effects(table, cells, level, seed) if table else (),
+        effects=_effects(table, applications, variants.values(), level, seed) if table else (),
         curves=curves(table, level=level, seed=seed) if table else (),
         emulated=tuple(emulated),
         startup_s=_startups(cells),
@@ -107,17 +115,24 @@ def read(
             _setting(cell.factors, host_cpus): cell.throttled for cell in cells if cell.throttled is not None
         },
         hosts={int(c.factors["host"]): c.factors["host_by"] for c in cells if "host" in c.factors},
+        applications=applications,
+        variants=variants,
     )
 
 
 def _effects(
-    table: Sequence[SizeCell], cells: Sequence[Measured], level: float, seed: int
+    table: Sequence[SizeCell],
+    applications: Mapping[str, Application],
+    variants: Iterable[Variant],
+    level: float,
+    seed: int,
 ) -> tuple[Effect, ...]:
     """Of every kind. What a network costs by itself is that of the bare host, whose figures have no baseline."""
     kinds = [kind for kind in KINDS if kind != "network"]
-    provisionings = pairs(cell.factors for cell in cells)
-    found = effects(table, pieces=pieces(table), pairs=provisionings, kinds=kinds, level=level, seed=seed)
-    over = networks(table)
+    there = {cell.setting.application for cell in table}
+    known = {name: of for name, of in applications.items() if name in there}
+    found = effects(table, pieces=pieces(known), pairs=pairs(variants), kinds=kinds, level=level, seed=seed)
+    over = networks(known)
     bare: dict[Setting, SizeCell] = {}
     for cell in table if over else ():
         of = replace(cell.setting, platform="bare", provisioning="none", size=math.ceil(cell.setting.size))
@@ -159,6 +174,7 @@ def measured(result: CellResult) -> Measured:
         refused,
         result.evidence.value(Observed.STARTUP),
         throttled(result),
+        result.values,
     )
 
 
@@ -193,22 +209,23 @@ def _setting(factors: Mapping[str, str], host_cpus: int) -> Setting:
     )
 
 
-def pieces(cells: Sequence[SizeCell]) -> dict[str, str]:
-    """Which applications do in pieces what another one here does as a whole.
+def pieces(applications: Mapping[str, Application]) -> dict[str, str]:
+    """Applications that split the work of another one into pieces, with that other one.
 
-    >>> from contend.stats.platform_size import Setting, SizeCell
-    >>> def of(name):
-    ...     return SizeCell(Setting(name, "container", "vanilla", 1, 2), [1.0], [1.0])
-    >>> pieces([of("ffmpeg"), of("ffmpeg[pieces=30]"), of("x[a=1,pieces=2]"), of("x[a=1]"), of("y[pieces=3]")])
-    {'ffmpeg[pieces=30]': 'ffmpeg', 'x[a=1,pieces=2]': 'x[a=1]'}
+    >>> pieces({"x": Application("x"), "x[pieces=9]": Application("x", {"pieces": 9}), "y": Application("y", {"pieces": 3})})
+    {'x[pieces=9]': 'x'}
     """
-    names = list(dict.fromkeys(cell.setting.application for cell in cells))
+    whole = {_key_of(of): name for name, of in applications.items() if PIECES not in of.parameters}
     found = {}
-    for name in names:
-        whole, dropped = _without(name, PIECES)
-        if dropped and whole in names:
-            found[name] = whole
+    for name, of in applications.items():
+        as_a_whole = _key_of(of.without(PIECES))
+        if PIECES in of.parameters and as_a_whole in whole:
+            found[name] = whole[as_a_whole]
     return found
+
+
+def _key_of(application: Application) -> tuple[object, ...]:
+    return application.workload, *sorted((name, str(value)) for name, value in application.parameters.items())
 
 
 def _notes(
@@ -236,32 +253,17 @@ def _notes(
     return notes
 
 
-def networks(cells: Sequence[SizeCell]) -> dict[str, str]:
-    """Which applications are reached through a network pair, and are here over loopback too.
+def networks(applications: Mapping[str, Application]) -> dict[str, str]:
+    """Applications that are reached through a network pair, with the same one over loopback.
 
-    >>> from contend.stats.platform_size import Setting, SizeCell
-    >>> def of(name):
-    ...     return SizeCell(Setting(name, "container", "vanilla", 1, 2), [1.0], [1.0])
-    >>> networks([of("http[network=host,rate=9]"), of("http[rate=9]"), of("iperf3"), of("iperf3[network=host]"), of("x")])
-    {'http[rate=9]': 'http[network=host,rate=9]', 'iperf3': 'iperf3[network=host]'}
+    >>> networks({"http": Application("http"), "http[network=host]": Application("http", {"network": "host"})})
+    {'http': 'http[network=host]'}
     """
-    found: dict[str, dict[bool, str]] = {}
-    for name in dict.fromkeys(cell.setting.application for cell in cells):
-        whole, dropped = _without(name, NETWORK)
-        found.setdefault(whole, {})[dropped == [f"{NETWORK}=host"]] = name
+    found: dict[tuple[object, ...], dict[bool, str]] = {}
+    for name, of in applications.items():
+        over_loopback = of.parameters.get(NETWORK) == "host"
+        found.setdefault(_key_of(of.without(NETWORK)), {})[over_loopback] = name
     return {of[False]: of[True] for of in found.values() if len(of) == 2}
-
-
-def _without(application: str, parameter: str) -> tuple[str, list[str]]:
-    """The application's name less its setting of a parameter, and that.
-
-    >>> _without("http[network=host,rate=9]", "network"), _without("http", "network")
-    (('http[rate=9]', ['network=host']), ('http', []))
-    """
-    head, _, rest = application.partition("[")
-    settings = rest.removesuffix("]").split(",") if rest else []
-    kept = [s for s in settings if not s.startswith(f"{parameter}=")]
-    return head + (f"[{','.join(kept)}]" if kept else ""), [s for s in settings if s not in kept]
 
 
 def _host_notes(cells: Sequence[Measured], whole: int) -> Iterator[str]:

@@ -115,6 +115,10 @@ class OverheadStudy(Study[Overhead]):
             sorted(emulated),
             dict(sorted(libvirts.items())),
         )
+        applications = {
+            one.factors["victim"]: one.values.victim for one in run.primary if one.values.victim is not None
+        }
+        found = replace(found, applications=applications)
         dominant = {name: str(of["dominant"]) for name, of in run.plan["workloads"].items()}
         return replace(found, practices=judge(found, run.primary, dominant))
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from contend.advice.finding import Finding
 from contend.advice.rules import Cause, caused, explain
 from contend.document import CellResult
+from contend.platforms.bandwidth import period_text
 from contend.platforms.sizes import cpus_label
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect, Kind
-from contend.stats.platform_size import Setting
 from contend.studies.overhead.practices import direction
-from contend.studies.overhead.variants import of_setting
+from contend.studies.overhead.variants import Variant, of_setting
 from contend.units import format_ratio
 
 _NAMES: dict[Kind, str] = {"period": "quota-period", "burst": "quota-burst", "placement": "placement"}
@@ -37,9 +37,10 @@ def words(of: Estimate) -> str:
 
 
 def variant_findings(
-    effects: Sequence[Effect], cells: Sequence[CellResult], verify: str
+    effects: Sequence[Effect], cells: Sequence[CellResult], verify: str, variants: Mapping[str, Variant]
 ) -> Iterator[Finding]:
-    """One for each pair of provisionings that differ. effects: of one application and kind; cells: of that application."""
+    """One for each pair of provisionings that differ. effects: of one application and kind; cells: of that application;
+    variants: by the provisioning's name."""
     told: dict[tuple[str, str, str, str], list[Effect]] = {}
     for effect in effects:
         wanted = direction(effect.ratio)
@@ -47,25 +48,32 @@ def variant_findings(
             over, under = effect.over[0], effect.under[0]
             told.setdefault((over.platform, over.provisioning, under.provisioning, wanted), []).append(effect)
     for (_, _, _, wanted), same in told.items():
-        yield _finding(same, wanted, cells, verify)
+        yield _finding(same, wanted, cells, verify, variants)
 
 
-def _finding(told: Sequence[Effect], wanted: str, cells: Sequence[CellResult], verify: str) -> Finding:
+def _finding(
+    told: Sequence[Effect],
+    wanted: str,
+    cells: Sequence[CellResult],
+    verify: str,
+    variants: Mapping[str, Variant],
+) -> Finding:
     kind = told[0].kind
     most = max(told, key=lambda e: max(e.ratio.value, 1 / e.ratio.value))
     slow, fast = (most.over[0], most.under[0]) if wanted == "higher" else (most.under[0], most.over[0])
+    slower, faster = variants[slow.provisioning], variants[fast.provisioning]
     sizes = ", ".join(f"{words(_slower(e.ratio))} at {cpus_label(e.over[0].size)}" for e in told)
     sentence = (
-        f"{slow.application} in a {slow.platform} {_where(slow, kind)} takes {sizes}, of what it takes "
+        f"{slow.application} in a {slow.platform} {_where(slower, kind)} takes {sizes}, of what it takes "
     )
-    sentence += _where(fast, kind)
+    sentence += _where(faster, kind)
     causes: list[Cause] = []
     for effect in sorted(told, key=lambda e: -_slower(e.ratio).value):
         if causes := _causes(effect, cells):
             where = cpus_label(effect.over[0].size)
             sentence += f"; at {where} {'; '.join(c.told for c in causes)}"
             break
-    varied = f"{kind}s=[{_value(slow.provisioning, kind)},{_value(fast.provisioning, kind)}]"
+    varied = f"{kind}s=[{_value(slower, kind)},{_value(faster, kind)}]"
     sizes_of = ",".join(f"{e.over[0].size:g}" for e in told)
     return caused(
         causes,
@@ -78,11 +86,11 @@ def _finding(told: Sequence[Effect], wanted: str, cells: Sequence[CellResult], v
     )
 
 
-def _where(setting: Setting, kind: Kind) -> str:
+def _where(of: Variant, kind: Kind) -> str:
     if kind == "placement":
-        return f"on a set of CPUs {_value(setting.provisioning, kind)}"
-    period, burst = (_value(setting.provisioning, of) for of in ("period", "burst"))
-    return f"under a quota in periods of {period}" + (f" with a burst of {burst}" if burst != "0" else "")
+        return f"on a set of CPUs {of.placement}"
+    burst = f" with a burst of {_value(of, 'burst')}" if of.burst_us else ""
+    return f"under a quota in periods of {_value(of, 'period')}{burst}"
 
 
 def _slower(of: Estimate) -> Estimate:
@@ -103,17 +111,12 @@ def _causes(effect: Effect, cells: Sequence[CellResult]) -> list[Cause]:
     return explain(replace(against, baseline_evidence=fast.evidence))
 
 
-def _value(provisioning: str, kind: Kind) -> str:
-    """What a scenario says of it.
+def _value(of: Variant, kind: Kind) -> str:
+    """As a scenario has it.
 
-    >>> _value("vanilla 10ms burst 5ms", "period"), _value("vanilla 10ms", "burst"), _value("vanilla", "period")
-    ('10ms', '0', '100ms')
-    >>> _value("vanilla burst 5ms", "period"), _value("vanilla burst 5ms", "burst"), _value("pinned spread", "placement")
-    ('100ms', '5ms', 'spread')
+    >>> _value(Variant("", "vanilla", 10_000, 5_000), "period"), _value(Variant("", "vanilla"), "burst")
+    ('10ms', '0')
     """
-    rest = provisioning.split()[1:]
     if kind == "placement":
-        return rest[0] if rest else "packed"
-    if kind == "burst":
-        return rest[rest.index("burst") + 1] if "burst" in rest else "0"
-    return rest[0] if rest and rest[0] != "burst" else "100ms"
+        return of.placement
+    return period_text(of.burst_us if kind == "burst" else of.period_us)

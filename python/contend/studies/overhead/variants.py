@@ -11,6 +11,7 @@ from contend.platforms.base import PERIOD_US
 from contend.probes.evidence import Observed
 from contend.stats.platform_effects import PINNED, VANILLA, Effect, Kind, Pairs
 from contend.stats.platform_size import Setting
+from contend.store.cells import Provisioning
 from contend.units import parse_duration_ns
 
 if TYPE_CHECKING:
@@ -19,41 +20,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A provisioning, taken apart. name: as tables have it."""
+    """How a platform's size is given. name: as tables have it."""
 
     name: str
-    provisioning: str
+    provisioning: Provisioning
     period_us: int = PERIOD_US
     burst_us: int = 0
     placement: str = "packed"
 
 
-def variant(factors: Mapping[str, str]) -> Variant:
+def variant(factors: Mapping[str, str], provisioning: Provisioning) -> Variant:
     """
-    >>> variant({"provisioning": "vanilla 10ms", "period": "10ms"})
+    >>> variant({"provisioning": "vanilla 10ms", "period": "10ms"}, "vanilla")
     Variant(name='vanilla 10ms', provisioning='vanilla', period_us=10000, burst_us=0, placement='packed')
     """
-    name = factors["provisioning"]
     return Variant(
-        name,
-        name.partition(" ")[0],
+        factors["provisioning"],
+        provisioning,
         parse_duration_ns(factors["period"]) // 1000 if "period" in factors else PERIOD_US,
         parse_duration_ns(factors["burst"]) // 1000 if "burst" in factors else 0,
         factors.get("placement", "packed"),
     )
 
 
-def pairs(factors: Iterable[Mapping[str, str]]) -> Pairs:
-    """Of these cells' factors: which provisioning is divided by which, for each kind of effect.
+def pairs(variants: Iterable[Variant]) -> Pairs:
+    """Which provisioning is divided by which, for each kind of effect.
 
     A period is compared with the kernel's own, where that was measured, else with the longest: always the shorter over the
     longer. A burst with none, else the smallest. Pinning is of the most usual quota and of the packed set.
 
-    >>> made = [{"provisioning": "vanilla 10ms", "period": "10ms"}, {"provisioning": "vanilla"}, {"provisioning": "pinned"}]
+    >>> made = [Variant("vanilla 10ms", "vanilla", 10_000), Variant("vanilla", "vanilla"), Variant("pinned", "pinned")]
     >>> pairs(made)["period"], pairs(made)["pinning"]
     ((('vanilla 10ms', 'vanilla'),), (('vanilla', 'pinned'),))
     """
-    every = list(dict.fromkeys(variant(of) for of in factors))
+    every = list(dict.fromkeys(variants))
     vanilla = [v for v in every if v.provisioning == VANILLA]
     pinned = [v for v in every if v.provisioning == PINNED]
     found: dict[Kind, tuple[tuple[str, str], ...]] = {}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection
 
 from contend.document import Analysis
-from contend.platforms.sizes import cpus_label, of_host
+from contend.platforms.sizes import cpus_label, host_words, of_host
 from contend.report.words import percent, ratio
 from contend.stats.estimate import Estimate
 from contend.stats.platform_curves import Curve
@@ -60,8 +60,9 @@ def _plain(found: Overheads) -> list[Decomposition]:
     """
     kept: dict[tuple[str, str, str, float], Decomposition] = {}
     for of in found.decompositions:
-        key = of.application, of.platform, of.provisioning.partition(" ")[0], of.host_cpus
-        if key not in kept or of.provisioning == key[2]:
+        how = found.variants[of.provisioning].provisioning
+        key = of.application, of.platform, how, of.host_cpus
+        if key not in kept or of.provisioning == how:
             kept[key] = of
     return list(kept.values())
 
@@ -124,7 +125,7 @@ def _where(of: Effect, found: Overheads) -> str:
         size = f"{size} {of_host(int(setting.host_cpus), by)}"
     if of.kind in ACROSS_HOSTS:
         smaller = int(of.under[0].host_cpus)
-        size = f"{size} over {of_host(smaller, found.hosts.get(smaller, '')).removeprefix('of ')}"
+        size = f"{size} over {host_words(smaller, found.hosts.get(smaller, ''))}"
     return f"{setting.application}, {setting.platform}{_provisioning(of)}, {size}"
 
 

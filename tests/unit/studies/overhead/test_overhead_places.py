@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -13,7 +14,7 @@ from contend.document import Analysis
 from contend.engine import checks
 from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, CannotHonour, ScenarioError
-from contend.platforms.base import Limit
+from contend.platforms.base import PERIOD_US, Limit
 from contend.platforms.cgroups import Hierarchy, Layout
 from contend.platforms.topology import Cpu, Topology
 from contend.report.model import ReportInput
@@ -21,7 +22,7 @@ from contend.scenario.yaml_file import read_yaml
 from contend.studies import places
 from contend.studies.base import cells_of
 from contend.studies.overhead.model import Overhead
-from contend.studies.overhead.variants import pairs
+from contend.studies.overhead.variants import Variant, pairs
 from support.intervals import holds
 from support.made_runs import Made
 
@@ -159,21 +160,22 @@ def test_what_cannot_be_asked_of_a_quota(setting: str, said: str) -> None:
 
 
 def test_what_is_compared_with_what() -> None:
-    def of(*names: str) -> list[dict[str, str]]:
-        found = []
-        for name in names:
-            words = name.split()
-            more = {"period": words[1]} if len(words) > 1 and words[1].endswith("ms") else {}
-            more |= {"burst": words[-1]} if "burst" in words else {}
-            more |= {"placement": "spread"} if "spread" in words else {}
-            found.append({"provisioning": name, **more})
-        return found
-
-    both = pairs(of("vanilla 10ms", "vanilla", "vanilla 200ms", "pinned", "pinned spread"))
+    usual, short, middle, long = (
+        Variant(name, "vanilla", period_us)
+        for name, period_us in (
+            ("vanilla", PERIOD_US),
+            ("vanilla 10ms", 10_000),
+            ("vanilla 50ms", 50_000),
+            ("vanilla 200ms", 200_000),
+        )
+    )
+    packed, spread = Variant("pinned", "pinned"), Variant("pinned spread", "pinned", placement="spread")
+    bursts = [replace(of, name=f"{of.name} burst 5ms", burst_us=5_000) for of in (short, middle)]
+    both = pairs([short, usual, long, packed, spread])
     assert both["period"] == (("vanilla 10ms", "vanilla"), ("vanilla", "vanilla 200ms"))
     assert both["pinning"] == (("vanilla", "pinned"),) and both["burst"] == ()
     assert both["placement"] == (("pinned", "pinned spread"),)
-    crossed = pairs(of("vanilla 10ms", "vanilla 10ms burst 5ms", "vanilla 50ms", "vanilla 50ms burst 5ms"))
+    crossed = pairs([short, bursts[0], middle, bursts[1]])
     assert crossed["period"] == (
         ("vanilla 10ms", "vanilla 50ms"),
         ("vanilla 10ms burst 5ms", "vanilla 50ms burst 5ms"),

@@ -13,6 +13,7 @@ from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate, verdict_of
 from contend.stats.platform_effects import Effect, Kind
 from contend.stats.platform_size import Decomposition, Setting, SizeOverhead
+from contend.store.cells import Application
 from contend.studies.overhead import practices
 from contend.studies.overhead.findings import findings
 from contend.studies.overhead.host_findings import host_findings
@@ -20,10 +21,22 @@ from contend.studies.overhead.network_findings import network_findings
 from contend.studies.overhead.practices import judge
 from contend.studies.overhead.result import Overheads
 from contend.studies.overhead.variant_findings import variant_findings
+from contend.studies.overhead.variants import Variant
 
 HOST = 16
 METRIC = MetricInfo("wall", "s", "lower", "", True)
 REPEAT = "contend run mine.yaml"
+VARIANTS = {
+    of.name: of
+    for of in (
+        Variant("vanilla", "vanilla"),
+        Variant("vanilla 10ms", "vanilla", 10_000),
+        Variant("vanilla 50ms", "vanilla", 50_000),
+        Variant("vanilla burst 5ms", "vanilla", burst_us=5_000),
+        Variant("pinned", "pinned"),
+        Variant("pinned spread", "pinned", placement="spread"),
+    )
+}
 
 
 def ratio(value: float, low: float, high: float, *warnings: str) -> Estimate:
@@ -56,7 +69,11 @@ def parts(
 
 
 def overheads(*effects: Effect, of: Sequence[Decomposition] = (), **more: Any) -> Overheads:
-    return replace(Overheads(HOST, tuple(of), effects, (), (), {}, ()), **more)
+    known = {
+        "applications": {"app": Application("app"), "b[x=1]": Application("b", {"x": 1})},
+        "variants": VARIANTS,
+    }
+    return replace(Overheads(HOST, tuple(of), effects, (), (), {}, ()), **known, **more)  # type: ignore[arg-type]
 
 
 def cell(
@@ -345,7 +362,7 @@ def test_the_faster_variant_is_advised(
     ]
     slow, fast = (over, under) if of is HIGHER else (under, over)
     cells = [cell(at(2, slow), throttled=0.1), cell(at(2, fast), throttled=0.0)]
-    (finding,) = variant_findings(told, cells, REPEAT)
+    (finding,) = variant_findings(told, cells, REPEAT, VARIANTS)
     assert finding.estimate == of, "the farthest from 1"
     assert advice in finding.advice
     assert finding.verify == f"{REPEAT} --set {varied} --set sizes=[1,2]"
@@ -363,7 +380,7 @@ def test_both_directions_of_a_variant_are_two_findings_and_other_pairs_are_apart
         effect("period", HIGHER, at(1, "vanilla 50ms"), at(1)),
         effect("period", SAME, at(4, "vanilla 50ms"), at(4)),
     ]
-    found = list(variant_findings(told, [], REPEAT))
+    found = list(variant_findings(told, [], REPEAT, VARIANTS))
     assert [f.verify.split("--set ")[1].strip() for f in found] == [
         "periods=[10ms,100ms]",
         "periods=[100ms,10ms]",
