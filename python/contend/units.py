@@ -116,10 +116,20 @@ def format_duration(ns: float) -> str:
         minutes, seconds = divmod(seconds, 60)
         hours, minutes = divmod(minutes, 60)
         return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+    unit, size = duration_unit(ns)
+    return f"{ns / size:.3g} {unit}"
+
+
+def duration_unit(ns: float) -> tuple[str, float]:
+    """The unit a person would choose for less than a minute, and its ns.
+
+    >>> duration_unit(1500), duration_unit(999.7e6)
+    (('µs', 1000.0), ('s', 1000000000.0))
+    """
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if ns >= 0.9995 * size:  # what rounds to a thousand of the smaller unit is one of this
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.3g} ns"
+            return unit, size
+    return "ns", 1.0
 
 
 def format_value(value: float, unit: str = "") -> str:
@@ -155,13 +165,35 @@ def format_ratio(value: float, low: float, high: float) -> str:
     >>> format_ratio(1.5, 0, math.inf), format_ratio(math.nan, 0, math.inf)
     ('1.50 [too few blocks]', '? [no figure]')
     """
+    return " ".join(ratio_parts(value, low, high))
+
+
+def format_times(value: float, low: float, high: float) -> str:
+    """The same, as a sentence says how many times something is another.
+
+    >>> format_times(2.021, 1.981, 2.069)
+    '2.02× [1.98, 2.07]'
+    """
+    return "× ".join(ratio_parts(value, low, high))
+
+
+def ratio_parts(value: float, low: float, high: float, least: int = 1) -> tuple[str, str]:
+    """A ratio and its interval, apart. least: decimals at the least."""
     if math.isnan(value):
-        return "? [no figure]"
+        return "?", "[no figure]"
+    decimals = ratio_decimals(low, high)
+    if decimals is None:
+        return f"{value:.2f}", "[too few blocks]"
+    decimals = max(decimals, least)
+    return f"{value:.{decimals}f}", f"[{low:.{decimals}f}, {high:.{decimals}f}]"
+
+
+def ratio_decimals(low: float, high: float) -> int | None:
+    """As many as the interval deserves; None where there is none."""
     if not (math.isfinite(low) and math.isfinite(high)):
-        return f"{value:.2f} [too few blocks]"
+        return None
     width = high - low
-    decimals = 3 if width < 0.005 else 2 if width < 0.35 else 1
-    return f"{value:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
+    return 3 if width < 0.005 else 2 if width < 0.35 else 1
 
 
 def of_time(part: float) -> str:

@@ -16,6 +16,7 @@ from contend.stats.estimate import Estimate
 from contend.stats.stopping import Stopping
 from contend.store.cells import planned_cells
 from contend.store.directory import Row, RunDirectory
+from contend.store.old_labels import flag_kind
 from contend.studies.base import OnRecord, study_of
 from contend.studies.model import Scenario
 from contend.studies.words import no_answer
@@ -87,7 +88,7 @@ def analyse(
         findings=findings,
         skipped=tuple(record.environment.get("skipped", ())),
         failed=tuple(f"trial {r['trial']}, {r['cell']}: {r['error']}" for r in rows if r["status"] != "ok"),
-        flags=dict(Counter(_flag_kind(flag) for r in kept for flag in r["flags"]).most_common()),
+        flags=dict(Counter(flag_kind(flag) for r in kept for flag in r["flags"]).most_common()),
         trials=len(kept),
         key=study.key or scenario.study,
         result=result,
@@ -161,11 +162,6 @@ def _complete_blocks(rows: Sequence[Row], size: int) -> int:
 def last_stop(events: Sequence[Mapping[str, Any]]) -> str:
     """Why a run ended, by its ledger; `not finished` where it has not."""
     return next((str(e["stopped"]) for e in reversed(events) if e["event"] == "run-end"), "not finished")
-
-
-def _flag_kind(flag: str) -> str:
-    """A flag without its figures, to count by."""
-    return flag.split(":")[0]
 
 
 def require_verdict(analysis: Analysis) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import ssl
 
 OF = " of "
-"""Between `statements` and the name of the user or schema that they are of."""
+"""Between `statements` and the name of the user or schema that they are of: `owner_of` reads it."""
 NS = 1_000_000_000
 _TIMEOUT_S = 10
 # What a statement counts as, by the database's name of it: Com_select and so on, statement/sql/select.
@@ -358,3 +358,13 @@ def messages(text: str) -> dict[str, int]:
         if name in _MESSAGES:
             found[_MESSAGES[name]] = found.get(_MESSAGES[name], 0) + int(float(value))
     return found
+
+
+def owner_of(name: str) -> str | None:
+    """The user or schema that a count of statements is of; None for a count of another kind.
+
+    >>> owner_of("statements of nova"), owner_of("commits")
+    ('nova', None)
+    """
+    _, of, owner = name.partition(OF)
+    return owner if of else None

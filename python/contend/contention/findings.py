@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from contend.advice.finding import Evidence, Finding
 from contend.contention.blame import OWN_QUOTA, RESOURCES, WRITEBACK, is_neighbour, row_sum
+from contend.contention.groups import program_of
 from contend.contention.watch import Watched
 from contend.stats.estimate import Estimate
 from contend.units import NS_PER_S
@@ -87,7 +88,7 @@ def _advice(resource: str, victim: str, culprit: str, watched: Watched) -> str:
 
 
 def _verify(watched: Watched, victim: str) -> str:
-    scope = victim if watched.by == "cgroup" else victim.rpartition(":")[0] or victim
+    scope = victim if watched.by == "cgroup" else program_of(victim)
     return f"contend watch {shlex.quote(scope)} --by {watched.by} --for 30s"
 
 

@@ -98,6 +98,15 @@ class Namer:
         return machine_name(command, cgroup)
 
 
+def program_of(name: str) -> str:
+    """Of a name as the probe gives them.
+
+    >>> program_of("nginx:4711"), program_of("nginx")
+    ('nginx', 'nginx')
+    """
+    return name.rpartition(":")[0] or name
+
+
 def matches(scope: str, name: str) -> bool:
     """Whether a group is meant by what a user typed: a cgroup and those below it, a glob, a pid, a name.
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contend.advice.finding import Evidence, Finding
 from contend.contention.scaling import Demand, Growth, Scaling
 from contend.stats.estimate import Estimate
-from contend.units import NS_PER_S, format_duration
+from contend.units import NS_PER_S, duration_unit, format_duration
 
 MOST = 5  # parts
 LEAST = 0.05  # of the growth: a smaller part is no finding
@@ -32,12 +32,10 @@ def duration(of: Estimate) -> str:
     value = format_duration(of.value) if of.value > 0 else f"{of.value:.3g} ns"
     if not (math.isfinite(of.low) and math.isfinite(of.high)):
         return value
-    number, _, unit = value.rpartition(" ")
-    try:
-        scale = of.value / float(number)
-    except ValueError:  # minutes and seconds
+    if of.value >= 60 * NS_PER_S:  # minutes and seconds
         return f"{value} [{format_duration(of.low)}, {format_duration(of.high)}]"
-    return f"{value} [{of.low / scale:.3g}, {of.high / scale:.3g}]" if unit else value
+    _, size_ns = duration_unit(of.value)
+    return f"{value} [{of.low / size_ns:.3g}, {of.high / size_ns:.3g}]"
 
 
 def _time(what: str, ns: float, where: str) -> Evidence:

@@ -11,6 +11,8 @@ from contend.errors import BadInput
 from contend.workloads.metrics import Reading
 
 LATENCY = ("s", "lower")
+UNSAID = "the files do not say"
+"""In environment.json, of what no file of a run says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from contend import __version__
 from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.imports.cells import Placed
+from contend.imports.document import UNSAID
 from contend.imports.read import Import
 from contend.ledger import Ledger
 from contend.probes.evidence import Observed
@@ -73,9 +74,9 @@ def _environment(found: Import) -> dict[str, Any]:
         "imported": {
             "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "format": found.format.name,
-            "version": ", ".join(found.versions) or "the files do not say",
+            "version": ", ".join(found.versions) or UNSAID,
             "files": {s.name: f"sha256:{s.sha256}" for s in found.sources},
-            "host": "the files do not say",
+            "host": UNSAID,
             "notes": list(found.notes),
         },
         "tools": {found.format.name: ", ".join(found.versions) or "unknown"},

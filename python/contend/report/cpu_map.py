@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from contend.platforms.cpu_sets import LEVELS, told
 from contend.platforms.sizes import sized
@@ -42,14 +41,15 @@ def cpu_map(report: ReportInput) -> CpuMap | None:
         Cpu(int(c["cpu"]), int(c["core"]), int(c["package"]), int(c["node"]), int(c["cache"]))
         for c in wired.get("cpus", ())
     )
-    sets = tuple(sorted(set(_sets(report.rows)), key=lambda each: (each.name, len(each.cpus), each.size)))
+    sets = tuple(sorted(set(_sets(report)), key=lambda each: (each.name, len(each.cpus), each.size)))
     return CpuMap(Topology(cpus), sets) if cpus and sets else None
 
 
-def _sets(rows: Sequence[Mapping[str, Any]]) -> Iterator[CpuSet]:
-    for row in rows:
+def _sets(report: ReportInput) -> Iterator[CpuSet]:
+    pinned = {cell.id for cell in report.analysis.planned.values() if cell.values.provisioning == "pinned"}
+    for row in report.rows:
         factors, given = row.get("factors", {}), (row.get("honoured") or {}).get("cpus")
-        if str(factors.get("provisioning", "")).startswith("pinned") and given:
+        if row.get("cell") in pinned and given:
             name = f"{factors['platform']} {factors['provisioning']}"
             yield CpuSet(name, sized(factors), tuple(sorted(int(cpu) for cpu in given)))
 

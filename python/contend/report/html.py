@@ -55,7 +55,7 @@ def render_html(report: ReportInput) -> str:
         "analysis": analysis,
         "report": report,
         "plots": by_role,
-        "target": words.target_line(report),
+        "target": words.target_line(report, command_follows=True),
         "more": words.command_with_budget(report),
     }
     sections: dict[str, list[str]] = {"above": [], "below": []}

@@ -168,7 +168,7 @@ def figures(values: Sequence[float], unit: str) -> tuple[str, str, str]:
         return ("", "", "")
     short = unit if unit in ("CPUs", "%", "MB/s", "GiB") else ""
     mean, least, most = (
-        format_value(v, "ratio").removesuffix(" ratio") + (f" {short}" if short else "")
+        format_value(v) + (f" {short}" if short else "")
         for v in (sum(values) / len(values), min(values), max(values))
     )
     return mean, least, most

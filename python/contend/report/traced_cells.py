@@ -29,7 +29,7 @@ def traced_cells(run: Path) -> tuple[Batch, ...]:
         found = groups([str(run)])
     except ContendError:
         return ()
-    batches = [_batch(group.name.partition(": ")[2], group.traces) for group in found]
+    batches = [_batch(group.cell, group.traces) for group in found]
     return tuple(batch for batch in batches if batch is not None and batch.whole.jobs)
 
 

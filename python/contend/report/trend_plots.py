@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from contend.report.plotkit import Plot, Spec, axis_format, chart
 from contend.report.theme import var
-from contend.units import format_duration, format_value
+from contend.units import duration_unit, format_value
 
 if TYPE_CHECKING:
     from contend.serve.trend import Trend
@@ -73,9 +73,8 @@ def _scale(trend: Trend) -> tuple[float, str]:
     if trend.unit not in ("s", "ns"):
         return 1.0, trend.unit
     seconds = most if trend.unit == "s" else most / 1e9
-    unit = format_duration(min(seconds, 59) * 1e9).split()[1]
-    per = {"s": 1.0, "ms": 1e3, "µs": 1e6, "ns": 1e9}[unit]
-    return (per if trend.unit == "s" else per / 1e9), unit
+    unit, size_ns = duration_unit(seconds * 1e9)
+    return (1e9 / size_ns if trend.unit == "s" else 1 / size_ns), unit
 
 
 def _intervals(y: Spec) -> Spec:

@@ -9,7 +9,7 @@ from contend.document import Analysis, CellResult, Control, Level
 from contend.report.matrix import is_compare, subject
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
-from contend.units import NS_PER_S, format_ratio, format_value
+from contend.units import NS_PER_S, format_value, ratio_decimals, ratio_parts
 
 NONE_MARK = "·"  # no detectable effect
 
@@ -43,16 +43,14 @@ def split_ratio(estimate: Estimate) -> tuple[str, str]:
     """
     if not math.isfinite(estimate.value):
         return "?", "[no figure]"
-    value, _, interval = format_ratio(estimate.value, estimate.low, estimate.high).partition(" ")
-    if estimate.verdict in ("higher", "lower"):
+    low, high = estimate.low, estimate.high
+    decimals = ratio_decimals(low, high)
+    if decimals is not None and estimate.verdict in ("higher", "lower"):
         # An interval that excludes 1 must not read as if it held it: show the digit that tells.
-        decimals = len(value.partition(".")[2])
-        near = estimate.low if estimate.verdict == "higher" else estimate.high
+        near = low if estimate.verdict == "higher" else high
         while decimals < 4 and float(f"{near:.{decimals}f}") == 1:
             decimals += 1
-            value = f"{estimate.value:.{decimals}f}"
-            interval = f"[{estimate.low:.{decimals}f}, {estimate.high:.{decimals}f}]"
-    return value, interval
+    return ratio_parts(estimate.value, low, high, decimals or 1)
 
 
 def ratio(estimate: Estimate) -> str:
@@ -160,23 +158,24 @@ def command_with_budget(report: ReportInput) -> str:
     return "" if not budget else command if replaced else f"{command} --budget {budget}"
 
 
-def target_line(report: ReportInput) -> str:
-    """Whether the wanted precision was reached, and what to do where it was not. Empty without a target, or a comparison."""
+def target_line(report: ReportInput, *, command_follows: bool = False) -> str:
+    """Whether the wanted precision was reached, and what to do where it was not. Empty without a target, or a comparison.
+
+    command_follows: the command that should reach it stands below.
+    """
     design = report.analysis.design
     if design.target is None or not report.analysis.cells:
         return ""
     names = missed(report.analysis)
     if not names:
         return f"target ±{percent(design.target)} reached after {design.blocks} blocks"
-    budget = budget_needed(report)
     few = all(c.estimate.verdict == "too few" for c in report.analysis.cells)
-    advice = (
-        f": --budget {budget}"
-        if budget
-        else ": more blocks are needed, so a larger --budget"
-        if few
-        else ": needs a quieter host or a wider target (--set measure.target=…)"
-    )
+    if budget := budget_needed(report):
+        advice = "" if command_follows else f": --budget {budget}"
+    elif few:
+        advice = ": more blocks are needed, so a larger --budget"
+    else:
+        advice = ": needs a quieter host or a wider target (--set measure.target=…)"
     some = (
         "not reached" if len(names) == len(design.target_reached) else f"not reached for {', '.join(names)}"
     )

@@ -1,4 +1,4 @@
-"""Values of the cells of runs that an earlier contend made, whose plan.json has them in labels only.
+"""What an earlier contend wrote as labels only: values of cells in plan.json, and flags of trials.
 
 A new plan.json has the values themselves, under `values`, and nothing else parses a label: tests/unit/test_labels.py holds
 that.
@@ -44,6 +44,15 @@ def described(factors: Mapping[str, str]) -> dict[str, Any]:
     if how in _PROVISIONINGS:
         found["provisioning"] = how
     return found
+
+
+def flag_kind(flag: str) -> str:
+    """A trial's flag without the figures that an earlier contend wrote behind it.
+
+    >>> flag_kind("steal: 3 %"), flag_kind("steal")
+    ('steal', 'steal')
+    """
+    return flag.partition(":")[0]
 
 
 def _application(label: str) -> dict[str, Any]:

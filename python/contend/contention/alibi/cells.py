@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -17,7 +16,6 @@ from contend.contention.alibi.verdict import Alibi, CellAlibi, PhaseAlibi
 MOST_TRIALS = 30
 # A trial between two samples was not seen.
 LEAST_SAMPLES = 3
-_PROCESS = re.compile(r" \((pid|[^()]*, pid) [^()]*\)")
 
 
 def cell_alibis(
@@ -75,7 +73,7 @@ def _of_cell(
     found = [judge(recording, *span) for span in spans]
     typical, agreeing = _typical(found)
     # Every trial has processes of its own: their numbers say nothing of the cell.
-    subject = _PROCESS.sub("", typical.subject)
+    subject = typical.program or typical.subject
     told = CellAlibi(
         cell, dict(trials[0]["factors"]), typical.verdict, subject, len(found), agreeing, typical.text
     )

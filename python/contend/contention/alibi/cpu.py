@@ -271,8 +271,8 @@ def _process(
         saturated = (busy >= limits.BUSY) & room
         if saturated.any():
             measure = Measure("time on a CPU of that thread", busy, "fraction", where)
-            subject = _thread(name, pid, int(thread))
-            found.tracks.append(Track("thread", subject, saturated, busy, (measure,)))
+            program, subject = _thread(name, pid, int(thread))
+            found.tracks.append(Track("thread", subject, saturated, busy, (measure,), program=program))
     together = grid.summed(t, table["cpu_ns"][rows]) / grid.widths
     single = grid.summed(t, table["busiest_thread_ns"][rows]) / grid.widths
     threads = grid.mean(t, table["threads"][rows])
@@ -286,16 +286,20 @@ def _process(
             Measure("time on a CPU of its busiest thread", single, "fraction", where),
             Measure("threads", threads, "threads", "table process_use, threads"),
         )  # fmt: skip
-        subject = f"{name} (pid {pid}): its threads take turns on one CPU"
-        found.tracks.append(Track("thread", subject, turns, together, measures))
+        doing = "its threads take turns on one CPU"
+        subject, program = f"{name} (pid {pid}): {doing}", f"{name}: {doing}"
+        found.tracks.append(Track("thread", subject, turns, together, measures, program=program))
 
 
-def _thread(name: str, pid: int, tid: int) -> str:
+def _thread(name: str, pid: int, tid: int) -> tuple[str, str]:
+    """Whose thread it is, without and with the numbers of process and thread."""
     if name.startswith("ksoftirqd/"):
-        return f"softirq on CPU {name.partition('/')[2]} ({name})"
+        softirq = f"softirq on CPU {name.partition('/')[2]} ({name})"
+        return softirq, softirq
     if name.startswith(("qemu", "cloud-hyperviso", "firecracker", "kvm")):
-        return f"a vCPU or I/O thread of a virtual machine ({name}, pid {pid}, thread {tid})"
-    return f"{name} (pid {pid})" if tid in (pid, 0) else f"{name} (pid {pid}, thread {tid})"
+        guest = "a vCPU or I/O thread of a virtual machine"
+        return guest, f"{guest} ({name}, pid {pid}, thread {tid})"
+    return name, f"{name} (pid {pid})" if tid in (pid, 0) else f"{name} (pid {pid}, thread {tid})"
 
 
 def _softirq(seen: Cores, room: Flags, found: Judged) -> None:

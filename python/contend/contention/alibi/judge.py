@@ -120,6 +120,7 @@ def verdict_of(found: list[Judged], grid: Grid) -> Alibi:
         notes=tuple(n for j in found for n in j.notes),
         start_ns=int(grid.edges[0]),
         end_ns=int(grid.edges[-1]),
+        program=main.program if main is not None else "",
     )
 
 

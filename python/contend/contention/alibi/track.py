@@ -27,7 +27,10 @@ class Measure:
 
 @dataclass
 class Track:
-    """One resource and subject. saturated and waited (0–1, share of the bin) have one entry a bin."""
+    """One resource and subject. saturated and waited (0–1, share of the bin) have one entry a bin.
+
+    program: the subject without the numbers of its process and thread, "" where it has none.
+    """
 
     resource: str
     subject: str
@@ -35,6 +38,7 @@ class Track:
     waited: Floats
     measures: tuple[Measure, ...] = ()
     cause: str = ""
+    program: str = ""
 
     def __post_init__(self) -> None:
         self.waited = np.clip(np.nan_to_num(self.waited), 0.0, 1.0)

@@ -108,6 +108,7 @@ class Alibi:
     is to be looked at. "unknown": nothing was seen at its limit, but what could not be judged may have been.
     idle: unused part (0–1) by resource. unknown: what could not be judged and why. notes: what a reader should know
     beside it. start_ns, end_ns: the phase, CLOCK_MONOTONIC. scope: of which party ("the command"); "": of the host.
+    program: the subject without the numbers of its process and thread, "" where it has none.
     """
 
     verdict: str
@@ -119,6 +120,7 @@ class Alibi:
     start_ns: int
     end_ns: int
     scope: str = ""
+    program: str = ""
 
     @property
     def text(self) -> str:

@@ -18,10 +18,11 @@ TRACES = "traces"  # in a run: a directory of traces for each trial
 
 
 class Group(NamedTuple):
-    """Traces of one thing: the trials of a cell, or a trace that was named."""
+    """Traces of one thing: the trials of a cell, or a trace that was named. cell: "" of a trace."""
 
     name: str
     traces: tuple[Path, ...]
+    cell: str = ""
 
 
 def groups(sources: Sequence[str]) -> list[Group]:
@@ -80,15 +81,15 @@ def _of_run(source: str) -> list[Group]:
         planned = []
     order = {str(cell.get("id", "")): at for at, cell in enumerate(planned)}
     ordered = sorted(cells.items(), key=lambda item: order.get(item[0], len(order)))
-    return [Group(f"{source}: {cell}", tuple(places)) for cell, places in ordered]
+    return [Group(f"{source}: {cell}", tuple(places), cell) for cell, places in ordered]
 
 
 def ordered(found: Sequence[Group], cell: str | None) -> list[Group]:
     """With the cells that match first. Raises BadInput where none does."""
     if cell is None:
         return list(found)
-    first = [group for group in found if fnmatch.fnmatchcase(group.name.partition(": ")[2], cell)]
+    first = [group for group in found if fnmatch.fnmatchcase(group.cell, cell)]
     if not first:
-        names = ", ".join(group.name.partition(": ")[2] or group.name for group in found)
+        names = ", ".join(group.cell or group.name for group in found)
         raise BadInput(f"no cell is called '{cell}'", hint=f"there are: {names}")
     return [*first, *(group for group in found if group not in first)]

@@ -22,8 +22,8 @@ def show_growth(
         line(f"Calls by population. {told.about(growths)}", "bold", 0, 2)
         columns(told.headers(growths), [told.row(call, growths) for call in growths.calls])
     line(f"populations: {told.populations(growths) or 'none'}", "dim", 2, 2)
-    for words in told.control(growths):
-        line(words, "bold red" if words.startswith("ALARM") else "", 2, 2)
+    for words, alarm in told.control(growths):
+        line(words, "bold red" if alarm else "", 2, 2)
     if rows := told.interference(growths):
         line()
         line("Latency beside creations, as a multiple of that in quiet", "bold", 0, 2)

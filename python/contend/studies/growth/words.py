@@ -67,8 +67,8 @@ def populations(growths: Growths) -> str:
     )
 
 
-def control(growths: Growths) -> list[str]:
-    """The control of each kind, a line: what it changed by, which should be nothing; an alarm where that is not chance."""
+def control(growths: Growths) -> list[tuple[str, bool]]:
+    """Lines, with whether each is an alarm: what the control of each kind changed by, which should be nothing."""
     told = [
         f"{grown.kind} {milliseconds(grown.control.slope)}{' ALARM' if grown.alarm else ''}"
         for grown in growths.kinds
@@ -76,12 +76,13 @@ def control(growths: Growths) -> list[str]:
     ]
     if not told:
         return []
-    lines = [f"control (a call that looks at no entities), ms per {PER:g} more: {'; '.join(told)}"]
+    lines = [(f"control (a call that looks at no entities), ms per {PER:g} more: {'; '.join(told)}", False)]
     if any(grown.alarm for grown in growths.kinds):
-        lines.append(
+        alarm = (
             "ALARM: calls that look at no entities changed with the population too, so the service or the host as a"
             " whole did; slopes are told beside that, read those of about its size with care."
         )
+        lines.append((alarm, True))
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contend.document import Analysis
+from contend.imports.document import UNSAID
 from contend.report.words import percent
 from contend.studies.imported.result import CellLevel, ImportedRuns, headlines, name_of, needed
 from contend.units import format_value
@@ -83,7 +84,7 @@ def files(found: ImportedRuns) -> str:
     'fio fio-3.33, imported from 6 files'
     """
     plural = "s" if found.files != 1 else ""
-    version = f" {found.version}" if found.version and not found.version.startswith("the files") else ""
+    version = f" {found.version}" if found.version not in ("", UNSAID) else ""
     return f"{found.tool}{version}, imported from {found.files} file{plural}"
 
 

@@ -12,7 +12,7 @@ from contend.platforms.quotas import quota_name
 from contend.probes.evidence import Observed
 from contend.store.cells import Application
 from contend.studies.interference.model import Interference
-from contend.units import format_ratio, format_value
+from contend.units import format_times, format_value
 
 
 def findings(
@@ -38,9 +38,9 @@ def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, 
     victim, neighbour = result.factors["victim"], result.factors["neighbour"]
     causes = explain(result)
     explained = min(1.0, sum(c.share for c in causes))
-    ratio = format_ratio(result.estimate.value, result.estimate.low, result.estimate.high)
+    ratio = format_times(result.estimate.value, result.estimate.low, result.estimate.high)
     lead = causes[0] if causes else None
-    sentence = f"{victim} is slowed {ratio.replace(' ', '× ', 1)} beside {neighbour}: "
+    sentence = f"{victim} is slowed {ratio} beside {neighbour}: "
     sentence += "; ".join(c.words for c in causes) if causes else "no direct evidence says why"
     sentence += f"; unexplained {percent(1 - explained)}."
     if alarm:

@@ -14,7 +14,7 @@ from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect, Kind
 from contend.studies.overhead.practices import direction
 from contend.studies.overhead.variants import Variant, of_setting
-from contend.units import format_ratio
+from contend.units import format_times
 
 _NAMES: dict[Kind, str] = {"period": "quota-period", "burst": "quota-burst", "placement": "placement"}
 _PERIOD = "the second number of cpu.max in µs, --cpu-period, cpu.cfs_period_us"
@@ -33,7 +33,7 @@ _OPPOSITE: dict[str, str] = {"higher": "lower", "lower": "higher"}
 
 def words(of: Estimate) -> str:
     """A ratio with its interval, as sentences have it."""
-    return format_ratio(of.value, of.low, of.high).replace(" ", "× ", 1)
+    return format_times(of.value, of.low, of.high)
 
 
 def variant_findings(

@@ -29,9 +29,7 @@ def _judge(rule: Mapping[str, Any], found: Placements, routed: Sequence[_Routed]
     claim = str(rule["claim"])
     if rule.get("needs_hosts"):
         if found.ends == NAMESPACES:
-            why = f"hosts here are {NAMESPACES}: they share {rule['needs_hosts']}"
-            if str(rule["needs_hosts"]).startswith("no "):
-                why = f"hosts here are {NAMESPACES}: there is {rule['needs_hosts']}"
+            why = f"hosts here are {NAMESPACES}: {rule['needs_hosts']}"
             return Practice(rule["id"], claim, "cannot tell", (why,))
         return Practice(rule["id"], claim, "cannot tell", ("nothing here tells",))
     if rule["figure"] == "aggregate":

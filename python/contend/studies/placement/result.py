@@ -259,16 +259,22 @@ def change(of: Estimate) -> str:
     'no detectable difference (+1.0 % [-5.0, +7.0])'
     """
 
+    told = change_figures(of)
+    return f"no detectable difference ({told})" if of.verdict == "no detectable effect" else told
+
+
+def change_figures(of: Estimate) -> str:
+    """The same without its verdict."""
+
     def signed(ratio: float) -> str:
         if not math.isfinite(ratio):
             return "?"
         percent = 100 * (ratio - 1)
         return f"{percent:+.0f}" if abs(percent) >= 10 else f"{percent:+.1f}"
 
-    told = f"{signed(of.value)} % [{signed(of.low)}, {signed(of.high)}]"
     if of.verdict in ("too few", "refused"):
         return f"{signed(of.value)} % (too few blocks)"
-    return f"no detectable difference ({told})" if of.verdict == "no detectable effect" else told
+    return f"{signed(of.value)} % [{signed(of.low)}, {signed(of.high)}]"
 
 
 def seconds(of: Estimate) -> str:

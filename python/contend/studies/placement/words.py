@@ -18,6 +18,7 @@ from contend.studies.placement.result import (
     Place,
     Placements,
     change,
+    change_figures,
     seconds,
 )
 from contend.testbed.placement.words import condition_words
@@ -115,7 +116,8 @@ def rows(found: Placements, conditions: Conditions, *, wide: bool = True) -> lis
 def _level(of: Measured | None) -> str:
     if of is None:
         return ""
-    return format_value(of.level.estimate.value, of.level.estimate.unit).removesuffix(" MB/s")
+    unit = of.level.estimate.unit
+    return format_value(of.level.estimate.value, "" if unit == "MB/s" else unit)  # which the header says
 
 
 def _cpu(of: Measured | None) -> str:
@@ -132,9 +134,9 @@ def _change(of: Measured) -> str:
 
 def _marked(ratio: Estimate) -> str:
     """In a column of changes, where the mark says what a sentence says in words."""
-    told = change(ratio)
-    plain = told.removeprefix("no detectable difference (")
-    return told if plain == told else f"{plain.removesuffix(')')} {NONE_MARK}"
+    return (
+        f"{change_figures(ratio)} {NONE_MARK}" if ratio.verdict == "no detectable effect" else change(ratio)
+    )
 
 
 def effect_headers(found: Placements, *, wide: bool = True) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from contend.studies.cell import party
 from contend.studies.sensitivity.assignment import Aim, Assignment, assign, slowdowns
 from contend.studies.sensitivity.model import Sensitivity
 from contend.studies.sensitivity.result import Pair, Sensitivities
-from contend.units import format_ratio
+from contend.units import format_times
 
 MOST_APART = 3  # of the pairs told to be kept apart, the worst
 
@@ -194,7 +194,7 @@ def told(pair: Pair) -> str:
     '1.50× [1.40, 1.60]'
     """
     e = pair.predicted
-    return format_ratio(e.value, e.low, e.high).replace(" ", "× ", 1)
+    return format_times(e.value, e.low, e.high)
 
 
 def settings(scenario: Sensitivity) -> dict[str, str]:

@@ -14,7 +14,7 @@ from contend.document import CellResult
 from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.stats.surface import Surface
-from contend.studies.cell import ALONE, CONTROL
+from contend.store.cells import PlannedCell, by_id
 from contend.studies.storage.model import Pool, Storage
 from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, Fits, fits
 from contend.studies.storage.points import Point, asked_s, full, table
@@ -61,7 +61,7 @@ class Between:
 
     first: str
     second: str
-    point: str
+    point: Point
     serves: Estimate
     suffers: Estimate
 
@@ -69,7 +69,7 @@ class Between:
         return {
             "first": self.first,
             "second": self.second,
-            "point": self.point,
+            "point": self.point.label,
             "serves": self.serves.to_json(),
             "suffers": self.suffers.to_json(),
         }
@@ -229,6 +229,7 @@ def read(
     from contend.studies.storage.pools import shared
 
     stood = cloud_pools.read_stood(events)
+    planned = by_id(plan)
     level, trial_s = scenario.measure.level, asked_s(scenario)
     known = by_label(scenario)
     facts = dict(environment.get("pools", {}))
@@ -236,7 +237,7 @@ def read(
     designs = plan["screening"]["designs"]
     found = []
     for of in fits(scenario, rows):
-        ceiling, most_bytes = _ceiling(rows, of.pool.name, known, trial_s)
+        ceiling, most_bytes = _ceiling(rows, of.pool.name, known, planned, trial_s)
         found.append(
             PoolSweep(
                 of.pool.name,
@@ -262,12 +263,12 @@ def read(
     washed = [
         float(row["overhead"]["washout_ns"]) / 1e9
         for row in rows
-        if row["factors"]["neighbour"] not in (ALONE, CONTROL) and "washout_ns" in row.get("overhead", {})
+        if planned[row["cell"]].values.neighbours and "washout_ns" in row.get("overhead", {})
     ]
     return Sweep(
         tuple(found),
         tuple(measured),
-        tuple(_between(scenario, rows, int(plan["seed"]))),
+        tuple(_between(scenario, rows, planned, int(plan["seed"]))),
         table(scenario, scenario.named[0])[0].mix,
         (len({row["block"] for row in screening}), int(plan["screening"]["rounds"])),
         _neighbour_words(scenario),
@@ -299,7 +300,11 @@ def sent_share(trial_s: float, wall_s: float) -> float:
 
 
 def _ceiling(
-    rows: Iterable[Row], pool: str, known: Mapping[str, tuple[Pool, Point]], trial_s: float
+    rows: Iterable[Row],
+    pool: str,
+    known: Mapping[str, tuple[Pool, Point]],
+    planned: Mapping[str, PlannedCell],
+    trial_s: float,
 ) -> tuple[dict[int, float], float]:
     """The most IOPS that the device did in any trial, by block size, and the most bytes a second. Its counters are of the
     whole trial; a neighbour works in all of it, and who is alone in a part."""
@@ -313,52 +318,55 @@ def _ceiling(
         block = known[victim][1].block
         iops, moved = seen.value(Observed.DISK_IOPS), seen.value(Observed.DISK_BYTES_PER_S)
         if iops is not None and moved is not None:
-            alone = row["factors"]["neighbour"] in (ALONE, CONTROL)
+            alone = not planned[row["cell"]].values.neighbours
             part = sent_share(trial_s, seen.value(Observed.WALL) or 0.0) if alone else 1.0
             most[block] = max(most.get(block, 0.0), iops / part)
             most_bytes = max(most_bytes, moved / part)
     return most, most_bytes
 
 
-def _between(scenario: Storage, rows: Sequence[Row], seed: int) -> Iterator[Between]:
+def _between(
+    scenario: Storage, rows: Sequence[Row], planned: Mapping[str, PlannedCell], seed: int
+) -> Iterator[Between]:
     """Every two pools at every point that both have in the table, all intervals holding together."""
     from contend.stats.simultaneous import simultaneous
 
-    values = _by_block(rows)
+    values = _by_block(rows, planned)
     blocks = sorted({block for by in values.values() for block in by})
     if not blocks:
         return
-    arms: dict[tuple[str, str, str, str], tuple[list[float], list[float]]] = {}
+    nothing: Mapping[int, float] = {}
+    arms: dict[tuple[str, str, Point, str], tuple[list[float], list[float]]] = {}
     for a, b in itertools.combinations(scenario.named, 2):
-        theirs = {p.label for p in table(scenario, b)}
-        for point in (p for p in table(scenario, a) if p.label in theirs):
+        theirs = set(table(scenario, b))
+        for point in (p for p in table(scenario, a) if p in theirs):
             one, other = (f"{pool.name} {point.label}" for pool in (a, b))
-            alone = [[values.get((v, ALONE), {}).get(n, math.nan) for n in blocks] for v in (one, other)]
-            slow = [
-                [values.get((v, ALONE), {}).get(n, math.nan) / values.get((v, ""), {}).get(n, math.nan) for n in blocks]
-                for v in (one, other)
-            ]  # fmt: skip
+            sides = [[values.get((v, side), nothing) for side in (False, True)] for v in (one, other)]
+            alone = [[of.get(n, math.nan) for n in blocks] for of, _ in sides]
+            slow = [[of.get(n, math.nan) / beside.get(n, math.nan) for n in blocks] for of, beside in sides]
             for kind, pair in (("serves", alone), ("suffers", slow)):
                 if any(math.isfinite(x + y) for x, y in zip(*pair, strict=True)):
-                    arms[a.name, b.name, point.label, kind] = (pair[0], pair[1])
+                    arms[a.name, b.name, point, kind] = (pair[0], pair[1])
     if not arms:
         return
     found = simultaneous(arms, level=scenario.measure.level, seed=seed)
-    for (first, second, label, kind), serves in found.items():
-        suffers = found.get((first, second, label, "suffers"))
+    for (first, second, point, kind), serves in found.items():
+        suffers = found.get((first, second, point, "suffers"))
         if kind == "serves" and suffers is not None:
-            yield Between(first, second, label, serves, suffers)
+            yield Between(first, second, point, serves, suffers)
 
 
-def _by_block(rows: Iterable[Row]) -> dict[tuple[str, str], dict[int, float]]:
-    """IOPS by victim and side ("" is beside), the median of each block."""
-    found: dict[tuple[str, str], dict[int, list[float]]] = {}
+def _by_block(
+    rows: Iterable[Row], planned: Mapping[str, PlannedCell]
+) -> dict[tuple[str, bool], dict[int, float]]:
+    """IOPS by victim and whether beside a neighbour, the median of each block."""
+    found: dict[tuple[str, bool], dict[int, list[float]]] = {}
     for row in rows:
-        side = row["factors"]["neighbour"]
-        if row["phase"] != "counted" or row["status"] != "ok" or side == CONTROL:
+        cell = planned[row["cell"]]
+        if row["phase"] != "counted" or row["status"] != "ok" or cell.control:
             continue
         value = next((float(m["value"]) for m in row["metrics"] if m["name"] == IOPS), 0.0)
         if value > 0:
-            key = (row["factors"]["victim"], ALONE if side == ALONE else "")
+            key = (row["factors"]["victim"], bool(cell.values.neighbours))
             found.setdefault(key, {}).setdefault(int(row["block"]), []).append(value)
     return {key: {n: statistics.median(v) for n, v in by.items()} for key, by in found.items()}

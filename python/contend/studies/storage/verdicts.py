@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from contend.stats.estimate import Estimate
+from contend.studies.storage.points import size_text
 from contend.studies.storage.result import Between, Measured, Sweep
 from contend.units import format_ratio, format_value
 
@@ -97,18 +98,20 @@ def _said(
 
 
 def _sizes(of: Sequence[Between]) -> str:
-    return "at " + ", ".join(b.point.split(" x")[0].split(" ")[-1] for b in of)
+    return "at " + ", ".join(size_text(b.point.block) for b in of)
 
 
 def _serves(b: Between, second: bool, where: str) -> str:
     one, other = (b.second, b.first) if second else (b.first, b.second)
-    return f"{one} serves more than {other} {where}: {_times(b.serves, second)} times the IOPS at {b.point}."
+    return f"{one} serves more than {other} {where}: {_times(b.serves, second)} times the IOPS at {b.point.label}."
 
 
 def _suffers(b: Between, second: bool, where: str) -> str:
     one, other = (b.second, b.first) if second else (b.first, b.second)
     times = _times(b.suffers, second)
-    return f"A neighbour costs {one} more than {other} {where}: {times} times the slowdown at {b.point}."
+    return (
+        f"A neighbour costs {one} more than {other} {where}: {times} times the slowdown at {b.point.label}."
+    )
 
 
 def _times(e: Estimate, second: bool) -> str:

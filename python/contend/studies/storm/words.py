@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from contend.clouds.counters import OF
+from contend.clouds.counters import owner_of
 from contend.contention.alibi.words import short
 from contend.contention.scaling_findings import duration
 from contend.document import Analysis
@@ -201,9 +201,9 @@ def counts(storms: Storms) -> list[str]:
     parts, beside = [], []
     if "statements" in told:
         of = {
-            name.partition(OF)[2]: estimate.value
+            owner: estimate.value
             for name, estimate in told.items()
-            if OF in name and estimate.value >= 0.5
+            if (owner := owner_of(name)) is not None and estimate.value >= 0.5
         }
         listed = ", ".join(f"{name} {count:,.0f}" for name, count in sorted(of.items(), key=lambda i: -i[1]))
         parts.append(
