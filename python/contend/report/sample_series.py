@@ -116,7 +116,7 @@ class _Reader:
         charts = {
             "cpu": self._rates("cpu", "cpu", CPU_STATES, 1 / NS_PER_S, "sum"),
             **self._programs(),
-            "groups": self._top("user_ns + system_ns", "cgroup", 1 / NS_PER_S),
+            "groups": self._top(("user_ns", "system_ns"), "cgroup", 1 / NS_PER_S),
             "throttled": self._groups("throttled_ns", 1 / NS_PER_S),
             "queue": [
                 *self._gauge("procs_running", "runnable", 1.0),
@@ -146,9 +146,9 @@ class _Reader:
 
     def _programs(self) -> dict[str, list[Step]]:
         return {
-            "consumers": self._top("user_ns + system_ns", "name", 1 / NS_PER_S),
-            "delay": self._top("run_delay_ns", "name", 1 / NS_PER_S),
-            "disk-users": self._top("read_bytes + write_bytes", "name", 1e-6),
+            "consumers": self._top(("user_ns", "system_ns"), "name", 1 / NS_PER_S),
+            "delay": self._top(("run_delay_ns",), "name", 1 / NS_PER_S),
+            "disk-users": self._top(("read_bytes", "write_bytes"), "name", 1e-6),
         }
 
     def consumers(self, origin_ns: int) -> dict[str, list[Step]]:
@@ -247,11 +247,11 @@ class _Reader:
         ).fetchall()
         return self._steps(rows, 1e-6)
 
-    def _top(self, value: str, key: str, scale: float) -> list[Step]:
+    def _top(self, columns: tuple[str, ...], key: str, scale: float) -> list[Step]:
         """A second's use by the names that used most, and all others together; steps without use are zeros."""
-        if not set(value.split(" + ")) <= self._columns("process_use"):
+        if not set(columns) <= self._columns("process_use"):
             return []
-        return self._ranked("process_use", value, key, scale)
+        return self._ranked("process_use", " + ".join(columns), key, scale)
 
     def _groups(self, value: str, scale: float) -> list[Step]:
         return (

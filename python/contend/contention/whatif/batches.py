@@ -161,14 +161,15 @@ def _room(run: Path, largest: Sequence[Document], jobs: int, makespan_ns: float)
 
 def _law(lines: Mapping[str, Line], jobs: int) -> str | None:
     """Its own doubts."""
-    for key in ("median_ns", "makespan_ns"):
+    for name in ("median", "makespan"):
+        key = f"{name}_ns"
         told = lines[key].at(jobs)
         if told.verdict != "level":
             return "; ".join(told.warnings)
         check = lines[key].check
         if check is not None and not check.inside and abs(check.error) > STRAIGHT:
             return (
-                f"not a straight line: without n = {check.jobs} the {key.removesuffix('_ns')} there is predicted"
+                f"not a straight line: without n = {check.jobs} the {name} there is predicted"
                 f" {check.error:+.0%} off"
             )
     return None

@@ -44,7 +44,7 @@ def show_overhead(
         columns(told.decomposition_headers(), rows, 5)
     for refused in told.refusals(found):
         line(refused, "", 2, 2)
-    if any(row[1].endswith("*") for row in rows):
+    if told.has_descriptions(found):
         line("* a description: the decomposition is claimed of vanilla containers only", "dim", 2, 2)
     kinds = KINDS if verbose else FIRST
     if rows := told.effect_rows(found, kinds):

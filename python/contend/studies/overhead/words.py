@@ -40,6 +40,11 @@ def decomposition_rows(found: Overheads) -> list[tuple[str, ...]]:
     return [row for of in _plain(found) if not of.refused for row in _decomposition(of, found)]
 
 
+def has_descriptions(found: Overheads) -> bool:
+    """Whether any of these rows is a description, which is marked *."""
+    return any(of.standing != "claim" for of in _plain(found) if not of.refused)
+
+
 def refusals(found: Overheads) -> list[str]:
     """Why there is no PTO and PSO, a line for all that lack it for one reason."""
     lacking: dict[str, dict[str, list[str]]] = {}

@@ -54,10 +54,9 @@ def _drafts(found: Placements, repeat: str) -> Iterator[Finding]:
 
 def _is_slower(effects: list[Effect], added: Added) -> bool:
     """Whether a finding on throughput tells of it already."""
-    kind = (
-        "subnet" if "routing" in added.what else "host" if added.what == "another host" else "encapsulation"
+    return any(
+        e.kind == added.kind and e.metric == "throughput" and direction(e.ratio) == "lower" for e in effects
     )
-    return any(e.kind == kind and e.metric == "throughput" and direction(e.ratio) == "lower" for e in effects)
 
 
 def _finding(found: Placements, effect: Effect, beside: list[Effect], repeat: str) -> Finding:
@@ -94,9 +93,7 @@ def _finding(found: Placements, effect: Effect, beside: list[Effect], repeat: st
 
 
 def _dearer(found: Placements, added: Added, repeat: str) -> Finding:
-    kind: Kind = (
-        "subnet" if "routing" in added.what else "host" if added.what == "another host" else "encapsulation"
-    )
+    kind = added.kind
     over = place_words(added.over.host, added.over.subnet, added.over.encapsulation)
     return Finding(
         id="",

@@ -136,6 +136,13 @@ class Added:
     under: Place
     seconds: Estimate
 
+    @property
+    def kind(self) -> Kind:
+        """In what its two places differ."""
+        if self.over.subnet != self.under.subnet:
+            return "subnet"
+        return "host" if self.over.host != self.under.host else "encapsulation"
+
     def to_json(self) -> dict[str, Any]:
         return {
             "what": self.what,
@@ -237,7 +244,7 @@ def answer(found: Placements) -> str:
     dear = [
         a
         for a in found.added
-        if a.conditions == found.first and a.seconds.verdict == "higher" and "routing" in a.what
+        if a.conditions == found.first and a.seconds.verdict == "higher" and a.kind == "subnet"
     ]
     if dear:
         most = max(dear, key=lambda a: a.seconds.value)

@@ -58,7 +58,7 @@ def said(sweep: Sweep) -> list[str]:
 
 
 def screening(sweep: Sweep) -> list[str]:
-    """What the screening was, pool by pool."""
+    """What the screening was, in sentences, then pool by pool."""
     done, planned = sweep.rounds
     told = [
         f"Screening: {done} of {planned} rounds, each one point on every pool, alone and beside. What follows from it is a"
