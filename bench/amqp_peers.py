@@ -141,7 +141,7 @@ def block(
     for name in order:
         library, executor = DRIVERS[name]
         end = End("", library, "", "", "", callers=given.callers, executor=executor)
-        asked = trial.Asked(
+        asked = trial.CallOptions(
             end,
             end,
             payload=given.payload,

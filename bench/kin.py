@@ -26,7 +26,7 @@ import numpy as np
 
 from contend.platforms.base import Command
 from contend.platforms.kin import Kin
-from contend.platforms.processes import Place, launch
+from contend.platforms.processes import Confines, launch
 from contend.stats.signed_rank import intervals
 
 
@@ -36,7 +36,7 @@ def started(count: int, tell: Callable[[int], None]) -> float:
     command = Command(("true",), Path("/"), null, null)
     began = time.process_time()
     for _ in range(count):
-        process = launch(command, Place(), {})
+        process = launch(command, Confines(), {})
         tell(process.pid)
         process.wait()
     return (time.process_time() - began) / count

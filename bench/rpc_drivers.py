@@ -67,7 +67,9 @@ def block(up: bed.Bed, place: Path, number: int, given: argparse.Namespace) -> d
     row: dict[str, Any] = {"order": libraries}
     for library in libraries:
         end = End("", library, "", "", "", callers=given.callers)
-        asked = trial.Asked(end, end, payload=given.payload, seconds=given.seconds, warm_s=1.0, seed=number)
+        asked = trial.CallOptions(
+            end, end, payload=given.payload, seconds=given.seconds, warm_s=1.0, seed=number
+        )
         told = trial.run(
             broker, asked, place, lambda q, e: _native.rpc_remove(up.url(), queues=q, exchanges=e)
         )

@@ -71,7 +71,7 @@ def test_each_understands_the_others(
     def one(role: str, library: str) -> End:
         return end(role, library, executor=executor if library in PEERS else "threads")
 
-    asked = trial.Asked(
+    asked = trial.CallOptions(
         one("driver", driver),
         one("service", service),
         payload="1000",

@@ -23,7 +23,7 @@ from contend.clouds.storm import watch
 from contend.clouds.storm.document import document
 from contend.clouds.storm.send import MOST_AT_ONCE
 from contend.clouds.storm.servers import Servers
-from contend.clouds.storm.storm import Asked, storm
+from contend.clouds.storm.storm import StormOptions, storm
 from contend.ledger import leftovers, read_rows
 from contend.workloads.generators.boot import server_of
 from results.files import save
@@ -133,7 +133,7 @@ def test_listings_of_many_pages(looking: Looking, tmp_path: Path, monkeypatch: p
     try:
         with Record(tmp_path / "ledger.ndjson", run="paged", cloud="c", config="") as record:
             servers = Servers(looking.api, record, "contend-paged-1-ab", wanted)
-            happened = storm(servers, "contend-paged-1-ab", Asked(7))
+            happened = storm(servers, "contend-paged-1-ab", StormOptions(7))
     finally:
         done.set()
         beside.join()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contend.clouds.growth.document import document
-from contend.clouds.growth.grow import Asked, Happened, grow
+from contend.clouds.growth.grow import GrowthOptions, Happened, grow
 from contend.clouds.http import Api
 from contend.clouds.openstack import Record, unique_name
 from contend.ledger import leftovers, read_rows
@@ -26,9 +26,12 @@ def grown(toy: ToyNetwork, place: Path, *, meter: bool = True, **asked: Any) -> 
     with Record(place / "ledger.ndjson", run=RUN, cloud="toy", config="") as record:
         try:
             return grow(
-                api, record, PREFIX, Asked(**{"kind": "network", "upto": 61, "rounds": 2, "within_s": 300.0, **asked}),
+                api,
+                record,
+                PREFIX,
+                GrowthOptions(**{"kind": "network", "upto": 61, "rounds": 2, "within_s": 300.0, **asked}),
                 meter=toy if meter else None,
-            )  # fmt: skip
+            )
         finally:
             api.close()
 

@@ -10,7 +10,7 @@ from contend.clouds.openstack import Record
 from contend.clouds.storm.document import document
 from contend.clouds.storm.send import MOST_AT_ONCE
 from contend.clouds.storm.servers import Servers
-from contend.clouds.storm.storm import Asked, storm
+from contend.clouds.storm.storm import StormOptions, storm
 from contend.ledger import leftovers
 from support.bad_api import Fault, bad_api
 
@@ -32,7 +32,7 @@ def test_a_storm_of_many(tmp_path: Path) -> None:
 
         bad.add = add  # type: ignore[method-assign]
         servers = Servers(api, record, "contend-run-1-ab", {}, poll_s=0.05)
-        told = document(storm(servers, "contend-run-1-ab", Asked(N, within_s=60)))
+        told = document(storm(servers, "contend-run-1-ab", StormOptions(N, within_s=60)))
         api.close()
         listed = [line for line in bad.seen if line.startswith("GET /servers/detail")]
         assert bad.servers == {}
@@ -54,7 +54,7 @@ def test_a_deletion_that_fails_is_not_waited_for(tmp_path: Path) -> None:
         bad.undeletable = 2
         api = Api(bad.access(), connections=9)
         servers = Servers(api, record, "contend-run-1-ab", {}, poll_s=0.01)
-        told = document(storm(servers, "contend-run-1-ab", Asked(8, within_s=3600)))
+        told = document(storm(servers, "contend-run-1-ab", StormOptions(8, within_s=3600)))
         api.close()
         assert bad.servers == {}
     assert told["counts"]["deletions that failed"] == 2

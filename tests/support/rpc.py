@@ -91,7 +91,7 @@ def suffer(up: bed.Bed, library: str, fault: str, out: Path, **options: Any) -> 
     options = {"rate": 20.0, "seconds": 45.0, "before_s": 5.0, "fault_s": 5.0, "in_time_s": 1.0, **options}
     timeout_s = options.pop("timeout_s", 10.0)
     own = end("", library, quorum=len(up.ports) > 1, timeout_s=timeout_s)
-    asked = failures.Asked(own, fault, **options, payload="1000")
+    asked = failures.FailureOptions(own, fault, **options, payload="1000")
     broker = Broker((up.url(),) * 2, bed=bed.members(up.place))
     told = failures.run(broker, up, asked, out, remover(up.url()))
     print(library, fault, len(up.ports), json.dumps(told))

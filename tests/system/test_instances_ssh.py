@@ -16,7 +16,7 @@ from contend.clouds.instances import reach, trial
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.reach import Way
 from contend.errors import HostFailed, TrialFailed
-from contend.testbed.placement.trial import Asked
+from contend.testbed.placement.trial import Traffic
 from support.instances import Instances
 from support.prerequisites import need
 
@@ -42,7 +42,7 @@ def is_ready(to: Placed, way: Way) -> Placed:
 def test_a_trial_between_two_ends(instances: Instances, protocol: str) -> None:
     client, server = (is_ready(instances.start(address), instances.way) for address in (CLIENT, SERVER))
     assert client.key != server.key, "each has its host key on record"
-    asked = Asked("udp" if protocol == "udp" else "tcp", 1400, 1.0, 200.0, 7, 20571)
+    asked = Traffic("udp" if protocol == "udp" else "tcp", 1400, 1.0, 200.0, 7, 20571)
     told = trial.run([(("c1", client), ("s1", server))], asked, instances.way)
     assert told["throughput"]["bytes_per_s"] > 1e6
     assert told["answered"] == 1.0
@@ -54,7 +54,7 @@ def test_a_trial_between_two_ends(instances: Instances, protocol: str) -> None:
 
 def test_two_pairs_at_once_are_added_up(instances: Instances) -> None:
     ends = [is_ready(instances.start(f"127.0.71.{n}"), instances.way) for n in (2, 3, 4, 5)]
-    asked = Asked("tcp", 1400, 1.0, 100.0, 7, 20573)
+    asked = Traffic("tcp", 1400, 1.0, 100.0, 7, 20573)
     pairs = [(("c1", ends[0]), ("s1", ends[1])), (("c2", ends[2]), ("s2", ends[3]))]
     told = trial.run(pairs, asked, instances.way)
     by_pair = told["throughput"]["by_pair"]
@@ -90,7 +90,7 @@ def test_a_server_that_cannot_listen_fails_the_trial_in_its_words(instances: Ins
     client, server = (is_ready(instances.start(address), instances.way) for address in (CLIENT, SERVER))
     taken = server._replace(address="192.0.2.1")  # no address of this host's
     with pytest.raises(TrialFailed):
-        asked = Asked("tcp", 1400, 1.0, 100.0, 7, 20575)
+        asked = Traffic("tcp", 1400, 1.0, 100.0, 7, 20575)
         trial.run([(("c1", client), ("s1", taken))], asked, instances.way)
     assert left() == []
 

@@ -130,7 +130,7 @@ def test_a_trial_of_two_pairs_between_hosts_and_subnets(protocol: respond.Protoc
     bed, _ = make(tmp_path, "vxlan", pairs=2)
     try:
         pairs = [trial.places(bed.layout.ends(number, "different", "different")) for number in (1, 2)]
-        told = trial.run(pairs, trial.Asked(protocol, 1200, 0.5, 200.0, 1), tmp_path)
+        told = trial.run(pairs, trial.Traffic(protocol, 1200, 0.5, 200.0, 1), tmp_path)
     finally:
         bed.down()
     assert told["pairs"] == 2

@@ -18,7 +18,7 @@ from support.rpc import end, over, queues, remover
 
 
 def measured(rabbit: Bed, out: Path, driver: End, service: End, **options: Any) -> dict[str, Any]:
-    asked = trial.Asked(driver, service, **{"seconds": 0.4, "warm_s": 0.1, **options})
+    asked = trial.CallOptions(driver, service, **{"seconds": 0.4, "warm_s": 0.1, **options})
     told = trial.run(over(rabbit), asked, out, remover(rabbit.url()))
     assert queues(rabbit) == []
     return told

@@ -68,7 +68,7 @@ def test_the_first_of_two_goes_with_the_envelope(rabbit: Bed, tmp_path: Path) ->
         ends = (end(role, "oslo", envelope=envelope, callers=4) for role in ("driver", "service"))
         out = tmp_path / str(envelope)
         out.mkdir()
-        asked = trial.Asked(*ends, seconds=0.5, warm_s=0.1, payload="50000")
+        asked = trial.CallOptions(*ends, seconds=0.5, warm_s=0.1, payload="50000")
         found[envelope] = serialising.run(over(rabbit), asked, out, remover(rabbit.url()))["serialising"]
         assert not (out / "traces").exists()
     # Without the envelope a message is read to see that it has none.

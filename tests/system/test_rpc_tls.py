@@ -118,7 +118,7 @@ def test_refusals_are_one_clear_error(secure: Secure) -> None:
 def test_trials_over_tls_by_either_library(secure: Secure, tmp_path: Path, library: str) -> None:
     url = secure.url(secure.port, ssl=1, ssl_ca_file=secure.authority)
     remote.check(url)
-    asked = trial.Asked(
+    asked = trial.CallOptions(
         end("driver", library), end("service", library), seconds=0.4, warm_s=0.1, payload="1000"
     )
     told = trial.run(trial.Broker((url, url)), asked, tmp_path, remover(url))["saturation"]

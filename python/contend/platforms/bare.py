@@ -19,7 +19,7 @@ from contend.platforms.base import Command, Exit, HostSpec, Survivor, Usage
 from contend.platforms.groups import Groups, PartyGroup
 from contend.platforms.kin import Kin
 from contend.platforms.network import namespace_path
-from contend.platforms.processes import LocalProcess, Place, launch
+from contend.platforms.processes import Confines, LocalProcess, launch
 from contend.platforms.topology import format_cpu_list, permitted
 
 # For what ends right after its command, like the rest of a pipe: it was not left.
@@ -143,7 +143,7 @@ class BareHost:
         if self._closed:
             raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
         self._settle()
-        place = Place(
+        place = Confines(
             cgroup_procs=self._group.procs() if self._group and command.left != "outside" else (),
             cpus=self._cpus,
             netns=None if self.spec.netns is None else namespace_path(self.spec.netns),

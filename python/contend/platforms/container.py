@@ -19,7 +19,7 @@ from contend.platforms.accounting import read_usage
 from contend.platforms.bare import check_cpus
 from contend.platforms.base import Command, HostSpec, Usage
 from contend.platforms.execs import ContainerProcess, exec_argv, wrapper
-from contend.platforms.processes import Place, launch
+from contend.platforms.processes import Confines, launch
 from contend.platforms.provisioning import (
     engine_options,
     memory_bytes,
@@ -277,7 +277,7 @@ class ContainerHost:
             self._count,
         )
         client = Command(tuple(argv), Path("/"), command.stdout, command.stderr, inside)
-        process = launch(client, Place(cpus=self._cpus), marks)
+        process = launch(client, Confines(cpus=self._cpus), marks)
         self._running = [p for p in self._running if p.alive()]
         made = ContainerProcess(process, stamp, self._members, self._sweep)
         self._running.append(made)

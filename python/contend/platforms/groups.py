@@ -19,7 +19,7 @@ from contend.ledger import Ledger
 from contend.platforms import cgroups, limits, names, procfs, scope
 from contend.platforms.accounting import read_usage
 from contend.platforms.base import Command, Limit, Usage
-from contend.platforms.processes import Place, launch
+from contend.platforms.processes import Confines, launch
 
 
 @dataclass(slots=True)
@@ -207,7 +207,7 @@ class Groups:
         try:
             probe = launch(
                 Command(("true",), Path("/"), null, null),
-                Place((path / "cgroup.procs",)),
+                Confines((path / "cgroup.procs",)),
                 {procfs.MARKER: self._run_id},
             )
             probe.wait(5.0)

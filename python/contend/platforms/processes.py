@@ -22,7 +22,7 @@ _TIMEOUT_GRACE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Confines:
     """Where a process is to run: joined by the child itself before it executes the program."""
 
     cgroup_procs: Sequence[Path] = ()
@@ -32,7 +32,7 @@ class Place:
 
 def launch(
     command: Command,
-    place: Place,
+    place: Confines,
     marks: Mapping[str, str],
     *,
     among: Callable[[], Iterable[int]] | None = None,

@@ -12,7 +12,7 @@ import pytest
 
 from contend.clouds.storm.notices import Notice, Notices
 from contend.clouds.storm.stamps import NS, Clocks, Interval, Track
-from contend.clouds.storm.storm import Asked, Happened
+from contend.clouds.storm.storm import Happened, StormOptions
 from contend.clouds.storm.watchers import hear
 
 HERE, THERE = "http://127.0.0.1:8774/v2.1", "http://192.0.2.1:8774/v2.1"
@@ -22,7 +22,7 @@ def heard(notices: list[Notice], *, clock: Clocks | None, url: str = HERE) -> Ha
     """Of a server that polls saw become ACTIVE between 10 s and 12 s of CLOCK_MONOTONIC."""
     track = Track("a")
     track.id = "u"
-    happened = Happened(Asked(1), [track])
+    happened = Happened(StormOptions(1), [track])
     happened.active["a"] = Interval(10 * NS, 12 * NS)
     happened.clock = clock
     thread = threading.Thread(target=int)

@@ -18,7 +18,7 @@ from contend.errors import BadInput, HostFailed, ScenarioError, TrialFailed
 from contend.studies.base import cells_of, study
 from contend.studies.placement.cells import forecast_lines, topology_of
 from contend.studies.placement.model import NetworkPlacement
-from contend.testbed.placement.trial import Asked
+from contend.testbed.placement.trial import Traffic
 
 ALL = "ss,sd,ds,dd"
 RUN = "network-placement-20260102-101500-7f3a"
@@ -323,7 +323,7 @@ def test_what_an_instance_cannot_say_fails_the_trial_in_its_words(client: str, w
 
 
 def test_commands_end_by_themselves() -> None:
-    asked = Asked("udp", 1400, 2.4, 500.0, 1)
+    asked = Traffic("udp", 1400, 2.4, 500.0, 1)
     client, server = trial.client_words(asked, "10.0.0.2", 30.0), trial.server_words(asked, "10.0.0.2", 30.0)
     assert (
         "timeout 30 iperf3 --client 10.0.0.2 --port 5201 --length 1400 --time 2 --json --udp --bitrate 0"

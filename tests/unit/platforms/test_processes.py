@@ -17,15 +17,15 @@ from contend import _native
 from contend.errors import BadInput, TrialFailed
 from contend.platforms import procfs
 from contend.platforms.base import Command
-from contend.platforms.processes import LocalProcess, Place, launch, signal_number
+from contend.platforms.processes import Confines, LocalProcess, launch, signal_number
 
 # A process that carries a run's mark is a stray to `contend destroy --all` of a test beside it: no run is claimed here.
 pytestmark = pytest.mark.one_of("strays")
 
 
-def start(tmp_path: Path, script: str, place: Place | None = None, **env: str) -> LocalProcess:
+def start(tmp_path: Path, script: str, place: Confines | None = None, **env: str) -> LocalProcess:
     command = Command(("sh", "-c", script), tmp_path, tmp_path / "out", tmp_path / "err", env)
-    return launch(command, place or Place(), {procfs.MARKER: "unit"})
+    return launch(command, place or Confines(), {procfs.MARKER: "unit"})
 
 
 def out(tmp_path: Path) -> str:
@@ -141,7 +141,7 @@ def test_a_process_with_neither_environment_nor_mark_is_not_waited_for() -> None
 
 def test_a_missing_program_is_a_failed_trial_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(TrialFailed, match="no-such-program") as failed:
-        launch(Command(("no-such-program",), tmp_path, tmp_path / "o", tmp_path / "e"), Place(), {})
+        launch(Command(("no-such-program",), tmp_path, tmp_path / "o", tmp_path / "e"), Confines(), {})
     assert "installed" in failed.value.hint
 
 
@@ -170,7 +170,7 @@ def test_wall_time_does_not_depend_on_when_somebody_waits(tmp_path: Path) -> Non
 
 def test_stdout_and_stderr_may_be_one_file(tmp_path: Path) -> None:
     both = tmp_path / "both"
-    launch(Command(("sh", "-c", "echo a; echo b >&2; echo c"), tmp_path, both, both), Place(), {}).wait(10)
+    launch(Command(("sh", "-c", "echo a; echo b >&2; echo c"), tmp_path, both, both), Confines(), {}).wait(10)
     assert both.read_text() == "a\nb\nc\n"
 
 

@@ -23,8 +23,10 @@ _WARM_UP = 2  # rounds thrown away before the first visit
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """kind: of GROWING. Grows in steps of `step` up to `upto`, or until half of `within_s` is spent. modes: what goes on
+class GrowthOptions:
+    """What a growth is to be.
+
+    kind: of GROWING. Grows in steps of `step` up to `upto`, or until half of `within_s` is spent. modes: what goes on
     beside the calls; flood: threads of that. server: what each server is to be."""
 
     kind: str
@@ -69,7 +71,7 @@ class Happened:
     """left_out: why there is nothing; modes_left_out: by mode; stopped: why it grew no further; left: what could not be
     removed, and why; fill_s: seconds for each creation of a step, by its own population."""
 
-    asked: Asked
+    asked: GrowthOptions
     left_out: str = ""
     modes_left_out: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
@@ -85,7 +87,7 @@ def grow(
     api: Api,
     record: Record,
     prefix: str,
-    asked: Asked,
+    asked: GrowthOptions,
     *,
     neighbour: Callable[[], Neighbour] | None = None,
     meter: Meter | None = None,
@@ -123,7 +125,12 @@ def grow(
 
 class _Pass:
     def __init__(
-        self, tenant: Tenant, asked: Asked, happened: Happened, first: dict[str, str], meter: Meter | None
+        self,
+        tenant: Tenant,
+        asked: GrowthOptions,
+        happened: Happened,
+        first: dict[str, str],
+        meter: Meter | None,
     ) -> None:
         self._tenant, self._asked, self._happened = tenant, asked, happened
         self._chance = random.Random(asked.seed)

@@ -18,7 +18,7 @@ from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.reach import Way, connect
 from contend.errors import HostFailed, TrialFailed
 from contend.testbed.placement import cpu, respond
-from contend.testbed.placement.trial import Asked, iperf, moved, requests
+from contend.testbed.placement.trial import Traffic, iperf, moved, requests
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection, SSHClientProcess
@@ -34,12 +34,12 @@ Ends = tuple[tuple[str, Placed], tuple[str, Placed]]
 """Role and place of a pair's client and server."""
 
 
-def run(pairs: Sequence[Ends], asked: Asked, way: Way) -> dict[str, Any]:
+def run(pairs: Sequence[Ends], asked: Traffic, way: Way) -> dict[str, Any]:
     """The trial's document. Raises TrialFailed, HostFailed."""
     return asyncio.run(_run(pairs, asked, way))
 
 
-async def _run(pairs: Sequence[Ends], asked: Asked, way: Way) -> dict[str, Any]:
+async def _run(pairs: Sequence[Ends], asked: Traffic, way: Way) -> dict[str, Any]:
     async with contextlib.AsyncExitStack() as stack:
         opened = await asyncio.gather(
             *(connect(role, place, way) for pair in pairs for role, place in pair), return_exceptions=True
@@ -73,7 +73,7 @@ class _Pair:
         self.address = address
 
 
-async def _send(pairs: Sequence[_Pair], asked: Asked) -> dict[str, Any]:
+async def _send(pairs: Sequence[_Pair], asked: Traffic) -> dict[str, Any]:
     limit_s = asked.seconds + IDLE_S + _LATE_S
     async with contextlib.AsyncExitStack() as stack:
         servers = [
@@ -104,7 +104,7 @@ def figures(clients: Sequence[str], servers: Sequence[str]) -> dict[str, Any]:
     return {**found, "guests_cpu_s_per_gb": {"all": by["host"], "softirq": by["softirq"]}}
 
 
-def client_words(asked: Asked, address: str, limit_s: float) -> str:
+def client_words(asked: Traffic, address: str, limit_s: float) -> str:
     """The command of a pair's client."""
     words = f"iperf3 --client {address} --port {asked.port} --length {asked.message}"
     words += f" --time {max(1, round(asked.seconds))} --json"
@@ -112,7 +112,7 @@ def client_words(asked: Asked, address: str, limit_s: float) -> str:
     return f"{_STAT}; s; sleep {IDLE_S}; s; timeout {limit_s:.0f} {words}; s"
 
 
-def server_words(asked: Asked, address: str, limit_s: float) -> str:
+def server_words(asked: Traffic, address: str, limit_s: float) -> str:
     """The command of a pair's server, which ends by itself when no client comes. Bound, so that answers to datagrams come
     from the address that was asked."""
     words = f"iperf3 --server --bind {address} --one-off --forceflush --port {asked.port}"
@@ -144,7 +144,7 @@ def document_of(said: str) -> dict[str, Any]:
     return told
 
 
-async def _request(pairs: Sequence[_Pair], asked: Asked) -> dict[str, Any]:
+async def _request(pairs: Sequence[_Pair], asked: Traffic) -> dict[str, Any]:
     source = Path(respond.__file__).read_text(encoding="utf-8")
     limit_s = asked.seconds + respond.DRAIN_S + _LATE_S
     port = asked.port + 1

@@ -13,7 +13,7 @@ from contend.clouds.storm.stamps import NS, PHASES, Clocks, Interval, Track
 _LEAD_S = 0.02  # between the start of the threads and the first request, so that all of them wait for it
 
 
-class Asked(NamedTuple):
+class StormOptions(NamedTuple):
     """What a storm is to be.
 
     rate: machines a second, sent when due whatever has been answered; 0: all at once. within_s: how long to wait for
@@ -29,7 +29,11 @@ class Happened:
     """One storm. Times are CLOCK_MONOTONIC ns; `active` by name, merged of what both sides saw."""
 
     def __init__(
-        self, asked: Asked, tracks: list[Track], awaited: str = "ACTIVE", order: tuple[str, ...] = PHASES
+        self,
+        asked: StormOptions,
+        tracks: list[Track],
+        awaited: str = "ACTIVE",
+        order: tuple[str, ...] = PHASES,
     ) -> None:
         self.asked = asked
         self.tracks = tracks
@@ -59,7 +63,7 @@ class Happened:
         self.left: dict[str, str] = {}  # names that could not be deleted, and why
 
 
-def storm(machines: Machines, prefix: str, asked: Asked) -> Happened:
+def storm(machines: Machines, prefix: str, asked: StormOptions) -> Happened:
     """Run one. `prefix`: how the names of its machines begin, unlike any other's. Raises HostFailed.
 
     Whatever happens, they are deleted as far as they can be.
@@ -76,7 +80,7 @@ def storm(machines: Machines, prefix: str, asked: Asked) -> Happened:
     return happened
 
 
-def _boot(machines: Machines, asked: Asked, happened: Happened) -> None:
+def _boot(machines: Machines, asked: StormOptions, happened: Happened) -> None:
     cpu = machines.count_cpu()
     happened.begin_ns = begin = time.monotonic_ns() + round(_LEAD_S * NS)
     happened.wall_minus_monotonic_ns = time.time_ns() - time.monotonic_ns()

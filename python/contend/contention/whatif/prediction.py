@@ -159,7 +159,7 @@ def _run(
     sources: Sequence[Source], edits: Sequence[Edit], draws: int
 ) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[dict[str, Any]]]:
     """What is predicted, the costs of coalesced calls, and the first draw of each storm."""
-    asked = [edit.asked for edit in edits]
+    asked = [edit.native for edit in edits]
     outcomes = [[source.storm.run(asked, seed) for seed in range(1, draws + 1)] for source in sources]
     costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
     times = [[Times.of(draw) for draw in storm] for storm in outcomes]

@@ -13,7 +13,7 @@ from contend.errors import BadInput, suggest
 if TYPE_CHECKING:
     from contend._native import Storm
 
-Asked = tuple[str, str, float]
+NativeEdit = tuple[str, str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Edit:
         return replace(self, kind="coalesce_other") if self.kind == "coalesce" else self
 
     @property
-    def asked(self) -> Asked:
+    def native(self) -> NativeEdit:
         """As the native code has it."""
         return self.kind, self.name, self.number
 

@@ -28,7 +28,7 @@ from contend.platforms.base import Command
 from contend.platforms.guests import accel, qemu, virsh
 from contend.platforms.guests.guest import AGENT, INNER, Directly, Guest, Starter
 from contend.platforms.guests.virsh import put
-from contend.platforms.processes import LocalProcess, Place, launch
+from contend.platforms.processes import Confines, LocalProcess, launch
 from contend.platforms.topology import format_cpu_list
 
 QEMU, LIBVIRT = "qemu", "libvirt"
@@ -158,7 +158,7 @@ class ByLibvirt:
         try:
             keeper = launch(
                 Command(argv, folder, folder / "virsh.out", folder / "qemu.err", virsh.ENGLISH),
-                Place(),
+                Confines(),
                 {procfs.MARKER: party.run, procfs.PARTY_MARKER: _PARTY},
             )
         except BaseException:

@@ -23,7 +23,7 @@ from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
 from contend.platforms import names, procfs, state
 from contend.platforms.base import Command
-from contend.platforms.processes import Place, launch
+from contend.platforms.processes import Confines, launch
 
 KIND = "guest-image"  # in the ledger: the directory of a build that may be half done
 PARTY = "guest-image"  # what processes of a build are marked as
@@ -227,7 +227,7 @@ def _build(wanted: Recipe, half: Path, run_id: str) -> None:
         {"PATH": search_path(), "LC_ALL": "C"},
     )
     marks = {procfs.MARKER: run_id, procfs.PARTY_MARKER: PARTY}
-    ended = launch(command, Place(), marks).wait(_TIMEOUT_S)
+    ended = launch(command, Confines(), marks).wait(_TIMEOUT_S)
     if ended.code != 0:
         lines = [line for line in said.read_text(errors="replace").splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("E: ")]

@@ -11,7 +11,7 @@ import yaml
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.studies.overhead.practices import Practice, Verdict, direction, together
-from contend.studies.placement.result import Aggregate, Place, Placements, change
+from contend.studies.placement.result import Aggregate, Placements, Route, change
 
 NAMESPACES = "namespaces of one machine"
 
@@ -46,7 +46,7 @@ def _judge(rule: Mapping[str, Any], found: Placements, routed: Sequence[_Routed]
     return Practice(rule["id"], claim, together(verdicts), tuple(said) or ("no such cells were measured",))
 
 
-_Routed = tuple[Place, Place, Mapping[int, float], Mapping[int, float]]
+_Routed = tuple[Route, Route, Mapping[int, float], Mapping[int, float]]
 
 
 def _routed(found: Placements, rule: Mapping[str, Any]) -> Iterator[_Routed]:
@@ -56,7 +56,7 @@ def _routed(found: Placements, rule: Mapping[str, Any]) -> Iterator[_Routed]:
     for over in found.places:
         if over.host != rule["host"] or over.subnet != "different":
             continue
-        under = Place(over.host, "same", over.encapsulation)
+        under = Route(over.host, "same", over.encapsulation)
         one, other = (found.of(found.first, place, "throughput") for place in (over, under))
         if one is not None and other is not None:
             yield over, under, one.by_block, other.by_block

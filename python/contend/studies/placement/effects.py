@@ -31,8 +31,8 @@ from contend.studies.placement.result import (
     Effect,
     Kind,
     Measured,
-    Place,
     Placements,
+    Route,
     Values,
     conditions_of,
     place_of,
@@ -65,7 +65,7 @@ def _measured(cells: Sequence[CellResult]) -> Iterator[Measured]:
         yield Measured(conditions, place_of(cell.factors), metric, cell.treatment, cell.estimate)
 
 
-Table = Mapping[tuple[Conditions, Place, str], Values]
+Table = Mapping[tuple[Conditions, Route, str], Values]
 
 
 def _product(of: Sequence[tuple[Values, float]], blocks: Sequence[int]) -> list[float]:
@@ -100,12 +100,12 @@ Side = Sequence[tuple[Values, float]]
 def _contrasts(by: Table, metric: str) -> Iterator[tuple[Kind, Conditions, str, Side, Side]]:
     for conditions in dict.fromkeys(key[0] for key in by if key[2] == metric):
         at = {place: values for (c, place, m), values in by.items() if (c, m) == (conditions, metric)}
-        within = [at.get(Place("same", subnet, "none")) for subnet in ("same", "different")]
-        plain = [at.get(Place("different", subnet, "none")) for subnet in ("same", "different")]
+        within = [at.get(Route("same", subnet, "none")) for subnet in ("same", "different")]
+        plain = [at.get(Route("different", subnet, "none")) for subnet in ("same", "different")]
         if all(place.host == "same" for place in at):
             yield from _of_square(conditions, "none", within, [None, None])
         for encapsulation in dict.fromkeys(p.encapsulation for p in at if p.host == "different"):
-            across = [at.get(Place("different", subnet, encapsulation)) for subnet in ("same", "different")]
+            across = [at.get(Route("different", subnet, encapsulation)) for subnet in ("same", "different")]
             yield from _of_square(conditions, encapsulation, within, across)
             if encapsulation != "none":
                 pairs = [
@@ -158,18 +158,18 @@ def _added(by: Table, level: float, seed: int) -> Iterator[Added]:
         )
 
 
-def _steps(places: set[Place]) -> Iterator[tuple[str, Place, Place]]:
+def _steps(places: set[Route]) -> Iterator[tuple[str, Route, Route]]:
     """(what, over, under): places that differ in one thing."""
     for over in sorted(
         places, key=lambda p: (p.host != "same", p.encapsulation != "none", p.subnet != "same")
     ):
         if over.subnet == "different":
-            under = Place(over.host, "same", over.encapsulation)
+            under = Route(over.host, "same", over.encapsulation)
             what = "routing" + (f" ({over.encapsulation})" if over.encapsulation != "none" else "")
             if under in places:
                 yield f"{what}, {over.host} host", over, under
         elif over.host == "different":
-            under = BASELINE if over.encapsulation == "none" else Place("different", "same", "none")
+            under = BASELINE if over.encapsulation == "none" else Route("different", "same", "none")
             if under in places:
                 yield "another host" if over.encapsulation == "none" else over.encapsulation, over, under
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from contend.report.theme import series_colours
-from contend.studies.placement.result import Place, Placements
+from contend.studies.placement.result import Placements, Route
 from contend.studies.placement.words import NAMESPACES, path
 
 _W, _H = 320, 168
@@ -20,7 +20,7 @@ _AT = {
 }
 
 
-def pictures(found: Placements) -> list[tuple[Place, str, str]]:
+def pictures(found: Placements) -> list[tuple[Route, str, str]]:
     """Of each place: itself, the way in words, and drawn. Colours are those of the plots. None of a cloud's: what its hosts
     have of switches and routers is not known here."""
     if found.ends != NAMESPACES:
@@ -29,7 +29,7 @@ def pictures(found: Placements) -> list[tuple[Place, str, str]]:
     return [(place, " → ".join(path(place)), _svg(place, colours[place.short])) for place in found.places]
 
 
-def _svg(place: Place, colour: str) -> str:
+def _svg(place: Route, colour: str) -> str:
     said = f"{place.label}: {' to '.join(path(place))}"
     bridge = "switch" if place.encapsulation == "ovs" else "bridge"
     parts = [
@@ -48,7 +48,7 @@ def _svg(place: Place, colour: str) -> str:
     return f'<svg class="placement" viewBox="0 0 {_W} {_H}" role="img" aria-label="{escape(said)}">{"".join(parts)}</svg>'
 
 
-def _way(place: Place) -> str:
+def _way(place: Route) -> str:
     """Corners of the way; there and back from the router lie side by side."""
     at = [_AT["client"]]
     a = _AT["a"]
@@ -68,7 +68,7 @@ def _box(x: int, y: int, width: int, height: int, name: str) -> str:
     )
 
 
-def _link(place: Place) -> str:
+def _link(place: Route) -> str:
     name = {"none": "veth", "vxlan": "vxlan", "ovs": "veth"}[place.encapsulation]
     (ax, ay), (bx, by) = _AT["a"], _AT["b"]
     return (
@@ -77,7 +77,7 @@ def _link(place: Place) -> str:
     )
 
 
-def _wires(place: Place) -> list[str]:
+def _wires(place: Route) -> list[str]:
     server = ("b", "far") if place.host == "different" else ("a", "near")
     return [
         f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="var(--line)" stroke-width="1.5"/>'

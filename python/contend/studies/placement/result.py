@@ -53,7 +53,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Route:
     host: str
     subnet: str
     encapsulation: str
@@ -65,7 +65,7 @@ class Place:
     @property
     def short(self) -> str:
         """
-        >>> Place("same", "different", "none").short, Place("different", "same", "vxlan").short
+        >>> Route("same", "different", "none").short, Route("different", "same", "vxlan").short
         ('1 host, 2 subnets', '2 hosts, 1 subnet, vxlan')
         """
         hosts = "1 host" if self.host == "same" else "2 hosts"
@@ -73,11 +73,11 @@ class Place:
         return f"{hosts}, {subnets}" + (f", {self.encapsulation}" if self.encapsulation != "none" else "")
 
 
-BASELINE = Place("same", "same", "none")
+BASELINE = Route("same", "same", "none")
 
 
-def place_of(factors: Mapping[str, str]) -> Place:
-    return Place(factors["host"], factors["subnet"], factors["encapsulation"])
+def place_of(factors: Mapping[str, str]) -> Route:
+    return Route(factors["host"], factors["subnet"], factors["encapsulation"])
 
 
 def conditions_of(factors: Mapping[str, str]) -> Conditions:
@@ -89,7 +89,7 @@ class Measured:
     """One metric in one place under some conditions. ratio: to the baseline, None of the baseline itself."""
 
     conditions: Conditions
-    place: Place
+    place: Route
     metric: str
     level: Level
     ratio: Estimate | None
@@ -132,8 +132,8 @@ class Added:
 
     what: str
     conditions: Conditions
-    over: Place
-    under: Place
+    over: Route
+    under: Route
     seconds: Estimate
 
     @property
@@ -159,7 +159,7 @@ class Aggregate:
     from which on more pairs certainly add less than a twentieth, None where none was reached; law: fitted, None where these
     numbers do not determine it."""
 
-    place: Place
+    place: Route
     levels: Mapping[int, Level]
     over_one: Mapping[int, Estimate]
     steps: Mapping[int, Estimate]
@@ -208,10 +208,10 @@ class Placements:
         return list(dict.fromkeys(m.conditions for m in self.measured))
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[Route]:
         return list(dict.fromkeys(m.place for m in self.measured))
 
-    def of(self, conditions: Conditions, place: Place, metric: str) -> Measured | None:
+    def of(self, conditions: Conditions, place: Route, metric: str) -> Measured | None:
         return next(
             (m for m in self.measured if (m.conditions, m.place, m.metric) == (conditions, place, metric)),
             None,

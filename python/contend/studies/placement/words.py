@@ -15,8 +15,8 @@ from contend.studies.placement.result import (
     Conditions,
     Effect,
     Measured,
-    Place,
     Placements,
+    Route,
     change,
     change_figures,
     seconds,
@@ -244,14 +244,14 @@ def scaling(found: Placements) -> list[str]:
     return said
 
 
-def path(place: Place, ends: str = NAMESPACES) -> tuple[str, ...]:
+def path(place: Route, ends: str = NAMESPACES) -> tuple[str, ...]:
     """What a packet passes from client to server; on a cloud, what it has to pass at least.
 
-    >>> " ".join(path(Place("same", "same", "none")))
+    >>> " ".join(path(Route("same", "same", "none")))
     'client bridge a server'
-    >>> len(path(Place("different", "different", "vxlan")))
+    >>> len(path(Route("different", "different", "vxlan")))
     7
-    >>> " ".join(path(Place("different", "same", "none"), "instances of a cloud"))
+    >>> " ".join(path(Route("different", "same", "none"), "instances of a cloud"))
     'client network between hosts server'
     """
     if ends != NAMESPACES:

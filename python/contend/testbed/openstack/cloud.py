@@ -197,10 +197,10 @@ class _Starter:
         if traced is not None:
             traced.directory.mkdir(parents=True, exist_ok=True)
             # Only where it is asked for: it loads the recorder, and `down` must work whatever state that is in.
-            from contend.trace.launch import Asked
+            from contend.trace.launch import TraceOptions
             from contend.trace.launch import environment as traced_environment
 
-            asked = Asked(
+            asked = TraceOptions(
                 traced.directory, include=traced.include, cpu_times=traced.times, run_delay=traced.times
             )
             environment = traced_environment(asked, environment)

@@ -27,7 +27,7 @@ P999_OF = 1000
 """Requests that a p99.9 needs at least: of fewer it would be the largest."""
 
 
-class Place(Protocol):
+class EndHost(Protocol):
     """Where an end of a pair runs. A namespace here; an instance of a cloud can be another."""
 
     @property
@@ -38,8 +38,10 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """rate: requests a second of each pair; seconds: of each of the two halves; port: of iperf3, the next is the
+class Traffic:
+    """What each pair sends.
+
+    rate: requests a second of each pair; seconds: of each of the two halves; port: of iperf3, the next is the
     requests'."""
 
     protocol: respond.Protocol
@@ -127,10 +129,10 @@ def places(ends: Ends) -> tuple[InNamespace, InNamespace]:
     return of[0], of[1]
 
 
-Pair = tuple[Place, Place]
+Pair = tuple[EndHost, EndHost]
 
 
-def run(pairs: Sequence[Pair], asked: Asked, out: Path, iperf3: str = "iperf3") -> dict[str, Any]:
+def run(pairs: Sequence[Pair], asked: Traffic, out: Path, iperf3: str = "iperf3") -> dict[str, Any]:
     """The trial's document. Raises TrialFailed."""
     moved = _send(pairs, asked, out, iperf3)
     return {"schema_version": 1, **asdict(asked), "pairs": len(pairs), **moved, **_request(pairs, asked)}
@@ -139,7 +141,7 @@ def run(pairs: Sequence[Pair], asked: Asked, out: Path, iperf3: str = "iperf3") 
 # ---- as much as they can
 
 
-def _send(pairs: Sequence[Pair], asked: Asked, out: Path, iperf3: str) -> dict[str, Any]:
+def _send(pairs: Sequence[Pair], asked: Traffic, out: Path, iperf3: str) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         servers = []
         for _, server in pairs:
@@ -162,7 +164,7 @@ def _send(pairs: Sequence[Pair], asked: Asked, out: Path, iperf3: str) -> dict[s
     return moved(read, cpu.spent(idle, (before, after)), math.fsum(used_s))
 
 
-def _client(asked: Asked, address: str, out: Path, number: int, iperf3: str) -> list[str]:
+def _client(asked: Traffic, address: str, out: Path, number: int, iperf3: str) -> list[str]:
     argv = [iperf3, "--client", address, "--port", str(asked.port), "--length", str(asked.message)]
     argv += [
         "--time",
@@ -287,7 +289,7 @@ def _reaped(process: subprocess.Popen[bytes], within_s: float) -> float:
 # ---- at a stated rate
 
 
-def _request(pairs: Sequence[Pair], asked: Asked) -> dict[str, Any]:
+def _request(pairs: Sequence[Pair], asked: Traffic) -> dict[str, Any]:
     servers: list[Called] = []
     clients: list[Called] = []
     try:
@@ -305,12 +307,12 @@ def _request(pairs: Sequence[Pair], asked: Asked) -> dict[str, Any]:
     return requests(told)
 
 
-def _serve(asked: Asked, address: str) -> None:
+def _serve(asked: Traffic, address: str) -> None:
     with respond.listen(asked.protocol, address, asked.port + 1) as served:
         respond.answer(served, asked.message)
 
 
-def _pace(asked: Asked, address: str, due: list[int]) -> dict[str, Any]:
+def _pace(asked: Traffic, address: str, due: list[int]) -> dict[str, Any]:
     # The servers were forked a moment ago.
     until = time.monotonic() + _READY_S
     while True:

@@ -24,7 +24,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FailureOptions:
     """What happens. end: of both roles. rate: calls a second; before_s: until the fault; fault_s: how long it lasts;
     seconds: of the whole load; in_time_s: an answer that takes longer does not count as flowing."""
 
@@ -42,7 +42,7 @@ class Asked:
 def run(
     broker: Broker,
     up: bed.Bed | None,
-    asked: Asked,
+    asked: FailureOptions,
     out: Path,
     remove: Callable[[Sequence[str], Sequence[str]], None],
 ) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def run(
             ends.append(Process(replace(end, role=role, host=host), url, broker.environment, of=broker.bed))
             ends[-1].ready()
         service, driver = ends
-        place = faults.Place(up, failing, service, asked.rate)
+        place = faults.FaultTarget(up, failing, service, asked.rate)
         told, began, undone = _load(driver, place, asked)
         handled = service.ask("calls", _SETTLE_S)["calls"]
     start_ns = told["start_ns"]
@@ -102,7 +102,9 @@ def run(
     }
 
 
-def _load(driver: Process, place: faults.Place, asked: Asked) -> tuple[dict[str, Any], Span, Span]:
+def _load(
+    driver: Process, place: faults.FaultTarget, asked: FailureOptions
+) -> tuple[dict[str, Any], Span, Span]:
     drain_s = asked.end.timeout_s + 5
     phase = Phase(asked.seconds, asked.rate, asked.seed, drain_s, poisson=False, calls=True)
     driver.tell(phase.to_json())

@@ -30,7 +30,7 @@ SLOW_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FaultTarget:
     """Where a fault is: the broker, which of its nodes, the service, and the calls a second that come."""
 
     up: bed.Bed | None
@@ -44,7 +44,7 @@ Span = tuple[int, int]
 Ways = tuple[Callable[[], None], Callable[[], Span | None]]
 
 
-def suffer(name: str, place: Place, seconds: float, after_s: float = 0.0) -> tuple[Span, Span]:
+def suffer(name: str, place: FaultTarget, seconds: float, after_s: float = 0.0) -> tuple[Span, Span]:
     """Wait, bring the fault about, let it last, undo it, whatever happens meanwhile.
 
     Returns when it began and when it was undone, CLOCK_MONOTONIC: each a time before and one after. Raises BadInput for a
@@ -74,7 +74,7 @@ def check(name: str, up: bed.Bed | None) -> None:
         raise BadInput("one node alone cannot be cut off from others", hint="broker: quorum")
 
 
-def _ways(name: str, place: Place) -> Ways:
+def _ways(name: str, place: FaultTarget) -> Ways:
     check(name, place.up)
     up, number, service = place.up, place.node, place.service
 

@@ -28,7 +28,7 @@ _SERVED = "rpc serve "
 
 def run(
     broker: trial.Broker,
-    asked: trial.Asked,
+    asked: trial.CallOptions,
     out: Path,
     remove: Callable[[Sequence[str], Sequence[str]], None],
 ) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def run(
     Raises what that raises, and HostFailed for a trace that is not whole.
     """
     traces = out / "traces"
-    wanted = launch.Asked(
+    wanted = launch.TraceOptions(
         traces,
         overflow="block",
         cpu_times=True,

@@ -37,7 +37,7 @@ class Broker:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallOptions:
     """What is measured. driver, service: who is who; names of exchange, topic and server are made here. payload: `boot`
     or bytes of a message; rate: calls a second of all pairs together, 0 for no open loop.
     programs: commands of ends by libraries that contend knows nothing of, by the library's name: see `Process`."""
@@ -54,7 +54,7 @@ class Asked:
 
 
 def run(
-    broker: Broker, asked: Asked, out: Path, remove: Callable[[Sequence[str], Sequence[str]], None]
+    broker: Broker, asked: CallOptions, out: Path, remove: Callable[[Sequence[str], Sequence[str]], None]
 ) -> dict[str, Any]:
     """The trial's document. remove: deletes queues and exchanges by their names, those that are there.
 
@@ -114,7 +114,9 @@ def cleared(
                 raise
 
 
-def _measure(broker: Broker, asked: Asked, drivers: list[Process], services: list[Process]) -> dict[str, Any]:
+def _measure(
+    broker: Broker, asked: CallOptions, drivers: list[Process], services: list[Process]
+) -> dict[str, Any]:
     phases = {"saturation": Phase(asked.seconds, seed=asked.seed)}
     if asked.rate:
         phases["open"] = Phase(asked.seconds, asked.rate / asked.pairs, asked.seed)
@@ -136,7 +138,7 @@ def _measure(broker: Broker, asked: Asked, drivers: list[Process], services: lis
     }
 
 
-def _mean_length(asked: Asked) -> float:
+def _mean_length(asked: CallOptions) -> float:
     made = payloads.documents(asked.payload, PAYLOADS, asked.seed)
     return sum(payloads.envelope_free_length(json.dumps(one)) for one in made) / len(made)
 

@@ -18,8 +18,8 @@ from contend.trace.patches.http_names import known, served
 
 _HANDLER = 10  # of trace_wrap
 
-Asked = Callable[[Any], Any]
-Way = tuple[int | str | Asked | tuple[str, Asked], ...]
+Getter = Callable[[Any], Any]
+Way = tuple[int | str | Getter | tuple[str, Getter], ...]
 """Where something is told: the position of an argument, then names of attributes, places in a tuple, who is asked, or an
 attribute and who is asked where there is none."""
 

@@ -14,7 +14,7 @@ from contend.clouds.openstack import Record, need_id, unique_name
 from contend.clouds.secrets import BROKER, DATABASE, NOTIFICATIONS
 from contend.clouds.storm.document import write
 from contend.clouds.storm.servers import Servers
-from contend.clouds.storm.storm import Asked, storm
+from contend.clouds.storm.storm import StormOptions, storm
 from contend.clouds.storm.watchers import Beside
 from contend.errors import BadInput
 from contend.ledger import path_of
@@ -123,7 +123,7 @@ def _storm(given: argparse.Namespace) -> None:
 
     run: Path = given.run.resolve()
     wanted = json.loads(given.server.read_text(encoding="utf-8"))
-    asked = Asked(given.n, given.rate, given.within)
+    asked = StormOptions(given.n, given.rate, given.within)
     # Of no other storm, nor of this trial's when it was tried before.
     prefix = unique_name(run.name, f"{given.out.parent.name.lstrip('0') or '0'}-{os.urandom(2).hex()}")
     api = Api(access, renew, connections=min(given.n, 64) + 1)

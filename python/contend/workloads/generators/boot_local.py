@@ -18,7 +18,7 @@ from contend.clouds.local.settle import VM_ENGINES, accelerator
 from contend.clouds.local.vms import MicroVms
 from contend.clouds.openstack import unique_name
 from contend.clouds.storm.document import write
-from contend.clouds.storm.storm import Asked, storm
+from contend.clouds.storm.storm import StormOptions, storm
 from contend.ledger import Record, path_of
 from contend.platforms import bundles, engines, names
 from contend.platforms.guests import virsh
@@ -98,7 +98,7 @@ def _storm(given: argparse.Namespace) -> None:
             door = given.work / f"door-{prefix.rpartition('-')[2]}"
             door.mkdir()
             machines = Containers(Made(**made), record, door, given.network)
-        happened = storm(machines, prefix, Asked(given.n, given.rate, given.within))
+        happened = storm(machines, prefix, StormOptions(given.n, given.rate, given.within))
     write(happened, given.out, given.tolerate)
 
 

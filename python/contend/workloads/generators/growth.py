@@ -11,7 +11,7 @@ from typing import Any
 from contend.clouds.access import Access, kept, login
 from contend.clouds.counters import Counters
 from contend.clouds.growth.document import document
-from contend.clouds.growth.grow import MODES, NEIGHBOUR, Asked, grow
+from contend.clouds.growth.grow import MODES, NEIGHBOUR, GrowthOptions, grow
 from contend.clouds.growth.kinds import GROWING, SERVICES, api_pool
 from contend.clouds.growth.meter import CloudMeter
 from contend.clouds.growth.neighbour import Neighbour, of_another_cloud, of_own_project
@@ -55,7 +55,7 @@ def _pass(given: argparse.Namespace) -> None:
     with Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
         try:
             server = server_of(api, given.image, given.flavor, "none") if given.kind == "server" else {}
-            asked = Asked(
+            asked = GrowthOptions(
                 given.kind,
                 given.upto,
                 given.step,

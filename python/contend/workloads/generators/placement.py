@@ -84,7 +84,7 @@ def _run(given: argparse.Namespace) -> None:
     seconds = parse_duration_ns(given.duration) / 1e9 / 2
     # Parties of a run share its namespaces, and may send at once.
     port = 20_000 + 2 * (zlib.crc32(given.work.name.encode()) % 10_000)
-    asked = trial.Asked(given.protocol, given.message, seconds, given.rate, given.seed, port)
+    asked = trial.Traffic(given.protocol, given.message, seconds, given.rate, given.seed, port)
     told = trial.run(pairs, asked, given.out.parent, str(find_command("iperf3") or "iperf3"))
     given.out.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 

@@ -62,7 +62,7 @@ async def _reached(
 
 def _run(given: argparse.Namespace) -> None:
     from contend.clouds.instances import trial
-    from contend.testbed.placement.trial import Asked
+    from contend.testbed.placement.trial import Traffic
 
     topology, spot = _topology(given), Spot(given.host, given.subnet)
     state = State.read(home(given) / STATE)
@@ -71,7 +71,7 @@ def _run(given: argparse.Namespace) -> None:
     seconds = parse_duration_ns(given.duration) / 1e9 / 2
     # Another in every trial: what a lost connection left there listens for a while.
     port = 20_000 + 2 * (zlib.crc32(f"{given.work.name} {given.seed}".encode()) % 5_000)
-    asked = Asked(given.protocol, given.message, seconds, given.rate, given.seed, port)
+    asked = Traffic(given.protocol, given.message, seconds, given.rate, given.seed, port)
     ends = [topology.ends(pair, spot) for pair in range(1, given.pairs + 1)]
     pairs = [((c, guests[c]), (s, guests[s])) for c, s in ends]
     document = trial.run(pairs, asked, state.way(given))

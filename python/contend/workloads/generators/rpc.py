@@ -90,7 +90,7 @@ def _run(given: argparse.Namespace) -> None:
         quorum=quorum,
         callers=given.callers,
     )
-    asked = trial.Asked(
+    asked = trial.CallOptions(
         end,
         end,
         pairs=given.pairs,

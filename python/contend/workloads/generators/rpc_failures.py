@@ -49,7 +49,7 @@ def _run(given: argparse.Namespace) -> None:
         quorum=quorum,
         timeout_s=_seconds(given.timeout),
     )
-    asked = failures.Asked(
+    asked = failures.FailureOptions(
         end,
         given.fault,
         rate=given.rate,

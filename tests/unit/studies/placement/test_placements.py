@@ -15,7 +15,7 @@ from contend.report.html import render_html
 from contend.report.terminal import render
 from contend.stats import simultaneous as stats
 from contend.studies.placement import effects as placement_effects
-from contend.studies.placement.result import BASELINE, MORE, Conditions, Effect, Place, Placements
+from contend.studies.placement.result import BASELINE, MORE, Conditions, Effect, Placements, Route
 from support import made_placement as truth
 from support.intervals import holds
 from support.made_placement import MadePlacement
@@ -190,7 +190,7 @@ def test_effects_that_lack_a_block_still_stand_in_their_places(monkeypatch: pyte
     torn = {block: value for block, value in whole.items() if block != 2}
     by = {
         (Conditions("tcp", 1400, pairs), place, "throughput"): torn if pairs == 1 else whole
-        for far in [Place("different", "same", "none")]
+        for far in [Route("different", "same", "none")]
         for pairs in (1, 2)
         for place in (BASELINE, far)
     }
