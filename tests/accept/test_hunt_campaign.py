@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from contend.stats.quantiles import clopper_pearson
-from contend.testbed.lab import broker, storms
+from contend.testbed.storm_bed import broker, storms
 from results.files import save
 from support.command_line import CONTEND
 from support.prerequisites import need
@@ -28,7 +28,7 @@ from support.storm_draws import RESOURCES, Draw, draw
 
 pytestmark = pytest.mark.accept
 
-LAB = [sys.executable, "-P", "-m", "contend.testbed.lab"]
+LAB = [sys.executable, "-P", "-m", "contend.testbed.storm_bed"]
 DRAWS, RIGHT = 60, 57
 
 

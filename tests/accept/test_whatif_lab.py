@@ -20,14 +20,14 @@ from typing import Any
 
 import pytest
 
-from contend.testbed.lab import broker
+from contend.testbed.storm_bed import broker
 from results.files import save
 from support.command_line import CONTEND
 from support.prerequisites import need
 
 pytestmark = pytest.mark.accept
 
-LAB = [sys.executable, "-P", "-m", "contend.testbed.lab"]
+LAB = [sys.executable, "-P", "-m", "contend.testbed.storm_bed"]
 TRACES, MOST_ERROR = 5, 0.05
 FIGURES = ("median", "p90", "makespan")
 

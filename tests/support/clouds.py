@@ -21,8 +21,8 @@ from contend.clouds.http import Api
 from contend.clouds.openstack import KINDS, PAGE, Cloud, Kind
 from contend.errors import ContendError
 from contend.ledger import leftovers, read_rows
-from contend.testbed.lab import broker
 from contend.testbed.openstack.bed import Bed
+from contend.testbed.storm_bed import broker
 from contend.workloads.install import is_here
 from support.command_line import Home, check_files, rows
 from support.prerequisites import need

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from contend.testbed.lab import broker
 from contend.testbed.openstack.bed import Bed
+from contend.testbed.storm_bed import broker
 from support.command_line import wait_for
 from support.left_behind import VARIABLE
 from support.prerequisites import need

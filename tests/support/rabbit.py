@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from contend.testbed.lab import broker as lab
+from contend.testbed.storm_bed import broker as lab
 
 # What tests/support/prerequisites.py asks for.
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")

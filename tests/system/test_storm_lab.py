@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from contend.testbed.lab import broker, storms
+from contend.testbed.storm_bed import broker, storms
 from contend.testbed.storm_lab.options import Storm
 from support.command_line import CONTEND, wait_for
 from support.ctrace_events import FLOW_IN, FLOW_OUT, read_all
 from support.prerequisites import need
 from support.traced_program import begun
 
-LAB = [sys.executable, "-P", "-m", "contend.testbed.lab"]
+LAB = [sys.executable, "-P", "-m", "contend.testbed.storm_bed"]
 # Nothing but the calls of a claim, by as many workers as can be used: no boot waits for another.
 FIXED = (
     "jobs=8 image_ms=0 network_ms=0 claim_ms=0 progress=0 updates=6 noops=5 send_noops=false hold_across_rpc=false"

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from contend.platforms import procfs
-from contend.testbed.lab import broker
 from contend.testbed.members import Members
 from contend.testbed.openstack import bed as openstack
 from contend.testbed.openstack import daemons
 from contend.testbed.rabbit import bed as rabbit
+from contend.testbed.storm_bed import broker
 from support.own_runs import own_state
 from support.prerequisites import need
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from contend.clouds.secrets import BROKER, DATABASE, FILE, NOTIFICATIONS
 from contend.errors import HostFailed
 from contend.testbed import virt
-from contend.testbed.lab import broker
 from contend.testbed.openstack import (
     configuration,
     daemons,
@@ -35,6 +34,7 @@ from contend.testbed.openstack import (
 )
 from contend.testbed.openstack.bed import CLOUD, GUESTS, REGION, Bed, answers
 from contend.testbed.openstack.shape import Service, Shape, services
+from contend.testbed.storm_bed import broker
 
 # Service of the catalogue → the bed's own, its type, and what follows the port in its URL.
 _CATALOGUE = {

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from contend.errors import ContendError
 from contend.platforms import procfs
-from contend.testbed.lab import broker
 from contend.testbed.openstack import daemons, reports
 from contend.testbed.openstack.bed import Bed, answers
 from contend.testbed.openstack.cloud import shape_of
 from contend.testbed.openstack.shape import services
+from contend.testbed.storm_bed import broker
 
 _SILENT_S = 60
 

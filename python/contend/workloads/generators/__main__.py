@@ -24,7 +24,7 @@ GENERATORS = {
     "jenkins-build": "contend.workloads.generators.jenkins_build",
     "rpc": "contend.workloads.generators.rpc",
     "rpc-failures": "contend.workloads.generators.rpc_failures",
-    "storm-lab": "contend.testbed.lab.__main__",
+    "storm-lab": "contend.testbed.storm_bed.__main__",
 }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from contend import testbed
 from contend.errors import CannotHonour, HostFailed
-from contend.testbed.lab import broker
+from contend.testbed.storm_bed import broker
 from contend.testbed.storm_lab.options import Storm
 
 _NEEDED = ("oslo_messaging", "oslo_concurrency")

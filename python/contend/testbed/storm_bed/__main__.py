@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from contend.errors import BadInput, ContendError
-from contend.testbed.lab import broker, storms
+from contend.testbed.storm_bed import broker, storms
 from contend.testbed.storm_lab.options import Storm
 
 
