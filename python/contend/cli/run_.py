@@ -240,8 +240,7 @@ def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list
 
 def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = Path("runs")) -> int:
     """Print what would run. Everything is checked as a run would; nothing is made."""
-    from contend.engine import checks, experience
-    from contend.engine import duration as forecast
+    from contend.engine import checks, duration, experience
     from contend.engine.plan import make_plan
     from contend.studies.base import study_of
     from contend.units import format_duration
@@ -259,7 +258,7 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
                 ]
             )
         )
-        if refusal := forecast.needs(asked, plan).refusal(asked.measure.budget):
+        if refusal := duration.needs(asked, plan).refusal(asked.measure.budget):
             raise refusal
         return 0
     if as_json:
@@ -273,7 +272,7 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
         print(f"  left out: {line}")
     for line in study.lines(asked, plan):
         print(f"  {line}")
-    for label, (resource, trials, seconds) in forecast.loads(plan, asked).items():
+    for label, (resource, trials, seconds) in duration.loads(plan, asked).items():
         each = format_duration(seconds * 1e9)
         print(f"load: {label} ({resource}), in at most {trials} trials of about {each}")
     if asked.guard is not None:
@@ -282,12 +281,12 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
     print(f"order of the first block{other}:")
     shown = [plan.cell(t.cell).id for t in first[:MOST_SHOWN]]
     print("  " + " · ".join(shown + [f"and {len(first) - MOST_SHOWN} more"] * (len(first) > MOST_SHOWN)))
-    if not forecast.is_known(plan):
+    if not duration.is_known(plan):
         print(
             "estimated: duration unknown until the first trial ends: a command does not say how long it takes"
         )
         return 0
-    of = forecast.needs(asked, plan, experience.read())
+    of = duration.needs(asked, plan, experience.read())
     budget = asked.measure.budget
     within = f"at most {format_duration(of.whole_s * 1e9)} for {of.planned} blocks"
     if budget and of.whole_s * 1e9 > budget:

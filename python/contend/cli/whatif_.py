@@ -105,7 +105,7 @@ def command(
         raise BadInput(
             "no trace", hint="contend whatif TRACE…: what contend trace -o DIRECTORY -- COMMAND… recorded"
         )
-    from contend.contention.whatif.batches import forecast, has_storms
+    from contend.contention.whatif.batches import has_storms, predict
 
     if len(sources) == 1 and has_storms(Path(sources[0])):
         if edits != [Edit("jobs", "", jobs or 0)]:
@@ -113,7 +113,7 @@ def command(
                 f"{sources[0]} has storms without traces: nothing of them can be edited",
                 hint="--jobs N says what N servers would take; `openstack up --traced` and contend hunt for more",
             )
-        return _tell(forecast(Path(sources[0]), jobs or 1), output, as_json)
+        return _tell(predict(Path(sources[0]), jobs or 1), output, as_json)
     if cell is None and not (listing or as_json or output):
         cells = cells_of(sources[0]) if len(sources) == 1 else []
         if len(cells) > 1:

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.clock import Clock, SystemClock
-from contend.engine import duration as forecast
-from contend.engine import experience
+from contend.engine import duration, experience
 from contend.engine.checking import before_it_began
 from contend.engine.checks import check, packages_inside, place, settled, tools_of
 from contend.engine.deadline import Deadline
@@ -112,8 +111,8 @@ def execute(
             seed = measure.seed if measure.seed is not None else random.SystemRandom().randrange(10**6)
             plan = make_plan(scenario, seed)
             learnt = experience.read()
-            if forecast.is_known(plan) and (
-                refusal := forecast.needs(scenario, plan, learnt).refusal(measure.budget)
+            if duration.is_known(plan) and (
+                refusal := duration.needs(scenario, plan, learnt).refusal(measure.budget)
             ):
                 raise refusal
             _load_engine(interrupts)
@@ -221,7 +220,7 @@ def _leave_room(deadline: Deadline) -> None:
     raise BadInput(
         f"the budget of {format_duration(deadline.budget_ns or 0)} has no room for trials: to analyse the "
         f"{deadline.size.rows:,} that there are takes about {format_duration(round(deadline.reserve_s) * 10**9)}",
-        hint=f"--budget {forecast.budget_text(needed_s)}, or --resume without a budget",
+        hint=f"--budget {duration.budget_text(needed_s)}, or --resume without a budget",
     )
 
 
@@ -441,16 +440,16 @@ class _Execution:
     def _prepare(self, sized: HostSizes, parties: Parties) -> None:
         """Put every party into its place and make its inputs, a step at a time."""
         self._progress.note(PREPARING)
-        rounds, known = self._rounds, forecast.is_known(self._plan)
-        todo = forecast.parties_of(self._plan, self._scenario)
-        expected = {key: forecast.party_s(*each, rounds.learnt) for key, each in todo.items()}
+        rounds, known = self._rounds, duration.is_known(self._plan)
+        todo = duration.parties_of(self._plan, self._scenario)
+        expected = {key: duration.party_s(*each, rounds.learnt) for key, each in todo.items()}
         steps = [key for key, each in todo.items() if _takes_time(*each)]
         for cell in by_host(list(self._plan.cells), str(self._plan.seed)):
             sized.to(cell.victim.place)
             ahead: list[tuple[Role, Party]] = [("victim", cell.victim)]
             for role, party in [*ahead, *(("neighbour", n) for n in cell.neighbours)]:
                 key = role, party.group or party.label
-                guessed = known and not any(forecast.is_new(*each, rounds.learnt) for each in todo.values())
+                guessed = known and not any(duration.is_new(*each, rounds.learnt) for each in todo.values())
                 left_s = sum(expected[other] for other in todo) if guessed else 0.0
                 step = todo.pop(key, None)
                 if step is not None and key in steps:
@@ -461,7 +460,7 @@ class _Execution:
                 parties.seat(party, role)
                 if step is not None and known:
                     took_s = self._deadline.spent_s() - began_s
-                    rounds.learnt = rounds.learnt.with_(forecast.prepare_key(*step), took_s)
+                    rounds.learnt = rounds.learnt.with_(duration.prepare_key(*step), took_s)
 
     def _guard(self, stack: ExitStack, own: Callable[[], Collection[str]]) -> Guardian | None:
         """Who watches that others are not harmed, from now on; None where nobody asked for it. Raises BadInput."""

@@ -75,8 +75,22 @@ def axis_format(values: Iterable[float]) -> str:
     return "~s" if max(abs(v) for v in values) >= 10_000 else ".6~g"
 
 
-def bars_with_intervals(x: Spec, offset: Spec, y: Spec) -> list[Spec]:
-    """Groups of bars side by side, each with its interval as a dark line. Of rows with `colour`, `say`, `low` and `high`."""
+def bars_with_intervals(
+    groups: tuple[str, Sequence[str]], bars: tuple[str, Sequence[str]], y: Spec, *, title: str | None = None
+) -> list[Spec]:
+    """Groups of bars side by side, each with its interval as a dark line. Of rows with `colour`, `say`, `low` and `high`.
+
+    groups, bars: the field of each, and its levels in their order; title: of the groups.
+    """
+    x: Spec = {
+        "field": groups[0],
+        "type": "nominal",
+        "sort": groups[1],
+        "title": title,
+        "axis": {"labelAngle": 0, "grid": False, "labelLimit": 140},
+        "scale": {"paddingInner": 0.25, "paddingOuter": 0.15},
+    }
+    offset: Spec = {"field": bars[0], "sort": bars[1]}
     return [
         {
             "mark": {"type": "bar", "opacity": 0.75},

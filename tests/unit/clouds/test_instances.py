@@ -16,7 +16,7 @@ from contend.clouds.openstack import KINDS, body_of, is_ours, mark_of, shown
 from contend.engine.scenarios import dump, load
 from contend.errors import BadInput, HostFailed, ScenarioError, TrialFailed
 from contend.studies.base import cells_of, study
-from contend.studies.placement.cells import forecast_lines, topology_of
+from contend.studies.placement.cells import instance_lines, topology_of
 from contend.studies.placement.model import NetworkPlacement
 from contend.testbed.placement.trial import Traffic
 
@@ -129,7 +129,7 @@ def test_without_a_cloud_ends_are_no_instances() -> None:
 
 
 def test_a_dry_run_tells_what_will_be_made_and_shows_the_template() -> None:
-    first, _, text = forecast_lines(on_cloud("pairs=1", "parameters.by=heat", "parameters.external=public"))
+    first, _, text = instance_lines(on_cloud("pairs=1", "parameters.by=heat", "parameters.external=public"))
     assert "8 instances" in first and "4 server groups" in first and "2 networks, a router" in first
     assert "8 floating addresses of public" in first
     assert yaml.safe_load(text)["resources"]["s1-dd"]["type"] == "OS::Nova::Server"

@@ -101,7 +101,7 @@ def hardware(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
 def test_a_straight_line_on_idle_hardware_is_followed(tmp_path: Path, hardware: dict[int, str]) -> None:
     run = made(tmp_path)
     assert batches.has_storms(run)
-    told = batches.forecast(run, 20)
+    told = batches.predict(run, 20)
     assert told.gate.passed, told.gate.reason
     assert (told.method, told.jobs, told.regime.kind) == ("batch law", 5, "blocked")
     makespan = told.predicted["makespan_ns"]
@@ -120,7 +120,7 @@ SHARES = {"median_s": 0.6, "p90_s": 0.9, "max_s": 1.0, "makespan_s": 1.0}
 
 def test_hardware_at_its_limit_refuses(tmp_path: Path, hardware: dict[int, str]) -> None:
     hardware[5] = "cpu"
-    told = batches.forecast(made(tmp_path), 20)
+    told = batches.predict(made(tmp_path), 20)
     assert not told.gate.passed
     assert "the CPU was the limit (all 2 CPUs) in n=5" in str(told.gate.reason)
     assert told.regime.refused
@@ -129,30 +129,30 @@ def test_hardware_at_its_limit_refuses(tmp_path: Path, hardware: dict[int, str])
 
 def test_processors_that_would_be_full_refuse(tmp_path: Path, hardware: dict[int, str]) -> None:
     # 20 boots at 0.35 CPU-s are 7 of the 8.8 that two processors have in 4.4 s; with eight they are not much.
-    reason = str(batches.forecast(made(tmp_path, cpu_s=0.35), 20).gate.reason)
+    reason = str(batches.predict(made(tmp_path, cpu_s=0.35), 20).gate.reason)
     assert "20 boots cost the cloud's services 7.0 CPU-s (0.35 each), and 2 processors have 8.8" in reason
     roomy = tmp_path / "roomy"
     roomy.mkdir()
-    assert batches.forecast(made(roomy, cpu_s=0.35, cpus=8), 20).gate.passed
+    assert batches.predict(made(roomy, cpu_s=0.35, cpus=8), 20).gate.passed
 
 
 def test_a_curve_is_no_line(tmp_path: Path, hardware: dict[int, str]) -> None:
-    assert "not a straight line" in str(batches.forecast(made(tmp_path, bend=0.2), 20).gate.reason)
+    assert "not a straight line" in str(batches.predict(made(tmp_path, bend=0.2), 20).gate.reason)
 
 
 def test_too_far_is_refused_and_has_no_interval(tmp_path: Path, hardware: dict[int, str]) -> None:
-    told = batches.forecast(made(tmp_path), 41)
+    told = batches.predict(made(tmp_path), 41)
     assert "beyond 8 ×" in str(told.gate.reason)
     assert told.predicted["median_ns"].low is None
 
 
 def test_servers_sent_at_a_rate_are_no_storm(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="sent at a rate"):
-        batches.forecast(made(tmp_path, rate=2.0), 20)
+        batches.predict(made(tmp_path, rate=2.0), 20)
 
 
 def test_what_is_not_on_record_is_said(tmp_path: Path, hardware: dict[int, str]) -> None:
     hardware[1] = "unknown"
-    told = batches.forecast(made(tmp_path), 20)
+    told = batches.predict(made(tmp_path), 20)
     assert told.gate.passed
     assert told.regime.kind == "not known"

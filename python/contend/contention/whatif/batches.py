@@ -63,7 +63,7 @@ def times(document: Document) -> Times:
     return Times(*(float(document[key.replace("_ns", "_s")]) * 1e9 for key in KEYS))
 
 
-def forecast(run: Path, jobs: int) -> Whatif:
+def predict(run: Path, jobs: int) -> Whatif:
     """What a storm of so many servers would take. Raises BadInput where sizes or storms are too few for a line."""
     storms = measured(run)
     of = [(n, times(document)) for n, documents in sorted(storms.items()) for document in documents]

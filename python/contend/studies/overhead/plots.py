@@ -49,15 +49,6 @@ def _bars(number: int, application: str, cells: list[CellResult], colours: dict[
                 "say": f"{application}, {sized(cell.factors)}, {name}: {words.ratio(estimate)}",
             }
         )
-    x: Spec = {
-        "field": "size",
-        "type": "nominal",
-        "sort": sizes,
-        "title": "size of the platform",
-        "axis": {"labelAngle": 0, "grid": False, "labelLimit": 140},
-        "scale": {"paddingInner": 0.25, "paddingOuter": 0.15},
-    }
-    offset: Spec = {"field": "platform", "sort": platforms}
     y: Spec = {
         "field": "value",
         "type": "quantitative",
@@ -66,7 +57,7 @@ def _bars(number: int, application: str, cells: list[CellResult], colours: dict[
         "axis": {"tickCount": 5},
     }
     layers: list[Spec] = [
-        *bars_with_intervals(x, offset, y),
+        *bars_with_intervals(("size", sizes), ("platform", platforms), y, title="size of the platform"),
         {
             "data": {"values": [{"value": 1}]},
             "mark": {"type": "rule", "color": var("soft"), "strokeDash": [4, 3]},

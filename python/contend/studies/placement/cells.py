@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from contend.clouds.instances.before import creation_lines
 from contend.clouds.instances.topology import Spot, Topology, read
 from contend.studies.cell import Cell, Party
 from contend.studies.placement.model import NetworkPlacement
@@ -88,20 +89,11 @@ def topology_of(scenario: NetworkPlacement) -> tuple[Topology, dict[str, Any]]:
     return read(**texts, pairs=int(of["most"]), install=bool(of["install"])), of
 
 
-def forecast_lines(scenario: NetworkPlacement) -> Iterator[str]:
+def instance_lines(scenario: NetworkPlacement) -> Iterator[str]:
     """What a run on a cloud makes there, and the template where Heat makes it. Raises BadInput."""
     topology, parameters = topology_of(scenario)
     guests = topology.guests()
     made = [f"{len(guests)} instances ({', '.join(guest.role for guest in guests)})"]
     groups = len(list(topology.groups()))
     made += [f"{groups} server group{'s' if groups > 1 else ''}"] if groups else []
-    made += [] if topology.networks else ["a network" if len(topology.subnets) == 1 else "2 networks"]
-    made += ["a router"] if topology.routed else []
-    made += [f"{len(guests)} floating addresses of {topology.external}"] if topology.external else []
-    by = "one stack of Heat" if parameters["by"] == "heat" else "requests"
-    yield f"on cloud {scenario.cloud}, by {by}: {', '.join(made)}, a security group, a key pair"
-    if parameters["by"] == "heat":
-        from contend.clouds.instances import heat
-
-        yield "template (kept in the run's directory as stack.yaml; RUN is the run's name):"
-        yield heat.text(heat.template(topology, "contend-RUN", "RUN")).rstrip()
+    yield from creation_lines(scenario.cloud, topology, parameters, made)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from contend.errors import CannotHonour
 from contend.platforms.network import check_rights
 from contend.studies.placement.cells import topology_of
@@ -15,16 +13,10 @@ def check(scenario: NetworkPlacement) -> None:
     if not scenario.cloud:
         check_rights("hosts made of network namespaces of this machine need")
         return
-    from contend.clouds.access import find
+    from contend.clouds.instances.before import check_cloud
 
-    find(scenario.cloud)
     _, parameters = topology_of(scenario)
-    config = str(parameters["ssh_config"])
-    if config and not Path(config).is_file():
-        raise CannotHonour(
-            f"there is no OpenSSH configuration {config}",
-            hint="--set parameters.ssh_config=FILE, a whole path",
-        )
+    check_cloud(scenario.cloud, parameters)
 
 
 def fitted(scenario: NetworkPlacement) -> tuple[NetworkPlacement, tuple[str, ...]]:

@@ -58,15 +58,6 @@ def _bars(metric: str, of: list[Measured], colours: dict[str, str]) -> Plot:
                 "say": f"{_traffic(m)}, {m.place.short}: {format_value(estimate.value, estimate.unit)}",
             }
         )
-    x: Spec = {
-        "field": "traffic",
-        "type": "nominal",
-        "sort": groups,
-        "title": None,
-        "axis": {"labelAngle": 0, "grid": False, "labelLimit": 140},
-        "scale": {"paddingInner": 0.25, "paddingOuter": 0.15},
-    }
-    offset: Spec = {"field": "place", "sort": places}
     y: Spec = {
         "field": "value",
         "type": "quantitative",
@@ -80,7 +71,7 @@ def _bars(metric: str, of: list[Measured], colours: dict[str, str]) -> Plot:
         title,
         "Bars are medians over trials, thin lines their intervals. Places are compared by the changes in the table, within"
         " blocks, not by these.",
-        chart(HEIGHT, bars_with_intervals(x, offset, y), values),
+        chart(HEIGHT, bars_with_intervals(("traffic", groups), ("place", places), y), values),
         {name: colours[name] for name in places},
         ("traffic", "ends on, in", title),
         tuple((_traffic(m), m.place.short, _told(m)) for m in of),

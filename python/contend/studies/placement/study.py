@@ -13,7 +13,7 @@ from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.placement import checks, effects
 from contend.studies.placement import result as results
-from contend.studies.placement.cells import cells, forecast_lines
+from contend.studies.placement.cells import cells, instance_lines
 from contend.studies.placement.claims import judge
 from contend.studies.placement.findings import findings
 from contend.studies.placement.model import NetworkPlacement
@@ -80,7 +80,7 @@ class PlacementStudy(Study[NetworkPlacement]):
     def lines(self, scenario: NetworkPlacement, plan: Plan) -> Iterator[str]:
         yield from super().lines(scenario, plan)
         if scenario.cloud:
-            yield from forecast_lines(scenario)
+            yield from instance_lines(scenario)
 
     def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
         from contend.studies.placement.terminal import show_placement

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
+from contend.clouds.instances.before import check_cloud, creation_lines
 from contend.clouds.instances.fio import DEVICE
 from contend.clouds.instances.tenants import HOSTS, MEASURED, NEIGHBOUR, Tenants, disks_text, read
 from contend.clouds.instances.topology import Disk
-from contend.errors import CannotHonour
 from contend.studies.storage import fio_words
 from contend.studies.storage.fio_words import LOAD
 from contend.studies.storage.model import Pool, Storage
@@ -132,19 +131,11 @@ def _settings(scenario: Storage) -> Mapping[str, Any]:
 
 def check(scenario: Storage) -> None:
     """Whether the cloud is described and what is asked holds together. Asks nobody. Raises BadInput."""
-    from contend.clouds.access import find
-
-    find(scenario.cloud)
     _, of = topology_of(scenario)
-    config = str(of["ssh_config"])
-    if config and not Path(config).is_file():
-        raise CannotHonour(
-            f"there is no OpenSSH configuration {config}",
-            hint="--set parameters.ssh_config=FILE, a whole path",
-        )
+    check_cloud(scenario.cloud, of)
 
 
-def forecast_lines(scenario: Storage) -> Iterator[str]:
+def instance_lines(scenario: Storage) -> Iterator[str]:
     """What a run makes on the cloud, and the template where Heat makes it. Raises BadInput."""
     topology, of = topology_of(scenario)
     volumes = topology.volumes()
@@ -155,13 +146,4 @@ def forecast_lines(scenario: Storage) -> Iterator[str]:
     where = {"same": "on one host", "different": "on different hosts", "any": "wherever the cloud puts them"}
     made = [f"2 instances ({MEASURED}, {NEIGHBOUR}; {where[topology.spots[0].host]})", by_type]
     made += ["a server group"] if list(topology.groups()) else []
-    made += [] if topology.networks else ["a network"]
-    made += ["a router"] if topology.routed else []
-    made += [f"2 floating addresses of {topology.external}"] if topology.external else []
-    by = "one stack of Heat" if of["by"] == "heat" else "requests"
-    yield f"on cloud {scenario.cloud}, by {by}: {', '.join(made)}, a security group, a key pair"
-    if of["by"] == "heat":
-        from contend.clouds.instances import heat
-
-        yield "template (kept in the run's directory as stack.yaml; RUN is the run's name):"
-        yield heat.text(heat.template(topology, "contend-RUN", "RUN")).rstrip()
+    yield from creation_lines(scenario.cloud, topology, of, made)

@@ -7,7 +7,7 @@ from pathlib import Path
 from contend.engine.duration import Needs, least_blocks
 from contend.engine.plan import Plan
 from contend.studies.storage import pools
-from contend.studies.storage.cloud_cells import forecast_lines
+from contend.studies.storage.cloud_cells import instance_lines
 from contend.studies.storage.model import Storage
 from contend.studies.storage.points import full, size_text, table
 from contend.units import format_duration
@@ -65,7 +65,7 @@ def lines(scenario: Storage, plan: Plan, runs: Path) -> list[str]:
         f" {measure.planned_blocks} blocks at most"
     )
     if scenario.cloud:
-        told += forecast_lines(scenario)
+        told += instance_lines(scenario)
     told.append(
         f"laid out first: {pools.size_words(scenario)}"
         + (f", {size_text(written)} written" if scenario.passes > 1 else "")

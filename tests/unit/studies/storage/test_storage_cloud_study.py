@@ -24,7 +24,7 @@ from contend.report.terminal import render
 from contend.studies.base import study
 from contend.studies.storage import cloud_pools, pools
 from contend.studies.storage import duration as forecast
-from contend.studies.storage.cloud_cells import forecast_lines, topology_of
+from contend.studies.storage.cloud_cells import instance_lines, topology_of
 from contend.studies.storage.model import Storage
 from contend.workloads.generators import storage_cloud as generator
 from support.made_sweeps import TEXT, made_report
@@ -147,7 +147,7 @@ def test_a_dry_run_tells_what_will_be_made_and_shows_the_template(
     assert "2 instances (measured, neighbour; wherever the cloud puts them)" in told
     assert "2 volumes of type ssd, 1 GiB each, 2 volumes of type a type of mine, 1 GiB each" in told
     assert "2 floating addresses of public" in told and "256M in 4 volumes" in told
-    _, _, text = forecast_lines(fitted("parameters.by=heat"))
+    _, _, text = instance_lines(fitted("parameters.by=heat"))
     assert yaml.safe_load(text)["resources"]["neighbour-ssd"]["type"] == "OS::Cinder::Volume"
 
 
