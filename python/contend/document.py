@@ -202,6 +202,10 @@ class Layout:
     compared: frozenset[str] = frozenset()
 
 
+VARIANTS = Layout(as_measured=True, rows="metric", column="variant", beside="", baseline="", finds=False)
+"""Of studies that compare variants as they were measured: a row a metric."""
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A study's own part of the page.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import VARIANTS, Layout
 from contend.errors import BadInput
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
@@ -47,15 +48,7 @@ class CompareStudy(Study[Compare]):
         return downloads.download_findings(scenario, run.results, run.repeat, run.seed)
 
     def layout(self, result: None) -> Layout:
-        return Layout(
-            as_measured=True,
-            rows="metric",
-            column="variant",
-            beside="",
-            baseline="",
-            every_metric=True,
-            finds=False,
-        )
+        return replace(VARIANTS, every_metric=True)
 
 
 STUDY = CompareStudy()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import VARIANTS, Layout
 from contend.stats import trend
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
@@ -62,15 +63,8 @@ class GrowthStudy(Study[Growth]):
         return super().estimand(result) if result is None else trend.METHOD
 
     def layout(self, result: results.Growths | None) -> Layout:
-        return Layout(
-            as_measured=True,
-            rows="metric",
-            column="",
-            beside="",
-            baseline="",
-            controlled="cells" if result is None else "own",
-            finds=result is not None,
-        )
+        by: Literal["cells", "own"] = "cells" if result is None else "own"
+        return replace(VARIANTS, column="", controlled=by, finds=result is not None)
 
     def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
         from contend.studies.growth.terminal import show_growth

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import VARIANTS, Layout
 from contend.errors import ScenarioError
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
@@ -45,16 +46,12 @@ class ImportedStudy(Study[Imported]):
 
     def layout(self, result: results.ImportedRuns) -> Layout:
         first = next(filter(None, (level.factors.get("variant", "") for level in result.levels)), "baseline")
-        return Layout(
-            as_measured=True,
-            rows="metric",
-            column="variant",
+        return replace(
+            VARIANTS,
             table="victim",
-            beside="",
             baseline=first,
             refused=False,  # whose order allows no ratio, there is no table for
             controlled="no",
-            finds=False,
             points="no",
         )
 

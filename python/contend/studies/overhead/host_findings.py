@@ -10,7 +10,7 @@ from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import Setting
-from contend.studies.overhead.practices import direction
+from contend.studies.overhead.practices import certain, direction
 from contend.studies.overhead.variant_findings import words
 from contend.studies.overhead.variants import is_of
 
@@ -23,13 +23,7 @@ def host_findings(
     effects: of one application, of all kinds; hosts: by CPUs, how each host came to have so many.
     """
     shares = [e for e in effects if e.kind == "CHR"]
-    told: dict[tuple[str, str, str], list[Effect]] = {}
-    for effect in shares:
-        wanted = direction(effect.ratio)
-        if wanted in ("higher", "lower"):
-            over = effect.over[0]
-            told.setdefault((over.platform, over.provisioning, wanted), []).append(effect)
-    for (platform, provisioning, wanted), same in told.items():
+    for (platform, provisioning, wanted), same in certain(shares).items():
         beside = [
             e for e in shares if (e.over[0].platform, e.over[0].provisioning) == (platform, provisioning)
         ]

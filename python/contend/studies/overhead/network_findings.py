@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contend.advice.finding import Evidence, Finding
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import Effect
-from contend.studies.overhead.practices import direction
+from contend.studies.overhead.practices import certain
 from contend.studies.overhead.variant_findings import words
 
 _ADVICE = {
@@ -21,13 +21,9 @@ def network_findings(effects: Sequence[Effect], repeat: str) -> Iterator[Finding
 
     effects: of one application. repeat: repeats the run, with both networks: neither says anything without the other.
     """
-    told: dict[tuple[str, str, str], list[Effect]] = {}
-    for effect in effects:
-        wanted = direction(effect.ratio)
-        if wanted in ("higher", "lower"):
-            over = effect.over[0]
-            told.setdefault((over.platform, over.provisioning, wanted), []).append(effect)
-    for (platform, provisioning, wanted), same in sorted(told.items(), key=lambda item: item[0][0] != "bare"):
+    for (platform, provisioning, wanted), same in sorted(
+        certain(effects).items(), key=lambda item: item[0][0] != "bare"
+    ):
         extreme = max if wanted == "higher" else min
         most = extreme(same, key=lambda e: e.ratio.value)
         application = most.over[0].application

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -96,6 +96,17 @@ def direction(of: Estimate) -> str:
     if of.low >= 1 - NEGLIGIBLE and of.high <= 1 + NEGLIGIBLE:
         return "negligible"
     return of.verdict if of.verdict in ("higher", "lower") else ""
+
+
+def certain(effects: Iterable[Effect]) -> dict[tuple[str, str, str], list[Effect]]:
+    """Those that certainly are above or below 1, by platform, provisioning, and higher or lower."""
+    found: dict[tuple[str, str, str], list[Effect]] = {}
+    for effect in effects:
+        wanted = direction(effect.ratio)
+        if wanted in ("higher", "lower"):
+            over = effect.over[0]
+            found.setdefault((over.platform, over.provisioning, wanted), []).append(effect)
+    return found
 
 
 def _look(

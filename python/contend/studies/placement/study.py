@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import VARIANTS, Layout
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.placement import checks, effects
@@ -63,16 +63,12 @@ class PlacementStudy(Study[NetworkPlacement]):
         return () if result is None else findings(result, run.repeat)
 
     def layout(self, result: results.Placements | None) -> Layout:
-        return Layout(
-            as_measured=True,
-            rows="metric",
+        return replace(
+            VARIANTS,
             column="",
-            beside="",
-            baseline="",
             place=lambda cell: (conditions(cell.factors), cell.metric.name, cell.factors["variant"]),
             compared=frozenset({"host", "subnet", "encapsulation"}),
             control=conditions if result is not None else None,  # one for each kind of traffic
-            finds=False,
             forest=result is None,
             points="every" if result is None else "headline",
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import VARIANTS, Layout
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.storm import result as results
@@ -63,15 +64,7 @@ class StormStudy(Study[Storm]):
         return "" if result is None else results.answer(result)
 
     def layout(self, result: results.Storms | None) -> Layout:
-        return Layout(
-            as_measured=True,
-            rows="metric",
-            column="variant",
-            beside="",
-            baseline="",
-            named=frozenset({"n", "network"}),
-            finds=False,
-        )
+        return replace(VARIANTS, named=frozenset({"n", "network"}))
 
     def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
         from contend.studies.storm.terminal import show_storms
