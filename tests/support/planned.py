@@ -16,7 +16,7 @@ def planned_of(cells: Mapping[str, Mapping[str, str]], controls: Mapping[str, st
             factors,
             controls.get(cell, ""),
             control=cell in controls,
-            values=values_of(factors),
+            values=values_of(cells[controls.get(cell, cell)]),
             repeats=cells[controls.get(cell, cell)],
         )
         for cell, factors in cells.items()

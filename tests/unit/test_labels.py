@@ -114,6 +114,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "an array (numpy), no text": ("contention/alibi/ceiling.py::knees",),
     "labels of runs that earlier versions made": (
         "store/old_labels.py::described",
+        "store/old_labels.py::_platform",
         "store/old_labels.py::flag_kind",
         "store/old_labels.py::_application",
         "store/old_labels.py::_settings",
@@ -173,7 +174,7 @@ def as_text(of: Application | None) -> tuple[str, dict[str, str], dict[str, floa
 
 def read(cell: PlannedCell) -> tuple[Any, ...]:
     of = cell.values
-    return of.copies, of.provisioning, as_text(of.victim), [as_text(one) for one in of.neighbours]
+    return of.copies, of.platform, as_text(of.victim), [as_text(one) for one in of.neighbours]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,10 @@ def test_a_control_repeats_its_baseline() -> None:
         assert cell.measures == cell.baseline != cell.id
 
 
-def test_values_that_lack_a_victim_are_damage() -> None:
-    plan = json.loads(json.dumps(make_plan(load("noisy-neighbour"), 1).to_json()))
-    del plan["cells"][2]["values"]["victim"]
-    assert wrong_plan(plan, "interference") == "cells.2.values.victim: it is missing"
+@pytest.mark.parametrize(("name", "key"), [("noisy-neighbour", "victim"), ("platform-overhead", "platform")])
+def test_values_that_lack_what_a_study_reads_are_damage(name: str, key: str) -> None:
+    settings = ("sizes=[1]",) if name == "platform-overhead" else ()
+    scenario = load(name, settings)
+    plan = json.loads(json.dumps(make_plan(scenario, 1).to_json()))
+    del plan["cells"][2]["values"][key]
+    assert wrong_plan(plan, scenario.study) == f"cells.2.values.{key}: it is missing"

@@ -130,7 +130,7 @@ def compare_all(
             table[cell.id][name],
             bool(left & {cell.id, cell.baseline}),
             changed.get(cell.id) or changed.get(cell.baseline, ""),
-            study.part(cell.factors, table[cell.id][name].info.loop),
+            study.part(cell.values, table[cell.id][name].info.loop),
         )
         for cell in cells
         if cell.baseline in table and cell.id in table

@@ -396,7 +396,9 @@ class _Execution:
                 hosts=hosts,
                 data=laid.data if laid else None,
             )
-            offline = any(c.factors.get("host_by") == "offline" for c in self._plan.cells)
+            offline = any(
+                c.victim.place is not None and c.victim.place.host_by == "offline" for c in self._plan.cells
+            )
             sized = HostSizes(hosts, parties, self._run.id, ledger, self._run.path, offline=offline)
             stack.callback(sized.close)
             stack.enter_context(parties)

@@ -46,7 +46,11 @@ def cpu_map(report: ReportInput) -> CpuMap | None:
 
 
 def _sets(report: ReportInput) -> Iterator[CpuSet]:
-    pinned = {cell.id for cell in report.analysis.planned.values() if cell.values.provisioning == "pinned"}
+    pinned = {
+        cell.id
+        for cell in report.analysis.planned.values()
+        if cell.values.platform is not None and cell.values.platform.provisioning == "pinned"
+    }
     for row in report.rows:
         factors, given = row.get("factors", {}), (row.get("honoured") or {}).get("cpus")
         if row.get("cell") in pinned and given:

@@ -7,6 +7,7 @@ from contend.document import Analysis, CellResult
 from contend.platforms.sizes import sized
 from contend.probes.evidence import Observations, Observed
 from contend.report.matrix import platform_name, subject
+from contend.store.cells import SizedPlatform
 from contend.units import format_duration
 
 NOTHING = "-"
@@ -37,20 +38,26 @@ WAITS_ABOUT = (
 
 def schedules(analysis: Analysis) -> list[CellSchedule]:
     """Of an overhead study's cells, an application after another, its sizes, the bare host first; no controls."""
-    told = [of for of in analysis.schedules if "platform" in of.factors and not analysis.is_control(of.cell)]
-    order = list(dict.fromkeys(subject(of.factors) for of in told))
+    told = [
+        (of, cell.values.platform)
+        for of in analysis.schedules
+        if (cell := analysis.planned.get(of.cell)) is not None
+        and not cell.control
+        and cell.values.platform is not None
+    ]
+    order = list(dict.fromkeys(subject(of.factors) for of, _ in told))
 
-    def place(of: CellSchedule) -> tuple[object, ...]:
-        bare = of.factors["platform"] == "bare"
+    def place(each: tuple[CellSchedule, SizedPlatform]) -> tuple[object, ...]:
+        of, platform = each
         return (
             order.index(subject(of.factors)),
-            -int(of.factors.get("host", 0)),
-            float(of.factors["cpus"]),
-            not bare,
+            -(platform.host or 0),
+            platform.cpus,
+            platform.kind != "bare",
             platform_name(of.factors),
         )
 
-    return sorted(told, key=place)
+    return [of for of, _ in sorted(told, key=place)]
 
 
 def where(of: CellSchedule) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from contend.store.old_labels import described
@@ -35,24 +35,41 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True)
+class SizedPlatform:
+    """A platform of one size. provisioning: how that is given, "" of the bare host; period_us, burst_us: of a quota.
+
+    placement: of a set of CPUs. host: CPUs of the host, where a study varies that, and host_by how it came to have so many.
+    """
+
+    kind: str
+    provisioning: Provisioning
+    cpus: float
+    period_us: int
+    burst_us: int
+    placement: str
+    host: int | None = None
+    host_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Values:
     """What a cell holds, as values.
 
     victim: None where no workload is named. copies: how many of the victim run at once, the measured one among them; None
-    where that is not varied. provisioning: how a platform's size is given, "" where it has none.
+    where that is not varied. platform: None where a study does not compare several.
     """
 
     victim: Application | None = None
     neighbours: tuple[Application, ...] = ()
     copies: int | None = None
-    provisioning: Provisioning = ""
+    platform: SizedPlatform | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
             **({} if self.victim is None else {"victim": self.victim.to_json()}),
             "neighbours": [neighbour.to_json() for neighbour in self.neighbours],
             **({} if self.copies is None else {"copies": self.copies}),
-            **({"provisioning": self.provisioning} if self.provisioning else {}),
+            **({} if self.platform is None else {"platform": asdict(self.platform)}),
         }
 
 
@@ -92,8 +109,8 @@ def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
             c["control"],
             c.get("no_ratio", ""),
             tuple(c.get("warnings", ())),
-            _values(c.get("values") or described(c["factors"])),
-            factors[c["baseline"]] if c["control"] else c["factors"],
+            _values(c.get("values") or described(factors[c["baseline"] if c["control"] else c["id"]])),
+            factors[c["baseline"] if c["control"] else c["id"]],
         )
         for c in plan["cells"]
     )
@@ -114,7 +131,7 @@ def _values(of: Mapping[str, Any]) -> Values:
         _application(of["victim"]) if "victim" in of else None,
         tuple(map(_application, of.get("neighbours", ()))),
         of.get("copies"),
-        of.get("provisioning", ""),
+        SizedPlatform(**of["platform"]) if "platform" in of else None,
     )
 
 

@@ -8,28 +8,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
-_NOBODY = re.compile(r"none(?: \(control\))?")
+from contend.errors import BadInput
+from contend.units import parse_duration_ns
+
 _COPIES = re.compile(r"(\d+) more of it")
 _APPLICATION = re.compile(
     r"(?P<workload>[^\[ ]+)(?:\[(?P<parameters>.*)\])?(?: limited to (?P<limits>.*))?.*", re.DOTALL
 )
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_OF_A_QUOTA = ("period", "100ms"), ("burst", "0")  # and what it was where it did not say so
 _PROVISIONINGS = ("vanilla", "pinned")
 
 
 def described(factors: Mapping[str, str]) -> dict[str, Any]:
-    """What `values` would hold, of a cell's factors. All parameters are text.
+    """What `values` would hold, of a cell's factors, or of those that a control repeats. All parameters are text.
 
-    >>> described({"victim": "http[network=host,rate=9]", "provisioning": "pinned spread"})["victim"]
+    >>> described({"victim": "http[network=host,rate=9]", "size": "1 CPU"})["victim"]
     {'workload': 'http', 'parameters': {'network': 'host', 'rate': '9'}}
     >>> described({"victim": "x264", "neighbour": "3 more of it"})["copies"]
     4
     >>> described({"victim": "x264", "neighbour": "fio[read=0] limited to iops=100 + fio #2"})["neighbours"]
     [{'workload': 'fio', 'parameters': {'read': '0'}, 'limits': {'iops': 100.0}}, {'workload': 'fio', 'parameters': {}}]
-    >>> described({"victim": "x264", "neighbour": "none (control)"})["neighbours"], described({"variant": "A"})
+    >>> described({"victim": "x264", "neighbour": "none"})["neighbours"], described({"variant": "A"})
     ([], {'neighbours': []})
+    >>> vm = {"platform": "vm", "provisioning": "vanilla 10ms", "period": "10ms", "cpus": "0.5"}
+    >>> described(vm)["platform"]["provisioning"], described(vm)["platform"]["period_us"]
+    ('vanilla', 10000)
     """
     found: dict[str, Any] = {"neighbours": []}
     if "victim" in factors:
@@ -38,12 +45,26 @@ def described(factors: Mapping[str, str]) -> dict[str, Any]:
     if copies := _COPIES.fullmatch(beside):
         found["copies"] = int(copies[1]) + 1
         found["neighbours"] = [found["victim"]] * int(copies[1]) if "victim" in found else []
-    elif not _NOBODY.fullmatch(beside):
+    elif beside != "none":
         found["neighbours"] = [_application(label) for label in beside.split(" + ")]
-    how = factors.get("provisioning", "").partition(" ")[0]
-    if how in _PROVISIONINGS:
-        found["provisioning"] = how
+    if {"platform", "provisioning", "cpus"} <= factors.keys():
+        with suppress(ValueError, BadInput):  # of a study that is another package's
+            found["platform"] = _platform(factors)
     return found
+
+
+def _platform(factors: Mapping[str, str]) -> dict[str, Any]:
+    how = factors["provisioning"].partition(" ")[0]
+    period, burst = (parse_duration_ns(factors.get(key, usual)) // 1000 for key, usual in _OF_A_QUOTA)
+    return {
+        "kind": factors["platform"],
+        "provisioning": how if how in _PROVISIONINGS else "",
+        "cpus": float(factors["cpus"]),
+        "period_us": period,
+        "burst_us": burst,
+        "placement": factors.get("placement", "packed"),
+        **({"host": int(factors["host"]), "host_by": factors["host_by"]} if "host" in factors else {}),
+    }
 
 
 def flag_kind(flag: str) -> str:

@@ -158,13 +158,26 @@ class Application(TypedDict):
     limits: NotRequired[dict[Name, Finite]]
 
 
+class SizedPlatform(TypedDict):
+    """A platform of one size, where a study compares several."""
+
+    kind: Name
+    provisioning: Literal["", "vanilla", "pinned"]
+    cpus: Annotated[float, Field(allow_inf_nan=False, gt=0)]
+    period_us: Count
+    burst_us: Count
+    placement: Name
+    host: NotRequired[Count | None]
+    host_by: NotRequired[Name]
+
+
 class Values(TypedDict):
     """What the factors of a cell say in words. An earlier contend wrote none."""
 
     neighbours: list[Application]
     victim: NotRequired[Application]
     copies: NotRequired[Count]
-    provisioning: NotRequired[Literal["vanilla", "pinned"]]
+    platform: NotRequired[SizedPlatform]
 
 
 class Cell(TypedDict):
@@ -239,6 +252,8 @@ _FACTORS: Mapping[str, Any] = {
     "growth": Grown,
     "storage": Pooled,
 }
+_NEEDED: Mapping[str, tuple[str, ...]] = {"overhead": ("victim", "platform")}
+"""Values that a cell of a study has."""
 _PLANS: Mapping[str, Any] = {"overhead": OverheadPlan, "storage": SweepPlan}
 
 
@@ -253,8 +268,9 @@ def wrong_plan(plan: Any, study: str) -> str:
             return f"cells.{number}.baseline: there is no cell {cell['baseline']!r}"
         if factors is not None and (why := wrong(factors, cell["factors"])):
             return f"cells.{number}.factors.{why}"
-        if "victim" in cell["factors"] and "victim" not in cell.get("values", {"victim": None}):
-            return f"cells.{number}.values.victim: it is missing"
+        for key in _NEEDED.get(study, ("victim",) if "victim" in cell["factors"] else ()):
+            if key not in cell.get("values", {key: None}):
+                return f"cells.{number}.values.{key}: it is missing"
     if all(cell["baseline"] for cell in plan["cells"]):
         return "cells: none is a baseline"
     return ""

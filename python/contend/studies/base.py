@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from contend.platforms.base import Role
     from contend.platforms.topology import Topology
     from contend.report.model import ReportInput
-    from contend.store.cells import PlannedCell
+    from contend.store.cells import PlannedCell, Values
     from contend.store.directory import Row
 
 ENTRY_POINTS = "contend.studies"
@@ -299,7 +299,7 @@ class Study(Shown, ABC, Generic[S]):
         """Cells whose trials were not what was asked."""
         return frozenset()
 
-    def part(self, factors: Mapping[str, str], loop: str) -> float:
+    def part(self, values: Values, loop: str) -> float:
         """Of a CPU's time that the treatment was given: what is compared is what it would take with the whole."""
         return 1.0
 

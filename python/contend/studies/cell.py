@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contend.platforms.base import Limit
-from contend.store.cells import Application, Provisioning, Values
+from contend.store.cells import Application, Values
 from contend.studies.model import WorkloadRef
 from contend.studies.places import Place
 from contend.workloads.instance import Instance, resolve
@@ -54,8 +54,12 @@ class Cell:
     def values(self) -> Values:
         """What its factors say in words."""
         place = self.victim.place
-        how: Provisioning = place.provisioning if place is not None else ""
-        return Values(_application(self.victim), tuple(map(_application, self.neighbours)), self.copies, how)
+        return Values(
+            _application(self.victim),
+            tuple(map(_application, self.neighbours)),
+            self.copies,
+            None if place is None else place.values,
+        )
 
     @property
     def label(self) -> str:

@@ -20,6 +20,7 @@ from contend.platforms.cpu_sets import alike, spread
 from contend.platforms.hotplug import staying
 from contend.platforms.sizes import PlatformSize, of_host
 from contend.platforms.topology import Topology, pick
+from contend.store.cells import SizedPlatform
 from contend.studies.model import GUESTS
 from contend.studies.overhead.model import Overhead
 
@@ -76,6 +77,20 @@ class Place:
         """Its size, and of which host."""
         size = self.size.label
         return size if self.host is None else f"{size} {of_host(self.host, self.host_by)}"
+
+    @property
+    def values(self) -> SizedPlatform:
+        """The same, as plan.json has it."""
+        return SizedPlatform(
+            self.kind,
+            self.provisioning,
+            self.size.cpus,
+            self.period_us,
+            self.burst_us,
+            self.placement,
+            self.host,
+            self.host_by,
+        )
 
     @property
     def factors(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from contend.probes.series import SeriesWriter
 from contend.report.definitions import DEFINITIONS
 from contend.report.schedule_plots import schedule_plots
 from contend.report.scheduling_words import waits_headers, waits_rows
+from contend.store.cells import PlannedCell
 from contend.studies.overhead.words import cpus_label
+from support.planned import planned_of_rows
 
 MS = 1_000_000
 BARE, BOX = "/contend.run/victim-bare", "/pod/box"
@@ -143,11 +146,11 @@ def test_a_quantile_is_within_a_bucket_of_the_truth() -> None:
 
 
 class _Analysis:
-    def __init__(self, schedules: tuple[CellSchedule, ...]) -> None:
-        self.schedules = schedules
+    def __init__(self, schedules: tuple[CellSchedule, ...], planned: Mapping[str, PlannedCell]) -> None:
+        self.schedules, self.planned = schedules, planned
 
     def is_control(self, cell: str) -> bool:
-        return cell == "app|bare (control)"
+        return self.planned[cell].control
 
 
 def test_rows_begin_with_the_bare_host_and_leave_controls_out(tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ def test_rows_begin_with_the_bare_host_and_leave_controls_out(tmp_path: Path) ->
     ]
     rows[2]["factors"]["platform"], rows[2]["factors"]["provisioning"] = "bare (control)", "none"
     found = cell_schedules(rows, write(tmp_path / "series", samples))
-    analysis: Any = _Analysis(found)
+    analysis: Any = _Analysis(found, planned_of_rows(rows))
     shown = waits_rows(analysis)
     assert [line[1] for line in shown] == ["bare, 1 CPU", "container pinned, 1 CPU"]
     assert shown[0][2:4] == ("< 0.13 µs", "3.27 ms")

@@ -18,7 +18,7 @@ from contend.studies.overhead.network_findings import network_findings
 from contend.studies.overhead.practices import NEGLIGIBLE, direction, fading_words
 from contend.studies.overhead.result import Overheads, place_words
 from contend.studies.overhead.variant_findings import variant_findings, words
-from contend.studies.overhead.variants import host_cpus, is_of
+from contend.studies.overhead.variants import host_cpus, is_of, place_of
 
 
 def findings(found: Overheads, cells: Sequence[CellResult], repeat: str) -> tuple[Finding, ...]:
@@ -56,7 +56,7 @@ def _drafts(found: Overheads, cells: Sequence[CellResult], repeat: str) -> Itera
                     c
                     for c in mine
                     if _of(c) == (part.platform, part.provisioning)
-                    and host_cpus(c.factors, found.host_cpus) == found.host_cpus
+                    and host_cpus(place_of(c.values), found.host_cpus) == found.host_cpus
                 ]
                 dear = [c for c in there if direction(c.estimate) == "higher"]
                 if dear:
@@ -75,7 +75,7 @@ def _causes(cells: Sequence[CellResult], setting: Setting) -> list[Cause]:
     """
     if setting.size != math.ceil(setting.size):
         return []
-    return next((explain(cell) for cell in cells if is_of(cell.factors, setting)), [])
+    return next((explain(cell) for cell in cells if is_of(cell, setting)), [])
 
 
 def _pinning(told: Sequence[Effect], cells: Sequence[CellResult], verify: str) -> Finding:
@@ -150,7 +150,7 @@ def _of(cell: CellResult) -> tuple[str, str]:
 
 
 def _whole(cell: CellResult, part: Decomposition, verify: str) -> Finding:
-    cpus = float(cell.factors["cpus"])
+    cpus = place_of(cell.values).cpus
     causes = explain(cell) if cpus == math.ceil(cpus) else []
     sentence = (
         f"{part.application} takes {words(cell.estimate)} as long in a {place_words(cell.factors)} as on the bare host of"

@@ -51,7 +51,7 @@ def _finding(
     sentence = f"{setting.application} in a {setting.provisioning} {setting.platform} takes {parts}"
     causes: list[Cause] = []
     if wanted == "higher":
-        causes = next((explain(c) for c in cells if is_of(c.factors, setting)), [])
+        causes = next((explain(c) for c in cells if is_of(c, setting)), [])
         if causes:
             sentence += f"; on the larger {'; '.join(c.told for c in causes)}"
     for effect in crossed:

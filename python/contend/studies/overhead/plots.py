@@ -11,6 +11,7 @@ from contend.report import words
 from contend.report.matrix import platform_name, subject
 from contend.report.plotkit import Plot, Spec, bars_with_intervals, chart
 from contend.report.theme import series_colours, var
+from contend.studies.overhead.variants import place_of
 
 HEIGHT = 220
 
@@ -30,7 +31,7 @@ def overhead_plots(analysis: Analysis) -> list[Plot]:
 def _bars(number: int, application: str, cells: list[CellResult], colours: dict[str, str]) -> Plot:
     """Grouped bars as the study's figures have them: a group a size, a bar a platform and provisioning."""
     sizes = list(
-        dict.fromkeys(sized(c.factors) for c in sorted(cells, key=lambda c: float(c.factors["cpus"])))
+        dict.fromkeys(sized(c.factors) for c in sorted(cells, key=lambda c: place_of(c.values).cpus))
     )
     platforms = [name for name in colours if any(platform_name(c.factors) == name for c in cells)]
     values: list[dict[str, Any]] = []

@@ -20,8 +20,8 @@ from contend.stats.estimate import NO_RATIO
 from contend.stats.platform_curves import Curve, NoCurve, curves
 from contend.stats.platform_effects import KINDS, VARIED, Effect, effects
 from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
-from contend.store.cells import NO_VALUES, Application, Values
-from contend.studies.overhead.variants import Variant, pairs, throttled, variant
+from contend.store.cells import NO_VALUES, Application, SizedPlatform, Values
+from contend.studies.overhead.variants import Variant, pairs, place_of, throttled, variant
 from contend.studies.overhead.variants import host_cpus as host_of
 from contend.units import format_ratio
 
@@ -84,6 +84,10 @@ class Measured:
     throttled: float | None = None
     recorded: Values = NO_VALUES
 
+    @property
+    def place(self) -> SizedPlatform:
+        return place_of(self.recorded)
+
 
 def read(
     cells: Sequence[Measured],
@@ -97,12 +101,12 @@ def read(
     blocks = sorted({block for cell in cells for block in (*cell.blocks, *cell.baseline_blocks)})
     table = []
     applications = {c.factors["victim"]: c.recorded.victim for c in cells if c.recorded.victim is not None}
-    variants = {c.factors["provisioning"]: variant(c.factors, c.recorded.provisioning) for c in cells}
+    variants = {c.factors["provisioning"]: variant(c.factors["provisioning"], c.place) for c in cells}
     for cell in cells:
         values = by_block(cell.values, cell.blocks, blocks)
         baseline = by_block(cell.baseline, cell.baseline_blocks, blocks)
         if np.isfinite(values).any():
-            table.append(SizeCell(_setting(cell.factors, host_cpus), values, baseline))
+            table.append(SizeCell(_setting(cell, host_cpus), values, baseline))
     return Overheads(
         host_cpus=host_cpus,
         decompositions=decompositions(table, level=level, seed=seed) if table else (),
@@ -111,10 +115,8 @@ def read(
         emulated=tuple(emulated),
         startup_s=_startups(cells),
         notes=tuple(_notes(cells, host_cpus, emulated, libvirts or {})),
-        throttled={
-            _setting(cell.factors, host_cpus): cell.throttled for cell in cells if cell.throttled is not None
-        },
-        hosts={int(c.factors["host"]): c.factors["host_by"] for c in cells if "host" in c.factors},
+        throttled={_setting(cell, host_cpus): cell.throttled for cell in cells if cell.throttled is not None},
+        hosts={c.place.host: c.place.host_by for c in cells if c.place.host is not None},
         applications=applications,
         variants=variants,
     )
@@ -142,17 +144,16 @@ def _effects(
     return (*found, *effects(every, networks=over, kinds=["network"], level=level, seed=seed))
 
 
-def part(factors: Mapping[str, str], loop: str = "") -> float:
+def part(cpus: float, loop: str = "") -> float:
     """Of the CPUs that a cell's baseline has: 1, but for sizes that are no whole number of CPUs.
 
     loop: of the metric. What is asked for at a stated rate is as much on a part of a CPU: its latency is no work done.
 
-    >>> part({"cpus": "0.5"}), part({"cpus": "1.5"}), part({"neighbour": "x"}), part({"cpus": "0.5"}, "open")
+    >>> part(0.5), part(1.5), part(1), part(0.5, "open")
     (0.5, 0.75, 1.0, 1.0)
     """
     if loop == "open":
         return 1.0
-    cpus = float(factors.get("cpus", 1))
     return cpus / math.ceil(cpus)
 
 
@@ -163,7 +164,7 @@ def measured(result: CellResult) -> Measured:
     """
     turn = -1 if result.metric.better == "higher" else 1
     own, bare = result.treatment, result.baseline
-    scale = part(result.factors, result.metric.loop)
+    scale = part(place_of(result.values).cpus, result.metric.loop)
     refused = result.estimate.warnings[0] if result.estimate.method == NO_RATIO else ""
     return Measured(
         result.factors,
@@ -199,13 +200,14 @@ def by_block(values: Sequence[float], blocks: Sequence[int], wanted: Sequence[in
     return [means.get(block, math.nan) for block in wanted]
 
 
-def _setting(factors: Mapping[str, str], host_cpus: int) -> Setting:
+def _setting(cell: Measured, host_cpus: int) -> Setting:
+    factors = cell.factors
     return Setting(
         factors["victim"],
         factors["platform"],
         factors["provisioning"],
-        float(factors["cpus"]),
-        host_of(factors, host_cpus),
+        cell.place.cpus,
+        host_of(cell.place, host_cpus),
     )
 
 
@@ -235,7 +237,7 @@ def _notes(
     refused = {
         (cell.factors["victim"], sized(cell.factors), cell.refused): None for cell in cells if cell.refused
     }
-    sizes = sorted({float(cell.factors["cpus"]) for cell in cells})
+    sizes = sorted({cell.place.cpus for cell in cells})
     notes = [f"{victim}, {size}, has no ratio: {why}" for victim, size, why in refused]
     notes += _host_notes(cells, host_cpus)
     parts = [size for size in sizes if size != math.ceil(size)]
@@ -268,9 +270,9 @@ def networks(applications: Mapping[str, Application]) -> dict[str, str]:
 
 def _host_notes(cells: Sequence[Measured], whole: int) -> Iterator[str]:
     """How hosts of fewer CPUs were made: those of bare figures, and those that a run varies."""
-    hosts = {host_of(c.factors, whole): c.factors.get("host_by", "") for c in cells}
+    hosts = {host_of(c.place, whole): c.place.host_by for c in cells}
     for host, by in sorted(hosts.items(), reverse=True):
-        of = {math.ceil(float(c.factors["cpus"])) for c in cells if host_of(c.factors, whole) == host}
+        of = {math.ceil(c.place.cpus) for c in cells if host_of(c.place, whole) == host}
         smaller = sorted(n for n in of if n < host)
         if by == "offline":
             yield f"the host of {cpus_label(host)} is this one with the others taken offline"

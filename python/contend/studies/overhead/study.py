@@ -15,6 +15,7 @@ from contend.platforms.sizes import sized
 from contend.platforms.standing import limits_changed
 from contend.platforms.topology import Topology
 from contend.report.matrix import platform_name, subject
+from contend.store.cells import Values
 from contend.store.directory import Row
 from contend.studies import places
 from contend.studies.base import OnRecord, Study, works
@@ -26,6 +27,7 @@ from contend.studies.overhead.cells import cells
 from contend.studies.overhead.findings import findings
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.practices import judge
+from contend.studies.overhead.variants import place_of
 
 if TYPE_CHECKING:
     from contend.document import Analysis
@@ -89,10 +91,10 @@ class OverheadStudy(Study[Overhead]):
         left = Counter(row["cell"] for row in done if "left-its-cpus" in row["flags"])
         return frozenset(cell for cell, number in left.items() if 2 * number > counts[cell])
 
-    def part(self, factors: Mapping[str, str], loop: str) -> float:
+    def part(self, values: Values, loop: str) -> float:
         from contend.studies.overhead.result import part
 
-        return part(factors, loop)
+        return part(place_of(values).cpus, loop)
 
     def read(self, scenario: Overhead, run: OnRecord) -> results.Overheads | None:
         if "cpus" not in run.environment:  # of a damaged run: what is a part of them?

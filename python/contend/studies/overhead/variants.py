@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,7 @@ from contend.platforms.base import PERIOD_US
 from contend.probes.evidence import Observed
 from contend.stats.platform_effects import PINNED, VANILLA, Effect, Kind, Pairs
 from contend.stats.platform_size import Setting
-from contend.store.cells import Provisioning
-from contend.units import parse_duration_ns
+from contend.store.cells import Provisioning, SizedPlatform, Values
 
 if TYPE_CHECKING:
     from contend.document import CellResult
@@ -29,18 +28,8 @@ class Variant:
     placement: str = "packed"
 
 
-def variant(factors: Mapping[str, str], provisioning: Provisioning) -> Variant:
-    """
-    >>> variant({"provisioning": "vanilla 10ms", "period": "10ms"}, "vanilla")
-    Variant(name='vanilla 10ms', provisioning='vanilla', period_us=10000, burst_us=0, placement='packed')
-    """
-    return Variant(
-        factors["provisioning"],
-        provisioning,
-        parse_duration_ns(factors["period"]) // 1000 if "period" in factors else PERIOD_US,
-        parse_duration_ns(factors["burst"]) // 1000 if "burst" in factors else 0,
-        factors.get("placement", "packed"),
-    )
+def variant(name: str, of: SizedPlatform) -> Variant:
+    return Variant(name, of.provisioning, of.period_us, of.burst_us, of.placement)
 
 
 def pairs(variants: Iterable[Variant]) -> Pairs:
@@ -100,23 +89,30 @@ def throttled(cell: CellResult) -> float | None:
     return None if seconds is None or not wall else seconds / wall
 
 
-def host_cpus(factors: Mapping[str, str], whole: int) -> int:
+def place_of(values: Values) -> SizedPlatform:
+    """What a cell of this study was measured on: each has one, which is checked where its plan is read."""
+    assert values.platform is not None
+    return values.platform
+
+
+def host_cpus(of: SizedPlatform, whole: int) -> int:
     """CPUs of the host that a cell was on; whole: of this one, where a run does not vary that."""
-    return int(factors.get("host", whole))
+    return whole if of.host is None else of.host
 
 
-def is_of(factors: Mapping[str, str], setting: Setting) -> bool:
-    """Whether a cell of these factors is the setting's."""
-    wanted = setting.application, setting.platform, setting.provisioning, f"{setting.size:g}"
-    found = tuple(factors[key] for key in ("victim", "platform", "provisioning", "cpus"))
-    return found == wanted and factors.get("host", f"{setting.host_cpus:g}") == f"{setting.host_cpus:g}"
+def is_of(cell: CellResult, setting: Setting) -> bool:
+    """Whether a cell is the setting's."""
+    wanted = setting.application, setting.platform, setting.provisioning
+    found = tuple(cell.factors[key] for key in ("victim", "platform", "provisioning"))
+    place = place_of(cell.values)
+    return found == wanted and place.cpus == setting.size and place.host in (None, setting.host_cpus)
 
 
 def of_setting(cells: Iterable[CellResult], effect: Effect) -> tuple[CellResult, CellResult] | None:
     """The cells of both sides of an effect of one setting over another."""
     found = []
     for setting in (effect.over[0], effect.under[0]):
-        cell = next((c for c in cells if is_of(c.factors, setting)), None)
+        cell = next((c for c in cells if is_of(c, setting)), None)
         if cell is None:
             return None
         found.append(cell)

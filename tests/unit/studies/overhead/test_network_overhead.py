@@ -84,9 +84,8 @@ def test_with_root_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_latency_at_a_stated_rate_is_not_twice_as_long_on_half_a_cpu() -> None:
     http, iperf3 = load_workload("http").metrics, load_workload("iperf3").metrics
-    half = {"cpus": "0.5"}
-    assert overheads.part(half, http["latency_p50"].loop) == 1.0
-    assert overheads.part(half, iperf3["throughput"].loop) == 0.5
+    assert overheads.part(0.5, http["latency_p50"].loop) == 1.0
+    assert overheads.part(0.5, iperf3["throughput"].loop) == 0.5
 
 
 @pytest.mark.parametrize(("chosen", "network"), [({}, "pair"), ({"network": "host"}, "host")])

@@ -13,7 +13,7 @@ from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate, verdict_of
 from contend.stats.platform_effects import Effect, Kind
 from contend.stats.platform_size import Decomposition, Setting, SizeOverhead
-from contend.store.cells import Application
+from contend.store.cells import Application, values_of
 from contend.studies.overhead import practices
 from contend.studies.overhead.findings import findings
 from contend.studies.overhead.host_findings import host_findings
@@ -94,7 +94,7 @@ def cell(
     level = Level(estimate, tuple(values), tuple(range(len(values))), ())
     now = Observations({name: (x, "s") for name, x in {"wall": 1.0, **seen}.items()})
     before = Observations({name: (x, "s") for name, x in {"wall": 1.0, **dict.fromkeys(seen, 0.0)}.items()})
-    return CellResult("c", factors, metric, level, level, estimate, now, before)
+    return CellResult("c", factors, metric, level, level, estimate, now, before, values=values_of(factors))
 
 
 # Practices
