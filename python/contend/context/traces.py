@@ -74,7 +74,7 @@ def in_traces(of: Boots) -> InTraces:
 
 def _read(of: Boots) -> InTraces:
     from contend import _native
-    from contend.report.trace_summary import summarise
+    from contend.store.trace_summary import summarise
 
     spans = [span for span in summarise(of.traces).spans if span.count and _ALL.match(span.name)]
     if not spans:
