@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from contend.clouds.storm.beside import BOOTS
 from contend.context.storm import Boots, window
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.store.directory import RunDirectory
 from contend.store.rows import InTracesFile
+from contend.studies.storm.beside import BOOTS
 
 Floats = npt.NDArray[np.float64]
 FILE = "rpc-in-traces.json"

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from contend.engine.plan import Trial
 from contend.stats.compare import compare
 from contend.stats.noise import Noise, noise
 from contend.studies.cell import Cell
+from contend.studies.plan import Trial
 from support.made_rounds import Measured, Value
 
 SEED, PASSES = 20260101, 40
