@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from contend.analysis.hosts_shown import ShownHosts
 from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
 from contend.errors import BadInput
 from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
@@ -164,6 +165,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
         flags=dict(sum((Counter(a.flags) for a in parts), Counter()).most_common()),
         trials=sum(a.trials for a in parts),
         fleet=found,
+        own=ShownHosts(found),
         layout=study_of(scenario).layout(None),
     )
 

@@ -96,6 +96,8 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.contention.alibi.scope import read_party, victims
     from contend.contention.scheduling import cell_schedules
     from contend.context.choose import beside
+    from contend.context.shown import InContext
+    from contend.document import PLAIN
     from contend.engine.scenarios import parse
     from contend.errors import ScenarioError
     from contend.fleet.record import hosts_of_run, on_one_clock
@@ -144,13 +146,15 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
             if for_page and begun and large
             else None
         )
+        found = context or beside(run, scenario)
         analysis = replace(
             analysis,
             phase_alibis=phase_alibis(newest, recording),
             alibis=cell_alibis(told, recording, party),
             schedules=series_or(run.series, (), lambda: cell_schedules(newest, run.series)),
             probe=probe_cost(events, recording.interval_ns),
-            context=context or beside(run, scenario),
+            context=found,
+            in_context=PLAIN if found is None else InContext(found),
         )
         timelines = timelines_of() if timelines_of is not None else None
     return ReportInput(
