@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.analysis.analyse import require_verdict, target_reached
+from contend.analysis.run import require_verdict, target_reached
 from contend.errors import NoVerdict
 from support.made_runs import Made
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from contend.engine.deadline import Began
+from contend.clock import Began
 from contend.errors import ThresholdCrossed
 from contend.text.safe import write_json
 
@@ -90,7 +90,8 @@ def load_report(
 
 def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportInput:
     from contend.analysis.ahead import ahead
-    from contend.analysis.analyse import analyse, probe_cost
+    from contend.analysis.analyse import analyse
+    from contend.analysis.run import probe_cost
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
     from contend.contention.alibi.scope import read_party, victims
@@ -98,7 +99,6 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.context.choose import beside
     from contend.context.shown import InContext
     from contend.document import PLAIN
-    from contend.engine.scenarios import parse
     from contend.errors import ScenarioError
     from contend.fleet.record import hosts_of_run, on_one_clock
     from contend.probes.series import series_or
@@ -107,6 +107,7 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.report.traced_cells import traced_cells
     from contend.scenario.yaml_file import read_yaml
     from contend.store.rows import latest
+    from contend.studies.scenarios import parse
 
     text = run.scenario_text()
     scenario = parse(read_yaml(text, "scenario.yaml", ScenarioError))

@@ -11,11 +11,11 @@ import pytest
 from contend.clouds import access
 from contend.clouds.access import Access
 from contend.engine import checks
-from contend.engine.scenarios import parse
 from contend.errors import BadInput, CannotHonour, HostFailed, ScenarioError, UnknownName
 from contend.fetch.clients import CLIENTS, Task, command_of
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.compare.model import Compare
+from contend.studies.scenarios import parse
 from contend.workloads import install
 from contend.workloads.generators.download import Used, at_once, result, server_cpu_s, server_pids
 from contend.workloads.generators.download_glance import RandomBytes, authority_of, upload
