@@ -101,12 +101,12 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.document import PLAIN
     from contend.errors import ScenarioError
     from contend.fleet.record import hosts_of_run, on_one_clock
-    from contend.probes.series import series_or
     from contend.report.model import ReportInput
     from contend.report.series import Timelines, read_timelines
     from contend.report.traced_cells import traced_cells
     from contend.scenario.yaml_file import read_yaml
     from contend.store.rows import latest
+    from contend.store.series import series_or
     from contend.studies.scenarios import parse
 
     text = run.scenario_text()
@@ -185,9 +185,9 @@ def write_report(run: RunDirectory, context: Context | None = None) -> ReportInp
 
 def write_sample_report(run: RunDirectory) -> Summary:
     """summary.json and report.html of a recording, anew."""
-    from contend.probes.series import read_series
     from contend.report.sample_page import render_sample
     from contend.sample.summary import summarise
+    from contend.store.series import read_series
 
     def read() -> tuple[Summary, str]:
         found = summarise(run)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import pattern, series_files
 from contend.report.sample_series import read_consumers
 from contend.report.steps import CPU_STATES, PRESSURES, Step
+from contend.store.series import pattern, series_files
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
