@@ -12,7 +12,6 @@ from contend.errors import BadInput, ContendError
 from contend.files import text_named
 from contend.text.safe import plain, write_json
 
-FORGOTTEN_S = 120.0
 MOST_INVITATION = 1 << 18  # bytes of what a host joins a fleet with
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.openstack import KINDS, LEDGER_PREFIX, Cloud, Kind
+from contend.clouds.openstack import KINDS, Cloud, Kind
 from contend.errors import ContendError, HostFailed
 
 Row = Mapping[str, Any]
@@ -28,11 +28,6 @@ class Gone:
     name: str
     was_there: bool
     why: str = ""
-
-
-def is_cloud(kind: str) -> bool:
-    """Whether a ledger row of that kind is about something on a cloud."""
-    return kind.startswith(LEDGER_PREFIX)
 
 
 def remove(

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-NS = 1_000_000_000
 # By the names of spans, as `contend.trace` gives them.
 _WHAT = (
     ("statements", re.compile(r"(?:SELECT|INSERT|REPLACE|UPDATE|DELETE|WITH)\b", re.IGNORECASE)),

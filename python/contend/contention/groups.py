@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal
 
 By = Literal["auto", "cgroup", "process", "vm"]
-BY: tuple[By, ...] = ("auto", "cgroup", "process", "vm")
 _QEMU = re.compile(r"^(qemu-system-|qemu-kvm|kvm:|qemu:)")
 _MACHINE = re.compile(r"machine-qemu\\x2d\d+\\x2d(?P<name>[^/]+)\.scope")
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from contend.probes.series import open_series
 
-KINDS = ("run_queue", "on_cpu", "off_cpu")
 WITHIN = (
     2**0.125 - 1
 )  # how far a quantile may be off: buckets are a quarter of a doubling, and it is told by their middle

@@ -254,11 +254,6 @@ def read_file(path: Path) -> list[Identity]:
     return [one for one in found.values() if one[2] != _GONE]
 
 
-def recorded_runs() -> list[str]:
-    folder = state.folder().with_name("processes")
-    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-
-
 def _file(run_id: str) -> Path:
     return state.folder().with_name("processes") / names.check_name("run id", run_id)
 

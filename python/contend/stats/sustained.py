@@ -21,7 +21,6 @@ from contend.stats.quantiles import t_quantile
 from contend.stats.scaling import Load
 
 Floats = npt.NDArray[np.float64]
-_NAMES = ("time alone", "contention", "coherency")
 _ROUNDS = 60
 
 

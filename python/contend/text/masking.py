@@ -13,7 +13,6 @@ A name alone is no secret: what stands for one by name (`${DB_PASSWORD}`) is sho
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -181,23 +180,6 @@ def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
         if len(together) == len(masked):
             return tuple(together)
     return tuple(masked)
-
-
-def mask_command(line: str) -> str:
-    """A command line as a shell would split it, masked; other text as `mask` does.
-
-    >>> mask_command("sh -c 'mytool --password hunter'")
-    "sh -c 'mytool --password ***'"
-    """
-    masked = mask(line)
-    if _SUSPECT.search(masked) is None:
-        return masked
-    try:
-        argv = shlex.split(masked)
-    except ValueError:  # no command line
-        return masked
-    done = tuple(mask_command(word) if " " in word and len(argv) > 1 else word for word in mask_argv(argv))
-    return masked if done == tuple(argv) else shlex.join(done)
 
 
 def mask_value(value: Any, name: str = "") -> Any:

@@ -15,7 +15,6 @@ from contend.clouds.http import Api, RequestFailed
 from contend.clouds.openstack import PAGE, next_page
 
 LIST, PAGED, SHOW, CREATE, DELETE, CONTROL = "list", "page", "show", "create", "delete", "control"
-CALLS = (LIST, PAGED, SHOW, CREATE, DELETE)
 """What is measured of each kind; the control is none of its calls."""
 PAGE_OF = 20  # entities of the page that is asked for, at most
 

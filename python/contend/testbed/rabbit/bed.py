@@ -34,7 +34,6 @@ MARK = "CONTEND_RABBIT"
 USER = "contend"
 # Whatever is declared in this virtual host is mirrored to all nodes.
 MIRRORED = "mirrored"
-SIZES = (1, 3)
 _UP_S = 180.0
 _STATE = "bed.json"
 _COOKIE = ".erlang.cookie"
