@@ -150,7 +150,7 @@ def context(
         min(blocks),
         shares(costs, terms),
         together,
-        _beside(costs, boots, terms, traced, calls),
+        _beside(costs, boots, terms, traced),
         None if way is None else shares(costs, [way])[0],
         tuple(_variant(costs, name, known, way) for name in costs.variants),
         (*_notes(costs, boots, terms, traced), *notes),
@@ -236,9 +236,7 @@ def _way(
     return Term("RPCs", how, AT_MOST, many / boots.took_s, "latency_p50", "latency_p50")
 
 
-def _beside(
-    costs: Costs, boots: Boots, terms: Sequence[Term], traced: InTraces | None, calls: float | None
-) -> tuple[Share, ...]:
+def _beside(costs: Costs, boots: Boots, terms: Sequence[Term], traced: InTraces | None) -> tuple[Share, ...]:
     """The same by other ways, for the reader to compare."""
     found = []
     if traced is not None:

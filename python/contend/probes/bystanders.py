@@ -73,7 +73,7 @@ class Bystanders:
         self._pieces.append(_Piece(end_ns, self._used(use, own), _stalled(tables.get("cgroup_use"), own)))
         while self._pieces[0].end_ns <= end_ns - self._window_ns:
             self._pieces.popleft()
-        return self._sum(end_ns) if end_ns - self._began_ns >= self._window_ns else None
+        return self._sum() if end_ns - self._began_ns >= self._window_ns else None
 
     def _used(self, use: Coded, own: tuple[str, ...]) -> dict[str, tuple[float, float]]:
         if "run_delay_ns" not in use.columns:
@@ -101,7 +101,7 @@ class Bystanders:
             pid = self._parents.get(pid, 0)
         return False
 
-    def _sum(self, end_ns: int) -> Waits:
+    def _sum(self) -> Waits:
         used: dict[str, list[float]] = {}
         stalled: dict[tuple[str, str], float] = {}
         for piece in self._pieces:

@@ -21,7 +21,7 @@ from contend.report.vega import compiled, vega_runtime
 from contend.report.words import percent
 from contend.serve.answers import HTML, REPORT, Answer, redirect
 from contend.serve.files import open_file, opened
-from contend.serve.index import FILTERS, ORDERS, Filter, Index, Listing
+from contend.serve.index import FILTERS, ORDERS, Filter, Index
 from contend.serve.reading import REPORT as REPORT_FILE
 from contend.serve.reading import RUN, Entry
 from contend.serve.trend import Trend, make_trend
@@ -75,7 +75,7 @@ class Pages:
             asked = replace(asked, page=listing.pages)
             listing = self._index.page(asked)
         return self._page(
-            "serve-list.html.j2", title="Runs", asked=asked, listing=listing, link=_links(asked, listing)
+            "serve-list.html.j2", title="Runs", asked=asked, listing=listing, link=_links(asked)
         )
 
     def _run(self, name: str) -> Answer:
@@ -300,7 +300,7 @@ def _filter(query: Query) -> Filter:
     )
 
 
-def _links(asked: Filter, listing: Listing) -> Any:
+def _links(asked: Filter) -> Any:
     """A link to the same list with something changed."""
 
     def link(**changed: Any) -> str:

@@ -98,7 +98,7 @@ class Domains:
     awaited = "served"
     phases = ("libvirt", REST, "machine", "firmware", "kernel")
 
-    def __init__(self, made: Domain, record: Record, prefix: str, network: str) -> None:
+    def __init__(self, made: Domain, record: Record, network: str) -> None:
         self._made, self._record, self._network = made, record, network
         self.counts: dict[str, int] = {"requests": 0}
         self._guests: dict[str, _Guest] = {}
