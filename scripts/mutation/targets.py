@@ -83,6 +83,7 @@ PYTHON = (
         (
             "python/contend/ledger.py",
             "python/contend/engine/plan.py",
+            "python/contend/studies/plan.py",
             "python/contend/store/planned.py",
             "python/contend/studies/cell.py",
             "python/contend/studies/*/cells.py",

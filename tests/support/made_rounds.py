@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from contend.engine.deadline import Deadline
-from contend.engine.plan import Plan, Trial, make_plan
+from contend.engine.plan import make_plan
 from contend.engine.rounds import Means, Rounds
 from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
@@ -18,6 +18,7 @@ from contend.report.progress import NoProgress
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.cell import Cell
+from contend.studies.plan import Plan, Trial
 from support.fake_clock import FakeClock
 
 S = 10**9

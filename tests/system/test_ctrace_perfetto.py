@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from contend.report.trace_export import export_traces, notes
+from contend.report.trace_export import export_traces
+from contend.store.traces import notes
 from support import ctrace_files as c
 from support.ctrace_files import Made, event, number, save_all
 from support.trace_processor import Cell, Rows, query

@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 from contend.report.trace_export import export_traces
-from contend.report.trace_summary import summarise
+from contend.store.trace_summary import summarise
 from support.ctrace_events import (
     BEGIN,
     LOCK_ACQUIRED,

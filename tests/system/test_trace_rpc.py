@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contend.report.trace_export import export_traces
-from contend.report.trace_summary import summarise
+from contend.store.trace_summary import summarise
 from support.ctrace_events import FLOW_IN, FLOW_OUT, Event, Trace
 from support.prerequisites import need
 from support.rabbit import SERVER, broker

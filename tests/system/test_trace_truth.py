@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contend.report.trace_export import export_trace
-from contend.report.trace_summary import TraceSummary, summarise
+from contend.store.trace_summary import TraceSummary, summarise
 
 
 def run(code: str, directory: Path) -> tuple[Any, TraceSummary]:

@@ -11,12 +11,13 @@ import pytest
 from contend import cli
 from contend.engine import checks, experience
 from contend.engine import duration as forecast
-from contend.engine.duration import Needs
 from contend.engine.experience import Experience
-from contend.engine.plan import Plan, make_plan
+from contend.engine.plan import make_plan
 from contend.engine.scenarios import builtin_names, load
 from contend.errors import ContendError
 from contend.studies.model import Scenario
+from contend.studies.needs import Needs, least_blocks
+from contend.studies.plan import Plan
 from contend.units import parse_duration_ns
 from support.prerequisites import Cannot, cannot, need
 
@@ -106,10 +107,10 @@ def test_these_can_be_planned_anywhere(name: str) -> None:
 def test_the_smallest_design_is_what_an_interval_needs() -> None:
     scenario = load("rpc-envelope", ())
     pairs, of_8 = make_plan(scenario, 1, "pairs"), make_plan(scenario, 1, "blocks of 8")
-    assert forecast.least_blocks(scenario, pairs) == 6  # 2 · 2⁻⁶ is the first below 5 %
-    assert forecast.least_blocks(scenario, of_8) == 2
+    assert least_blocks(scenario, pairs) == 6  # 2 · 2⁻⁶ is the first below 5 %
+    assert least_blocks(scenario, of_8) == 2
     few = load("rpc-envelope", ("measure.blocks=3", "measure.target=null"))
-    assert forecast.least_blocks(few, make_plan(few, 1)) == 3  # no more than the user asked for
+    assert least_blocks(few, make_plan(few, 1)) == 3  # no more than the user asked for
 
 
 def test_a_pilot_is_cut_short_before_an_answer_is_given_up() -> None:

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from contend import _native
 from contend.cli.export_ import command
 from contend.errors import BadInput, HostFailed
-from contend.report.trace_export import export_trace, is_trace, notes
+from contend.report.trace_export import export_trace
+from contend.store.traces import is_trace, notes
 from support import ctrace_files as c
 from support.ctrace_files import Made, event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contend.report.trace_summary import Blocked, Collections, Holder, summarise
+from contend.store.trace_summary import Blocked, Collections, Holder, summarise
 from support import ctrace_files as c
 from support.ctrace_files import Made, event, number
 

@@ -15,8 +15,9 @@ from contend.cli.report_ import command
 from contend.errors import BadInput, HostFailed
 from contend.report.trace_page import write_page
 from contend.report.trace_schema import trace_schema
-from contend.report.trace_summary import Holder, Lock, Repeated, TraceSummary, answer, summarise
 from contend.report.trace_terminal import print_summary
+from contend.report.trace_words import answer
+from contend.store.trace_summary import Holder, Lock, Repeated, TraceSummary, summarise
 from support import ctrace_files as c
 from support.ctrace_files import Made, event, number
 

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from contend.engine.deadline import RESERVE_S, ROW_S, Deadline, longest_s
+from contend.engine.deadline import ROW_S, Deadline, longest_s
 from contend.interrupts import Interrupts
+from contend.studies.needs import RESERVE_S
 from support.fake_clock import FakeClock
 
 S = 10**9

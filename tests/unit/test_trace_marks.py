@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contend import trace
-from contend.report.trace_summary import summarise
+from contend.store.trace_summary import summarise
 from support.ctrace_events import (
     BEGIN,
     COUNTER,

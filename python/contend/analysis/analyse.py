@@ -8,14 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from contend.advice.finding import set_once
-from contend.analysis.comparisons import compare_all, latest, planned_cells, tabulate
+from contend.analysis.comparisons import compare_all, planned_cells, tabulate
 from contend.document import PLAIN, Analysis, CellResult, Design, ProbeCost
-from contend.engine.plan import REPEATS
 from contend.stats.estimate import Estimate
 from contend.stats.stopping import Stopping
 from contend.store.directory import Row, RunDirectory
+from contend.store.rows import latest
 from contend.studies.base import OnRecord, study_of
 from contend.studies.model import Scenario
+from contend.studies.plan import REPEATS
 from contend.studies.words import no_answer
 from contend.text.masking import mask
 

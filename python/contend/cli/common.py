@@ -91,7 +91,6 @@ def load_report(
 def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportInput:
     from contend.analysis.ahead import ahead
     from contend.analysis.analyse import analyse, probe_cost
-    from contend.analysis.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
     from contend.contention.alibi.scope import read_party, victims
@@ -105,6 +104,7 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.report.series import Timelines, read_timelines
     from contend.report.traced_cells import traced_cells
     from contend.scenario.yaml_file import read_yaml
+    from contend.store.rows import latest
 
     text = run.scenario_text()
     scenario = parse(read_yaml(text, "scenario.yaml", ScenarioError))

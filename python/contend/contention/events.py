@@ -91,7 +91,7 @@ class Events:
 
     `how` says what made something a job (mark, pattern, served, followed, outermost), `names` are those of the jobs; the
     period is in ns of CLOCK_MONOTONIC, `began_ns` when that clock began, since 1970 (0: unknown); `told` counts what could
-    not be used (`contend.report.trace_export.notes` makes sentences of it).
+    not be used (`contend.store.traces.notes` makes sentences of it).
     """
 
     tables: Mapping[str, Table]

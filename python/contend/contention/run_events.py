@@ -30,7 +30,7 @@ def asked_for(sql: str) -> tuple[str, ...]:
 
 def traced(run: RunDirectory) -> list[tuple[int, str, Path]]:
     """Trial, cell and trace of those trials that have one, in the order they were run."""
-    from contend.report.trace_export import is_trace_of
+    from contend.store.traces import is_trace_of
 
     rows = run.each_row() if _mentions(run.trials_path, b'"trace"') else ()
     places = [(row, run.path / str(row["trace"])) for row in rows if row.get("trace")]

@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from contend.clouds.storm.beside import BOOTS
 from contend.context.storm import Boots, window
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.store.directory import RunDirectory
 from contend.store.rows import InTracesFile
+from contend.studies.storm.beside import BOOTS
 
 Floats = npt.NDArray[np.float64]
 FILE = "rpc-in-traces.json"
@@ -74,7 +74,7 @@ def in_traces(of: Boots) -> InTraces:
 
 def _read(of: Boots) -> InTraces:
     from contend import _native
-    from contend.report.trace_summary import summarise
+    from contend.store.trace_summary import summarise
 
     spans = [span for span in summarise(of.traces).spans if span.count and _ALL.match(span.name)]
     if not spans:

@@ -11,9 +11,8 @@ import math
 from dataclasses import dataclass, field
 
 from contend.clock import Clock
+from contend.studies.needs import RESERVE_S
 
-RESERVE_S = 4.0
-"""Kept back from the budget for analysis and report, in seconds."""
 ROW_S = 0.25e-3
 """Kept back beside that for each trial's row, in seconds: analysis and report of 100,000 rows took 21 CPU-s, of 20,000
 6 CPU-s (2026-11, 2 vCPUs); a fifth more, for a host that is busy."""
@@ -109,4 +108,4 @@ def longest_s(budget_s: float) -> float:
     return budget_s + budget_s * OVERRUN + OVERRUN_S
 
 
-__all__ = ["OVERRUN", "OVERRUN_S", "RESERVE_S", "Began", "Deadline", "Size", "longest_s"]
+__all__ = ["OVERRUN", "OVERRUN_S", "Began", "Deadline", "Size", "longest_s"]

@@ -19,7 +19,6 @@ from pathlib import Path
 from contend.clock import Clock
 from contend.engine.neighbours import Burning, ignite, prove, serve
 from contend.engine.parties import Parties, Seat, add_exits, clear
-from contend.engine.plan import Trial
 from contend.engine.ramp import ramp
 from contend.engine.said import last_words, shown
 from contend.engine.trial_traces import TrialTraces
@@ -35,6 +34,7 @@ from contend.probes.snapshot import device_of
 from contend.store.directory import Row
 from contend.studies.cell import Cell
 from contend.studies.guard import Guard
+from contend.studies.plan import Trial
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import Reading, read_metrics
 from contend.workloads.variables import expand_argv, expand_env, hide

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from contend.report.schema_parts import COUNT, TEXT, TEXTS, Schema, closed, many
-from contend.report.trace_summary import (
+from contend.store.trace_summary import (
     SCHEMA_VERSION,
     Blocked,
     Collections,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from contend.report.printer import one_line
-from contend.report.trace_summary import TraceSummary, answer
+from contend.report.trace_words import answer
+from contend.store.trace_summary import TraceSummary
 from contend.units import format_duration
 
 if TYPE_CHECKING:

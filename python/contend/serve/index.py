@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from contend.analysis.between import UNREADABLE
-from contend.analysis.comparisons import latest, tabulate
+from contend.analysis.comparisons import tabulate
 from contend.serve import files, kept, reading
 from contend.serve.files import Fingerprint
 from contend.serve.reading import FOREIGN, RUN, RUNNING, Entry
 from contend.stats.estimate import Estimate
 from contend.store.directory import RunDirectory
+from contend.store.rows import latest
 
 PAGE = 50
 MANY, SAVE_S = (

@@ -7,7 +7,7 @@ earlier or a later contend is read for what it shares with this one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, Field
@@ -15,6 +15,8 @@ from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+    from contend.store.damage import Row
 
 Nanoseconds = Annotated[int, Field(ge=0, lt=1 << 63)]
 Count = Annotated[int, Field(ge=0, lt=1 << 31)]
@@ -501,3 +503,8 @@ def wrong_event(row: Any) -> str:
 
 def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
+
+
+def latest(rows: Iterable[Row]) -> list[Row]:
+    """One row a trial: a trial that failed and was run again on resuming counts once, as its last row."""
+    return list({(r.get("host"), int(r["trial"])): r for r in rows}.values())

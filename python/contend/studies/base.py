@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from contend.advice.finding import Finding
     from contend.analysis.comparisons import PlannedCell, Table
     from contend.document import Analysis, CellResult, Control
-    from contend.engine.duration import Needs
-    from contend.engine.plan import Plan
     from contend.ledger import Ledger
     from contend.platforms.base import Role
     from contend.platforms.topology import Topology
     from contend.report.model import ReportInput
     from contend.store.directory import Row
+    from contend.studies.needs import Needs
+    from contend.studies.plan import Plan
 
 ENTRY_POINTS = "contend.studies"
 """The group in which another package names its studies: NAME = module:OBJECT."""

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from contend.engine.plan import Trial
 from contend.stats.compare import compare
 from contend.studies.cell import Cell
+from contend.studies.plan import Trial
 from known.noise import Noise, noise
 from support.made_rounds import Measured, Value
 

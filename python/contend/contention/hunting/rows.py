@@ -271,8 +271,8 @@ def read(source: Path, jobs: str | None) -> Tables:
     Raises BadInput where there is no trace, HostFailed where a file cannot be read.
     """
     from contend.contention import events
-    from contend.report.trace_export import notes
-    from contend.report.trace_summary import Blocked, Collections, rows_of
+    from contend.store.trace_summary import Blocked, Collections, rows_of
+    from contend.store.traces import notes
 
     found = events.read(source, jobs=jobs, calls=LEAST_RUN)
     beside = found.beside or {}
@@ -336,7 +336,7 @@ def _rows(of: Any, table: events.Table, processes: Mapping[tuple[str, int], str]
 
 
 def _native_rows(of: Any, columns: Mapping[str, Any]) -> list[Any]:
-    from contend.report.trace_export import columns_of
+    from contend.store.traces import columns_of
 
     lists = columns_of(columns)
     return [of(*row) for row in zip(*(lists[name] for name in of._fields), strict=True)]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from contend.errors import BadInput
-from contend.report.trace_export import is_trace, is_trace_of
 from contend.store.damage import note
+from contend.store.traces import is_trace, is_trace_of
 
 if TYPE_CHECKING:
     from contend.store.directory import RunDirectory

@@ -36,9 +36,8 @@ def has_storms(path: Path) -> bool:
 
 def measured(run: Path) -> dict[int, list[Document]]:
     """Counted storms by their number of servers. Raises BadInput for those of which nothing larger can be said."""
-    from contend.analysis.comparisons import latest
     from contend.store.directory import RunDirectory, documents
-    from contend.store.rows import wrong_storm
+    from contend.store.rows import latest, wrong_storm
 
     found: dict[int, list[Document]] = {}
     networks: set[str] = set()
@@ -105,10 +104,10 @@ def _from(storms: Mapping[int, Sequence[Document]]) -> str:
 
 
 def _alibis(run: Path) -> Sequence[CellAlibi]:
-    from contend.analysis.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis
     from contend.contention.alibi.recording import Recording
     from contend.store.directory import RunDirectory
+    from contend.store.rows import latest
 
     directory = RunDirectory.open(str(run))
     found = cell_alibis(latest(directory.rows(directory.plan())), Recording.of_run(directory))

@@ -69,7 +69,7 @@ def open_storms(
 
 def cells_of(path: str | Path) -> list[str]:
     """The cells of a run whose trials have traces, in the order of their first trials; none of a trace."""
-    from contend.report.trace_export import is_trace, is_trace_of
+    from contend.store.traces import is_trace, is_trace_of
 
     if is_trace(Path(path)):
         return []
@@ -81,7 +81,7 @@ def cells_of(path: str | Path) -> list[str]:
 
 
 def _places(path: Path, cell: str | None) -> list[Path]:
-    from contend.report.trace_export import is_trace, is_trace_of
+    from contend.store.traces import is_trace, is_trace_of
 
     if is_trace(path):
         return [path]

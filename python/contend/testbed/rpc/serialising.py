@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import HostFailed
-from contend.report.trace_summary import TraceSummary, summarise
+from contend.store.trace_summary import TraceSummary, summarise
 from contend.testbed.rpc import trial
 from contend.trace import launch
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import BadInput
-from contend.report.trace_export import columns_of, is_trace, notes
+from contend.store.traces import columns_of, is_trace, notes
 from contend.units import format_duration
 
 SCHEMA_VERSION = 1
@@ -305,20 +305,3 @@ def rows_of(columns: Mapping[str, list[str] | bytes]) -> list[dict[str, Any]]:
     """Of native columns."""
     lists = columns_of(columns)
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
-
-
-def answer(summary: TraceSummary) -> str:
-    """The greatest of each kind, in one sentence."""
-    said = []
-    if summary.spans:
-        span = summary.spans[0]
-        said.append(f"{span.name} took most time itself ({format_duration(span.self_ns)})")
-    if summary.locks and summary.locks[0].wait_ns and summary.locks[0].is_held:
-        lock = summary.locks[0]
-        known = [holder.name for holder in lock.holders[:1] if holder.name != "unknown"]
-        by = f", held by {known[0]}" if known else ""
-        said.append(f"{lock.name} was waited for longest ({format_duration(lock.wait_ns)}{by})")
-    if summary.repeated and summary.repeated[0].remote:
-        row = summary.repeated[0]
-        said.append(f"{row.parent} calls {row.child} up to {row.most:,} times")
-    return "; ".join(said) + "." if said else "Nothing was recorded."
