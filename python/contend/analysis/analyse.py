@@ -121,7 +121,7 @@ def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCo
 
 
 def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
-    """Whether every headline comparison is as precise as asked. Called at looks only, never after every block."""
+    """True if every headline comparison is as precise as asked. Called at looks only, never after every block."""
     plan = run.plan(scenario.study)
     rows = [r for r in latest(run.compact_rows(plan)) if r["phase"] == "counted"]
     results, _ = compare_all(
@@ -132,7 +132,7 @@ def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
 
 
 def _reached_by_victim(primary: Sequence[CellResult], target: float) -> dict[str, bool]:
-    """Whether every comparison of a victim is as precise as asked, by "victim metric"."""
+    """True if every comparison of a victim is as precise as asked, by "victim metric"."""
     found: dict[str, bool] = {}
     for r in primary:
         key = f"{r.factors.get('victim', r.factors.get('variant', ''))} {r.metric.name}"

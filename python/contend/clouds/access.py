@@ -54,7 +54,7 @@ class Access(NamedTuple):
 
     @property
     def fresh(self) -> bool:
-        """Whether the token will still do for a storm."""
+        """True if the token will still do for a storm."""
         return time.time() < self.expires - _EARLY_S
 
     def endpoint(self, service: str) -> str:
@@ -156,7 +156,7 @@ def login(
 
 
 def speaks_https(cloud: str, service: str) -> bool:
-    """Whether the service's endpoint is HTTPS, by the catalogue of a login. Raises what `login` does, and CannotHonour."""
+    """True if the service's endpoint is HTTPS, by the catalogue of a login. Raises what `login` does, and CannotHonour."""
     return login(cloud, services=(service,)).endpoint(service).startswith("https:")
 
 

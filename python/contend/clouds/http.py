@@ -44,7 +44,7 @@ class RequestFailed(HostFailed):
 
     @property
     def unknown(self) -> bool:
-        """Whether it may have been acted upon all the same: no answer, or a server's error."""
+        """True if it may have been acted upon all the same: no answer, or a server's error."""
         return self.status == 0 or self.status >= 500
 
 

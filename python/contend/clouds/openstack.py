@@ -91,7 +91,7 @@ def unique_name(run: str, part: str) -> str:
 
 
 def is_ours(kind: Kind, found: Mapping[str, Any], name: str, run: str) -> bool:
-    """Whether what a listing showed has exactly that name, contend's prefix, and the run's mark."""
+    """True if what a listing showed has exactly that name, contend's prefix, and the run's mark."""
     if found.get("name") != name or not name.startswith(f"{names.PREFIX}-{run}-"):
         return False
     if kind.mark == "metadata":

@@ -242,7 +242,7 @@ class _Connection:
         self.socket.close()
 
     def quiet(self) -> bool:
-        """Whether it can be used again: a server that has closed it, or says something unasked, makes it readable."""
+        """True if it can be used again: a server that has closed it, or says something unasked, makes it readable."""
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
         return not poll.poll(0)

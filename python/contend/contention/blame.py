@@ -59,7 +59,7 @@ PAIRS = 20_000  # kept apart; beyond that the smallest go to OTHERS
 
 
 def is_neighbour(victim: str, culprit: str) -> bool:
-    """Whether the culprit is somebody else.
+    """True if the culprit is somebody else.
 
     >>> is_neighbour("a", "b"), is_neighbour("a", "a"), is_neighbour("a", "(idle)"), is_neighbour("a", "(writeback)")
     (True, False, False, True)

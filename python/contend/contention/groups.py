@@ -98,7 +98,7 @@ class Namer:
 
 
 def matches(scope: str, name: str) -> bool:
-    """Whether a group is meant by what a user typed: a cgroup and those below it, a glob, a pid, a name.
+    """True if a group is meant by what a user typed: a cgroup and those below it, a glob, a pid, a name.
 
     >>> [matches(s, "/system.slice/nginx.service") for s in ("/system.slice", "*/nginx.*", "nginx", "/sys")]
     [True, True, False, False]

@@ -42,7 +42,7 @@ def traced(run: RunDirectory) -> list[tuple[int, str, Path]]:
 
 
 def _mentions(path: Path, word: bytes) -> bool:
-    """Whether a word stands anywhere in a file: few runs have traces, and to read all rows of the others takes seconds."""
+    """True if a word stands anywhere in a file: few runs have traces, and to read all rows of the others takes seconds."""
     try:
         with open_inside(path) as file:
             end = b""

@@ -229,7 +229,7 @@ class Scaling:
 
     @cached_property
     def serial(self) -> bool:
-        """Whether the bottleneck is a serial section: its demand is what the makespan grows by, and the hardware has
+        """True if the bottleneck is a serial section: its demand is what the makespan grows by, and the hardware has
         an alibi."""
         found = self.bottleneck
         if found is None or self.alibi != "idle":

@@ -43,7 +43,7 @@ class Costs:
     _logs: Mapping[str, Mapping[str, Mapping[int, float]]]  # variant → metric → block → mean log
 
     def has(self, *metrics: str) -> bool:
-        """Whether all trials tell them."""
+        """True if all trials tell them."""
         return all(metric in logs for logs in self._logs.values() for metric in metrics)
 
     def both(self, variant: str, *metrics: str) -> Floats:
@@ -59,7 +59,7 @@ class Costs:
 
 
 def is_cost(scenario: Scenario) -> bool:
-    """Whether runs of it tell what one of these components costs."""
+    """True if runs of it tell what one of these components costs."""
     return isinstance(scenario, Compare) and scenario.workload in WORKLOADS
 
 

@@ -152,7 +152,7 @@ def program() -> Path:
 
 
 def is_installed() -> bool:
-    """Whether there is a contend-fetch.
+    """True if there is a contend-fetch.
 
     >>> is_installed() in (True, False)
     True

@@ -151,7 +151,7 @@ def _stalled(table: Coded | None, own: tuple[str, ...]) -> dict[tuple[str, str],
 
 
 def within(cgroup: str, groups: tuple[str, ...]) -> bool:
-    """Whether a group is one of those or below: `groups` are whole paths, whose ends are what a recording calls them.
+    """True if a group is one of those or below: `groups` are whole paths, whose ends are what a recording calls them.
 
     >>> within("/contend.run/victim-a/x", ("/sys/fs/cgroup/contend.run/victim-a",)), within("/", ("/sys/fs/cgroup/a",))
     (True, False)

@@ -53,7 +53,7 @@ class SampleLines:
 
     @property
     def merged(self) -> bool:
-        """Whether a step holds several intervals."""
+        """True if a step holds several intervals."""
         return self.step_s > 1.5 * self.interval_s
 
 

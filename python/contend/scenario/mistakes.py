@@ -60,7 +60,7 @@ def describe_all(
 
 
 def _follows(loc: Loc, items: list[Mapping[str, Any]], grouped: Mapping[Loc, object]) -> bool:
-    """Whether a list is too short only because what stands in it is wrong, which is a mistake of its own."""
+    """True if a list is too short only because what stands in it is wrong, which is a mistake of its own."""
     within = (other for other in grouped if len(other) > len(loc) and other[: len(loc)] == loc)
     return all(item["type"] == "too_short" for item in items) and any(within)
 

@@ -71,7 +71,7 @@ class Access:
     )  # what a browser is given for the token
 
     def knows(self, host: str | None) -> bool:
-        """Whether a Host header names this host.
+        """True if a Host header names this host.
 
         >>> local = Access(loopback=True)
         >>> [local.knows(h) for h in ("127.0.0.1:8330", "localhost", "[::1]:1", "evil.example", "192.0.2.1", None)]
@@ -91,7 +91,7 @@ class Access:
         return address.is_loopback or not self.loopback  # an address cannot be made to point elsewhere
 
     def admits(self, authorization: str | None, cookie: str | None, cookie_name: str) -> bool:
-        """Whether the token came with it, in the header, or in the cookie that stands for it."""
+        """True if the token came with it, in the header, or in the cookie that stands for it."""
         if self.token is None:
             return True
         kind, _, given = (authorization or "").partition(" ")

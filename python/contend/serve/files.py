@@ -73,7 +73,7 @@ def fingerprint(directory: int) -> Fingerprint:
 
 
 def is_plain(directory: int, name: str, names: set[str]) -> bool:
-    """Whether a name of those is a plain file's."""
+    """True if a name of those is a plain file's."""
     return name in names and stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
 
 

@@ -268,7 +268,7 @@ class Index:
         return entry
 
     def _stirred(self, entry: Entry) -> bool:
-        """Whether a run has ended, or was taken up, without a file that says so."""
+        """True if a run has ended, or was taken up, without a file that says so."""
         return entry.unsettled and reading.is_run_by_somebody(self.place, entry.name) != (
             entry.state == RUNNING
         )

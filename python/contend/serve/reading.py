@@ -73,7 +73,7 @@ class Entry:
 
     @property
     def unsettled(self) -> bool:
-        """Whether its state can change without a file that changes: its owner may end, or take it up again."""
+        """True if its state can change without a file that changes: its owner may end, or take it up again."""
         return self.state in (RUNNING, UNENDED)
 
     @property
@@ -84,7 +84,7 @@ class Entry:
 
 
 def is_run_by_somebody(place: Path, name: str) -> bool:
-    """Whether a contend holds the ledger of that run. Asked of those only that may be: it takes the lock for a moment."""
+    """True if a contend holds the ledger of that run. Asked of those only that may be: it takes the lock for a moment."""
     return is_locked(path_of(place / name))
 
 

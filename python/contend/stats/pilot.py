@@ -43,7 +43,7 @@ class Spikes:
 
     @property
     def undecided(self) -> bool:
-        """Whether there are spikes, and too few runs to say how often they come: the pilot should go on."""
+        """True if there are spikes, and too few runs to say how often they come: the pilot should go on."""
         return self.spikes > 0 and self.runs < ENOUGH_RUNS
 
 
@@ -94,7 +94,7 @@ def choose_design(seen: Spikes) -> str:
 
 
 def steady(values: Sequence[float], window: int = STEADY_WINDOW, tolerance: float = STEADY_TOLERANCE) -> bool:
-    """Whether warm-up is over: the last `window` runs show neither a trend nor a step.
+    """True if warm-up is over: the last `window` runs show neither a trend nor a step.
 
     Not steady while they rise or fall throughout by more than `tolerance` (relative), or while their older
     part lies wholly above or below the newer part, by more than the tolerance and than the newer part's own

@@ -63,7 +63,7 @@ class HeldOut:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the two agree within both their intervals (half-widths as a root of squares); None where refused."""
+        """True if the two agree within both their intervals (half-widths as a root of squares); None where refused."""
         if self.predicted.verdict == "refused":
             return None
         p, m = self.predicted, self.measured

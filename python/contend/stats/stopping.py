@@ -38,16 +38,16 @@ class Stopping:
             raise BadInput(f"target {self.target!r} is not above 0", hint="0.02 asks for ±2 %")
 
     def look_at(self, n: int) -> bool:
-        """Whether the run may look at its estimates after n complete blocks."""
+        """True if the run may look at its estimates after n complete blocks."""
         if self.most is not None and n >= self.most:
             return n == self.most
         return n >= self.first and (n - self.first) % self.step == 0
 
     def reached(self, estimates: Iterable[Estimate]) -> bool:
-        """Whether every estimate is as narrow as asked for; False without any."""
+        """True if every estimate is as narrow as asked for; False without any."""
         widths = [estimate.relative_half_width for estimate in estimates]
         return bool(widths) and all(width <= self.target for width in widths)
 
     def ended(self, n: int) -> bool:
-        """Whether the planned number of blocks is done, reached or not."""
+        """True if the planned number of blocks is done, reached or not."""
         return self.most is not None and n >= self.most

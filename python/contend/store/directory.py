@@ -141,12 +141,12 @@ class RunDirectory:
 
     @property
     def is_sample(self) -> bool:
-        """Whether `contend sample` made it."""
+        """True if `contend sample` made it."""
         return (self.path / SAMPLE_FILE).is_file()
 
     @property
     def is_watch(self) -> bool:
-        """Whether `contend watch -o` made it."""
+        """True if `contend watch -o` made it."""
         return (self.path / WATCH_FILE).is_file()
 
     @property
@@ -362,7 +362,7 @@ class _Compact:
     planned: bool
 
     def of(self, plan: Mapping[str, Any] | None) -> bool:
-        """Whether they are whole by the run's plan too, where that is asked."""
+        """True if they are whole by the run's plan too, where that is asked."""
         return plan is None or self.planned
 
 

@@ -79,7 +79,7 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """Whether who waits for it waits for a holder; at a condition or queue it is for others to do something."""
+        """True if who waits for it waits for a holder; at a condition or queue it is for others to do something."""
         return self.kind not in ("condition", "queue")
 
 

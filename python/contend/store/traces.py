@@ -56,7 +56,7 @@ _WORDS = {
 
 
 def is_trace(path: str | Path) -> bool:
-    """Whether that is a trace file, or a directory that holds some.
+    """True if that is a trace file, or a directory that holds some.
 
     >>> is_trace("/proc")
     False
@@ -68,7 +68,7 @@ def is_trace(path: str | Path) -> bool:
 
 
 def is_trace_of(run: Path, place: Path) -> bool:
-    """Whether a trace stands at that place of a run. A link to another, and what may not be read, is noted as damage."""
+    """True if a trace stands at that place of a run. A link to another, and what may not be read, is noted as damage."""
     within = place.relative_to(run)
     try:
         for part in (place, *(run / each for each in within.parents if each.name)):

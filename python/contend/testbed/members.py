@@ -225,7 +225,7 @@ def _wait_until_in(group: Path, process: subprocess.Popen[Any]) -> None:
 
 
 def _in_group_of_a_run(pid: int) -> bool:
-    """Whether it is in a control group of one of contend's runs that this user, or root, has made."""
+    """True if it is in a control group of one of contend's runs that this user, or root, has made."""
     try:
         text = procfs.read_text(procfs.PROC / str(pid) / "cgroup")
         layout = cgroups.parse_layout(procfs.read_text(Path("/proc/self/mountinfo")), text)

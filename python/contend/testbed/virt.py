@@ -99,7 +99,7 @@ def command(place: Path) -> list[str]:
 
 
 def answers(place: Path) -> bool:
-    """Whether it takes connections."""
+    """True if it takes connections."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(place / "run/libvirt-sock"))

@@ -234,7 +234,7 @@ def mask_yaml(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether what stands under this name is a secret: `db_password`, not `password_file` or `tokens`.
+    """True if what stands under this name is a secret: `db_password`, not `password_file` or `tokens`.
 
     >>> [is_secret_name(name) for name in ("PGPASSWORD", "api-key", "clientSecret", "tokens", "author", "bypass")]
     [True, True, True, False, False, False]
@@ -243,7 +243,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def has_url_password(text: str) -> bool:
-    """Whether a text holds a URL with a password in it, that is not given by name (`${NAME}`)."""
+    """True if a text holds a URL with a password in it, that is not given by name (`${NAME}`)."""
     return _URL_PASSWORD.search(text) is not None
 
 

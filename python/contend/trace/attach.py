@@ -333,7 +333,7 @@ def _order(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(pid: int, known: dict[str, Any]) -> None:
-    """Whether our native module can be loaded there, and how the process can be asked to."""
+    """True if our native module can be loaded there, and how the process can be asked to."""
     major, minor, _ = known["python"]
     version = f"{major}.{minor}"
     if known["musl"] and platform.libc_ver()[0] == "glibc":

@@ -39,7 +39,7 @@ def leave() -> None:
 
 
 def followed() -> bool:
-    """Whether it was patched already."""
+    """True if it was patched already."""
     return _followed
 
 

@@ -32,7 +32,7 @@ class Include:
         """Functions that are traced by now."""
 
     def wants(self, module: str, name: str) -> bool:
-        """Whether to trace that function."""
+        """True if that function is to be traced."""
 
         def matches(pattern: tuple[str, str]) -> bool:
             return fnmatch.fnmatchcase(module, pattern[0]) and fnmatch.fnmatchcase(name, pattern[1])

@@ -28,7 +28,7 @@ def follow() -> None:
 
 
 def followed() -> bool:
-    """Whether that was done already."""
+    """True if that was done already."""
     return _followed
 
 

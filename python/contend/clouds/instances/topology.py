@@ -149,7 +149,7 @@ class Topology:
 
     @property
     def routed(self) -> bool:
-        """Whether the run makes a router: between its own subnets, or to the outside."""
+        """True if the run makes a router: between its own subnets, or to the outside."""
         return not self.networks and (len(self.subnets) > 1 or self.external != "")
 
     def ends(self, pair: int, spot: Spot) -> Ends:

@@ -53,7 +53,7 @@ class Made:
 
     @property
     def of_host(self) -> bool:
-        """Whether its programs are this host's own; docker takes them by an image of mount points."""
+        """True if its programs are this host's own; docker takes them by an image of mount points."""
         return not self.image or self.image.startswith(f"{names.PREFIX}-")
 
     @property

@@ -206,7 +206,7 @@ class Prober:
             self._answered(attempt, now)
 
     def _go_on(self, attempt: _Attempt) -> bool:
-        """Whether it has been answered. Raises OSError where it has failed."""
+        """True if it has been answered. Raises OSError where it has failed."""
         connection, path = attempt.socket, self.service.path
         if not attempt.asked:
             if error := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):

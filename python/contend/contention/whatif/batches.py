@@ -30,7 +30,7 @@ Document = Mapping[str, Any]
 
 
 def has_storms(path: Path) -> bool:
-    """Whether that is a run whose trials were storms on a cloud, without traces."""
+    """True if that is a run whose trials were storms on a cloud, without traces."""
     return (path / "plan.json").is_file() and any(path.glob(f"outputs/*/{FILE}"))
 
 

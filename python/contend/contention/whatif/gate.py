@@ -1,4 +1,4 @@
-"""Whether a replay may be believed: it reproduces the unedited storm, and what it cannot know is little."""
+"""The gate of a replay: it is believed if it reproduces the unedited storm, and what it cannot know is little."""
 
 from __future__ import annotations
 

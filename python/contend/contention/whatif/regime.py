@@ -1,4 +1,4 @@
-"""Whether a storm waits or computes. The replay has no CPUs: what is CPU-bound is refused."""
+"""The regime of a storm: it waits, or it computes. The replay has no CPUs: what is CPU-bound is refused."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ class Bed:
 
 
 def answers(port: int) -> bool:
-    """Whether somebody accepts connections there."""
+    """True if somebody accepts connections there."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True

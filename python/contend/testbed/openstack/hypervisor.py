@@ -36,7 +36,7 @@ def need(bed: Bed) -> None:
 
 
 def _bound(venv: Path) -> bool:
-    """Whether the module is installed beside Nova."""
+    """True if the module is installed beside Nova."""
     return any(venv.glob("lib/python3*/site-packages/libvirt.py"))
 
 

@@ -164,7 +164,7 @@ def _number(bed: Bed) -> str:
 
 
 def _has(*words: str) -> bool:
-    """Whether there is that link, the last of the words."""
+    """True if there is that link, the last of the words."""
     *where, name = words
     return _run("ip", *where, "link", "show", name, check=False).returncode == 0
 

@@ -101,7 +101,7 @@ class Shape:
     threads: str = "native"
     """What nova's services run on: "native" threads, or "eventlet"."""
     notifications: bool = False
-    """Whether nova sends its versioned notifications, with changes of state among them."""
+    """True if nova sends its versioned notifications, with changes of state among them."""
     backends: tuple[str, ...] = ()
     """Of volumes that guests can write to: NAME, or NAME=IOPS for the most of each volume."""
     without: tuple[str, ...] = ()

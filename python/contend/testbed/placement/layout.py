@@ -87,7 +87,7 @@ class Layout:
         return f"{names.PREFIX}-{names.short_hash(self.run)}-{number}{role}"
 
     def owns(self, namespace: str) -> bool:
-        """Whether a namespace is of this bed.
+        """True if a namespace is of this bed.
 
         >>> of = Layout("r", "none")
         >>> [of.owns(of.name(role)) for role in ("ha", "r", "i3b1", "s")], of.owns(Layout("r", "ovs").name("ha"))

@@ -58,7 +58,7 @@ class Bed:
 
     @property
     def answers(self) -> bool:
-        """Whether every node does."""
+        """True if every node does."""
         return all(node.answers(port) for port in self.ports)
 
     def servers(self) -> list[int]:

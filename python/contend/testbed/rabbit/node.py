@@ -101,7 +101,7 @@ def wait(process: subprocess.Popen[bytes], place: Path, port: int, limit_s: floa
 
 
 def answers(port: int) -> bool:
-    """Whether an AMQP server is there."""
+    """True if an AMQP server is there."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
             # It listens before it answers: on a wrong greeting it says which one it wants.
