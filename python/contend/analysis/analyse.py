@@ -104,7 +104,7 @@ def _cells_a_block(plan: Mapping[str, Any]) -> int:
 
 
 def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCost | None:
-    """What the probe of every part of a run said at its end, summed; None where none did. events: of the ledger.
+    """The cost of every part's probe, summed, as they told at their ends; None where none did. events: of the ledger.
 
     >>> event = {"event": "probe-cost", "samples": 600, "cpu_ns": 240_000_000, "bpf_ns": 0}
     >>> probe_cost([event, event], 100_000_000).share

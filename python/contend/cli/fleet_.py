@@ -230,7 +230,7 @@ def join(file: str | None, background: bool, check: bool) -> int:
 
 
 def _invitation(file: str) -> str:
-    """What `contend fleet start` made for a host; `-` is stdin. Raises BadInput."""
+    """Read what `contend fleet start` made for a host; `-` is stdin. Raises BadInput."""
     hint = "the file that contend fleet start made"
     if file != "-":
         return text_named(Path(file), most=MOST_INVITATION, hint=hint)

@@ -279,7 +279,7 @@ def proxy_for(url: str) -> str:
 
 
 def said(answer: Answer) -> str:
-    """What an API said in its error, in one line: nova's {"forbidden": {"message": …}} and the others' shapes."""
+    """The message of an API's error, in one line: nova's {"forbidden": {"message": …}} and the others' shapes."""
     text = ""
     try:
         data = answer.json()

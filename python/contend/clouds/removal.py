@@ -22,7 +22,7 @@ SETTLE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """What became of one row. `why` is empty unless it may still be there."""
+    """The fate of one row. `why` is empty unless it may still be there."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""What a watch puts tasks together by, what a group is called, and which of them a user means."""
+"""Groups of a watch: what it puts tasks together by, what a group is called, and which of them a user means."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MACHINE = re.compile(r"machine-qemu\\x2d\d+\\x2d(?P<name>[^/]+)\.scope")
 
 
 def choose(by: By, memberships: Iterable[str] | None = None) -> Literal["cgroup", "process"]:
-    """What the probe groups by. `auto`: cgroups where processes are spread over several besides the root.
+    """Choose what the probe groups by. `auto`: cgroups where processes are spread over several besides the root.
 
     `memberships` are the texts of /proc/PID/cgroup of all processes; None reads them.
 
@@ -45,7 +45,7 @@ def _memberships() -> Iterable[str]:
 
 
 def machine_name(command: str, cgroup: str) -> str | None:
-    """What a QEMU process's machine is called: by libvirt's scope, or by `-name`. `command` is /proc/PID/cmdline.
+    """The name of a QEMU process's machine: by libvirt's scope, or by `-name`. `command` is /proc/PID/cmdline.
 
     >>> machine_name("qemu-system-x86_64\\0-name\\0guest=web-1,debug-threads=on\\0", "")
     'web-1'

@@ -19,7 +19,7 @@ Columns = Mapping[str, Any]
 
 
 def asked_for(sql: str) -> tuple[str, ...]:
-    """Which of the tables a query may be about: those whose names are words in it.
+    """The tables that a query may be about: those whose names are words in it.
 
     >>> asked_for("select cell, sum(ns) from parts join jobs using (trial, job) group by cell")
     ('jobs', 'parts')

@@ -90,7 +90,7 @@ def restarted(known: Offset, now: Offset) -> bool:
 
 
 def clock_record(first: Offset, last: Offset | None) -> dict[str, Any]:
-    """What the record of a run says of a host's clock."""
+    """The entry on a host's clock in the record of a run."""
     found = drift(first, last) if last is not None else None
     return {
         "clock": "CLOCK_MONOTONIC",

@@ -300,8 +300,8 @@ def _children(pid: int) -> set[int]:
 
 
 def reap_orphans(on: bool) -> bool:
-    """Have orphans below this process come to it from now on, or not; True if they did before. Where the kernel refuses (it never
-    does since Linux 3.4), orphans go to init as ever."""
+    """Have orphans below this process come to it from now on, or not; True if they did before. If the kernel refuses (never
+    since Linux 3.4), orphans go to init as ever."""
     library, before = ctypes.CDLL(None, use_errno=True), ctypes.c_int(0)
     library.prctl(_GET_SUBREAPER, ctypes.byref(before), 0, 0, 0)
     library.prctl(_SUBREAPER, ctypes.c_ulong(on), 0, 0, 0)

@@ -49,7 +49,7 @@ class Coded:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a probe itself used and missed since its start.
+    """Resources that a probe itself used and missed since its start.
 
     cpu_ns is its own CPU time, bpf_ns that of its BPF programs on whatever CPU they ran, `late_max_ns` the latest a
     sample ever was, `dropped` counts samples that no room was left for, `errors` reads that failed (`last_error` says

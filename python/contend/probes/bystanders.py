@@ -1,4 +1,4 @@
-"""What others on the host wait for while a run goes on, from the rows of its recording as they come.
+"""Waits of others on the host while a run goes on, from the rows of its recording as they come.
 
 Others are all processes that the run has not started and that are no kernel threads: by their cgroups, and where an
 engine's client stands in nobody's, by their parents.
@@ -39,7 +39,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Of one drain: its end, CPU time and run delay by process, time stalled; all in ns."""
+    """The rows of one drain: its end, CPU time and run delay by process, time stalled; all in ns."""
 
     end_ns: int
     used: Mapping[str, tuple[float, float]]
@@ -134,7 +134,7 @@ def _pairs(table: Coded | None, *columns: str) -> list[tuple[int, int]]:
 
 
 def _stalled(table: Coded | None, own: tuple[str, ...]) -> dict[tuple[str, str], float]:
-    """By cgroup and what was waited for; of cgroups that are neither ours nor the root, whose pressure is everybody's."""
+    """Time stalled by cgroup and resource; of cgroups that are neither ours nor the root, whose pressure is everybody's."""
     if table is None or not len(table):
         return {}
     rows = table.decoded()

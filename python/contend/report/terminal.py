@@ -88,7 +88,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
 
 
 def show_in_context(report: ReportInput, console: Console) -> None:
-    """Of a report only what its component's cost is in a whole, and where the page lies."""
+    """Show only a component's cost in a whole, and where the page lies."""
     from contend.report.context_terminal import show_context
 
     assert report.analysis.context is not None
@@ -234,7 +234,7 @@ class _Printer(Printer):
             self.line(f"recording the host cost {cost}", "dim", 2, 2)
 
     def alibis(self, verbose: bool) -> None:
-        """What the hardware did meanwhile. An interference study has its findings: there only where asked for."""
+        """Print what the hardware did meanwhile. An interference study has its findings: there only where asked for."""
         if not self.analysis.alibis or not (verbose or is_compare(self.analysis)):
             return
         self.line()
@@ -290,7 +290,7 @@ class _Printer(Printer):
                 self.command(f"verify: {finding.verify}", 5)
 
     def lost(self) -> None:
-        """What is not in the figures, so that nobody has to guess."""
+        """Print what is not in the figures, so that nobody has to guess."""
         analysis = self.analysis
         rows = [
             ("skipped", list(analysis.skipped)),

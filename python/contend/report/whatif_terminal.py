@@ -79,7 +79,7 @@ def _changed(of: Whatif, key: str) -> str:
 
 
 def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """What edits can name."""
+    """Print what edits can name."""
     console = _console()
     locks = _table("Locks that more than one job holds: --hold", "lock", "where", "waited", texts=("where",))
     ranked = sorted(of["locks"], key=lambda row: -row["waited_ns"])

@@ -22,7 +22,7 @@ def no_findings(analysis: Analysis) -> str:
 
 
 def probe_cost(analysis: Analysis) -> str:
-    """What recording cost, in a few words; empty where it is not known.
+    """A few words on what recording cost; empty where it is not known.
 
     >>> from types import SimpleNamespace
     >>> from contend.document import ProbeCost

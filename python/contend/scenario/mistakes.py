@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a YAML file, in the words of the file's author.
+"""Errors of pydantic in a YAML file, in the words of the file's author.
 
 Used by `contend.scenario.yaml_file.validate`; nothing else needs it.
 """
@@ -124,7 +124,7 @@ def _models(annotation: Any) -> list[Any]:
 
 
 def _below(annotation: Any, part: str | int) -> list[Any]:
-    """What may stand under key or index `part` of a value of this annotation."""
+    """Annotations that may stand under key or index `part` of a value of this annotation."""
     result: list[Any] = []
     for candidate in _models(annotation):
         fields = getattr(candidate, "model_fields", None)

@@ -53,7 +53,7 @@ class Listen:
         return socket.AF_INET6 if ":" in self.address else socket.AF_INET
 
     def url(self, port: int) -> str:
-        """What to type; of all addresses, the name of this host."""
+        """The URL to type; of all addresses, the name of this host."""
         address = ipaddress.ip_address(self.address)
         name = socket.gethostname() if address.is_unspecified else self.address
         return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
@@ -127,7 +127,7 @@ def _is_port(text: str) -> bool:
 
 
 def own_names(more: Iterable[str]) -> frozenset[str]:
-    """What this host is asked under: its own name, and what the user adds."""
+    """Names of this host in requests: its own, and what the user adds."""
     return frozenset(name.lower().removesuffix(".") for name in (socket.gethostname(), *more) if name)
 
 

@@ -63,7 +63,7 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
 def fingerprint(directory: int) -> Fingerprint:
-    """What tells that a directory has changed: names, times, sizes and inodes of what lies in it. Nothing is opened."""
+    """Fingerprint that changes with a directory: names, times, sizes and inodes of what lies in it. Nothing is opened."""
     found = []
     with os.scandir(directory) as entries:
         for entry in entries:

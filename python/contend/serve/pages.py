@@ -1,4 +1,4 @@
-"""What is shown: a page for each path, made from the index with the templates and figures of the reports."""
+"""Pages: one for each path, made from the index with the templates and figures of the reports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ASSETS["vega.js"] = ASSETS["page.js"]
 
 
 class Pages:
-    """Of one index. Called from many threads."""
+    """Pages of one index. Called from many threads."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -288,7 +288,7 @@ def _all(query: Query, name: str) -> list[str]:
 
 
 def _filter(query: Query) -> Filter:
-    """What is not understood is not asked for: a list is shown in any case."""
+    """Read a filter; what is not understood is left out: a list is shown in any case."""
     told = {name: _one(query, name) for name in FILTERS if name not in ("page", "order")}
     for day in ("since", "until"):
         told[day] = told[day] if _DAY.fullmatch(told[day]) else ""

@@ -78,7 +78,7 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """What a search looks through."""
+        """The text that a search looks through."""
         said = (self.name, self.title, self.study, self.scenario, self.answer, self.command, self.state)
         return "\n".join((*said, *self.wrong)).lower()
 
@@ -222,14 +222,14 @@ def _document(directory: int, name: str, wrong: list[str]) -> dict[str, Any]:
 
 
 def _environment(directory: int, wrong: list[str]) -> dict[str, Any]:
-    """What of environment.json fits."""
+    """The part of environment.json that fits."""
     environment, damaged = sound_environment(_document(directory, "environment.json", wrong))
     wrong.extend(f"environment.json, key {key}: {what}" for key, what in damaged)
     return environment
 
 
 def _findings(directory: int, wrong: list[str]) -> dict[str, Any]:
-    """What stands before the cells, which are the most of it."""
+    """The findings before the cells, which are the most of the file."""
     try:
         first = read_file(directory, "findings.json", head=HEAD)
         try:

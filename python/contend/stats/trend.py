@@ -112,7 +112,7 @@ class Trend:
 
     @cached_property
     def bend(self) -> Estimate | None:
-        """What the slope for PER entities gains with every PER more; None where the visits are too few."""
+        """The gain of the slope for PER entities with every PER more; None where the visits are too few."""
         fit = self._bent
         if fit is None:
             return None
@@ -124,7 +124,7 @@ class Trend:
 
     @cached_property
     def shape(self) -> Shape:
-        """What the intervals carry: a slope that may be none is flat, one that is not shown to bend is linear."""
+        """The shape that the intervals carry: a slope that may be none is flat, one that is not shown to bend is linear."""
         if self.slope.verdict == "lower":
             return "shrinks"
         bent = self.bend.verdict if self.bend is not None else ""

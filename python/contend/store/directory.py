@@ -212,7 +212,7 @@ class RunDirectory:
         return dict(self._plan[1])
 
     def _study(self) -> str:
-        """What scenario.yaml names, without reading the rest of it; "" where it names none."""
+        """The study that scenario.yaml names, without reading the rest of it; "" where it names none."""
         with contextlib.suppress(OSError, BadInput):
             found = _STUDY.search(read_inside(self.path / SCENARIO_FILE, most=MOST_BYTES))
             return "" if found is None else found[1].decode("ascii")
@@ -382,7 +382,7 @@ def _begins_trial(row: Any) -> bool:
 
 
 def _state(path: Path) -> object:
-    """What differs once a file has changed; None for no file."""
+    """A value that differs once a file has changed; None for no file."""
     try:
         about = path.stat()
     except OSError:
@@ -401,7 +401,7 @@ def _bytes_of(path: Path, start: int, end: int) -> bytes | None:
 
 
 def wrong_row(plan: Mapping[str, Any] | None) -> Callable[[Any], str]:
-    """What says what is wrong with a trial's row, "" for nothing; by that plan, where there is one."""
+    """Make a check of trials' rows: what is wrong, "" for nothing; by that plan, where there is one."""
     from contend.store import planned, rows
 
     return rows.wrong_trial if plan is None else planned.wrong_row(plan)
@@ -486,7 +486,7 @@ def views(run: RunDirectory, folder: Path) -> dict[str, str]:
 
 
 def table_names(run: RunDirectory) -> set[str]:
-    """What views a query over the run may be about."""
+    """Names of views that a query over the run may use."""
     from contend.probes.series import series_files
 
     return {"trials", "metrics", "evidence", "ledger", *series_files(run.series)}

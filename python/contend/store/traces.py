@@ -88,7 +88,7 @@ def _is_trace(path: Path) -> bool:
 
 
 def notes(told: Mapping[str, object]) -> list[str]:
-    """What a reader of the trace must know of it, a sentence each.
+    """Notes that a reader of the trace must know, a sentence each.
 
     >>> notes({"lost": 3, "cut": 0})
     ['3 events were not recorded: the rings were full']
@@ -104,7 +104,7 @@ def notes(told: Mapping[str, object]) -> list[str]:
 
 
 def sample_of(trace: Path) -> list[RunDirectory]:
-    """What `contend trace --sample` recorded beside it."""
+    """Recordings that `contend trace --sample` made beside it."""
     if not (trace / SAMPLE / "sample.json").is_file():
         return []
     from contend.store.directory import RunDirectory

@@ -262,7 +262,7 @@ def _takes_secret(argument: str) -> bool:
 
 
 def _hidden(value: str, name: str) -> str:
-    """What is shown of a value that stands under the name of a secret."""
+    """The text shown for a value that stands under the name of a secret."""
     found = _SECRET_NAME.match(name)
     kind = found["kind"].lower() if found else ""
     word = value.strip("\\\"'")

@@ -80,7 +80,7 @@ def system_call(pid: int) -> int | None:
 
 
 def where(pid: int) -> str:
-    """What keeps its main thread, for people."""
+    """Words for what keeps its main thread."""
     number = system_call(pid)
     if number is None:
         return "its main thread is in native code"

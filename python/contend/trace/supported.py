@@ -1,4 +1,4 @@
-"""Which interpreters can be traced."""
+"""Interpreters that can be traced."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Placed(NamedTuple):
 
 
 def read(item: Mapping[str, Any]) -> Placed:
-    """Of a server as nova lists it. Raises HostFailed for one without an IPv4 address."""
+    """Read a server as nova lists it. Raises HostFailed for one without an IPv4 address."""
     fixed, floating, network = _addresses(item)
     if not fixed:
         raise HostFailed(

@@ -91,7 +91,7 @@ def key_of(connection: SSHClientConnection) -> str:
 
 
 async def asked(role: str, connection: SSHClientConnection, words: str, limit_s: float = LIMIT_S) -> str:
-    """What a command prints there. Raises HostFailed when it fails."""
+    """Run a command on an instance and return what it prints. Raises HostFailed when it fails."""
     import asyncssh
 
     try:

@@ -28,7 +28,7 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? ([1-4])\d\d")
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a guest is asked for: a TCP connection, or `path` by HTTP where it is not empty. Any answer below 500 is one."""
+    """The request to a guest: a TCP connection, or `path` by HTTP where it is not empty. Any answer below 500 is one."""
 
     port: int
     path: str = ""

@@ -63,7 +63,7 @@ def install(log: Path, release: str = RELEASES[0]) -> bool:
 
 
 def versions(release: str = RELEASES[0]) -> dict[str, str]:
-    """Of OpenStack's services.
+    """Versions of OpenStack's services.
 
     >>> sorted(versions())
     ['cinder', 'glance', 'keystone', 'neutron', 'nova', 'openstack-heat', 'openstack-placement']

@@ -1,4 +1,4 @@
-"""What services have told their databases: that they live, what room there is."""
+"""Reports of services to their databases: that they live, what room there is."""
 
 from __future__ import annotations
 
