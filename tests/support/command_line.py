@@ -232,7 +232,7 @@ def check_files(run: Path) -> None:
     """Every file of a run directory parses: JSON, whole NDJSON lines, Parquet (by DuckDB), the scenario."""
     import duckdb
 
-    from contend.engine.scenarios import load
+    from contend.studies.scenarios import load
 
     for path in sorted(run.rglob("*")):
         if path.suffix == ".json":

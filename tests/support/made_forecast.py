@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
+from contend.studies.scenarios import parse, to_yaml
 from contend.studies.sensitivity.model import Sensitivity
 from known.hosts import INTENSITIES, RESOURCES, Host, Truth, host
 from support.made_runs import seconds

@@ -10,7 +10,6 @@ from typing import Any, cast
 from contend.engine.deadline import Deadline
 from contend.engine.plan import make_plan
 from contend.engine.rounds import Means, Rounds
-from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.interrupts import Interrupts
 from contend.ledger import Ledger
@@ -19,6 +18,7 @@ from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.cell import Cell
 from contend.studies.plan import Plan, Trial
+from contend.studies.scenarios import parse
 from support.fake_clock import FakeClock
 
 S = 10**9

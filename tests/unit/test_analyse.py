@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.analysis.analyse import target_reached
+from contend.analysis.run import target_reached
 from support.made_runs import Made
 
 

@@ -13,11 +13,11 @@ from contend.engine import checks, experience
 from contend.engine import duration as forecast
 from contend.engine.experience import Experience
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import builtin_names, load
 from contend.errors import ContendError
 from contend.studies.model import Scenario
 from contend.studies.needs import Needs, least_blocks
 from contend.studies.plan import Plan
+from contend.studies.scenarios import builtin_names, load
 from contend.units import parse_duration_ns
 from support.prerequisites import Cannot, cannot, need
 

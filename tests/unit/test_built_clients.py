@@ -6,7 +6,7 @@ import multiprocessing
 import time
 from pathlib import Path
 
-from contend.fetch import built
+from contend.workloads.downloads import built
 
 
 def test_what_a_killed_build_left_goes_with_the_next(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from contend.engine.scenarios import load, parse
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.base import cells_of
 from contend.studies.model import Scenario
+from contend.studies.scenarios import load, parse
 from contend.studies.storage.cloud_cells import check
 from contend.studies.storage.model import Storage
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.base import cells_of
 from contend.studies.cell import ALONE, CONTROL, Cell, escape, party
 from contend.studies.interference.cells import rest_of
 from contend.studies.model import Scenario, WorkloadRef
+from contend.studies.scenarios import parse
 from contend.studies.sensitivity.cells import LEAST_HELD_OUT, held_out
 
 FORECAST = """

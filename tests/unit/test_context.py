@@ -12,13 +12,13 @@ import pytest
 
 from contend.analysis.schema import analysis_schema
 from contend.cli.common import load_report
+from contend.context import words as context_words
 from contend.context.choose import put
 from contend.context.costs import costs
 from contend.context.effect import Context, context
 from contend.context.storm import boots
 from contend.context.terms import AT_MOST, CARRIED, ROLE, STATED
 from contend.errors import BadInput
-from contend.report import context_words
 from contend.report.context_schema import context_schema
 from contend.report.html import render_html
 from contend.report.terminal import render

@@ -13,15 +13,15 @@ import jsonschema
 import pytest
 
 from contend.analysis.analyse import analyse
+from contend.analysis.hosts_words import notes, rows
 from contend.analysis.schema import analysis_schema
-from contend.engine.scenarios import load
 from contend.fleet.following import Following, Settings
 from contend.fleet.ssh import Way
 from contend.fleet.up import Fleet
 from contend.ledger import Ledger
-from contend.report.fleet_words import notes, rows
 from contend.report.progress import NoProgress
 from contend.store.directory import RunDirectory
+from contend.studies.scenarios import load
 from support.made_fleets import made_run
 
 

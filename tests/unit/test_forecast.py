@@ -6,9 +6,9 @@ import pytest
 
 from contend.engine import duration as forecast
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import load, parse
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
+from contend.studies.scenarios import load, parse
 
 S = 10**9
 

@@ -15,7 +15,6 @@ from contend.analysis.schema import analysis_schema
 from contend.document import Analysis
 from contend.engine import checks
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import load
 from contend.errors import CannotHonour
 from contend.platforms import hotplug
 from contend.platforms.cgroups import Layout
@@ -28,6 +27,7 @@ from contend.studies import places
 from contend.studies.base import cells_of, study_of
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.practices import judge
+from contend.studies.scenarios import load
 from support.hosts_run import SMT, hosts_run, text
 from support.intervals import holds
 

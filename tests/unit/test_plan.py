@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.cell import ALONE, CONTROL
@@ -17,6 +16,7 @@ from contend.studies.compare.model import Compare
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario
 from contend.studies.plan import Plan
+from contend.studies.scenarios import parse
 
 
 def scenario(text: str) -> Scenario:

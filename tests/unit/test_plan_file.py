@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.store.planned import wrong_plan, wrong_row
 from contend.store.rows import JUDGED
+from contend.studies.scenarios import parse
 from contend.text.masking import mask_value
 
 MATRIX = """

@@ -9,10 +9,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend.engine.scenarios import builtin_names, find, json_schema, load, parse, to_yaml
 from contend.errors import BadInput, ScenarioError, UnknownName
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.interference.model import Interference
+from contend.studies.scenarios import builtin_names, find, json_schema, load, parse, to_yaml
 
 MINIMAL = "study: interference\nvictims: [ffmpeg]\nneighbours: [stress-cpu]\n"
 

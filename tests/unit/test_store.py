@@ -12,8 +12,8 @@ import pytest
 
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.ledger import Ledger, begins_trial, is_locked, leftovers, parse, read_rows
-from contend.probes.series import open_series
 from contend.store.directory import RunDirectory, query, views
+from contend.store.series import open_series
 
 
 def make_run(parent: Path) -> RunDirectory:

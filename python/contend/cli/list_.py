@@ -67,7 +67,7 @@ def _runs(place: Path) -> dict[str, str]:
 
 def _entries(kind: str) -> dict[str, str]:
     if kind == "scenarios":
-        from contend.engine.scenarios import builtin_names, load
+        from contend.studies.scenarios import builtin_names, load
 
         return {name: load(name).title for name in builtin_names()}
     if kind == "workloads":

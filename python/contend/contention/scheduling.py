@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.probes.series import open_series
+from contend.store.series import open_series
 
 WITHIN = (
     2**0.125 - 1

@@ -18,8 +18,9 @@ from contend.contention.groups import Namer
 from contend.contention.watch import Watched
 from contend.errors import HostFailed
 from contend.probes.base import Cost
-from contend.probes.series import SeriesWriter, open_series, read_series
+from contend.probes.series import SeriesWriter
 from contend.store.directory import SCHEMA_VERSION, WATCH_FILE, RunDirectory
+from contend.store.series import open_series, read_series
 
 if TYPE_CHECKING:
     import duckdb

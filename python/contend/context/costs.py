@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from contend.analysis.analyse import last_stop
 from contend.analysis.comparisons import Table, planned_cells, tabulate
-from contend.engine.scenarios import parse
+from contend.analysis.run import last_stop
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.store.rows import latest
 from contend.studies.compare.model import Compare
 from contend.studies.model import Scenario
+from contend.studies.scenarios import parse
 from contend.units import parse_size_bytes
 
 Floats = npt.NDArray[np.float64]

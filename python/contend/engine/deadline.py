@@ -20,13 +20,6 @@ OVERRUN, OVERRUN_S = 0.1, 5.0
 """A run that takes longer than its budget by more than this share and these seconds, tear-down apart, is a defect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Began:
-    """When the user pressed the key: CLOCK_MONOTONIC in ns. The command line passes it on to its verbs."""
-
-    ns: int
-
-
 @dataclass(slots=True)
 class Size:
     """How much there is to analyse by now."""
@@ -108,4 +101,4 @@ def longest_s(budget_s: float) -> float:
     return budget_s + budget_s * OVERRUN + OVERRUN_S
 
 
-__all__ = ["OVERRUN", "OVERRUN_S", "Began", "Deadline", "Size", "longest_s"]
+__all__ = ["OVERRUN", "OVERRUN_S", "Deadline", "Size", "longest_s"]

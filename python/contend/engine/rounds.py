@@ -300,7 +300,7 @@ class Rounds:
         return True
 
     def _blocks(self, means: Means) -> None:
-        from contend.analysis.analyse import target_reached
+        from contend.analysis.run import target_reached
 
         measure = self._scenario.measure
         for number, block in enumerate(self.plan.rounds("counted")):

@@ -29,8 +29,6 @@ from contend.engine.host_sizes import HostSizes
 from contend.engine.parties import Parties
 from contend.engine.plan import by_host, make_plan
 from contend.engine.rounds import BUDGET_SPENT, Means, Rounds
-from contend.engine.scenarios import load as load_scenario
-from contend.engine.scenarios import to_yaml
 from contend.engine.trial import TrialRunner
 from contend.engine.trial_traces import TrialTraces
 from contend.environment import fingerprint, summary_line
@@ -55,6 +53,8 @@ from contend.studies.cell import Party
 from contend.studies.model import GUESTS, Scenario
 from contend.studies.needs import budget_text
 from contend.studies.plan import Plan
+from contend.studies.scenarios import load as load_scenario
+from contend.studies.scenarios import to_yaml
 from contend.text.masking import mask_value
 from contend.units import format_duration
 

@@ -27,8 +27,6 @@ from contend.engine.deadline import Deadline
 from contend.engine.plan import make_plan
 from contend.engine.rounds import BUDGET_SPENT
 from contend.engine.run import Outcome
-from contend.engine.scenarios import load as load_scenario
-from contend.engine.scenarios import to_yaml
 from contend.errors import BadInput, ContendError, HostFailed, TrialFailed
 from contend.fleet import up
 from contend.fleet.following import Following, Settings
@@ -44,6 +42,8 @@ from contend.report.progress import Progress
 from contend.store.directory import RunDirectory
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario
+from contend.studies.scenarios import load as load_scenario
+from contend.studies.scenarios import to_yaml
 from contend.units import format_duration
 from contend.workloads.load import catalogue
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from contend.engine.plan import make_plan
 from contend.engine.rounds import headline
-from contend.engine.scenarios import to_yaml
 from contend.errors import ContendError, HostFailed
 from contend.fleet import host as there
 from contend.fleet import up
@@ -40,6 +39,7 @@ from contend.ledger import Ledger
 from contend.report.progress import PlanSummary, Progress
 from contend.store.directory import Row, RunDirectory
 from contend.studies.model import Scenario
+from contend.studies.scenarios import to_yaml
 
 WAIT_S = 10.0  # for rows, within one question
 LEAST_S = 1.0  # between two answers of a host; longer with many of them

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from contend.errors import BadInput, HostFailed
 from contend.files import write
-from contend.probes.series import series_or
 from contend.report.sample_plots import TITLES
 from contend.report.sample_series import SampleLines, read_sample
 from contend.store.directory import RunDirectory
+from contend.store.series import series_or
 from contend.text.masking import mask
 from contend.units import NS_PER_S
 

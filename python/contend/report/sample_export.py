@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed
 from contend.files import made_beside, write
-from contend.probes.series import open_series, read_series, read_sound
 from contend.report.exposition import Family, exposition
 from contend.sample.stacks import folded, read_stacks
 from contend.store.directory import RunDirectory
+from contend.store.series import open_series, read_series, read_sound
 from contend.text.masking import mask, mask_texts
 from contend.units import NS_PER_S
 

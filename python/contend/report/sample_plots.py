@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from contend.report.plotkit import Plot, Spec, chart
 from contend.report.sample_series import SampleLines
-from contend.report.series import OTHERS, Step
+from contend.report.steps import OTHERS, Step
 from contend.report.theme import var
 from contend.report.timeline import BRUSH, CPU_COLOURS, HEADERS, HEIGHT, Time, figures, timeline
 from contend.units import format_value

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import open_series
-from contend.report.series import CPU_STATES, OTHERS, PRESSURES, Step
+from contend.report.steps import CPU_STATES, OTHERS, PRESSURES, Step
+from contend.store.series import open_series
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:

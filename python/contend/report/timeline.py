@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contend.report.plotkit import Plot, Spec, chart
-from contend.report.series import OTHERS, Step
+from contend.report.steps import OTHERS, Step
 from contend.report.theme import var
 from contend.units import format_value
 

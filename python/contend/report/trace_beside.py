@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import read_series
 from contend.report.counters import EVERY_SAMPLE, Own, Trial, chrome_events, perfetto, read_trials
 from contend.report.sample_series import SampleLines, read_sample
 from contend.store.directory import SAMPLE_FILE, WATCH_FILE, RunDirectory
+from contend.store.series import read_series
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def own_counters(run: RunDirectory, boot: int, files: Mapping[str, Any]) -> Iter
     """Counters of each process that is both traced and sampled: what it used in each interval, drawn at its middle."""
     import duckdb
 
-    from contend.probes.series import open_series
+    from contend.store.series import open_series
 
     with duckdb.connect() as connection:
         columns = open_series(connection, run.series).get("process_use", set())

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import open_series
 from contend.store.directory import RunDirectory
+from contend.store.series import open_series
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:

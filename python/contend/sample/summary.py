@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import open_series
 from contend.sample.stacks import Stack, longest, read_stacks
 from contend.store.directory import RunDirectory
+from contend.store.series import open_series
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:

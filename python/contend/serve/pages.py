@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from contend.analysis.between import UNREADABLE, compare_runs
+from contend.analysis.between_words import changed_cells, notes
 from contend.errors import BadInput, ContendError
-from contend.report.compare_words import changed_cells, notes
 from contend.report.html import environment, resource, script_json
 from contend.report.theme import stylesheet
 from contend.report.trend_plots import trend_plot

@@ -141,12 +141,12 @@ class RunDirectory:
 
     @property
     def is_sample(self) -> bool:
-        """True if `contend sample` made it."""
+        """Whether `contend sample` made it."""
         return (self.path / SAMPLE_FILE).is_file()
 
     @property
     def is_watch(self) -> bool:
-        """True if `contend watch -o` made it."""
+        """Whether `contend watch -o` made it."""
         return (self.path / WATCH_FILE).is_file()
 
     @property
@@ -212,7 +212,7 @@ class RunDirectory:
         return dict(self._plan[1])
 
     def _study(self) -> str:
-        """The study that scenario.yaml names, without reading the rest of it; "" where it names none."""
+        """What scenario.yaml names, without reading the rest of it; "" where it names none."""
         with contextlib.suppress(OSError, BadInput):
             found = _STUDY.search(read_inside(self.path / SCENARIO_FILE, most=MOST_BYTES))
             return "" if found is None else found[1].decode("ascii")
@@ -326,7 +326,7 @@ class RunDirectory:
 
     def remove_half_files(self) -> None:
         """Remove what a kill or a full disk left half written, beside the whole files. Only while none is written."""
-        from contend.probes.series import covered_files, half_files
+        from contend.store.series import covered_files, half_files
 
         for path in (*self.path.glob(".*.part"), *half_files(self.series), *covered_files(self.series)):
             with contextlib.suppress(IsADirectoryError):
@@ -362,7 +362,7 @@ class _Compact:
     planned: bool
 
     def of(self, plan: Mapping[str, Any] | None) -> bool:
-        """True if they are whole by the run's plan too, where that is asked."""
+        """Whether they are whole by the run's plan too, where that is asked."""
         return plan is None or self.planned
 
 
@@ -382,7 +382,7 @@ def _begins_trial(row: Any) -> bool:
 
 
 def _state(path: Path) -> object:
-    """A value that differs once a file has changed; None for no file."""
+    """What differs once a file has changed; None for no file."""
     try:
         about = path.stat()
     except OSError:
@@ -401,7 +401,7 @@ def _bytes_of(path: Path, start: int, end: int) -> bytes | None:
 
 
 def wrong_row(plan: Mapping[str, Any] | None) -> Callable[[Any], str]:
-    """Make a check of trials' rows: what is wrong, "" for nothing; by that plan, where there is one."""
+    """What says what is wrong with a trial's row, "" for nothing; by that plan, where there is one."""
     from contend.store import planned, rows
 
     return rows.wrong_trial if plan is None else planned.wrong_row(plan)
@@ -430,7 +430,7 @@ def query(
     """
     import duckdb
 
-    from contend.probes.series import connect, read_sound
+    from contend.store.series import connect, read_sound
 
     def ask() -> tuple[list[str], list[tuple[Any, ...]]]:
         with (
@@ -460,8 +460,8 @@ def query(
 
 def views(run: RunDirectory, folder: Path) -> dict[str, str]:
     """SQL text of each view that this run's files allow. `folder` is for rows that are whole of files that are not."""
-    from contend.probes.series import pattern, quoted, series_files
     from contend.store.rows import wrong_event
+    from contend.store.series import pattern, quoted, series_files
 
     def source(path: Path, lines: Callable[[], Iterator[tuple[bytes, Row]]]) -> str:
         whole = _whole_file(path, lines, folder / path.name)
@@ -486,8 +486,8 @@ def views(run: RunDirectory, folder: Path) -> dict[str, str]:
 
 
 def table_names(run: RunDirectory) -> set[str]:
-    """Names of views that a query over the run may use."""
-    from contend.probes.series import series_files
+    """What views a query over the run may be about."""
+    from contend.store.series import series_files
 
     return {"trials", "metrics", "evidence", "ledger", *series_files(run.series)}
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend.contention.alibi import limits
 from contend.errors import BadInput
-from contend.probes.series import pattern, series_files
+from contend.store.series import pattern, series_files
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from contend.contention.alibi.recording import QUERIES, Recording, read_tables
-from contend.probes.series import pattern, quoted, series_files
+from contend.store.series import pattern, quoted, series_files
 
 if TYPE_CHECKING:
     import duckdb

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contend.advice.finding import Evidence
+from contend.contention.alibi.words import paragraph
 
 SCHEMA_VERSION = 1
 # In the order in which equal waiting is decided.
@@ -123,8 +124,6 @@ class Alibi:
     @property
     def text(self) -> str:
         """One paragraph for people."""
-        from contend.contention.alibi.words import paragraph
-
         return paragraph(self)
 
     def to_json(self) -> dict[str, Any]:

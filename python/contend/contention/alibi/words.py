@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from contend.advice.finding import Evidence
 from contend.contention.alibi import limits
-from contend.contention.alibi.verdict import Alibi, CellAlibi, PhaseAlibi, Saturation
 from contend.units import format_value
+
+if TYPE_CHECKING:
+    from contend.contention.alibi.verdict import Alibi, CellAlibi, PhaseAlibi, Saturation
 
 _LIMIT = {
     "cpu": "the CPU is the limit: {subject} without time left, and tasks wait",

@@ -16,11 +16,10 @@ from contend.imports.source import Source
 class Format:
     name: str
     read: Callable[[Source], Document]
-    about: str  # what one run is, and why what lies inside it is no replicate
 
 
 FORMATS: Mapping[str, Format] = {
-    name: Format(name, module.read, module.ABOUT)
+    name: Format(name, module.read)
     for name, module in (
         ("fio", fio),
         ("hyperfine", hyperfine),

@@ -17,10 +17,6 @@ from typing import Any
 from contend.imports.document import Document, Line, Readings, Run, finite, part, percentile
 from contend.imports.source import Source
 
-ABOUT = (
-    "a file is one run of each scenario; its requests and iterations lie inside it. A request is timed from when it was"
-    " sent, not from when it was due: read latencies as a closed loop's"
-)
 COLUMNS = {"metric_name", "timestamp", "metric_value"}
 TRENDS = ("http_req_duration", "iteration_duration")
 RATES = (("http_reqs", "req/s"), ("iterations", "iterations/s"))

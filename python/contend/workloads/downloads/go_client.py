@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from contend.errors import CannotHonour
-from contend.fetch import built
+from contend.workloads.downloads import built
 
 NAME = "download-go"  # of the program
 _USUAL = "/usr/local/go/bin"  # where Go's own instructions put it, which is on no PATH by itself

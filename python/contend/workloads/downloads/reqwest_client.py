@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from contend.errors import CannotHonour
-from contend.fetch import built
+from contend.workloads.downloads import built
 
 NAME = "download-reqwest"  # of the program
 _FILES = ("Cargo.toml", "Cargo.lock", "src/main.rs")

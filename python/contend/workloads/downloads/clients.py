@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contend.errors import BadInput, UnknownName
-from contend.fetch import go_client, reqwest_client
+from contend.workloads.downloads import go_client, reqwest_client
 from contend.workloads.install import is_here
 
 IMAGE_ID = "0c0ffee0-0000-4000-8000-000000000001"
