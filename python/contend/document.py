@@ -228,7 +228,7 @@ class Shown:
         return None
 
     def tabled(self, analysis: Analysis) -> bool:
-        """Whether the page has tables of comparisons."""
+        """True if the page has tables of comparisons."""
         return True
 
     def plots(self, report: ReportInput) -> list[Plot]:

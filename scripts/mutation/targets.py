@@ -42,7 +42,7 @@ def _matches(patterns: tuple[str, ...]) -> set[Path]:
 PYTHON = (
     Target(
         "stats",
-        "`contend.stats`, without the known answers and their noise, which are tests themselves",
+        "`contend.stats`",
         ("python/contend/stats/*.py",),
         (
             "tests/unit/stats/test_*.py",
@@ -50,11 +50,6 @@ PYTHON = (
             "tests/unit/studies/sensitivity/test_sensitivity_study.py",
             "tests/unit/serve/test_serve_trend.py",
             "python/contend/stats/*.py",
-        ),
-        (
-            "python/contend/stats/known_*.py",
-            "python/contend/stats/*_answers.py",
-            "python/contend/stats/noise.py",
         ),
     ),
     Target(

@@ -51,5 +51,5 @@ def _row(change: Change, telling: frozenset[str]) -> Row:
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """What has to be known of these figures, each once."""
+    """Notes on these figures that a reader must know, each once."""
     return list(dict.fromkeys(w for c in comparison.cells for w in c.estimate.warnings))

@@ -191,7 +191,7 @@ def _warned(estimate: Estimate, warnings: tuple[str, ...]) -> Estimate:
 
 
 def _of_use(cell: PlannedCell, series: Series) -> bool:
-    """Of the curves and probes of a forecast only the headline: the other metrics of hundreds of cells say nothing."""
+    """True but for the lesser metrics of a forecast's curves and probes: those of hundreds of cells say nothing."""
     return series.info.primary or cell.factors.get("role", "pair") == "pair"
 
 

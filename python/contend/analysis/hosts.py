@@ -1,4 +1,4 @@
-"""What a run on several hosts says: each host by itself, and from five hosts on one ratio over them (METHOD: t over hosts).
+"""A run on several hosts: each host by itself, and from five hosts on one ratio over them (METHOD: t over hosts).
 
 Blocks of different hosts are never pooled: that pretends that hosts do not differ, and its interval covered the truth in
 80 % of experiments.
@@ -235,7 +235,7 @@ def _over(cells: Sequence[CellResult], at: float, together: int) -> CellResult:
 
 
 def _level(levels: Sequence[Level], at: float) -> Level:
-    """Of the hosts' medians: a host is one point."""
+    """Level of the hosts' medians: a host is one point."""
     values = tuple(each.estimate.value for each in levels)
     return Level(level(values, levels[0].estimate.unit, level=at), values, tuple(range(len(values))), ())
 

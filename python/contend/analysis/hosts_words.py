@@ -1,4 +1,4 @@
-"""What a run on several hosts says, in words and rows for the terminal and the page."""
+"""A run on several hosts in words and rows, for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def clock(host: HostResult) -> str:
 
 
 def said(host: HostResult) -> str:
-    """What is to be known of it beside its figures."""
+    """Notes on a host beside its figures."""
     parts = []
     if host.state != "ended":
         parts.append(f"{host.state}: {host.why}" if host.why else host.state)
@@ -69,7 +69,7 @@ def said(host: HostResult) -> str:
 
 
 def machines(environment: Mapping[str, Any]) -> list[list[str]]:
-    """What each host is, a row each as MACHINE has it; none where nothing was fetched of any."""
+    """Describe each host, a row each as MACHINE has it; none where nothing was fetched of any."""
     told = environment.get("hosts") or {}
     if not any("cpu" in host for host in told.values()):
         return []

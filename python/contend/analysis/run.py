@@ -10,7 +10,6 @@ from typing import Any
 from contend.advice.finding import set_once
 from contend.analysis.comparisons import compare_all, planned_cells, tabulate
 from contend.document import PLAIN, Analysis, CellResult, Design, ProbeCost
-from contend.errors import NoVerdict
 from contend.stats.estimate import Estimate
 from contend.stats.stopping import Stopping
 from contend.store.directory import Row, RunDirectory
@@ -161,13 +160,3 @@ def last_stop(events: Sequence[Mapping[str, Any]]) -> str:
 def _flag_kind(flag: str) -> str:
     """A flag without its figures, to count by."""
     return flag.split(":")[0]
-
-
-def require_verdict(analysis: Analysis) -> None:
-    """Raise NoVerdict when no headline comparison has an interval at all."""
-    primary = [c for c in analysis.cells if c.metric.primary]
-    if not primary or all(c.estimate.verdict in ("too few", "refused") for c in primary):
-        raise NoVerdict(
-            f"{analysis.design.blocks} complete blocks are too few for an interval at this level",
-            hint=f"contend run --resume {analysis.run} with a larger --budget",
-        )

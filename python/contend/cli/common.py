@@ -1,4 +1,4 @@
-"""What several verbs share: where runs are, progress, and how a run ends for people and machines."""
+"""Parts that several verbs share: where runs are, progress, and how a run ends for people and machines."""
 
 from __future__ import annotations
 

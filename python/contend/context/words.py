@@ -97,7 +97,7 @@ def _serial(of: Context) -> str:
 
 
 def about(of: Context) -> str:
-    """What was put together."""
+    """A line on what was put together."""
     return (
         f"{of.run} ({of.blocks} blocks) in {of.of} (n = {of.n}, {of.storms} storms); {of.share.level:.0%} intervals, of"
         " both together"
@@ -117,7 +117,7 @@ def shares(of: Context) -> list[str]:
 
 
 def share(of: Share) -> str:
-    """One of them."""
+    """Words for one share."""
     bound = f"{of.bound} " if of.bound else ""
     return f"{of.what}: {bound}{part(of.estimate)} of all CPU time ({HOWS[of.how]})"
 
@@ -132,7 +132,7 @@ def _how(of: Share, context: Context) -> str:
 
 
 def headers(of: Context) -> tuple[str, ...]:
-    """Of the table of variants."""
+    """Headers of the table of variants."""
     way = f"time to ACTIVE, %{f' ({of.path.bound})' if of.path and of.path.bound else ''}"
     bound = f" ({of.bound})" if of.bound else ""
     return ("variant", f"CPU of {_ONE[of.kind]}, %", f"CPU of all, %{bound}", way)

@@ -204,7 +204,7 @@ def _environment() -> dict[str, Any]:
 
 
 def _check(scenario: Scenario) -> None:
-    """What cannot be had on other hosts. Raises BadInput."""
+    """Refuse what cannot be had on other hosts. Raises BadInput."""
     study_of(scenario).check_elsewhere(scenario)
     if scenario.trace is not None:
         raise BadInput("traces of a fleet's hosts are not fetched", hint="run it with `trace` on one of them")

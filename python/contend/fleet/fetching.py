@@ -15,7 +15,7 @@ SKIPPED = ("work/", "report.html", "trials.ndjson", "findings.json")
 
 
 class NotKept(Exception):
-    """What a host gave cannot be written here: no host's fault, and no run can go on. Its cause is a HostFailed."""
+    """Rows of a host that cannot be written here: no host's fault, and no run can go on. Its cause is a HostFailed."""
 
 
 async def fetch(asking: Asking, run: RunDirectory, host: str, only: tuple[str, ...] = ()) -> None:

@@ -369,5 +369,5 @@ async def _all_ended(hosts: Iterable[asyncio.Task[None]], helpers: Iterable[asyn
 
 
 def after_none(reply: Mapping[str, Any]) -> bool:
-    """Whether these are a host's first rows."""
+    """True if these are a host's first rows."""
     return int(reply["after"]) == 0

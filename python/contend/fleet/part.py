@@ -71,7 +71,7 @@ class Told:
 
 
 def check(folder: Path) -> list[str]:
-    """What is in the way of the part on this host: message and hint; nothing when it can begin."""
+    """List what is in the way of the part on this host: message and hint; nothing when it can begin."""
     from contend.engine import checks
     from contend.studies.scenarios import load
 

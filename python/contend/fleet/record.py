@@ -1,4 +1,4 @@
-"""What a fleet's run directory says of its hosts: hosts.json, and a run directory of its own for each below hosts/."""
+"""The record of hosts in a fleet's run directory: hosts.json, and a run directory of its own for each below hosts/."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class HostState:
 
 
 def host_seed(seed: int, host: str) -> int:
-    """Of a host's own order of trials.
+    """Seed of a host's own order of trials.
 
     >>> host_seed(7, "a") == host_seed(7, "a"), host_seed(7, "a") == host_seed(7, "b")
     (True, False)
@@ -78,7 +78,7 @@ def write_hosts(
 
 
 def write_environment(run: RunDirectory) -> None:
-    """What each host is, and its clock, into the run's environment."""
+    """Write each host's description and clock into the run's environment."""
     environment = run.environment()
     told = {}
     for host, state in told_of_hosts(run).items():
@@ -164,7 +164,7 @@ class Done:
 
 
 def done(run: RunDirectory) -> dict[str, Done]:
-    """By host, those without any row too."""
+    """Trials done by host, those without any row too."""
     plan = run.plan()
     rows = Counter(
         host
@@ -188,7 +188,7 @@ def done(run: RunDirectory) -> dict[str, Done]:
 
 
 def missing(run: RunDirectory) -> Iterator[str]:
-    """What is not there, in a line for each host that has not ended or that had trials without a result."""
+    """Name what is missing, in a line for each host that has not ended or that had trials without a result."""
     told, counts = told_of_hosts(run), done(run)
     for host, count in counts.items():
         state = told.get(host, {})

@@ -33,7 +33,7 @@ _COUNTERS, _OWN = 1 << 16, 1 << 24  # and of counters
 
 
 class Own(NamedTuple):
-    """What one traced process used: a counter of its own. `pid` and `track` are as the trace calls it."""
+    """Counters of one traced process: what it used. `pid` and `track` are as the trace calls it."""
 
     pid: int
     track: int
@@ -114,7 +114,7 @@ def chrome(lines: SampleLines, name: str, trials: Sequence[Trial] = ()) -> str:
 def chrome_events(
     lines: SampleLines, name: str, trials: Sequence[Trial] = (), own: Sequence[Own] = (), pid: int = 1
 ) -> Iterator[dict[str, object]]:
-    """What `pid`, which stands for the host, and traced processes have."""
+    """Events of `pid`, which stands for the host, and of traced processes."""
     yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": f"contend {name}"}}
     for lane in range(1 + max((t.lane for t in trials), default=-1)):
         label = {"name": _lane(lane)}

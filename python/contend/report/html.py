@@ -96,7 +96,7 @@ def templates() -> Environment:
 
 
 def environment() -> Environment:
-    """Of the templates, for globals of one's own; everything they print is masked, and escaped."""
+    """The templates' environment, for globals of one's own; everything they print is masked, and escaped."""
     from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -128,7 +128,7 @@ def _beside(name: str) -> str | None:
 
 
 def _safe(value: object) -> object:
-    """What a template prints, safe: text of runs, whichever file it came from. What is marked so is contend's own."""
+    """Make safe what a template prints: text of runs, whichever file it came from. What is marked so is contend's own."""
     return safe(value) if type(value) is str else value
 
 

@@ -16,7 +16,7 @@ from contend.units import format_value
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a chart shows and how."""
+    """A kind of chart: what it shows and how."""
 
     name: str
     title: str
@@ -86,7 +86,7 @@ _HISTOGRAMS = {
 
 
 def _histogram(kind: str, bars: Sequence[tuple[int, str, float]]) -> Plot:
-    """Of the whole recording: histograms are not cut by the brush."""
+    """Draw the whole recording: histograms are not cut by the brush."""
     title, caption = _HISTOGRAMS[kind]
     totals: dict[str, float] = {}
     for _, line, count in bars:

@@ -187,7 +187,7 @@ class _Counters:
         self._t = (t - self.first).astype(np.float64)
 
     def rates(self, values: Array) -> tuple[Array, Array, Array]:
-        """Of each key and step in which the counter was read twice: the mean time (ns since `first`), its growth a second,
+        """Rates by key and step in which the counter was read twice: the mean time (ns since `first`), its growth a second,
         and the place of the key."""
         import numpy as np
 

@@ -1,4 +1,4 @@
-"""What charts over time share: a strip to brush, an axis of time, lines and areas that follow the brush.
+"""Parts of charts over time: a strip to brush, an axis of time, lines and areas that follow the brush.
 
 All timelines share the parameters `x0` and `x1`, the visible seconds; the page sets them from the brush in the strip,
 or from its list of ranges.

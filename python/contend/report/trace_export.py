@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from contend.store.directory import RunDirectory
 
 
-def export_trace(source: str | Path, form: str, target: Path) -> dict[str, Any]:
-    """As `export_traces`, of one."""
-    return export_traces([source], form, target)
-
-
 def export_traces(sources: Sequence[str | Path], form: str, target: Path) -> dict[str, Any]:
     """Write traces (files, or directories of them), and recordings of the host beside them, as one trace in the form
     "perfetto" or "chrome"; whole or not at all. A trace's own recording (`contend trace --sample`) is with it.

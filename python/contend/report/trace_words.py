@@ -1,4 +1,4 @@
-"""What a trace says, in one sentence."""
+"""A trace in one sentence."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Stacks:
 
 
 def read_stacks(run: RunDirectory, *, everyone: bool = False) -> Stacks:
-    """Of a recording with a command those of its processes, else (or asked for `everyone`) of all; none without."""
+    """Stacks of the command's processes, or, without a command or asked for `everyone`, of all; none without."""
     import duckdb
 
     with duckdb.connect() as connection:

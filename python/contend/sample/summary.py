@@ -1,4 +1,4 @@
-"""What a recording says in a few figures: the host by resource, the processes that used most, and our own cost.
+"""A recording in a few figures: the host by resource, the processes that used most, and our own cost.
 
 Rates are over the intervals between samples: `mean` is the whole growth over the whole time, `p95` and `max` are of
 the intervals. A counter that went backwards (a reboot, a device that went and came) gives no interval.
@@ -117,7 +117,7 @@ class Summary:
 
 
 def summarise(run: RunDirectory) -> Summary:
-    """Of a recording's directory, also of one that was cut off."""
+    """Summarise a recording's directory, also one that was cut off."""
     import duckdb
 
     from contend.contention.alibi.judge import judge, phases
@@ -282,7 +282,7 @@ class _Reader:
     def _measure(
         self, resource: str, subject: str, what: str, unit: str, steps: str, scale: float = 1.0
     ) -> Iterator[Measure]:
-        """Of steps (grown, spent); a quantity that never was anything but zero is told only of the host."""
+        """Measures of steps (grown, spent); a quantity that never was anything but zero is told only of the host."""
         found = self._one(
             f"SELECT sum(grown) / sum(spent), quantile_cont(grown / spent, 0.95), max(grown / spent) FROM ({steps})"
         )

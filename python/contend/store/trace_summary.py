@@ -79,7 +79,7 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """Whether who waits for it waits for a holder; at a condition or queue it is for others to do something."""
+        """True if who waits for it waits for a holder; at a condition or queue it is for others to do something."""
         return self.kind not in ("condition", "queue")
 
 
@@ -148,7 +148,7 @@ class Collections:
 
 @dataclass(frozen=True)
 class Blocked:
-    """What kept an event loop or hub from all others; `ready` the most that were known to be ready behind it."""
+    """The cause that kept an event loop or hub from all others; `ready` the most that were known to be ready behind it."""
 
     loop: str
     name: str
@@ -209,7 +209,7 @@ class TraceSummary:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know of the trace."""
+        """Notes that a reader must know of the trace."""
         said = notes(self.told)
         if self.crowded:
             said.append(
@@ -243,7 +243,7 @@ class TraceSummary:
 
 
 def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int = 0) -> TraceSummary:
-    """Of a trace file, or a directory of them; with a picture of at most `lanes` tracks in `parts` parts of the time.
+    """Summarise a trace file, or a directory of them; with a picture of at most `lanes` tracks in `parts` parts of the time.
 
     Raises BadInput where there is none, HostFailed where one cannot be read.
     """
@@ -302,6 +302,6 @@ def _lanes(picture: Mapping[str, Any], parts: int) -> Iterator[Lane]:
 
 
 def rows_of(columns: Mapping[str, list[str] | bytes]) -> list[dict[str, Any]]:
-    """Of native columns."""
+    """Rows of native columns."""
     lists = columns_of(columns)
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]

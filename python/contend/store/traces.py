@@ -56,7 +56,7 @@ _WORDS = {
 
 
 def is_trace(path: str | Path) -> bool:
-    """Whether that is a trace file, or a directory that holds some.
+    """True if that is a trace file, or a directory that holds some.
 
     >>> is_trace("/proc")
     False
@@ -68,7 +68,7 @@ def is_trace(path: str | Path) -> bool:
 
 
 def is_trace_of(run: Path, place: Path) -> bool:
-    """Whether a trace stands at that place of a run. A link to another, and what may not be read, is noted as damage."""
+    """True if a trace stands at that place of a run. A link to another, and what may not be read, is noted as damage."""
     within = place.relative_to(run)
     try:
         for part in (place, *(run / each for each in within.parents if each.name)):
@@ -88,7 +88,7 @@ def _is_trace(path: Path) -> bool:
 
 
 def notes(told: Mapping[str, object]) -> list[str]:
-    """What a reader of the trace must know of it, a sentence each.
+    """Notes that a reader of the trace must know, a sentence each.
 
     >>> notes({"lost": 3, "cut": 0})
     ['3 events were not recorded: the rings were full']
@@ -104,7 +104,7 @@ def notes(told: Mapping[str, object]) -> list[str]:
 
 
 def sample_of(trace: Path) -> list[RunDirectory]:
-    """What `contend trace --sample` recorded beside it."""
+    """Recordings that `contend trace --sample` made beside it."""
     if not (trace / SAMPLE / "sample.json").is_file():
         return []
     from contend.store.directory import RunDirectory

@@ -1,4 +1,4 @@
-"""What `contend trace --pid` does inside of the process that it attaches to: record, and leave it as it was."""
+"""`contend trace --pid` inside of the process that it attaches to: record, and leave it as it was."""
 
 from __future__ import annotations
 

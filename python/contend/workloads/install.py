@@ -37,7 +37,7 @@ def needed(workload: Workload, parameters: Mapping[str, Scalar]) -> tuple[str, .
 
 
 def is_here(need: str) -> bool:
-    """Whether there is a program of that name, or `module NAME` in this Python.
+    """True if there is a program of that name, or `module NAME` in this Python.
 
     >>> is_here("module json"), is_here("module no_such_thing")
     (True, False)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from contend.errors import BadInput
-from contend.stats.noise import GENERATORS, noise
 from contend.stats.trend import Trend, Visit, trend
+from known.noise import GENERATORS, noise
 
 LEVELS = [1 + 30 * step for step in range(11)]
 BOTH_WAYS = [*LEVELS, *reversed(LEVELS)]

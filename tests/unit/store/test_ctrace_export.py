@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from contend import _native
 from contend.cli.export_ import command
 from contend.errors import BadInput, HostFailed
-from contend.report.trace_export import export_trace
+from contend.report.trace_export import export_traces
 from contend.store.traces import is_trace, notes
 from support import ctrace_files as c
 from support.ctrace_files import Made, event
@@ -76,13 +76,13 @@ def test_a_failure_leaves_nothing_behind_and_the_old_file_alone(tmp_path: Path) 
     broken = tmp_path / "a.ctrace"
     broken.write_bytes(b"x" * 100)
     with pytest.raises(BadInput, match="is no trace file"):
-        export_trace(broken, "perfetto", target)
+        export_traces([broken], "perfetto", target)
     with pytest.raises(BadInput, match="is no trace"):
-        export_trace(tmp_path / "none", "perfetto", target)
+        export_traces([tmp_path / "none"], "perfetto", target)
     small().save(tmp_path)
     (tmp_path / "a.ctrace").unlink()
     with pytest.raises(HostFailed):
-        export_trace(tmp_path, "chrome", Path("/proc/none/out"))
+        export_traces([tmp_path], "chrome", Path("/proc/none/out"))
     assert target.read_text() == "old"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["5-77.ctrace", "out"]
 
@@ -94,11 +94,11 @@ def test_a_full_disk_is_said_and_nothing_half_is_left(tmp_path: Path, full_disk:
         made.events(ring, [event(at, c.BEGIN + at % 2, name) for at in range(8_000)])
     made.save(tmp_path)
     with pytest.raises(HostFailed, match="cannot write"):
-        export_trace(tmp_path, "chrome", full_disk / "out.json")
+        export_traces([tmp_path], "chrome", full_disk / "out.json")
     assert list(full_disk.iterdir()) == []
 
 
 def test_every_count_has_its_words(tmp_path: Path) -> None:
-    told = export_trace(small().save(tmp_path), "perfetto", tmp_path / "out")
+    told = export_traces([small().save(tmp_path)], "perfetto", tmp_path / "out")
     counts = {k: 1 for k, v in told.items() if isinstance(v, int)} | {"passed_over": ["x"]}
     assert len(notes(counts)) == len(counts) - len({"events", "processes", "tracks", "bytes"})

@@ -82,7 +82,7 @@ VICTIM = Groups(r"/contend\.[^/]+/victim-[^/]+$", r"-load$")
 
 
 def victims(rows: Iterable[Mapping[str, Any]]) -> Groups:
-    """What a run measures, by its trials: VICTIM, and the groups that its places had, which an engine may have chosen.
+    """The groups of a run's victims, by its trials: VICTIM, and the groups that an engine may have chosen.
 
     rows: of trials.ndjson. A group is known there by its whole path, in the series by the part below where it is mounted.
 

@@ -1,4 +1,4 @@
-"""Which traces are meant: trace files and directories, and runs whose trials were traced."""
+"""Sources of traces: files and directories, and runs whose trials were traced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Group(NamedTuple):
 
 
 def groups(sources: Sequence[str]) -> list[Group]:
-    """Of each source, in their order; a run gives one a cell, in the order of its plan. Raises BadInput."""
+    """Groups of each source, in their order; a run gives one a cell, in the order of its plan. Raises BadInput."""
     found: list[Group] = []
     for source in sources:
         path = Path(source)

@@ -30,7 +30,7 @@ Document = Mapping[str, Any]
 
 
 def has_storms(path: Path) -> bool:
-    """Whether that is a run whose trials were storms on a cloud, without traces."""
+    """True if that is a run whose trials were storms on a cloud, without traces."""
     return (path / "plan.json").is_file() and any(path.glob(f"outputs/*/{FILE}"))
 
 
@@ -59,12 +59,12 @@ def measured(run: Path) -> dict[int, list[Document]]:
 
 
 def times(document: Document) -> Times:
-    """Of one storm, ns."""
+    """Times of one storm, ns."""
     return Times(*(float(document[key.replace("_ns", "_s")]) * 1e9 for key in KEYS))
 
 
 def forecast(run: Path, jobs: int) -> Whatif:
-    """What a storm of so many servers would take. Raises BadInput where sizes or storms are too few for a line."""
+    """Forecast a storm of so many servers. Raises BadInput where sizes or storms are too few for a line."""
     storms = measured(run)
     of = [(n, times(document)) for n, documents in sorted(storms.items()) for document in documents]
     lines = {key: line([(n, getattr(one, key)) for n, one in of], "ns") for key in KEYS}
@@ -115,7 +115,7 @@ def _alibis(run: Path) -> Sequence[CellAlibi]:
 
 
 def _regime(alibis: Sequence[CellAlibi]) -> Regime:
-    """Of all sizes: one in which the hardware was at its limit is enough."""
+    """The regime of all sizes: one in which the hardware was at its limit is enough."""
     from contend.contention.alibi.words import short
 
     limits = [alibi for alibi in alibis if alibi.verdict not in ("idle", "unknown")]

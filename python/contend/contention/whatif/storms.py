@@ -115,7 +115,7 @@ def _cells(path: Path) -> dict[str, str]:
 
 
 def names(sources: Sequence[Source]) -> dict[str, list[str]]:
-    """What edits can name, over all storms: `locks`, `pools`, `spans`."""
+    """Names that edits can use, over all storms: `locks`, `pools`, `spans`."""
     found: dict[str, dict[str, None]] = {"locks": {}, "pools": {}, "spans": {}}
     for source in sources:
         parts = source.storm.parts()

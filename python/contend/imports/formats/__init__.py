@@ -52,7 +52,7 @@ def named(name: str) -> Format:
 
 
 def recognise(source: Source) -> Format:
-    """By what is in it, never by its name. Raises BadInput for what none of them is, and for JSON that is torn."""
+    """Recognise a format by its content, never by its name. Raises BadInput where none fits, and for JSON that is torn."""
     for name, is_mine in _TEXTS:
         if is_mine(source.head):
             return FORMATS[name]

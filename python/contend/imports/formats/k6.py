@@ -71,7 +71,7 @@ def _summary(source: Source) -> Document:
 
 
 def _values(metric: Any, source: Source, name: str) -> Mapping[str, Any]:
-    """Of --summary-export they stand in the metric itself, of handleSummary under `values`."""
+    """Values of a metric: of --summary-export they stand in the metric itself, of handleSummary under `values`."""
     values = metric.get("values", metric) if isinstance(metric, Mapping) else None
     if not isinstance(values, Mapping):
         raise source.bad(f"its metric {name} has no values", "is it whole, and k6's own output?")

@@ -30,7 +30,7 @@ def is_mine(document: Any) -> bool:
 
 
 class Iterations:
-    """What is wanted of a workload's iterations, each of which is a fraction of a kilobyte of JSON."""
+    """Figures of a workload's iterations, each of which is a fraction of a kilobyte of JSON."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -96,7 +96,7 @@ def _zero(text: str) -> bool:
 
 
 def _settings(text: str) -> dict[str, str]:
-    """What it prints between its head and its threads' start."""
+    """Settings that it prints between its head and its threads' start."""
     head = re.search(
         r"^Running the test with following options:$(.*?)(?:^Threads started!|\Z)", text, re.M | re.S
     )

@@ -60,7 +60,7 @@ class Client:
     command: Callable[[Task], Command]
 
     def missing(self) -> tuple[str, ...]:
-        """What it needs that is not here."""
+        """Names of what it needs that is not here."""
         return tuple(need for need in self.needs if not is_here(need))
 
 
@@ -160,7 +160,7 @@ def _library(name: str) -> Callable[[Task], Command]:
 
 
 def _built(program: str) -> Callable[[Task], Command]:
-    """What `put_program` has put into the task's programs."""
+    """The command that `put_program` has put into the task's programs."""
 
     def command(task: Task) -> Command:
         told = (task.url, task.output or _NOTHING, task.authority, task.sha512)
@@ -170,7 +170,7 @@ def _built(program: str) -> Callable[[Task], Command]:
 
 
 def put_program(name: str, place: Path, cache: Path) -> None:
-    """What has to be built for the client, if anything, into `place`. cache: of what was built before.
+    """Build the client's program, if it needs one, into `place`. cache: of what was built before.
 
     Raises CannotHonour where it does not build.
     """

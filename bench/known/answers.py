@@ -1,24 +1,21 @@
-"""Do the estimators say 95 % when they mean 95 %? Experiments whose true answer is known.
-
-`python -m contend.stats.known_answers` prints the tables.
-It takes about four minutes on one core, and the same seed gives the same figures.
-"""
+"""Do the estimators say 95 % when they mean 95 %? `bench/known_answers.py` prints the tables."""
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
 
-from contend.stats import aligned, joint_answers, platform_answers, signed_rank
-from contend.stats.known_result import Result, counted
-from contend.stats.noise import GENERATORS, Noise, block_order, randomised_blocks, randomised_pairs
+from contend.stats import aligned, signed_rank
 from contend.stats.quantiles import t_quantile
 from contend.stats.simultaneous import simultaneous
-from contend.stats.stopping import Stopping, simulate
+from contend.stats.stopping import Stopping
+from known import joint, platforms
+from known.noise import GENERATORS, Noise, block_order, randomised_blocks, randomised_pairs
+from known.result import Result, counted
+from known.stopping import simulate
 
 Floats = npt.NDArray[np.float64]
 
@@ -155,8 +152,8 @@ def everything(experiments: int, seed: int) -> list[Result]:
         for noise in GENERATORS
         for n, families, treatments in ((8, 2, 3), (8, 3, 3), (12, 2, 3), (20, 2, 3))
     ]
-    results += joint_answers.everything(max(1, experiments // 5), seed)
-    return results + platform_answers.everything(experiments, seed)
+    results += joint.everything(max(1, experiments // 5), seed)
+    return results + platforms.everything(experiments, seed)
 
 
 def markdown(results: Iterable[Result]) -> str:
@@ -174,15 +171,3 @@ def markdown(results: Iterable[Result]) -> str:
         counted = f"{r.count} / {r.experiments} | {r.share:.1%} | {low:.1%} – {high:.1%}"
         lines.append(f"| {r.noise} | {r.n} | {counted} | {width} | {r.extra} |")
     return "\n".join(lines).strip() + "\n"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Check the estimators on experiments with a known answer.")
-    parser.add_argument("--experiments", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=20260101)
-    arguments = parser.parse_args()
-    print(markdown(everything(arguments.experiments, arguments.seed)))
-
-
-if __name__ == "__main__":
-    main()

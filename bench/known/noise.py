@@ -1,7 +1,7 @@
 """Known noise: five ways in which a shared machine disturbs a series of runs.
 
-They are what the estimators of this package are checked against, and are public so that anyone can repeat the
-check. Everything is on the natural-log scale and per run: a value of 0.05 is about 5 % slower.
+They are what the estimators of `contend.stats` are checked against. Everything is on the natural-log scale and per run:
+a value of 0.05 is about 5 % slower.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.stats.joint import joint
-from contend.stats.known_result import Result
-from contend.stats.noise import GENERATORS, Noise, noise, randomised_pairs
+from known.noise import GENERATORS, Noise, noise, randomised_pairs
+from known.result import Result
 
 Floats = npt.NDArray[np.float64]
 SHARE, SHIFT = 0.05, math.log(1.05)

@@ -1,4 +1,4 @@
-"""How often something held, of experiments whose true answer is known (`contend.stats.known_answers`)."""
+"""How often something held, of experiments whose true answer is known (`known.answers`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from contend.stats.noise import Noise
 from contend.stats.quantiles import clopper_pearson
+from known.noise import Noise
 
 Floats = npt.NDArray[np.float64]
 

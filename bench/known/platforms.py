@@ -1,4 +1,4 @@
-"""Do PTO, PSO, effects and curves hold what is true? Tables of `contend.stats.known_answers`.
+"""Do PTO, PSO, effects and curves hold what is true? Tables of `known.answers`.
 
 A host of 16 CPUs; sizes 1, 2, 4, 8, 16; a block has every size of the platform and the bare host of that size, in random
 order. PTO is 1.10; PSO as TRUTHS has it.
@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.stats import signed_rank
-from contend.stats.known_result import Result, counted
-from contend.stats.noise import GENERATORS, Noise, noise
 from contend.stats.platform_curves import curve
 from contend.stats.platform_size import Setting, SizeCell, decompositions
+from known.noise import GENERATORS, Noise, noise
+from known.result import Result, counted
 
 Floats = npt.NDArray[np.float64]
 
