@@ -163,8 +163,7 @@ def test_a_study_of_another_package_brings_scenarios(tmp_path: Path, monkeypatch
         assert find("of-its-own") == package / "scenarios/of-its-own.yaml"
         assert "of-its-own" in builtin_names()
         assert find("apps").parent.parent.name == "interference"  # a name of ours stays ours
-        assert list_._entries("scenarios")["of-its-own"].startswith(
-            "cannot be run: of-its-own: unknown study"
-        )
+        told = list_._entries("scenarios")["of-its-own"]
+        assert told.startswith("cannot be run: the study 'nowhere' of the package")
     finally:
         scenarios._brought.cache_clear()
