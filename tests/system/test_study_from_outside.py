@@ -52,7 +52,8 @@ def contend(tmp_path: Path) -> Outside:
 
 
 def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
-    contend("validate", "sleeps.yaml").fine()
+    shown = contend("validate", "sleeps.yaml", "--show").fine().out
+    assert "- 0.02s" in shown and "- 0.06s" in shown, "a bare number would be seconds"
     planned = contend("run", "sleeps.yaml", "--dry-run").fine()
     assert "60 ms" in planned.out
     said = contend("run", "sleeps.yaml", timeout=120).fine()
@@ -66,6 +67,8 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
     }
     (wall,) = (cell for cell in document["cells"] if cell["metric"]["name"] == "wall")
     assert 2 < wall["estimate"]["value"] < 4, "60 ms against 20 ms, and starting a process"
+    gone_on = contend("run", "--resume", str(run), timeout=120).fine()
+    assert "is the latest" in gone_on.out, "what the run keeps of its scenario reads back to it"
     assert json.loads(contend("report", str(run), "--json").fine().out) == document
     page = (run / "report.html").read_text()
     assert "How late is a sleep?" in page and "is the latest" in page

@@ -71,6 +71,17 @@ def test_traces_are_asked_for_in_several_ways(written: str, include: tuple[str, 
     assert parsed(to_yaml(asked)).trace == asked.trace, "what the run keeps reads back"
 
 
+@pytest.mark.parametrize("lasting", ["1.123456789s", "90m", "2s"])
+def test_every_duration_reads_back_from_what_a_run_keeps(lasting: str) -> None:
+    asked = parsed(
+        MINIMAL
+        + f"guard: {{slower_than: 300ms, every: 250ms, lasting: {lasting}}}\nmeasure: {{budget: 90s}}\n"
+    )
+    again = parsed(to_yaml(asked))
+    assert (again.guard, again.measure) == (asked.guard, asked.measure), "a bare number would be seconds"
+    assert "slower_than: 0.3s" in to_yaml(asked) and "budget: 90s" in to_yaml(asked)
+
+
 def test_traces_of_what_runs_in_a_container_are_refused() -> None:
     with pytest.raises(ScenarioError, match="trace needs the bare platform"):
         parsed(MINIMAL + "trace: true\nplatform: container\n")
