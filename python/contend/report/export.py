@@ -16,7 +16,7 @@ from contend.errors import HostFailed, UnknownName
 from contend.report import words
 from contend.report.exposition import Family, exposition
 from contend.report.latex import export_latex
-from contend.report.matrix import condition, is_compare, subject
+from contend.report.matrix import condition, control_detail, is_compare, subject
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
 from contend.units import NS_PER_S
@@ -139,14 +139,27 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
     analysis = report.analysis
     suite = ET.Element("testsuite", name=_xml(f"contend {analysis.run}"))
     failures = skipped = 0
-    results: list[tuple[str, str, Estimate, bool]] = [
-        (f"{subject(c.factors)} {c.metric.name}", condition(c, analysis), c.estimate, _inverted(c, report))
+    results: list[tuple[str, str, Estimate, bool, bool]] = [
+        (
+            f"{subject(c.factors)} {c.metric.name}",
+            condition(c, analysis),
+            c.estimate,
+            _inverted(c, report),
+            False,
+        )
         for c in analysis.cells
     ]
     results += [
-        (f"{subject(c.factors)} {c.metric.name}", "control", c.estimate, False) for c in analysis.controls
+        (
+            f"{subject(c.factors)} {c.metric.name}",
+            f"control{control_detail(c, analysis)}",
+            c.estimate,
+            False,
+            True,
+        )
+        for c in analysis.controls
     ]
-    for who, what, estimate, inverted in results:
+    for who, what, estimate, inverted, control in results:
         case = ET.SubElement(
             suite, "testcase", classname=_xml(f"{analysis.study}.{who}"), name=_xml(f"{who} {what}")
         )
@@ -154,7 +167,7 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
         if estimate.verdict in ("too few", "refused"):
             skipped += 1
             ET.SubElement(case, "skipped", message=_xml(f"{estimate.verdict}: {told}"))
-        elif _beyond(estimate, fail_above, inverted, control=what == "control"):
+        elif _beyond(estimate, fail_above, inverted, control=control):
             failures += 1
             limit = f"worse by more than {words.percent(fail_above)}, beyond its interval"
             ET.SubElement(case, "failure", message=_xml(f"{told}: {limit}"), type="slowdown")

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 from contend.contention.alibi.words import party_line, phase_name, short
 from contend.document import Analysis, CellResult
 from contend.report import context_words, fleet_words, words
-from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
+from contend.report.matrix import (
+    condition,
+    control_detail,
+    is_compare,
+    matrices,
+    rows_are,
+    secondary,
+    subject,
+)
 from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
 from contend.report.theme import stylesheet
@@ -116,6 +124,7 @@ def environment() -> Environment:
         heat=heat,
         subject=subject,
         condition=condition,
+        control_detail=control_detail,
         value=format_value,
         percent=words.percent,
     )

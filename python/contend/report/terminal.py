@@ -14,6 +14,7 @@ from contend.report import words
 from contend.report.matrix import (
     Matrix,
     condition,
+    control_detail,
     headline_controls,
     is_compare,
     matrices,
@@ -206,7 +207,8 @@ class _Printer(Printer):
         def name(control: Control) -> str:
             if analysis.layout.control is not None:
                 return analysis.layout.control(control.factors)
-            return control.metric.name if compare else subject(control.factors)
+            who = control.metric.name if compare else subject(control.factors)
+            return who + control_detail(control, analysis)
 
         if controls:
             parts = [
