@@ -36,6 +36,7 @@ def test_every_built_in_reads_back_from_what_a_run_keeps(name: str) -> None:
     [
         ("study: interference\nvictims: [a]\nneighbours: [b]\nplacment: same-cpu\n", "mine.yaml, line 4: unknown key 'placment'", "did you mean 'placement'?"),
         ("study: interference\nvictims: [a]\nneighbours: [b]\nmeasure: {orderr: AAABBB}\n", "mine.yaml, line 4: unknown key 'orderr'", ""),
+        ("study: interference\nneighbours: [b]\nvictms: [a]\n", "mine.yaml, line 3: unknown key 'victms'", "did you mean 'victims'?"),
         ("study: interfernce\n", "mine.yaml: unknown study 'interfernce'", "did you mean 'interference'?"),
         ("victims: [a]\n", "mine.yaml: the key 'study' is missing", "known: compare, growth, interference"),
         ("", "mine.yaml: the key 'study' is missing", ""),
