@@ -57,7 +57,8 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     """Print the report to a rich console. `verbose` adds the metrics beyond each victim's first."""
     printer = _Printer(report, console)
     printer.line()
-    printer.line(report.analysis.answer, "bold")
+    if report.analysis.answer:
+        printer.line(report.analysis.answer, "bold")
     if report.analysis.own.show(report, printer, verbose=verbose):
         for matrix in matrices(report.analysis):
             printer.matrix(matrix)
