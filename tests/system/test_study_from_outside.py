@@ -110,3 +110,68 @@ def test_a_broken_study_is_an_error_to_who_asks_for_it_only(contend: Outside, co
     assert why in said.err and "uninstall the package" in said.err
     contend("validate", "sleeps.yaml").fine()
     assert '"sleeps"' in contend("validate", "--schema", "scenario").fine().out
+
+
+class Edited:
+    """Another study in the same package: the guide's, with one thing changed."""
+
+    def __init__(self, contend: Outside, code: str, blocks: int = 2) -> None:
+        lines = ["import sleeps", "from dataclasses import replace", "from contend.document import Layout"]
+        lines += ["class Own(sleeps.SleepsStudy):", *(f"    {line}" for line in code.splitlines())]
+        (contend.installed / "own.py").write_text("\n".join([*lines, "STUDY = Own()", ""]))
+        contend.bring("own = own:STUDY")
+        model = block("yaml").replace("study: sleeps", "study: own")
+        (contend.path / "own.yaml").write_text(model.replace("blocks: 6", f"blocks: {blocks}"))
+        named = (contend.installed / "sleeps.py").read_text()
+        (contend.installed / "sleeps.py").write_text(
+            named.replace('Literal["sleeps"]', 'Literal["sleeps", "own"]')
+        )
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("()", "there is none"),
+        ("(*cells, cells[-1])", "two are called '60 ms'"),
+        ("tuple(replace(c, factors={**c.factors, 'asked_s': 1}) for c in cells)", "'asked_s' of '20 ms' is no text: 1"),
+        (
+            "tuple(replace(c, victim=replace(c.victim, label='sleep')) for c in cells)",
+            "two parties are called 'sleep', and run different things",
+        ),
+        ("tuple(replace(c, baseline='') for c in cells)", "the control '20 ms (control)' has no baseline"),
+        ("cells[1:]", "the baseline of '20 ms (control)' is '20 ms', which there is not"),
+    ],
+)  # fmt: skip
+def test_cells_of_which_no_plan_can_be_made_are_refused_at_once(
+    contend: Outside, made: str, why: str
+) -> None:
+    Edited(contend, f"def cells(self, scenario):\n    cells = super().cells(scenario)\n    return {made}")
+    for said in (contend("validate", "own.yaml"), contend("run", "own.yaml")):
+        assert said.code == 2 and "the study 'own' makes cells that cannot be compared" in said.err
+        assert why in said.err and not contend.run_directories()
+
+
+@pytest.mark.parametrize("blocks", [2, 6])
+def test_a_part_of_the_page_lies_beside_a_module_of_no_package(contend: Outside, blocks: int) -> None:
+    Edited(
+        contend,
+        "def contents(self, analysis): return (('late', 'How late'),)\n"
+        "def values(self, report): return {'late': report.analysis.result.late_s}\n"
+        "def answer(self, *given): return ''",
+        blocks,
+    )
+    part = "<section aria-labelledby='late'><h2 id='late'>How late</h2>{{ late|length }} sleeps</section>"
+    (contend.installed / "section.html.j2").write_text(part)
+    said = contend("run", "own.yaml", timeout=120).fine().out
+    page = (contend.the_run() / "report.html").read_text()
+    assert "3 sleeps" in page and "How late" in page
+    for text in (said, page):
+        assert ("No answer yet: 2 complete blocks are too few" in text) == (blocks == 2)
+        assert "victim" not in text, "a study of its own has none"
+
+
+def test_a_mistake_in_a_study_is_told_as_its_own(contend: Outside) -> None:
+    Edited(contend, "def plots(self, report): return report.nothing_of_this_name")
+    said = contend("run", "own.yaml", timeout=120)
+    assert said.code == 1 and "in contend itself" not in said.err
+    assert "a mistake in the study 'own' of the package toy-sleeps: AttributeError" in said.err
