@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -15,11 +16,9 @@ from support.command_line import Home
 GUIDE = (Path(__file__).parents[2] / "docs/guides/write-a-study.md").read_text(encoding="utf-8")
 
 
-def block(language: str) -> str:
-    """The guide's first block in a language: the guide is what is run here."""
-    found = re.search(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
-    assert found
-    return found[1]
+def block(language: str, number: int = 0) -> str:
+    """A block of the guide in a language, its first study's or its second's: the guide is what is run here."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)[number]
 
 
 class Outside(Home):
@@ -76,6 +75,30 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
     assert "60 ms" in (contend.path / "cells.csv").read_text()
     again = contend("compare", str(run), str(run), "--json").fine()
     assert {cell["factors"]["variant"] for cell in json.loads(again.out)["cells"]} >= {"20 ms", "60 ms"}
+
+
+def test_the_second_study_has_findings_a_table_and_a_plot_of_its_own(contend: Outside) -> None:
+    (contend.installed / "gzips.py").write_text(block("python", 1))
+    (contend.installed / "section.html.j2").write_text(block("jinja"))
+    contend.bring("gzips = gzips:STUDY")
+    (contend.path / "gzips.yaml").write_text(block("yaml", 1))
+    said = contend("run", "gzips.yaml", timeout=120).fine().out
+    assert re.search(r"^ +noise +-1 +524 kB", said, re.MULTILINE), "its own table"
+    assert "wall (text) " in said and "wall (noise) " in said, "its controls, by name"
+    run = contend.the_run()
+    document = json.loads((run / "findings.json").read_text())
+    assert document["sizes"]["noise"]["-6"] >= 2**19, "noise is not made smaller"
+    assert {found["kind"] for found in document["findings"]} <= {"level in vain"}
+    for found in document["findings"]:
+        assert found["verify"] in said
+    page = (run / "report.html").read_text()
+    assert (
+        '<figure class="plot plot-sizes" id="figure-sizes">' in page and '<h2 id="sizes">Sizes</h2>' in page
+    )
+    contend("run", "gzips.yaml", "--set", "inputs=noise", "--dry-run").fine()
+    contend("export", str(run), "--to", "csv", "-o", "cells.csv").fine()
+    with (contend.path / "cells.csv").open(newline="") as file:
+        assert {row["input"] for row in csv.DictReader(file)} == {"text", "noise"}
 
 
 def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
