@@ -190,7 +190,7 @@ def _taken_up(run: RunDirectory, budget_ns: int | None) -> tuple[Scenario, Plan]
     plan = make_plan(scenario, int(recorded["seed"]), recorded["design"], recorded.get("focus"))
     if not _is_that_of(plan, recorded):
         raise BadInput(
-            f"the plan of {run.path} can not be made again: a workload or scenario file has changed",
+            f"the plan of {run.path} can not be made again: a workload, a scenario file or the study has changed",
             hint="start a new run; the old one can still be reported and compared",
         )
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
