@@ -17,7 +17,8 @@ from contend.errors import BadInput
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.trend import PER, Trend, Visit, trend
-from contend.store.directory import Row, documents
+from contend.store.directory import Row
+from contend.store.documents import documents
 from contend.store.rows import wrong_growth
 from contend.units import format_duration
 
