@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contend.errors import BadInput
+from contend.files import NO_OUTPUT
 from contend.text.masking import mask, mask_argv
 
 
@@ -24,7 +25,7 @@ def last_words(*paths: Path) -> str:
             return f"{lines[-2].removeprefix('error: ')} ({lines[-1].removeprefix('  hint: ')})"[:300]
         if lines:
             return lines[-1].strip().removeprefix("error: ")[:300]
-    return "nothing"
+    return NO_OUTPUT
 
 
 def tail(path: Path, size: int = 4096) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend import __version__
 from contend.errors import BadInput, HostFailed
-from contend.files import read_named
+from contend.files import NO_OUTPUT, read_named
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -231,6 +231,6 @@ def _said(host: str, code: int, out: str, err: str) -> dict[str, Any]:
     with suppress(ValueError):
         told = json.loads(out.strip().rpartition("\n")[2])
     if not isinstance(told, dict):
-        said = (err or out).strip()[:200] or "it said nothing"
+        said = (err or out).strip()[:200] or NO_OUTPUT
         raise HostFailed(f"{host}: exit status {code}: {said}", hint=f"try: ssh {host}")
     return told

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
+from contend.files import last_line
 from contend.platforms import procfs
 
 PROGRAM = "libvirtd"
@@ -136,10 +137,7 @@ def running(place: Path, within_s: float = 30.0) -> Iterator[str]:
             until = time.monotonic() + within_s
             while not answers(place):
                 if daemon.poll() is not None or time.monotonic() > until:
-                    lines = (place / "said").read_text(errors="replace").strip().splitlines()
-                    raise HostFailed(
-                        "libvirtd does not start", hint=lines[-1] if lines else "it said nothing"
-                    )
+                    raise HostFailed("libvirtd does not start", hint=last_line(place / "said"))
                 time.sleep(0.05)
             yield uri(place)
         finally:

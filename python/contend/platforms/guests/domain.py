@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, ContendError, HostFailed
+from contend.files import NO_OUTPUT
 from contend.ledger import Ledger
 from contend.platforms import names, network, procfs
 from contend.platforms.bare import BareHost
@@ -178,7 +179,7 @@ class ByLibvirt:
 
     def refused(self, words: str) -> ContendError:
         """That it has no KVM is no reason against an emulated guest; anything else would be the same again."""
-        said = words.removeprefix("error: ") or "it said nothing"
+        said = words.removeprefix("error: ") or NO_OUTPUT
         if re.search(r"kvm|virt ?type", said, re.IGNORECASE):
             return HostFailed(f"libvirt starts no guest by KVM: {said}", hint="contend doctor")
         return CannotHonour(
