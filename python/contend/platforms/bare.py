@@ -238,7 +238,7 @@ class BareHost:
         return tuple(Survivor(pid, name) for pid, name in sorted(released.items()))
 
     def _left(self) -> set[int]:
-        """What runs here and belongs to no command that still does."""
+        """Pids that run here and belong to no command that still does."""
         running = {process.pid for process, _ in self._running if process.alive()}
         left = set(self.pids())
         if not left or not running:
@@ -249,7 +249,7 @@ class BareHost:
         return left
 
     def _gone_from_here(self) -> set[int]:
-        """What was let go, and what came of it."""
+        """Pids of what was let go, and of its descendants."""
         found = {s.pid for s in procfs.processes(self._released) if s.start_ticks == self._released[s.pid]}
         return found.union(*(procfs.descendants(pid) for pid in found))
 
@@ -258,7 +258,7 @@ class BareHost:
 
     @staticmethod
     def _left_outside(kin: Kin, ended: list[LocalProcess]) -> set[int]:
-        """What the user's own commands have left, where this process is the reaper of orphans: the rest of their sessions,
+        """Pids that the user's commands have left, where this process is the reaper of orphans: the rest of their sessions,
         and orphans without a mark, in sessions of their own, that are not older than the commands."""
         found = set().union(*(procfs.in_session(process.pid) for process in ended))
         began_ticks = min(process.started_ns for process in ended) * os.sysconf("SC_CLK_TCK") // 10**9

@@ -1,4 +1,4 @@
-"""Which CPUs a set of so many gets, where the host leaves a choice: close together, or apart."""
+"""The CPUs of a set of so many, where the host leaves a choice: close together, or apart."""
 
 from __future__ import annotations
 

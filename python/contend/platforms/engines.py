@@ -157,7 +157,7 @@ def _plain(name: str) -> list[Engine]:
 
 
 def _told(engine: Engine, *arguments: str) -> str:
-    """What an engine lists. One fails at a container that goes while it looks: it is asked again then."""
+    """The list of an engine's containers. An engine fails at one that goes while it looks: it is asked again then."""
     for _ in range(2):
         with contextlib.suppress(HostFailed):
             return engine.call(*arguments)

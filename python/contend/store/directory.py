@@ -140,12 +140,12 @@ class RunDirectory:
 
     @property
     def is_sample(self) -> bool:
-        """Whether `contend sample` made it."""
+        """True if `contend sample` made it."""
         return (self.path / SAMPLE_FILE).is_file()
 
     @property
     def is_watch(self) -> bool:
-        """Whether `contend watch -o` made it."""
+        """True if `contend watch -o` made it."""
         return (self.path / WATCH_FILE).is_file()
 
     @property
@@ -211,7 +211,7 @@ class RunDirectory:
         return dict(self._plan[1])
 
     def _study(self) -> str:
-        """What scenario.yaml names, without reading the rest of it; "" where it names none."""
+        """The study that scenario.yaml names, without reading the rest of it; "" where it names none."""
         with contextlib.suppress(OSError, BadInput):
             found = _STUDY.search(read_inside(self.path / SCENARIO_FILE, most=MOST_BYTES))
             return "" if found is None else found[1].decode("ascii")

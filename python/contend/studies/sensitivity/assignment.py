@@ -1,4 +1,4 @@
-"""Which workloads go on one host: the assignment with the least slowdown, by a table of pairs."""
+"""Assignment of workloads to hosts with the least slowdown, by a table of pairs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Assignment:
 
 
 def slowdowns(table: Floats, groups: Groups) -> list[float]:
-    """Of every workload, in the order of the groups. table: (W, W) log slowdowns, a row a victim.
+    """Slowdown of every workload, in the order of the groups. table: (W, W) log slowdowns, a row a victim.
 
     Of several neighbours the logs add up: a pair's is measured or predicted, more than that is taken from pairs.
 

@@ -13,7 +13,7 @@ from contend.files import NO_OUTPUT
 
 
 def call(argv: Sequence[str], said: Path) -> str:
-    """What the tool printed, which is in `said` too; other files that it writes go beside that. Raises TrialFailed when
+    """Run a tool and return its output, which is in `said` too; its other files go beside it. Raises TrialFailed when
     it cannot be started or fails."""
     # A socket for every user.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
