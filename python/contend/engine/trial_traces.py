@@ -34,10 +34,10 @@ class TrialTraces:
         """Variables for a command's environment so that its Python processes are recorded."""
         if self._asked is None:
             return {}
-        from contend.trace.launch import Asked, environment
+        from contend.trace.launch import Options, environment
 
         wanted = self._asked if self._asked.include or self._asked.exclude else workload.trace
-        asked = Asked(self._place(trial), wanted.include, wanted.exclude)
+        asked = Options(self._place(trial), wanted.include, wanted.exclude)
         found = environment(asked, {**os.environ, **workload.env})
         return {name: found[name] for name in _OURS}
 

@@ -16,7 +16,7 @@ from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger
 from contend.platforms import cgroups, names, network, procfs
 from contend.platforms.base import Command, Exit, HostSpec, Survivor, Usage
-from contend.platforms.groups import Groups, PartyGroup
+from contend.platforms.groups import Groups, WorkloadGroup
 from contend.platforms.kin import Kin
 from contend.platforms.network import namespace_path
 from contend.platforms.processes import LocalProcess, Place, launch
@@ -122,13 +122,13 @@ class BareHost:
         spec: HostSpec,
         cpus: tuple[int, ...],
         groups: Groups,
-        found_by: PartyGroup | Kin | None,
+        found_by: WorkloadGroup | Kin | None,
     ) -> None:
         """found_by: how its processes are found again."""
         self.spec = spec
         self._run_id, self._ledger = run_id, ledger
         self._cpus, self._groups = cpus, groups
-        self._group = found_by if isinstance(found_by, PartyGroup) else None
+        self._group = found_by if isinstance(found_by, WorkloadGroup) else None
         self._kin = found_by if isinstance(found_by, Kin) else None
         self._running: list[tuple[LocalProcess, str]] = []  # with the name in the ledger, "" for none
         self._ended: list[Exit] = []

@@ -41,7 +41,7 @@ def _row(m: Measured) -> tuple[str, ...]:
     return m.pool, m.point.label, f"{alone} → {beside}", f"{change(m)}{mark}", p99, m.why
 
 
-def said(sweep: Sweep) -> list[str]:
+def neighbour_words(sweep: Sweep) -> list[str]:
     """Verdicts by pool, and what they do not say."""
     found = verdicts(sweep)
     if len(sweep.pools) == 1:
