@@ -35,7 +35,7 @@ def rows(found: Fleets) -> list[list[str]]:
 def row(host: HostResult, shown: Sequence[tuple[str, str]]) -> list[str]:
     own = {(r.cell, r.metric): words.ratio(r.estimate) for r in host.ratios}
     trials = f"{host.done.finished}" + ("" if host.state == "ended" else f" of {host.done.planned}")
-    return [host.host, trials, clock(host), *(own.get(key, "") for key in shown), said(host)]
+    return [host.host, trials, clock(host), *(own.get(key, "") for key in shown), host_notes(host)]
 
 
 def clock(host: HostResult) -> str:
@@ -52,7 +52,7 @@ def clock(host: HostResult) -> str:
     return text
 
 
-def said(host: HostResult) -> str:
+def host_notes(host: HostResult) -> str:
     """Notes on a host beside its figures."""
     parts = []
     if host.state != "ended":

@@ -74,7 +74,7 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
 
 
 def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[dict[str, Any], Advice]:
-    """What is said of one run, for machines and for people."""
+    """Advise on one run, for machines and for people."""
     from contend.errors import ScenarioError
     from contend.scenario.yaml_file import read_yaml
     from contend.studies.base import study_of

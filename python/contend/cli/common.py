@@ -94,7 +94,7 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.analysis.run import probe_cost
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
-    from contend.contention.alibi.scope import read_party, victims
+    from contend.contention.alibi.scope import read_group, victims
     from contend.contention.scheduling import cell_schedules
     from contend.context.choose import beside
     from contend.context.shown import InContext
@@ -134,7 +134,7 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
         recording_of = read(Recording({}), lambda: Recording.of_run(run))
         rows = run.compact_rows(recorded)
         seated = victims(rows)
-        party_of = read(None, lambda: read_party(run.series, seated))
+        party_of = read(None, lambda: read_group(run.series, seated))
         newest = latest(rows)
         # Of a forecast's hundreds of cells those that tables are about.
         told = [row for row in newest if row["factors"].get("role", "pair") == "pair"]

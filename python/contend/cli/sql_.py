@@ -69,8 +69,9 @@ def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tupl
     if is_trace(source):
         return read(source, jobs=job).query(query)
     from contend.contention.run_events import tables, traced
-    from contend.store.directory import RunDirectory, table_names
-    from contend.store.directory import query as ask
+    from contend.store.directory import RunDirectory
+    from contend.store.queries import query as ask
+    from contend.store.queries import table_names
 
     run = RunDirectory.open(source, samples=True)
     found = traced(run)

@@ -184,7 +184,7 @@ class Api:
         return (
             answer,
             Outcome(got.status, retry_after_s=_seconds(got.headers.get("Retry-After"))),
-            said(answer),
+            error_text(answer),
         )
 
     def _renewed(self, token: str) -> bool:
@@ -278,7 +278,7 @@ def proxy_for(url: str) -> str:
     return str(select_proxy(url, get_environ_proxies(url)) or "")
 
 
-def said(answer: Answer) -> str:
+def error_text(answer: Answer) -> str:
     """The message of an API's error, in one line: nova's {"forbidden": {"message": …}} and the others' shapes."""
     text = ""
     try:

@@ -90,7 +90,7 @@ def unique_name(run: str, part: str) -> str:
     return f"{names.PREFIX}-{names.check_name('run id', run)}-{part}"
 
 
-def is_ours(kind: Kind, found: Mapping[str, Any], name: str, run: str) -> bool:
+def has_mark(kind: Kind, found: Mapping[str, Any], name: str, run: str) -> bool:
     """True if what a listing showed has exactly that name, contend's prefix, and the run's mark."""
     if found.get("name") != name or not name.startswith(f"{names.PREFIX}-{run}-"):
         return False
@@ -271,7 +271,7 @@ class Cloud:
         return [
             item
             for item in self.list(kind, _common(asked))
-            if item.get("name") in asked and is_ours(kind, item, str(item["name"]), self.run)
+            if item.get("name") in asked and has_mark(kind, item, str(item["name"]), self.run)
         ]
 
     def list(self, kind: Kind, prefix: str) -> list[dict[str, Any]]:

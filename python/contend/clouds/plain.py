@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 from contend.clouds.access import VERSIONS, Access, trusted
-from contend.clouds.config_files import SUFFIXES, check_authorities, check_found, folders
+from contend.clouds.config_files import SUFFIXES, check_authorities, check_in_working_directory, folders
 from contend.clouds.wire import Lost, NotSent, Received, Untrusted, Wire, split_url
 from contend.errors import BadInput, HostFailed
 
@@ -99,7 +99,7 @@ def _file(config: str) -> Path | None:
     files = (folder / f"clouds{suffix}" for folder in folders() for suffix in SUFFIXES)
     found = None if config else next((file for file in files if file.exists()), None)
     if found is not None:
-        check_found(found)
+        check_in_working_directory(found)
     return found
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 Columns = Mapping[str, Any]
 
 
-def asked_for(sql: str) -> tuple[str, ...]:
+def tables_in(sql: str) -> tuple[str, ...]:
     """The tables that a query may be about: those whose names are words in it.
 
-    >>> asked_for("select cell, sum(ns) from parts join jobs using (trial, job) group by cell")
+    >>> tables_in("select cell, sum(ns) from parts join jobs using (trial, job) group by cell")
     ('jobs', 'parts')
     """
     words = {word.lower() for word in re.findall(r"\w+", sql)}
@@ -60,7 +60,7 @@ def tables(run: RunDirectory, sql: str, jobs: str | None = None) -> dict[str, Co
 
     `jobs` is a pattern, as of `events.read`. Raises BadInput, HostFailed.
     """
-    wanted = asked_for(sql)
+    wanted = tables_in(sql)
     if not wanted:
         return {}
     found = [(trial, cell, read(trace, jobs)) for trial, cell, trace in traced(run)]

@@ -15,7 +15,7 @@ from contend.contention.whatif.batches import has_storms
 from contend.context.costs import check_finished, scenario_of
 from contend.errors import BadInput
 from contend.store.directory import RunDirectory
-from contend.store.directory import documents as documents_of
+from contend.store.documents import documents as documents_of
 from contend.store.rows import latest, wrong_storm
 from contend.studies.storm.model import Storm
 from contend.studies.storm.result import CONTROL, FILE, Document

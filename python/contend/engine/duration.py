@@ -22,7 +22,7 @@ _HOST_S = {"bare": 0.05, "container": 1.0, "vm": 15.0, "container-in-vm": 20.0}
 
 
 def is_known(plan: Plan) -> bool:
-    """Whether every workload says how long it takes: a command of the user's does not."""
+    """True if every workload says how long it takes: a command of the user's does not."""
     workloads = [cell.victim.instance.workload for cell in plan.cells]
     return not any(workload.name in (APP, COMMAND) and not workload.origin for workload in workloads)
 
@@ -38,7 +38,7 @@ def trial_s(cell: Cell, scenario: Scenario, learnt: Experience = NOTHING) -> flo
 
 
 def trial_key(cell: Cell, scenario: Scenario) -> str:
-    """By what a trial is known again in other runs: who runs where, beside whom, for how long."""
+    """The key by which a trial is known again in other runs: who runs where, beside whom, for how long."""
     length = study_of(scenario).length_ns(scenario, cell)
     where = cell.victim.place.label if cell.victim.place is not None else scenario.made_on.kind
     beside = "+".join(n.instance.label for n in cell.neighbours)
@@ -59,7 +59,7 @@ def pilot_s(plan: Plan, scenario: Scenario, learnt: Experience = NOTHING) -> flo
 
 
 def needs(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> Needs:
-    """What the plan takes. Where `is_known` says no, this is a guess that nobody should see."""
+    """Reckon what the plan takes. Where `is_known` is false, this is a guess that nobody should see."""
     if (known := study_of(scenario).needs(scenario, plan)) is not None:
         return known
     first = [t for t in plan.trials if t.phase == "pilot" and t.block == 0]
@@ -75,7 +75,7 @@ def needs(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> Needs
 
 
 def prepare_key(party: Party, kind: str) -> str:
-    """By what a party's preparing is known again: the workload, its parameters, its platform."""
+    """The key by which preparing a workload is known again: the workload, its parameters, its platform."""
     return f"prepare/{party.place.label if party.place is not None else kind}/{party.instance.label}"
 
 
@@ -105,7 +105,7 @@ def party_s(party: Party, kind: str, learnt: Experience = NOTHING) -> float:
 
 
 def loads(plan: Plan, scenario: Scenario) -> dict[str, tuple[str, int, float]]:
-    """What is put on the host beside what is measured, by neighbour: the resource it is after, in how many trials at most,
+    """Loads beside what is measured, by neighbour: the resource it is after, in how many trials at most,
     pilot included, and the seconds of one."""
     found: dict[str, tuple[str, int, float]] = {}
     for trial in plan.trials:
@@ -118,7 +118,7 @@ def loads(plan: Plan, scenario: Scenario) -> dict[str, tuple[str, int, float]]:
 
 
 def is_new(party: Party, kind: str, learnt: Experience) -> bool:
-    """Whether nobody knows how long preparing it takes: it was never done here, and its file does not say."""
+    """True if nobody knows how long preparing it takes: it was never done here, and its file does not say."""
     workload = party.instance.workload
     works = bool(workload.fetch or workload.prepare) and not workload.preparing
     return (works or kind in GUESTS) and learnt.seconds(prepare_key(party, kind)) is None

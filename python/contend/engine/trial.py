@@ -116,7 +116,7 @@ class TrialRunner:
         return row
 
     def _save(self, trial: Trial, cell: Cell, out: Path) -> None:
-        """What the workload's file says is to stay: RUN/outputs/TRIAL. The pilot is thrown away."""
+        """Keep the files that the workload names: RUN/outputs/TRIAL. The pilot is thrown away."""
         wanted = cell.victim.instance.workload.keep if trial.phase == "counted" else ()
         for name in wanted:
             if (out / name).is_file():
@@ -225,7 +225,7 @@ class TrialRunner:
         return int(row["ended_ns"]) - int(row["started_ns"])
 
     def _groups_said(self, window: Window) -> Row:
-        """What the row says of quotas that held the victim back, and of limits that others changed since they were set."""
+        """The row's entries on quotas that held the victim back, and on limits that others changed since they were set."""
         said: Row = {}
         throttling = window.throttling
         if throttling is not None and throttling.quotas:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import WorkerPlugin
 
 from contend.errors import BadInput, ContendError
+from contend.files import last_line
 from contend.fleet import folders
 from contend.fleet.part import directory_of
 from contend.ledger import is_locked, path_of
@@ -234,8 +235,7 @@ async def _listen(part: Part) -> None:
             part.ended = said
     code = await process.wait()
     if part.ended is None:
-        text = (part.folder / "errors").read_text(errors="replace").splitlines()
-        last = text[-1] if text else "it said nothing"
+        last = last_line(part.folder / "errors")
         killed = f"signal {-code}" if code < 0 else f"exit status {code}"
         part.ended = {"failed_with": f"its orchestrator ended with {killed}: {last}", "hint": "", "code": 1}
 

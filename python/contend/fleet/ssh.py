@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend import __version__
 from contend.errors import BadInput, HostFailed
-from contend.files import read_named
+from contend.files import NO_OUTPUT, read_named
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -157,7 +157,7 @@ async def look(host: str, way: Way) -> Problem | None:
     if out.startswith("absent"):
         return absent(host, way.contend, out + err)
     try:
-        told = _said(host, code, out, err)
+        told = _document(host, code, out, err)
     except HostFailed:
         _, version, _ = await ask(host, way, f"{way.contend} --version")
         last = (err.strip().splitlines() or out.strip().splitlines() or ["nothing"])[0]
@@ -212,25 +212,25 @@ async def join(host: str, way: Way, document: Mapping[str, Any]) -> dict[str, An
         raise HostFailed(
             f"{host}: {said.removeprefix('error: ')}", hint=f"{host}: the worker.log of the fleet"
         )
-    return _said(host, code, out, err)
+    return _document(host, code, out, err)
 
 
 async def leave(host: str, way: Way, fleet: str, *, purge: bool) -> dict[str, Any]:
     """End a host's worker and all it left. Raises HostFailed."""
     words = f"{way.contend} fleet leave {fleet}" + (" --purge" if purge else "")
-    return _said(host, *await ask(host, way, words))
+    return _document(host, *await ask(host, way, words))
 
 
-def _said(host: str, code: int, out: str, err: str) -> dict[str, Any]:
+def _document(host: str, code: int, out: str, err: str) -> dict[str, Any]:
     """The document that a command there printed, which stands in its last line: a login shell may greet before it.
 
-    >>> _said("a", 0, "Welcome to a\\n{\\"ended\\": true}\\n", "")
+    >>> _document("a", 0, "Welcome to a\\n{\\"ended\\": true}\\n", "")
     {'ended': True}
     """
     told = None
     with suppress(ValueError):
         told = json.loads(out.strip().rpartition("\n")[2])
     if not isinstance(told, dict):
-        said = (err or out).strip()[:200] or "it said nothing"
+        said = (err or out).strip()[:200] or NO_OUTPUT
         raise HostFailed(f"{host}: exit status {code}: {said}", hint=f"try: ssh {host}")
     return told

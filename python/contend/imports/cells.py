@@ -40,7 +40,7 @@ class ImportedCell:
     warnings: tuple[str, ...] = ()
 
 
-def place(tool: str, files: Sequence[Sequence[Run]]) -> tuple[tuple[ImportedCell, ...], tuple[Placed, ...]]:
+def lay_out(tool: str, files: Sequence[Sequence[Run]]) -> tuple[tuple[ImportedCell, ...], tuple[Placed, ...]]:
     """Cells in the order of their first run, and every run in the order of the files."""
     numbered = [(number, run) for number, runs in enumerate(files) for run in runs]
     names = _names([run for _, run in numbered])

@@ -19,7 +19,7 @@ from contend.platforms.strays import Anothers, LeftAlone, remove_stray, survey
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What must be looked at by hand. The rest was cleaned all the same."""
+    """A problem to be looked at by hand. The rest was cleaned all the same."""
 
     message: str
     hint: str
@@ -27,7 +27,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was done. `live` are the directories of runs that were left alone, `others` what is another state
+    """The outcome of a removal. `live` are the directories of runs that were left alone, `others` what is another state
     directory's, `left` what was listed and left, each with the reason."""
 
     removed: tuple[Removed, ...] = ()
@@ -108,7 +108,7 @@ def destroy_all(*, force: bool = False) -> Report:
 
 
 def survey_of(run_id: str) -> tuple[list[Removed], tuple[LeftAlone, ...], tuple[Problem, ...]]:
-    """What carries the name of one run and was not in its ledger: removed; and what only says that it is the run's."""
+    """Remove what carries the name of one run and was not in its ledger; list what only says that it is the run's."""
     found = survey(run_id)
     done = [remove_stray(stray) for stray in found.strays]
     return done, found.left, tuple(Problem(message, hint) for message, hint in found.problems)

@@ -42,7 +42,7 @@ def fixed(among: Iterable[int], cpus: Path = CPUS) -> tuple[int, ...]:
 
 
 def staying(topology: Topology, number: int, fixed: Iterable[int] = ()) -> tuple[int, ...]:
-    """Which CPUs a host of so many keeps: those that cannot go, then whole cores, of the same cache, node and package first.
+    """The CPUs that a host of so many keeps: those that cannot go, then whole cores, of one cache, node and package first.
 
     The same number gives the same CPUs. Raises CannotHonour where more are fixed than are to stay.
 
@@ -199,7 +199,7 @@ def restore(gone: Iterable[int], saved: Path, cpus: Path = CPUS) -> bool:
 
 
 def _kept(saved: Path) -> Mapping[str, Any] | None:
-    """What this user has kept; nothing where others could have written it."""
+    """The record that this user has kept; nothing where others could have written it."""
     try:
         with (
             ownership.own_directory(saved.parent.resolve()) as folder,
@@ -214,7 +214,7 @@ def _kept(saved: Path) -> Mapping[str, Any] | None:
 
 
 def remove(name: str, row: Mapping[str, Any], kept: Path, cpus: Path | None = None) -> bool:
-    """What the ledger announced, after a crash. True where a CPU was offline. Raises HostFailed.
+    """Undo what the ledger announced, after a crash. True where a CPU was offline. Raises HostFailed.
 
     kept: where the ledger is. Paths that a row of an older contend has are not looked at. cpus: default, the kernel's.
     After another boot all CPUs are back, and nothing that was kept is of this one.

@@ -1,4 +1,4 @@
-"""Which processes are a run's where it has no control groups: its descendants, written down while they can be told.
+"""Processes of a run without control groups: its descendants, written down while they can be told.
 
 A contend without groups becomes the reaper of its descendants (PR_SET_CHILD_SUBREAPER, prctl(2)): none of them gets out
 of its family tree while it lives, however often it forks. Their pids, with the moments at which they started, are kept in
@@ -109,7 +109,7 @@ class Kin:
         return set(found)
 
     def _users(self, found: dict[int, Identity]) -> dict[int, Identity]:
-        """What was let go and still lives, its descendants, and the sessions that those have made."""
+        """Processes that were let go and still live, their descendants, and the sessions that those have made."""
         if not self._let_go:
             return {}
         self._let_go = {pid: one for pid, one in self._let_go.items() if _same(one)}
@@ -204,7 +204,7 @@ def of_run(run_id: str) -> set[int]:
 
 
 def read(run_id: str) -> list[Identity]:
-    """What a contend of this boot has written down of a run; nothing where there is none, or it is damaged."""
+    """Read the processes that a contend of this boot wrote down of a run; nothing where there are none, or it is damaged."""
     return read_file(_file(run_id))
 
 
@@ -239,7 +239,7 @@ def _text(processes: Iterable[Identity]) -> str:
 
 
 def read_file(path: Path) -> list[Identity]:
-    """What a process of this boot has written down there; nothing where there is none, or it is damaged."""
+    """Read the processes written down in a file in this boot; nothing where there are none, or it is damaged."""
     try:
         boot, *lines = files.read_inside(path, most=_MOST_BYTES).split(b"\n")
     except (OSError, BadInput):

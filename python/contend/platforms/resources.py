@@ -240,7 +240,7 @@ def _controller(name: str, row: Row, of: OfRun) -> bool:
 
 
 def _process(name: str, row: Row, of: OfRun) -> bool:
-    """What is recorded of the run (`kin`); and what an older contend's row tells of that also carries the run's mark."""
+    """Remove the run's recorded processes (`kin`); and those of an older contend's row that also carry its mark."""
     recorded = kin.Recorded(of.run_id, _of_older(row, of.run_id))
     there = bool(recorded.find())
     if left := procfs.kill_until_gone(recorded.find):
@@ -329,7 +329,7 @@ def _fleet(name: str, row: Row, of: OfRun) -> bool:
 
 
 def _fleet_run(name: str, row: Row, of: OfRun) -> bool:
-    """What the hosts of a fleet that stays do for a run whose coordinator is gone."""
+    """Have the hosts of a fleet that stays clean up after a run whose coordinator is gone."""
     from contend.fleet import up
 
     if name != of.run_id:

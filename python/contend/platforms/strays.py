@@ -1,4 +1,4 @@
-"""What carries contend's name and no ledger at hand tells of: whose it is, and what of it is nobody's.
+"""Strays: what carries contend's name and no ledger at hand tells of; whose it is, and what of it is nobody's.
 
 A run says in its ledger that it will make a thing, then makes it. So first everything that is there is listed, and only
 then is asked who is alive and who claims what: the other way round, what a run made in between would look like nobody's.
@@ -40,7 +40,7 @@ class Stray:
 
 @dataclass(frozen=True, slots=True)
 class Anothers:
-    """What a run left that is not alive, and that another state directory still knows."""
+    """A run's leftover that is not alive, and that another state directory still knows."""
 
     claim: Claim
     things: tuple[tuple[StrayKind, str], ...]
@@ -106,7 +106,7 @@ class Survey:
 
 
 def survey(run_id: str | None = None) -> Survey:
-    """What earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger and another owner.
+    """Survey what earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger and another owner.
 
     Left out are runs that still have a pointer and a ledger (`remove_leftovers` is for them), those that another state
     directory knows, and every run that a live contend holds open.

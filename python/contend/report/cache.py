@@ -16,7 +16,7 @@ from contend.errors import ContendError
 from contend.files import HALF, PRIVATE, open_inside, write
 
 
-def place(name: str) -> Path | None:
+def path_of(name: str) -> Path | None:
     """Where what is called so is kept; None for a user without a home. A name may have one folder: `lists/a.json`."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:

@@ -1,4 +1,4 @@
-"""What the lines of timelines are made of, and what they are called."""
+"""Steps: what the lines of timelines are made of, and what they are called."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from contend.contention.whatif.campaign import told_of_tests
+from contend.contention.whatif.campaign import words_on_tests
 from contend.contention.whatif.prediction import Fix, Whatif
 from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted
@@ -44,7 +44,7 @@ def print_answer(of: Whatif) -> None:
         )
         console.print(one_line(f"{checked}: {of.gate.self_replay_error:.1%} off → {trusted}"))
         if replayed:
-            console.print(one_line(told_of_tests()))
+            console.print(one_line(words_on_tests()))
     for note in of.notes:
         console.print(one_line(f"note: {note}", style="yellow"))
 

@@ -123,7 +123,7 @@ def summarise(run: RunDirectory) -> Summary:
     from contend.contention.alibi.judge import judge, phases
     from contend.contention.alibi.party import judge_party
     from contend.contention.alibi.recording import Recording
-    from contend.contention.alibi.scope import Tree, read_party
+    from contend.contention.alibi.scope import Tree, read_group
 
     with duckdb.connect() as connection:
         summary = _Reader(connection, run).summary()
@@ -133,7 +133,7 @@ def summarise(run: RunDirectory) -> Summary:
     recording = Recording.of_run(run)
     summary = replace(summary, verdict=judge(recording), phases=phases(recording))
     told = summary.recording
-    own = read_party(run.series, Tree(told["pid"], told["began_ns"])) if told.get("pid") else None
+    own = read_group(run.series, Tree(told["pid"], told["began_ns"])) if told.get("pid") else None
     if own is None:
         return summary
     spans = [(summary.begin_ns, summary.end_ns), *((p.start_ns, p.end_ns) for p in summary.phases)]

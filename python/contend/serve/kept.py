@@ -82,7 +82,7 @@ def _file(place: Path) -> tuple[Path, tuple[int, int]] | None:
         return None
     of = about.st_dev, about.st_ino
     digest = hashlib.sha256(repr(of).encode()).hexdigest()[:16]
-    path = cache.place(f"lists/{digest}.json")
+    path = cache.path_of(f"lists/{digest}.json")
     return None if path is None else (path, of)
 
 

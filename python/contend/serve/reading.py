@@ -123,7 +123,7 @@ def _run(directory: int, names: set[str], common: dict[str, Any], is_run: Callab
     scenario: dict[str, Any] = {}
     if "scenario.yaml" in names:
         try:
-            question, scenario = asked(read_file(directory, "scenario.yaml").decode("utf-8", "replace"))
+            question, scenario = question_of(read_file(directory, "scenario.yaml").decode("utf-8", "replace"))
         except (OSError, ContendError) as error:
             wrong.append(f"scenario.yaml cannot be read: {error}")
     else:
@@ -345,7 +345,7 @@ def _metrics(plan: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[str, ...]
 
 
 @functools.lru_cache(maxsize=4096)
-def asked(text: str) -> tuple[str, dict[str, Any]]:
+def question_of(text: str) -> tuple[str, dict[str, Any]]:
     """A digest of what a scenario asks, less how precisely, and the scenario. Kept: a thousand runs ask few things.
 
     Raises ContendError for what is no scenario file.

@@ -449,10 +449,10 @@ def wrong(shape: Any, value: Any) -> str:
     >>> wrong(EventRow, {"event": "run-end", "at_ns": "soon"})
     'at_ns: input should be a valid integer'
     """
-    return "; ".join(f"{'.'.join(map(str, at))}: {what}" for at, what in mistakes(shape, value)[:2])
+    return "; ".join(f"{'.'.join(map(str, at))}: {what}" for at, what in errors_in(shape, value)[:2])
 
 
-def mistakes(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
+def errors_in(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
     """Every place at which `value` is not of that shape, and what is wrong there."""
     from pydantic import ValidationError
 
@@ -473,7 +473,7 @@ def sound_environment(environment: dict[str, Any]) -> tuple[dict[str, Any], list
     >>> sound_environment({"cpus": "two", "kernel": "6.1"})
     ({'kernel': '6.1'}, [('cpus', 'input should be a valid integer')])
     """
-    bad = {str(at[0]): what for at, what in reversed(mistakes(EnvironmentFile, environment)) if at}
+    bad = {str(at[0]): what for at, what in reversed(errors_in(EnvironmentFile, environment)) if at}
     return {key: value for key, value in environment.items() if key not in bad}, [*bad.items()][::-1]
 
 

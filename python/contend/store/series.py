@@ -132,7 +132,7 @@ def _broken(directory: Path) -> Iterator[Path]:
 
 
 def _entries(directory: Path, wanted: str) -> list[Path]:
-    """What of that name lies in the directory; nothing where it is a link to another one."""
+    """Entries of that name in the directory; nothing where it is a link to another one."""
     if directory.is_symlink():
         note(directory, "", "it is a symbolic link")
         return []

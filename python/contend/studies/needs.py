@@ -1,4 +1,4 @@
-"""What a run is expected to take, and the budget in which there is an answer."""
+"""The expected needs of a run, and the budget in which there is an answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SPARE = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a run is expected to take, in seconds. round_s: one round of the pilot, the fewest that there is of it;
+    """The expected times of a run, in seconds. round_s: one round of the pilot, the fewest that there is of it;
     pilot_s: as many as are asked for; least, planned: blocks."""
 
     preparing_s: float
@@ -33,13 +33,13 @@ class Needs:
 
     @property
     def smallest_s(self) -> float:
-        """Of the smallest design that gives an answer: one round of the pilot, and the fewest blocks."""
+        """Seconds of the smallest design that gives an answer: one round of the pilot, and the fewest blocks."""
         before = self.preparing_s + self.screening_s + self.round_s
         return before + self.least * self.block_s + RESERVE_S
 
     @property
     def whole_s(self) -> float:
-        """Of all that is planned."""
+        """Seconds of all that is planned."""
         return self.preparing_s + self.screening_s + self.pilot_s + self.planned * self.block_s + RESERVE_S
 
     def blocks_within(self, budget_s: float) -> int:

@@ -26,7 +26,7 @@ class Trial:
 
     @property
     def seed(self) -> int:
-        """Of what its workloads draw. Made when it is asked for: a resumed plan is mostly trials that have been."""
+        """Seed of what its workloads draw. Made when it is asked for: a resumed plan is mostly trials that have been."""
         return random.Random(self.drawn_by).getrandbits(31)
 
 

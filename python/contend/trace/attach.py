@@ -19,7 +19,7 @@ from typing import Any
 import contend
 from contend.errors import BadInput, HostFailed
 from contend.trace import reach
-from contend.trace.launch import Asked
+from contend.trace.launch import Options
 
 # How long a process may take to run its next bytecode, and to load contend.
 _PATIENCE_S = 10.0
@@ -95,7 +95,7 @@ class Session:
     Raises BadInput for a process that cannot be attached to, HostFailed where it does not answer.
     """
 
-    def __init__(self, pid: int, asked: Asked) -> None:
+    def __init__(self, pid: int, asked: Options) -> None:
         self.pid = pid
         self._asked = asked
         self._place = asked.directory.resolve() / ".attach"

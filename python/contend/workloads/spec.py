@@ -190,7 +190,7 @@ class Workload(Strict):
 
     @property
     def headline_step(self) -> int | None:
-        """Which command of `run` (from 0) the headline metric is read from; None where the file does not say."""
+        """The command of `run` (from 0) that the headline metric is read from; None where the file does not say."""
         stream, _, step = self.metrics[self.primary].source.partition(":")
         return int(step) - 1 if stream in ("stdout", "stderr") and step else None
 

@@ -18,7 +18,7 @@ from contend.workloads.generators.telling import failed
         ("Traceback\nerror: no such key\n", "no such key"),
         ("odd\nerror: no such key\n  hint: name one\n", "no such key (name one)"),
         ("  hint: alone\n", "hint: alone"),
-        ("\n", "nothing"),
+        ("\n", "(no output)"),
     ],
 )
 def test_last_words(tmp_path: Path, wrote: str, words: str) -> None:

@@ -186,10 +186,10 @@ def test_a_host_that_was_started_anew_has_another_clock() -> None:
 
 
 def test_what_a_host_printed_before_its_answer_is_passed_over() -> None:
-    assert ssh._said("a", 0, 'Last login: today\n\n{"ended": true}\n', "") == {"ended": True}
-    for out, err, told in (("", "", "it said nothing"), ("[1]", "", "[1]"), ("no", "bash: no", "bash: no")):
+    assert ssh._document("a", 0, 'Last login: today\n\n{"ended": true}\n', "") == {"ended": True}
+    for out, err, told in (("", "", "(no output)"), ("[1]", "", "[1]"), ("no", "bash: no", "bash: no")):
         with pytest.raises(HostFailed, match="a: exit status 3: ") as failed:
-            ssh._said("a", 3, out, err)
+            ssh._document("a", 3, out, err)
         assert told in failed.value.message
 
 

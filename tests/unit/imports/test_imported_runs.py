@@ -17,7 +17,8 @@ from contend.analysis.between import compare_runs
 from contend.analysis.schema import analysis_schema, comparison_schema
 from contend.imports.read import read_files
 from contend.imports.write import write_run
-from contend.store.directory import RunDirectory, query
+from contend.store.directory import RunDirectory
+from contend.store.queries import query
 from support import foreign_files as made
 
 FILES: dict[str, Callable[[float], Any]] = {

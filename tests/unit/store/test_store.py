@@ -12,7 +12,8 @@ import pytest
 
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.ledger import Ledger, begins_trial, is_locked, leftovers, parse, read_rows
-from contend.store.directory import RunDirectory, query, views
+from contend.store.directory import RunDirectory
+from contend.store.queries import query, views
 from contend.store.series import open_series
 
 

@@ -22,7 +22,7 @@ RABBIT = "rabbit://guest:guest@127.0.0.1:5000/"
 @pytest.fixture
 def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
     monkeypatch.setenv("CONTEND_OPENSTACK_PACKAGES", str(tmp_path / "packages"))
-    paste = install.place() / "etc/nova/api-paste.ini"
+    paste = install.environment_folder() / "etc/nova/api-paste.ini"
     paste.parent.mkdir(parents=True)
     paste.write_text("[composite:osapi_compute]\n", encoding="ascii")
     return Bed.load_or_make(tmp_path / "bed")
@@ -175,7 +175,7 @@ def test_all_packages_are_pinned(release: str) -> None:
 
 
 def test_releases_have_an_environment_each() -> None:
-    assert len({install.place(release) for release in install.RELEASES}) == len(install.RELEASES)
+    assert len({install.environment_folder(release) for release in install.RELEASES}) == len(install.RELEASES)
     newest, before = (install.versions(release) for release in install.RELEASES)
     assert newest.keys() == before.keys()
     assert int(newest["nova"].partition(".")[0]) == int(before["nova"].partition(".")[0]) + 1
@@ -184,7 +184,7 @@ def test_releases_have_an_environment_each() -> None:
 def test_a_bed_stays_what_release_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     made = Bed.load_or_make(tmp_path, install.RELEASES[1])
     assert Bed.load(tmp_path) == Bed.load_or_make(tmp_path) == made
-    assert made.venv == install.place(install.RELEASES[1])
+    assert made.venv == install.environment_folder(install.RELEASES[1])
     words = ["--root", str(tmp_path), "up", "--release", install.RELEASES[0]]
     assert command.main(words) == BadInput.exit_code
     assert "down --wipe" in capsys.readouterr().err

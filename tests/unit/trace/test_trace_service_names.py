@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contend.trace.patches.http_names import asked, asked_whole, flow, folded, served
+from contend.trace.patches.http_names import flow, folded, requested, requested_whole, served
 from contend.trace.patches.processes import _program
 from contend.trace.patches.sql_text import title, without_values
 
@@ -90,13 +90,13 @@ def test_paths(path: str, expected: str) -> None:
 def test_requests() -> None:
     assert served("GET", "/users/1") == served("GET", "/users/2") == "GET /users/*"
     assert served("B\x00D", "/") == "other /"
-    assert asked("get", "h", 80, b"/p") == "HTTP GET h*/*"  # not a text: nothing of it is told
+    assert requested("get", "h", 80, b"/p") == "HTTP GET h*/*"  # not a text: nothing of it is told
     assert (
-        asked("POST", "h", 9292, "http://me:secret@h:9292/v2/images?token=secret")
+        requested("POST", "h", 9292, "http://me:secret@h:9292/v2/images?token=secret")
         == "HTTP POST h:9292/v2/images"
     )
-    assert asked_whole("GET", "https://me:sec/ret@h/p?u=http://x@y/") == "GET */*/p"
-    assert asked_whole("GET", "https://h?token=secret") == "GET h/"
+    assert requested_whole("GET", "https://me:sec/ret@h/p?u=http://x@y/") == "GET */*/p"
+    assert requested_whole("GET", "https://h?token=secret") == "GET h/"
 
 
 def test_a_connection_is_known_on_this_machine_only() -> None:

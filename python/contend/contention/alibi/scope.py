@@ -128,7 +128,7 @@ _PARTY = {
 }
 
 
-def read_party(directory: Path, scope: Scope) -> Recording | None:
+def read_group(directory: Path, scope: Scope) -> Recording | None:
     """The rows of a party in a run's series; None where no process of it was recorded. Raises BadInput.
 
     Tables as in Recording, those of processes and cgroups of the party alone; delays has cpu_ns too; own: by cgroup that

@@ -36,7 +36,8 @@ def has_storms(path: Path) -> bool:
 
 def measured(run: Path) -> dict[int, list[Document]]:
     """Counted storms by their number of servers. Raises BadInput for those of which nothing larger can be said."""
-    from contend.store.directory import RunDirectory, documents
+    from contend.store.directory import RunDirectory
+    from contend.store.documents import documents
     from contend.store.rows import latest, wrong_storm
 
     found: dict[int, list[Document]] = {}

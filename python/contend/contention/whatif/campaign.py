@@ -28,9 +28,9 @@ def typical_error() -> float:
     return 0.0 if MEASURED is None else MEASURED.typical
 
 
-def told_of_tests(measured: Campaign | None = MEASURED) -> str:
+def words_on_tests(measured: Campaign | None = MEASURED) -> str:
     """
-    >>> told_of_tests(Campaign(4, 6, 0.0312, 0.02, 0.01))
+    >>> words_on_tests(Campaign(4, 6, 0.0312, 0.02, 0.01))
     'such predictions in our own tests: at most 3.1 % off (median), 2.0 % (makespan); docs/results/what-if.md'
     """
     if measured is None:

@@ -63,7 +63,7 @@ def open_storms(
     """
     from contend._native import Storm
 
-    found = [place for path in paths for place in _places(Path(path), cell)]
+    found = [place for path in paths for place in _trace_paths(Path(path), cell)]
     return [Source(str(place), Storm([str(place)], list(jobs))) for place in found]
 
 
@@ -80,7 +80,7 @@ def cells_of(path: str | Path) -> list[str]:
     return list(dict.fromkeys(cells[name] for name in traced if name in cells))
 
 
-def _places(path: Path, cell: str | None) -> list[Path]:
+def _trace_paths(path: Path, cell: str | None) -> list[Path]:
     from contend.store.traces import is_trace, is_trace_of
 
     if is_trace(path):

@@ -56,7 +56,7 @@ class Starter(Protocol):
         ...
 
     def refused(self, words: str) -> ContendError:
-        """What it says when QEMU does not connect; words: the last that were said."""
+        """The error where QEMU does not connect; words: the last that were said."""
         ...
 
 
@@ -216,7 +216,7 @@ class Guest:
             return port in self._forwarded
 
     def last_words(self) -> str:
-        """Of QEMU, or else of the guest's console."""
+        """Last words of QEMU, or else of the guest's console."""
         for name in ("qemu.err", CONSOLE):
             path = self.directory / name
             if path.exists():

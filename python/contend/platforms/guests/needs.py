@@ -1,4 +1,4 @@
-"""What guests need of this host, and how many virtual CPUs a party gets: known before anything is booted."""
+"""Needs of guests on this host, and how many virtual CPUs a workload gets: known before anything is booted."""
 
 from __future__ import annotations
 

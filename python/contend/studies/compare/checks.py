@@ -1,4 +1,4 @@
-"""Whether commands, revisions and clouds of a comparison are there, and which of its variants can run here."""
+"""Checks that commands, revisions and clouds of a comparison are there, and which of its variants can run here."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _cloud_behind_a_proxy(instance: Instance) -> str | None:
 
 
 def _speaks_https(cloud: str) -> bool:
-    """Whether the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
+    """True if the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
     from contend.clouds.access import speaks_https
 
     try:

@@ -1,4 +1,4 @@
-"""What one run of another tool is, and why what lies inside it is no replicate."""
+"""One run of another tool: what it is, and why what lies inside it is no replicate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cells of a forecast say together: curves, pressures, and the table of pairs, predicted beside measured.
+"""The cells of a forecast together: curves, pressures, and the table of pairs, predicted beside measured.
 
 The arithmetic is `contend.stats.sensitivity`'s; here are a run's comparisons put into its arrays, and its figures into words
 that reports and the advisor share.
@@ -53,7 +53,7 @@ class Pair:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the measured slowdown is in the predicted interval; None where one of the two is not known."""
+        """True if the measured slowdown is in the predicted interval; None where one of the two is not known."""
         if (
             self.measured is None
             or not math.isfinite(self.measured.value)
@@ -65,7 +65,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivities:
-    """Of all workloads. curves, scale: by (victim or resource's probe, injector's resource) the comparisons in the order of
+    """All curves. curves, scale: by (victim or resource's probe, injector's resource) the comparisons in the order of
     the intensities; intensity: by (workload, resource), in % of the injector, above 100 beyond it, NaN without a scale."""
 
     workloads: tuple[str, ...]
@@ -257,7 +257,7 @@ def _notes(found: Forecast, workloads: tuple[str, ...], resources: tuple[str, ..
 
 
 def covers(of: Sensitivities) -> str:
-    """What the predicted intervals hold, in a sentence."""
+    """A sentence on what the predicted intervals hold."""
     level = of.forecast.level
     if not level:
         return "the doubt of resampled blocks only: no pair was measured that could tell how far off the curves are"

@@ -83,7 +83,7 @@ class SensitivityStudy(Study[Sensitivity]):
         return () if result is None else placing.findings(result, scenario)
 
     def lines(self, scenario: Sensitivity, plan: Plan) -> Iterator[str]:
-        """Of hundreds, how many there are of each kind."""
+        """Lines of how many there are of each kind, where there are hundreds."""
         from contend.studies.sensitivity.words import cells_lines
 
         yield from cells_lines(plan)

@@ -135,6 +135,6 @@ def told(stood: Mapping[str, Any]) -> list[str]:
 
 
 def read_stood(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What `stood` gave, from the run's ledger; the last one of a run that was resumed."""
+    """Read what `stood` gave, from the run's ledger; the last one of a run that was resumed."""
     event = next((e for e in reversed(events) if e["event"] == "instances"), None)
     return {} if event is None else {key: event[key] for key in ("hosts", "emulated", "backends", "apart")}

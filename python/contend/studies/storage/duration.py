@@ -1,4 +1,4 @@
-"""What a storage sweep is about to do: how many points, how many bytes, how long."""
+"""The size of a storage sweep to come: how many points, how many bytes, how long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAYOUT_BYTES_PER_S = 200e6  # of a plain disk, in sequence
 
 
 def needs(scenario: Storage, plan: Plan) -> Needs:
-    """What a sweep takes: laying the files out, the screening, a block of the cells that it will choose."""
+    """Reckon what a sweep takes: laying the files out, the screening, a block of the cells that it will choose."""
     focus = sum(len(table(scenario, pool)) for pool in scenario.named) + scenario.focus * len(scenario.pools)
     each_s = pools.pair_s(scenario)
     written = sum(2 * scenario.size * scenario.passes for pool in scenario.named if not pool.read_only)

@@ -1,4 +1,4 @@
-"""What stands beside the storms of a run: counts, guests, notifications, and what their services' traces say.
+"""Records beside the storms of a run: counts, guests, notifications, and what their services' traces say.
 
 Traces are read once; what they say is kept in RUN/traced.json.
 """
@@ -60,7 +60,7 @@ class Stamps(NamedTuple):
 
 
 def counts_of(documents: Sequence[Document], at: float) -> dict[str, Estimate]:
-    """Of one boot, over storms. A name that one storm lacks was not counted in it yet: a user's first statement."""
+    """Counts of one boot, over storms. A name that one storm lacks was not counted in it yet: a user's first statement."""
     counted = [d["counted"]["per_boot"] for d in documents if d.get("counted")]
     names = dict.fromkeys(name for one in counted for name in one)
     return {name: level([float(one.get(name, (0.0,))[0]) for one in counted], "", at) for name in names}
@@ -105,7 +105,7 @@ def stamps_of(documents: Sequence[Document]) -> Stamps | None:
 
 @dataclass(frozen=True)
 class Traced:
-    """By size (the cell's name): what one boot took, by service. `why` says why there is nothing.
+    """The traced work of one boot by size (the cell's name), then by service. `why` says why there is nothing.
 
     findings: the first of a hunt over all that is in the traces, with the `jobs` it took for boots, and the command that
     shows the rest.
@@ -163,7 +163,7 @@ def _hunted(directory: str, services: Mapping[str, Any]) -> Traced:
 
 
 def _mean(traces: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Of one boot, by service, over all storms of a cell."""
+    """The mean of one boot, by service, over all storms of a cell."""
     names = ("quiet_ns", "storm_ns", "polled_ns")
     windows: list[Window] = [
         (int(d["counted"][n][0]), int(d["counted"][n][1])) for d in documents for n in names

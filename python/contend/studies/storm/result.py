@@ -20,7 +20,8 @@ from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
 from contend.stats.scaling import StormTimes, load_of
-from contend.store.directory import Row, RunDirectory, documents
+from contend.store.directory import Row, RunDirectory
+from contend.store.documents import documents
 from contend.store.rows import wrong_storm
 from contend.studies.storm.beside import (
     Serving,

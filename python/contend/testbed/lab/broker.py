@@ -29,17 +29,17 @@ def members(lab: Path) -> Members:
 
 def url(lab: Path) -> str | None:
     """Where that laboratory's broker answers; None if it does not."""
-    port = _told(lab, "port")
+    port = _number(lab, "port")
     return f"rabbit://guest:guest@127.0.0.1:{port}/" if port and node.answers(port) else None
 
 
 def metrics_url(lab: Path) -> str | None:
     """Where it tells what it has counted; None if it was not started so."""
-    port = _told(lab, "metrics")
+    port = _number(lab, "metrics")
     return f"http://127.0.0.1:{port}/" if port else None
 
 
-def _told(lab: Path, what: str) -> int:
+def _number(lab: Path, what: str) -> int:
     try:
         return int(json.loads((lab / _STATE).read_text(encoding="utf-8"))[what])
     except (OSError, ValueError, KeyError):

@@ -97,7 +97,7 @@ class Bed:
     @property
     def venv(self) -> Path:
         """The environment that OpenStack is installed in, or will be."""
-        return install.place(self.release)
+        return install.environment_folder(self.release)
 
     @property
     def python(self) -> Path:

@@ -197,10 +197,10 @@ class _Starter:
         if traced is not None:
             traced.directory.mkdir(parents=True, exist_ok=True)
             # Only where it is asked for: it loads the recorder, and `down` must work whatever state that is in.
-            from contend.trace.launch import Asked
+            from contend.trace.launch import Options
             from contend.trace.launch import environment as traced_environment
 
-            asked = Asked(
+            asked = Options(
                 traced.directory, include=traced.include, cpu_times=traced.times, run_delay=traced.times
             )
             environment = traced_environment(asked, environment)
@@ -211,7 +211,7 @@ class _Starter:
     def __call__(self, service: Service) -> None:
         now = time.monotonic()
         environment = {**self._environment, **service.environment}
-        changed = patched.place(self._bed, self._patches, service.name)
+        changed = patched.patched_folder(self._bed, self._patches, service.name)
         # The recorder's own first, if there is one.
         found = (of.get("PYTHONPATH", "") for of in (self._environment, service.environment))
         paths = [*filter(None, found), *([str(changed)] if changed else [])]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from contend.errors import HostFailed
+from contend.files import last_line
 from contend.platforms import procfs
 from contend.testbed import children
 from contend.testbed.openstack.bed import Bed
@@ -62,11 +63,7 @@ def wait(bed: Bed, services: Sequence[str], ready: Callable[[], bool], what: str
 
 def last_words(bed: Bed, service: str) -> str:
     """The last line of its log."""
-    try:
-        lines = (bed.logs / f"{service}.log").read_text(encoding="utf-8", errors="replace").split("\n")
-    except FileNotFoundError:
-        return "it said nothing"
-    return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+    return last_line(bed.logs / f"{service}.log")
 
 
 def run(

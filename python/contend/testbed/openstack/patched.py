@@ -33,7 +33,7 @@ def digest(patches: Sequence[str], service: str) -> str:
     return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16] if told else ""
 
 
-def place(bed: Bed, patches: Sequence[str], service: str) -> Path | None:
+def patched_folder(bed: Bed, patches: Sequence[str], service: str) -> Path | None:
     """A directory for the service's module search path, made where it is not yet; None where no patch concerns it.
 
     Raises BadInput for a patch that does not fit.

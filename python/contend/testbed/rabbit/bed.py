@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import CannotHonour, HostFailed
+from contend.files import NO_OUTPUT
 from contend.platforms import procfs
 from contend.testbed import children
 from contend.testbed.members import Members
@@ -276,7 +277,7 @@ def control(place: Path, program: Path, ports: node.Ports, *words: str) -> str:
     done = members(place).run(command, settings, cwd=place, capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise HostFailed(f"rabbitmqctl {words[0]} failed", hint=f"it said: {said[-1] if said else 'nothing'}")
+        raise HostFailed(f"rabbitmqctl {words[0]} failed", hint=f"it said: {said[-1] if said else NO_OUTPUT}")
     return str(done.stdout)
 
 

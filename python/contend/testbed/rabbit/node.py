@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import HostFailed
+from contend.files import last_line
 from contend.testbed import children
 from contend.testbed.members import Members
 
@@ -95,8 +96,7 @@ def wait(process: subprocess.Popen[bytes], place: Path, port: int, limit_s: floa
     while not answers(port):
         if process.poll() is not None or time.monotonic() > deadline:
             how = "did not answer in time" if process.poll() is None else f"ended with {process.returncode}"
-            said = (place / "broker.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise HostFailed(f"the broker {how}", hint=f"it said: {said[-1] if said else 'nothing'}")
+            raise HostFailed(f"the broker {how}", hint=f"it said: {last_line(place / 'broker.log')}")
         time.sleep(0.1)
 
 

@@ -37,7 +37,7 @@ def run(
     Raises what that raises, and HostFailed for a trace that is not whole.
     """
     traces = out / "traces"
-    wanted = launch.Asked(
+    wanted = launch.Options(
         traces,
         overflow="block",
         cpu_times=True,

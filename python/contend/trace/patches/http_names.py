@@ -47,10 +47,10 @@ def served(method: str, path: str) -> str:
     return name
 
 
-def asked(method: object, host: object, port: object, url: object) -> str:
+def requested(method: object, host: object, port: object, url: object) -> str:
     """Name of a request that goes out to that host; `url` a path or whole.
 
-    >>> asked("GET", "db.example", 8080, "/items/3?key=secret")
+    >>> requested("GET", "db.example", 8080, "/items/3?key=secret")
     'HTTP GET db.example:8080/items/*'
     """
     text = str(url)
@@ -60,10 +60,10 @@ def asked(method: object, host: object, port: object, url: object) -> str:
     return f"HTTP {_method(method)} {where}{folded(path)}"
 
 
-def asked_whole(method: object, url: object) -> str:
+def requested_whole(method: object, url: object) -> str:
     """Method, host and path.
 
-    >>> asked_whole("GET", "http://me:secret@db.example:8080/items/3?key=secret")
+    >>> requested_whole("GET", "http://me:secret@db.example:8080/items/3?key=secret")
     'GET db.example:8080/items/*'
     """
     rest = re.split(r"[?#]", str(url).partition("://")[2], maxsplit=1)[0]
