@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from contend.engine.removal import REMOVERS
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger, leftovers, read_rows
 from contend.platforms import hotplug, masks, procfs, resources, state
@@ -96,10 +97,10 @@ def test_after_a_crash_the_ledger_brings_it_back(
     assert host._guard is not None
     host._guard.kill()  # it has died of the same
     host._guard.communicate()
-    (removed,) = resources.remove_leftovers(tmp_path)
+    (removed,) = resources.remove_leftovers(tmp_path, REMOVERS)
     assert (removed.kind, removed.was_there, removed.why) == (hotplug.KIND, True, "")
     assert states(cpus) == ["1", "1"] and not (tmp_path / hotplug.FILE).exists()
-    assert resources.remove_leftovers(tmp_path) == []
+    assert resources.remove_leftovers(tmp_path, REMOVERS) == []
 
 
 @root
@@ -123,7 +124,7 @@ os.kill(os.getpid(), 9)
     wait_for(
         lambda: states(cpus) == ["1", "1"] and not (tmp_path / hotplug.FILE).exists(), "CPU that is back"
     )
-    (removed,) = resources.remove_leftovers(tmp_path)
+    (removed,) = resources.remove_leftovers(tmp_path, REMOVERS)
     assert (removed.was_there, removed.why) == (False, "")
 
 

@@ -127,7 +127,7 @@ def _finish(given: Parameters, at: Placeholders) -> None:
     if given.engine == "libvirt":
         folder = str(Path(made["kernel"]).parent)
         with Record(path_of(run), run.name) as record:
-            if not any(why for *_, why in remove([{"kind": FILES, "name": folder, "run": run.name}])):
+            if not any(gone.why for gone in remove([{"kind": FILES, "name": folder, "run": run.name}])):
                 record.removed(FILES, (folder,))
     if made.get("image") == image:
         engines.remove_image(made["engine"], image)
