@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import find
+from contend.clouds.login import find
 from contend.clouds.storm import roles
 from contend.testbed.openstack import daemons, servers
 from contend.testbed.openstack.bed import Bed

@@ -123,7 +123,7 @@ def _settings(scenario: Storage) -> Mapping[str, Any]:
 
 def check(scenario: Storage) -> None:
     """Whether the cloud is described and what is asked holds together. Asks nobody. Raises BadInput."""
-    from contend.clouds.access import find
+    from contend.clouds.login import find
 
     find(scenario.cloud)
     _, of = topology_of(scenario)

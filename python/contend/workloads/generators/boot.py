@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contend.clouds.access import Access, login
+from contend.clouds.access import Access
 from contend.clouds.http import Api
+from contend.clouds.login import login
 from contend.clouds.openstack import Record, need_id, unique_name
 from contend.clouds.secrets import BROKER, DATABASE, NOTIFICATIONS
 from contend.clouds.storm.document import write

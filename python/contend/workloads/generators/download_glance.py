@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import Access, kept, login
+from contend.clouds.access import Access
 from contend.clouds.http import Api
+from contend.clouds.login import kept, login
 from contend.clouds.openstack import KINDS, Cloud, Record, unique_name
 from contend.clouds.storm import roles
 from contend.errors import BadInput, CannotHonour, HostFailed, TrialFailed

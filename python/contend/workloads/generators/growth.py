@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import Access, kept, login
+from contend.clouds.access import Access
 from contend.clouds.counters import Counters
 from contend.clouds.growth.document import document
 from contend.clouds.growth.grow import Asked, grow
@@ -16,6 +16,7 @@ from contend.clouds.growth.kinds import GROWING, SERVICES, api_pool
 from contend.clouds.growth.meter import CloudMeter
 from contend.clouds.growth.neighbour import Neighbour, of_another_cloud, of_own_project
 from contend.clouds.http import Api
+from contend.clouds.login import kept, login
 from contend.clouds.openstack import Cloud, Record, unique_name
 from contend.errors import TrialFailed
 from contend.ledger import path_of

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import kept, login
 from contend.clouds.http import Api
 from contend.clouds.instances import heat, made, placed, reach
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.topology import Topology
 from contend.clouds.instances.volumes import Held
+from contend.clouds.login import kept, login
 from contend.clouds.openstack import Cloud, Record, unique_name
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.ledger import path_of
