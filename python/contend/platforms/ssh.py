@@ -1,4 +1,4 @@
-"""SSH by asyncssh: a connection is opened, a command is asked. What goes wrong has a reason, which callers put into words."""
+"""SSH by asyncssh: a connection is opened, a command is asked. What goes wrong has a reason; callers put it into words."""
 
 from __future__ import annotations
 
