@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from contend.clouds.local import cpu, domains, qemu, settle
-from contend.clouds.local.guest import Node, archive, find_kernel
+from contend.clouds.local.guest import Node, archive
 from contend.clouds.local.removal import CONTAINER, DOMAIN, FILES, TAP, VM, new_files, remove
 from contend.clouds.local.settle import accelerator, check
 from contend.clouds.local.vms import MicroVms
@@ -27,7 +27,7 @@ from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.ledger import Record, leftovers
 from contend.platforms import names, procfs
 from contend.platforms.calls import call
-from contend.platforms.guests import virsh
+from contend.platforms.guests import kernels, virsh
 from contend.platforms.resources import remove_leftovers
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.storm.model import Storm
@@ -81,7 +81,7 @@ def test_taps_are_not_promised_to_everybody(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_kernel_that_is_not_there_is_said() -> None:
     with pytest.raises(CannotHonour, match="no kernel to be read at /nonexistent"):
-        find_kernel("/nonexistent")
+        kernels.find("/nonexistent")
 
 
 def test_the_doctor_tells_what_can_be_made_and_how_to_mend_the_rest(

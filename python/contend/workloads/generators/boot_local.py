@@ -20,7 +20,7 @@ from contend.clouds.storm.document import write
 from contend.clouds.storm.storm import Asked, storm
 from contend.ledger import Record, path_of
 from contend.platforms import bundles, engines, names
-from contend.platforms.guests import virsh
+from contend.platforms.guests import kernels, virsh
 from contend.workloads.generators import verbs
 from contend.workloads.parameters_file import Placeholders
 
@@ -55,7 +55,7 @@ def _prepare(given: Parameters, at: Placeholders) -> None:
     if given.engine in VM_ENGINES:
         asked = {"kernel": given.kernel, "accel": given.accel, "memory_mib": given.memory_mib}
         accel, _ = accelerator(asked)
-        kernel = guest.find_kernel(given.kernel)
+        kernel = kernels.find(given.kernel)
         if given.engine == "libvirt":
             made = asdict(_domain(given, at, accel, kernel))
         else:
