@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from contend import programs
 from contend.workloads.spec import Scalar, Workload
 
 _SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -45,10 +46,8 @@ def is_here(need: str) -> bool:
     kind, _, name = need.rpartition(" ")
     if kind == "module":
         return importlib.util.find_spec(name) is not None
-    if name == "contend-fetch":  # of contend itself, which need not be on PATH
-        from contend.fetch.order import is_installed
-
-        return is_installed()
+    if name in programs.NAMES:  # of contend itself, which need not be on PATH
+        return programs.is_installed(name)
     if name == "go":  # which its own instructions put where no PATH looks
         from contend.fetch.go_client import find_go
 

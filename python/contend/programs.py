@@ -1,0 +1,50 @@
+"""Where contend's own programs are, which are built from Rust: beside this Python, or where a variable says."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from contend.errors import HostFailed
+
+NAMES = ("contend-probe", "contend-fetch")
+
+
+def find(name: str) -> Path | None:
+    """The program named by its variable (CONTEND_PROBE of contend-probe), that of this Python, or the one on PATH.
+
+    None where there is none; what a variable names is not looked at.
+
+    >>> found = find("contend-probe")
+    >>> found is None or found.name == "contend-probe"
+    True
+    """
+    named = os.environ.get(name.upper().replace("-", "_"))
+    if named:
+        return Path(named)
+    beside = Path(sys.executable).with_name(name)
+    if os.access(beside, os.X_OK):
+        return beside
+    import shutil  # which brings four compressors along: a start of `contend fetch` is measured
+
+    found = shutil.which(name)
+    return None if found is None else Path(found)
+
+
+def installed(name: str) -> Path:
+    """The program. Raises HostFailed where there is none."""
+    found = find(name)
+    if found is None:
+        raise HostFailed(f"{name} is not installed", hint=f"make setup, or pip install {name}")
+    return found
+
+
+def is_installed(name: str) -> bool:
+    """Whether there is one, and it can be started.
+
+    >>> is_installed("contend-nothing")
+    False
+    """
+    found = find(name)
+    return found is not None and os.access(found, os.X_OK)
