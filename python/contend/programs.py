@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contend.errors import HostFailed
 
-NAMES = ("contend-probe", "contend-fetch")
+NAMES = ("contend-probe", "contend-fetch", "contend-rpc")
 
 
 def find(name: str) -> Path | None:

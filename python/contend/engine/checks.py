@@ -6,6 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
+from contend import programs
 from contend.engine.plan import Plan
 from contend.errors import CannotHonour
 from contend.platforms.network import check_pair
@@ -114,4 +115,5 @@ def packages_inside(plan: Plan) -> tuple[str, ...]:
 
 def tools_of(plan: Plan) -> set[str]:
     parties = {p.label: p for c in plan.cells for p in (c.victim, *c.neighbours)}
-    return {tool for p in parties.values() for tool in p.instance.workload.install.command}
+    tools = {tool for p in parties.values() for tool in p.instance.workload.install.command}
+    return tools - set(programs.NAMES)  # of contend's version

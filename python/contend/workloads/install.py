@@ -28,7 +28,7 @@ def find_command(name: str) -> Path | None:
 
 def missing(workload: Workload) -> tuple[str, ...]:
     """The workload's commands, files and Python modules that are not installed."""
-    return (*_packaged(workload), *_modules(workload))
+    return (*_packaged(workload), *_ours(workload), *_modules(workload))
 
 
 def needed(workload: Workload, parameters: Mapping[str, Scalar]) -> tuple[str, ...]:
@@ -70,7 +70,14 @@ def _found(path: str) -> bool:
 
 
 def _commands(workload: Workload) -> tuple[str, ...]:
-    return tuple(name for name in workload.install.command if find_command(name) is None)
+    return tuple(
+        name for name in workload.install.command if name not in programs.NAMES and find_command(name) is None
+    )
+
+
+def _ours(workload: Workload) -> tuple[str, ...]:
+    """Programs of contend's own, which no package brings."""
+    return tuple(name for name in workload.install.command if name in programs.NAMES and not is_here(name))
 
 
 def _modules(workload: Workload) -> tuple[str, ...]:
@@ -99,6 +106,8 @@ def hint(workloads: Iterable[Workload]) -> str:
     if not lacking:
         return ""
     unpackaged = [name for w in lacking if not w.install.apt for name in _commands(w)]
-    said = [f"apt-get install {' '.join(apt)}"] if apt else []
+    ours = sorted({name for w in lacking for name in _ours(w)})
+    said = [f"make setup, or pip install {' '.join(ours)}"] if ours else []
+    said += [f"apt-get install {' '.join(apt)}"] if apt else []
     said += [f"put {', '.join(unpackaged)} on PATH"] if unpackaged else []
     return "; ".join([*said, *notes])

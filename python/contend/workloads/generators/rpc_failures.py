@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from contend.errors import BadInput
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import failures, faults, trial
+from contend.testbed.rpc import failures, faults, native, trial
 from contend.testbed.rpc.options import End
 from contend.units import parse_duration_ns
 from contend.workloads.generators import rpc
@@ -60,13 +61,7 @@ def _run(given: argparse.Namespace) -> None:
         payload=given.payload,
         seed=given.seed,
     )
-
-    def remove(queues: Sequence[str], exchanges: Sequence[str]) -> None:
-        from contend import _native
-
-        _native.rpc_remove(url, queues=queues, exchanges=exchanges)
-
-    found = failures.run(broker, up, asked, given.out.parent, remove)
+    found = failures.run(broker, up, asked, given.out.parent, partial(native.remove, url))
     given.out.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
