@@ -18,7 +18,7 @@ from contend import __version__
 from contend.errors import BadInput
 from contend.testbed.rabbit import bed
 from contend.testbed.rpc import native
-from contend.testbed.rpc.options import Phase
+from contend.testbed.rpc.options import URL, Phase
 from support.command_line import wait_for
 from support.rpc import calling, counts, load, queues, serving
 
@@ -77,7 +77,10 @@ def test_a_file_may_hold_all_that_it_is_told(rabbit: bed.Bed, tmp_path: Path) ->
     assert queues(rabbit) == []
 
 
-def test_the_password_is_on_no_command_line_and_in_no_environment(rabbit: bed.Bed) -> None:
+def test_the_password_is_on_no_command_line_and_in_no_environment(
+    rabbit: bed.Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(URL, rabbit.url())  # as who names a broker elsewhere has it
     with serving(rabbit.url(), "hidden") as service, calling(rabbit.url(), "hidden") as driver:
         for end in (service, driver):
             for name in ("cmdline", "environ"):

@@ -40,16 +40,18 @@ class Process:
         """environment: beside this process's own. of: the bed that it belongs to. Raises CannotHonour."""
         self.end = end
         self.queues: list[str] = []
+        own = {**os.environ, **environment, URL: url}
         if end.library == "native":
+            del own[URL]  # of the user's, too: it reads the order alone
             command, first = [str(native.program())], json.dumps(native.order(end, url))
         else:
             # Its libraries warn of each other's deprecations.
             command = command or [sys.executable, "-P", "-W", "ignore", "-m", "contend.testbed.rpc.end"]
-            environment, first = {**environment, URL: url}, end.to_json()
+            first = end.to_json()
         start = subprocess.Popen if of is None else of.popen
         self._process = start(
             command,
-            env={**os.environ, **environment},
+            env=own,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
