@@ -15,7 +15,6 @@ import click
 
 from contend import cli
 from contend.analysis.schema import comparison_schema, render_schema
-from contend.engine import scenarios as scenario
 from contend.probes.columns import reference_page
 from contend.report.context_schema import context_schema
 from contend.report.hunt_schema import hunt_schema
@@ -23,6 +22,7 @@ from contend.report.sample_schema import alibi_schema, sample_schema
 from contend.report.trace_schema import trace_schema
 from contend.report.watch_document import watch_schema
 from contend.report.whatif_schema import verification_schema, whatif_schema
+from contend.studies import scenarios as scenario
 from contend.studies.sensitivity.schema import advice_schema
 from contend.workloads import load
 

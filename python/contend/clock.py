@@ -1,9 +1,10 @@
-"""The clock that code waits on, passed in so that tests need no sleeping."""
+"""The clock that code waits on, passed in so that tests need no sleeping, and when its user began to wait."""
 
 from __future__ import annotations
 
 import datetime
 import time
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -26,3 +27,10 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """When the user pressed the key: CLOCK_MONOTONIC in ns. The command line passes it on to its verbs."""
+
+    ns: int

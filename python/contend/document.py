@@ -228,7 +228,7 @@ class Shown:
         return None
 
     def tabled(self, analysis: Analysis) -> bool:
-        """Whether the page has tables of comparisons."""
+        """True if the page has tables of comparisons."""
         return True
 
     def plots(self, report: ReportInput) -> list[Plot]:
@@ -307,7 +307,13 @@ class Analysis:
     own: Shown = PLAIN  # how that is shown
     fleet: Fleets | None = None  # of a run on several hosts
     context: Context | None = None  # of a component's cost, where a storm to put it in is known
+    in_context: Shown = PLAIN  # how that is shown
     damage: tuple[Damage, ...] = ()  # what of the run's files could not be read, and was left out
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        """Its own parts of terminal and page, in their order."""
+        return self.own, self.in_context
 
     def to_json(self) -> dict[str, Any]:
         return {

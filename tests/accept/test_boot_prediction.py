@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from contend.contention.whatif.batches import measured, times
-from contend.report.trace_export import SAMPLE
+from contend.store.traces import SAMPLE
 from contend.testbed.openstack.bed import CLOUD, Bed
 from contend.workloads.generators import boot
 from results.files import save

@@ -436,7 +436,7 @@ def test_nothing_is_left_after_kill_9_and_removal(case: str, run_id: str, tmp_pa
         with pytest.raises(HostFailed, match="alive"):
             resources.remove_leftovers(tmp_path)
         assert run_id in strays.live_runs()
-        assert [s for s in strays.find_strays(run_id) if s.run_id == run_id] == []
+        assert [s for s in strays.survey(run_id).strays if s.run_id == run_id] == []
     finally:
         held.kill()
         held.communicate()
@@ -456,11 +456,11 @@ def test_a_run_whose_directory_was_deleted_is_found_by_its_name(
     held.kill()
     held.communicate()
     (tmp_path / "ledger.ndjson").unlink()
-    found = [stray for stray in strays.find_strays(run_id) if stray.run_id == run_id]
+    found = [stray for stray in strays.survey(run_id).strays if stray.run_id == run_id]
     assert found
     assert [item for item in map(strays.remove_stray, found) if item.why] == []
     assert nothing_left(run_id)
-    assert strays.find_strays(run_id) == []
+    assert strays.survey(run_id).strays == ()
 
 
 def test_destroy_forgets_a_run_that_left_nothing(case: str, run_id: str, tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ import pytest
 from contend.clouds.instances import fio, reach
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.volumes import Held
-from contend.engine.scenarios import load
 from contend.errors import HostFailed, TrialFailed
 from contend.platforms import procfs
+from contend.studies.scenarios import load
 from contend.studies.storage import cloud_pools, fio_words, pools
 from contend.studies.storage.model import Storage
 from contend.workloads.generators import on_cloud, storage_cloud

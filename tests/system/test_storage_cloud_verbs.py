@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import load
 from contend.ledger import leftovers
 from contend.studies.cell import Cell
+from contend.studies.scenarios import load
 from contend.studies.storage import pools
 from contend.studies.storage.model import Storage
 from contend.workloads.generators import storage_cloud

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import click
 
 from contend import __version__
-from contend.engine.deadline import Began
+from contend.clock import Began
 from contend.errors import ContendError, suggest
 from contend.store.damage import Damage, noting
 from contend.text.safe import guard_streams

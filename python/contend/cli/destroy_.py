@@ -82,7 +82,7 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
 
 
 def _printable(error: ContendError) -> ContendError:
-    """What names and reasons of strangers are shown as."""
+    """An error with the names and reasons of strangers safe to print."""
     from contend.text.printable import printable
 
     shown_ = ContendError(printable(error.message), hint=printable(error.hint))
@@ -109,7 +109,7 @@ def removed_lines(items: Iterable[Removed]) -> Iterator[str]:
 
 
 def _left_alone(anothers: Anothers) -> str:
-    """What it is, whose, and how it is removed.
+    """A line on something of others: what it is, whose, and how it is removed.
 
     By the run's directory where there still is one: that works from any state directory.
     """

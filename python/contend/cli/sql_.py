@@ -64,7 +64,7 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
 def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tuple[Any, ...]]]:
     from contend.contention.events import TABLES, read
     from contend.errors import BadInput
-    from contend.report.trace_export import is_trace
+    from contend.store.traces import is_trace
 
     if is_trace(source):
         return read(source, jobs=job).query(query)

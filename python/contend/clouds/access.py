@@ -32,7 +32,7 @@ _EARLY_S = 120.0  # a token is no longer used so long before it expires
 
 
 class Access(NamedTuple):
-    """What requests need. Holds a token: it is written only to files that nobody else can read.
+    """Everything that requests need. Holds a token: it is written only to files that nobody else can read.
 
     `expires` is the token's end in seconds since the epoch; `endpoints` are versioned URLs by service type, `catalogue`
     all URLs as the cloud lists them; `verify` (a file or directory of authorities; True: the system's) and `certificate`
@@ -54,7 +54,7 @@ class Access(NamedTuple):
 
     @property
     def fresh(self) -> bool:
-        """Whether the token will still do for a storm."""
+        """True if the token will still do for a storm."""
         return time.time() < self.expires - _EARLY_S
 
     def endpoint(self, service: str) -> str:
@@ -77,7 +77,7 @@ class Access(NamedTuple):
 
     @classmethod
     def load(cls, path: Path) -> Access | None:
-        """What `save` wrote; None where it did not."""
+        """Read what `save` wrote; None where it did not."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -156,12 +156,12 @@ def login(
 
 
 def speaks_https(cloud: str, service: str) -> bool:
-    """Whether the service's endpoint is HTTPS, by the catalogue of a login. Raises what `login` does, and CannotHonour."""
+    """True if the service's endpoint is HTTPS, by the catalogue of a login. Raises what `login` does, and CannotHonour."""
     return login(cloud, services=(service,)).endpoint(service).startswith("https:")
 
 
 def _login(cloud: str, config: str, services: tuple[str, ...]) -> Access:
-    """By openstacksdk, however the cloud is described."""
+    """Log in by openstacksdk, however the cloud is described."""
     region, file = find(cloud, config)
     from keystoneauth1 import exceptions
 
@@ -206,7 +206,7 @@ def trusted(verify: bool | str) -> bool | str:
 
 
 def kept(path: Path, cloud: str, services: tuple[str, ...]) -> Access:
-    """What is kept in a run's file, or a new login where that is not there or will soon end. Raises as `login`."""
+    """Load the access kept in a run's file, or log in again where there is none or it soon ends. Raises as `login`."""
     access = Access.load(path)
     if access is None or not access.fresh:
         access = login(cloud, services=services)

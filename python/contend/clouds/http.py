@@ -44,7 +44,7 @@ class RequestFailed(HostFailed):
 
     @property
     def unknown(self) -> bool:
-        """Whether it may have been acted upon all the same: no answer, or a server's error."""
+        """True if it may have been acted upon all the same: no answer, or a server's error."""
         return self.status == 0 or self.status >= 500
 
 
@@ -279,7 +279,7 @@ def proxy_for(url: str) -> str:
 
 
 def said(answer: Answer) -> str:
-    """What an API said in its error, in one line: nova's {"forbidden": {"message": …}} and the others' shapes."""
+    """The message of an API's error, in one line: nova's {"forbidden": {"message": …}} and the others' shapes."""
     text = ""
     try:
         data = answer.json()

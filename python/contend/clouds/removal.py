@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.openstack import KINDS, LEDGER_PREFIX, Cloud, Kind
+from contend.clouds.openstack import KINDS, Cloud, Kind
 from contend.errors import ContendError, HostFailed
 
 Row = Mapping[str, Any]
@@ -22,17 +22,12 @@ SETTLE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """What became of one row. `why` is empty unless it may still be there."""
+    """The fate of one row. `why` is empty unless it may still be there."""
 
     kind: str
     name: str
     was_there: bool
     why: str = ""
-
-
-def is_cloud(kind: str) -> bool:
-    """Whether a ledger row of that kind is about something on a cloud."""
-    return kind.startswith(LEDGER_PREFIX)
 
 
 def remove(

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.probes.series import open_series
+from contend.store.series import open_series
 
-KINDS = ("run_queue", "on_cpu", "off_cpu")
 WITHIN = (
     2**0.125 - 1
 )  # how far a quantile may be off: buckets are a quarter of a doubling, and it is told by their middle
@@ -22,7 +21,7 @@ WITHIN = (
 
 @dataclass(frozen=True, slots=True)
 class CellSchedule:
-    """Of all counted trials of a cell together. counts: by kind (`run_queue`, `on_cpu`, `off_cpu`), how many times were
+    """All counted trials of a cell together. counts: by kind (`run_queue`, `on_cpu`, `off_cpu`), how many times were
     that long: {lower edge of the bucket in ns: count}. window_ns: the time of its trials; the other times are of all
     tasks together."""
 
@@ -53,7 +52,7 @@ class CellSchedule:
         return None
 
     def a_second(self, count: int) -> float:
-        """Of a second of its trials."""
+        """Events per second of its trials."""
         return 1e9 * count / self.window_ns if self.window_ns else 0.0
 
     def to_json(self) -> dict[str, Any]:
@@ -111,7 +110,7 @@ def cell_schedules(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[Cel
 
 
 def _subjects(groups: Sequence[str], known: Iterable[str]) -> list[str]:
-    """Which of the groups that histograms are of are a party's, or below one of its own.
+    """The groups, of those with histograms, that are a workload's or below one of its own.
 
     groups: whole paths. known: paths below where version 2 is mounted, which may be another place on each host; its root
     holds everybody.

@@ -44,7 +44,7 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of one part, as a fraction. bound: `at least`, `at most`, or "" for neither. known: whether the run has its ratio."""
+    """One part, as a fraction. bound: `at least`, `at most`, or "" for neither. known: whether the run has its ratio."""
 
     what: str
     how: str
@@ -63,7 +63,7 @@ class Share:
 
 
 def shares(costs: Costs, terms: Sequence[Term]) -> tuple[Share, ...]:
-    """Of each of some parts of one whole."""
+    """The share of each of some parts of one whole."""
     return tuple(
         Share(
             term.what,
@@ -77,7 +77,7 @@ def shares(costs: Costs, terms: Sequence[Term]) -> tuple[Share, ...]:
 
 
 def share(costs: Costs, terms: Sequence[Term]) -> Estimate:
-    """Of all of them together, a fraction of the whole."""
+    """The share of all of them together, a fraction of the whole."""
     return _figure(costs, costs.baseline, terms, lambda parts, _: sum(parts), "fraction", None)
 
 
@@ -91,7 +91,7 @@ def effect(costs: Costs, variant: str, terms: Sequence[Term]) -> Estimate:
 
 
 def cost(costs: Costs, variant: str, terms: Sequence[Term]) -> Estimate:
-    """Of all of them together, the ratio to the baseline's as this whole spends it: 1 + effect / share."""
+    """The ratio of all of them together to the baseline's as this whole spends it: 1 + effect / share."""
 
     def of(parts: Sequence[Floats], changes: Sequence[Floats]) -> Any:
         return 1 + sum(part * change for part, change in zip(parts, changes, strict=True)) / sum(parts)
@@ -104,7 +104,7 @@ def _only(at: int) -> Callable[[Sequence[Floats], Sequence[Floats]], Any]:
 
 
 def metrics_of(terms: Sequence[Term]) -> list[str]:
-    """Of the run, that these need, each once."""
+    """Metrics of the run that these terms need, each once."""
     return list(dict.fromkeys(name for term in terms for name in (term.cost, term.metric) if name))
 
 

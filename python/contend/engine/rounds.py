@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contend.engine.deadline import Deadline
-from contend.engine.duration import block_s, budget_text, is_known, least_blocks, trial_key, trial_s
+from contend.engine.duration import block_s, is_known, trial_key, trial_s
 from contend.engine.experience import NOTHING, Experience
 from contend.engine.host_sizes import HostSizes
-from contend.engine.plan import Plan, Trial, make_plan
+from contend.engine.plan import make_plan
 from contend.engine.trial import TrialRunner
 from contend.errors import ProbeEnded, TrialFailed
 from contend.interrupts import Interrupts
@@ -25,6 +25,8 @@ from contend.report.progress import PlanSummary, Progress
 from contend.store.directory import Row, RunDirectory
 from contend.studies.base import study_of
 from contend.studies.model import Measure, Scenario
+from contend.studies.needs import budget_text, least_blocks
+from contend.studies.plan import Plan, Trial
 from contend.text.printable import printable
 from contend.units import format_duration, format_value
 
@@ -298,7 +300,7 @@ class Rounds:
         return True
 
     def _blocks(self, means: Means) -> None:
-        from contend.analysis.analyse import target_reached
+        from contend.analysis.run import target_reached
 
         measure = self._scenario.measure
         for number, block in enumerate(self.plan.rounds("counted")):

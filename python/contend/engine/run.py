@@ -27,10 +27,8 @@ from contend.engine.deadline import Deadline
 from contend.engine.guard import LOOK_S, Guardian
 from contend.engine.host_sizes import HostSizes
 from contend.engine.parties import Parties
-from contend.engine.plan import Plan, by_host, make_plan
+from contend.engine.plan import by_host, make_plan
 from contend.engine.rounds import BUDGET_SPENT, Means, Rounds
-from contend.engine.scenarios import load as load_scenario
-from contend.engine.scenarios import to_yaml
 from contend.engine.trial import TrialRunner
 from contend.engine.trial_traces import TrialTraces
 from contend.environment import fingerprint, summary_line
@@ -53,6 +51,10 @@ from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.studies.base import study_of
 from contend.studies.cell import Party
 from contend.studies.model import GUESTS, Scenario
+from contend.studies.needs import budget_text
+from contend.studies.plan import Plan
+from contend.studies.scenarios import load as load_scenario
+from contend.studies.scenarios import to_yaml
 from contend.text.masking import mask_value
 from contend.units import format_duration
 
@@ -221,7 +223,7 @@ def _leave_room(deadline: Deadline) -> None:
     raise BadInput(
         f"the budget of {format_duration(deadline.budget_ns or 0)} has no room for trials: to analyse the "
         f"{deadline.size.rows:,} that there are takes about {format_duration(round(deadline.reserve_s) * 10**9)}",
-        hint=f"--budget {forecast.budget_text(needed_s)}, or --resume without a budget",
+        hint=f"--budget {budget_text(needed_s)}, or --resume without a budget",
     )
 
 

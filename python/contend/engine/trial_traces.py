@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from contend.engine.plan import Trial
+from contend.studies.plan import Trial
 from contend.workloads.spec import Traced, Workload
 
 _OURS = ("PYTHONPATH", "CONTEND_TRACE_PACKAGE", "CONTEND_TRACE")

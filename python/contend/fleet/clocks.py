@@ -80,7 +80,7 @@ MOST_PPM = (
 
 
 def restarted(known: Offset, now: Offset) -> bool:
-    """Whether a host's clock is another one than it was: CLOCK_MONOTONIC begins anew when a host does.
+    """True if a host's clock is another one than it was: CLOCK_MONOTONIC starts again when a host does.
 
     >>> restarted(Offset(0, 1000, 0), Offset(5000, 1000, 10**9)), restarted(Offset(0, 1000, 0), Offset(-10**12, 1000, 10**9))
     (False, True)
@@ -90,7 +90,7 @@ def restarted(known: Offset, now: Offset) -> bool:
 
 
 def clock_record(first: Offset, last: Offset | None) -> dict[str, Any]:
-    """What the record of a run says of a host's clock."""
+    """The entry on a host's clock in the record of a run."""
     found = drift(first, last) if last is not None else None
     return {
         "clock": "CLOCK_MONOTONIC",

@@ -85,7 +85,7 @@ def security(folder: Path) -> Security:
 
 
 def process() -> dict[str, Any]:
-    """What tells this process apart from a later one of the same number."""
+    """Marks that tell this process apart from a later one of the same number."""
     found = procfs.stat(os.getpid())
     assert found is not None
     return {"pid": found.pid, "start_ticks": found.start_ticks, "boot_id": procfs.boot_id()}

@@ -1,4 +1,4 @@
-"""What a worker does for a coordinator: begin this host's part of a run, hand over its rows and files, end it.
+"""A worker's part for a coordinator: begin this host's part of a run, hand over its rows and files, end it.
 
 `Host` is a plugin of dask's worker; the functions below it are what the coordinator has workers run, by `Client.run`. All
 of them can be asked again: beginning what goes on changes nothing, rows are asked for by their number.
@@ -303,7 +303,7 @@ async def chunk(run: str, name: str, offset: int, dask_worker: Worker) -> bytes:
 
 
 async def fingerprint() -> dict[str, Any]:
-    """What this machine is."""
+    """Describe this machine."""
     from contend import environment
 
     return await asyncio.to_thread(environment.fingerprint)

@@ -28,7 +28,7 @@ KEYS = ("fleet", "name", "address", "lost_s", "authority", "certificate", "key")
 
 
 def about() -> dict[str, Any]:
-    """What a starting machine asks of a host before anything begins."""
+    """Describe this host to a starting machine, before anything begins."""
     try:
         need(ON_HOSTS)
     except BadInput as error:

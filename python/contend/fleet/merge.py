@@ -18,7 +18,7 @@ Key = tuple[str, int, int]
 
 
 class Merge:
-    """Which rows of which host are there. rows: those on the disk already."""
+    """Rows of each host that are there. rows: those on the disk already."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._had: Counter[str] = Counter()

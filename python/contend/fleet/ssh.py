@@ -127,7 +127,7 @@ async def ask(
 
 
 async def of_all(hosts: Sequence[str], act: Callable[[str], Awaitable[T]]) -> dict[str, T | HostFailed]:
-    """What `act` gave for each host, or why it could not; some at once."""
+    """Act on every host, some at once: each result, or why it failed."""
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(host: str) -> T | HostFailed:
@@ -150,7 +150,7 @@ async def own_address(host: str, way: Way) -> str:
 
 
 async def look(host: str, way: Way) -> Problem | None:
-    """What keeps a host from joining, before anything is started there. Raises HostFailed where it is not reached."""
+    """Find what keeps a host from joining, before anything is started there. Raises HostFailed where it is not reached."""
     first = way.contend.split()[0]
     words = f"if command -v {first} >/dev/null 2>&1; then {way.contend} fleet join --check; else echo absent; python3 -V; fi"
     code, out, err = await ask(host, way, words)

@@ -78,7 +78,7 @@ class Fleet:
         return LOOPBACK if {EVERYWHERE, LOOPBACK} & set(listens) else str(listens[0])
 
     def document(self, host: str, address: str) -> dict[str, Any]:
-        """What a host joins with: it holds the host's key."""
+        """The invitation of a host: it holds the host's key."""
         return folders.read_json(self.folder / "hosts" / file_name(host)) | {
             "address": f"tls://{address}:{self.port}"
         }
@@ -296,7 +296,7 @@ def status() -> list[dict[str, Any]]:
 
 
 def write_joins(fleet: Fleet, host: str, address: str) -> tuple[Path, Path]:
-    """What a machine joins with, and the same as user data for cloud-init. Both hold its key."""
+    """Write a machine's invitation, and the same as user data for cloud-init. Both hold its key."""
     document = fleet.document(host, address)
     file, cloud = (fleet.folder / "join" / f"{host}.{kind}" for kind in ("json", "cloud-config.yaml"))
     folders.write_json(file, document)

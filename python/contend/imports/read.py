@@ -15,7 +15,7 @@ from contend.imports.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What is to become a run directory."""
+    """The run directory to be."""
 
     format: Format
     sources: tuple[Source, ...]
@@ -89,7 +89,7 @@ def _once(sources: Sequence[Source]) -> None:
 
 
 def _differing(cells: Sequence[ImportedCell]) -> list[str]:
-    """Which settings made cells of the files."""
+    """Settings that made cells of the files."""
     told = []
     for label in dict.fromkeys(cell.factors.get("victim", "") for cell in cells):
         mine = [c for c in cells if c.factors.get("victim", "") == label]

@@ -180,7 +180,7 @@ class Host(Protocol):
         ...
 
     def listens(self, port: int) -> bool:
-        """Whether one of its servers can be reached at this TCP port."""
+        """True if one of its servers can be reached at this TCP port."""
         ...
 
     def cgroup(self) -> Path | None:

@@ -40,7 +40,7 @@ def _crowd(cpu: Cpu, taken: dict[str, Counter[int]]) -> tuple[int, ...]:
 
 
 def alike(topology: Topology, one: Iterable[int], other: Iterable[int]) -> bool:
-    """Whether two sets are wired the same: as many CPUs in as many cores, caches, nodes and packages.
+    """True if two sets are wired the same: as many CPUs in as many cores, caches, nodes and packages.
 
     >>> smt = Topology(tuple(Cpu(n, n % 4, cache=n % 4 // 2) for n in range(8)))
     >>> alike(smt, (3, 7), (0, 4)), alike(smt, (3, 7), (3, 2)), alike(smt, (2, 3), (0, 2))

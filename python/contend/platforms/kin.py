@@ -254,11 +254,6 @@ def read_file(path: Path) -> list[Identity]:
     return [one for one in found.values() if one[2] != _GONE]
 
 
-def recorded_runs() -> list[str]:
-    folder = state.folder().with_name("processes")
-    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-
-
 def _file(run_id: str) -> Path:
     return state.folder().with_name("processes") / names.check_name("run id", run_id)
 
@@ -305,8 +300,8 @@ def _children(pid: int) -> set[int]:
 
 
 def reap_orphans(on: bool) -> bool:
-    """Whether orphans below this process come to it from now on; whether they did. Where the kernel refuses (it never
-    does since Linux 3.4), orphans go to init as ever."""
+    """Have orphans below this process come to it from now on, or not; True if they did before. If the kernel refuses (never
+    since Linux 3.4), orphans go to init as ever."""
     library, before = ctypes.CDLL(None, use_errno=True), ctypes.c_int(0)
     library.prctl(_GET_SUBREAPER, ctypes.byref(before), 0, 0, 0)
     library.prctl(_SUBREAPER, ctypes.c_ulong(on), 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Whether what a run directory says is obeyed, or only read: the one place that decides it.
+"""Trust in run directories: is what one says obeyed, or only read? The one module that decides it.
 
 A ledger names what is to be ended and removed with this user's rights, so it is obeyed only if nobody else can have
 written it:

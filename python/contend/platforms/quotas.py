@@ -173,7 +173,7 @@ class QuotaWatch:
 
     @staticmethod
     def _directly(group: Path, below: Path, inside: Collection[Path]) -> bool:
-        """Whether `below` lies in `group` with none of the others between them."""
+        """True if `below` lies in `group` with none of the others between them."""
         nearest = next((above for above in below.parents if above in inside), None)
         return nearest == group
 
@@ -268,7 +268,7 @@ def _text(path: Path) -> str:
 
 
 def _has_cpu(line: str) -> bool:
-    """Whether a line of /proc/PID/cgroup is of the v1 hierarchy that has the cpu controller."""
+    """True if a line of /proc/PID/cgroup is of the v1 hierarchy that has the cpu controller."""
     return "cpu" in line.split(":", 2)[1].split(",")
 
 

@@ -356,4 +356,3 @@ _REMOVERS: dict[str, Callable[[str, Row, OfRun], bool]] = {
     "fleet-run": _fleet_run,
     hotplug.KIND: _cpus,
 }
-KINDS = tuple(_REMOVERS)

@@ -105,17 +105,12 @@ class Survey:
     problems: tuple[tuple[str, str], ...] = ()
 
 
-def find_strays(run_id: str | None = None) -> list[Stray]:
+def survey(run_id: str | None = None) -> Survey:
     """What earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger and another owner.
 
     Left out are runs that still have a pointer and a ledger (`remove_leftovers` is for them), those that another state
     directory knows, and every run that a live contend holds open.
     """
-    return list(survey(run_id).strays)
-
-
-def survey(run_id: str | None = None) -> Survey:
-    """The strays, as `find_strays` tells them, and what other state directories' dead runs have left."""
     problems: list[tuple[str, str]] = []
     seen = list(_seen(run_id, problems))
     owners = _owners() if run_id is None else _Owners(frozenset(live_runs()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,18 +48,8 @@ class Coded:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """From where to record.
-
-    `cpus` are those the probe itself keeps to, not the victim's if there are others; None: any.
-    """
-
-    cpus: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Cost:
-    """What a probe itself used and missed since its start.
+    """Resources that a probe itself used and missed since its start.
 
     cpu_ns is its own CPU time, bpf_ns that of its BPF programs on whatever CPU they ran, `late_max_ns` the latest a
     sample ever was, `dropped` counts samples that no room was left for, `errors` reads that failed (`last_error` says
@@ -73,19 +63,3 @@ class Cost:
     dropped: int = 0
     errors: int = 0
     last_error: str = ""
-
-
-class Probe(Protocol):
-    """Records between `start` and `stop`. Both are idempotent; a stopped probe cannot be started again."""
-
-    name: str
-
-    def start(self, scope: Scope) -> None:
-        """Begin. Raises ContendError where this machine cannot give what the probe needs."""
-        ...
-
-    def stop(self) -> Mapping[str, Table]:
-        """End, and what was recorded and not handed out yet, by table name."""
-        ...
-
-    def cost(self) -> Cost: ...

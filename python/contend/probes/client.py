@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend import programs
 from contend.errors import BadInput, HostFailed, ProbeEnded
+from contend.platforms import programs
 from contend.probes.base import Coded, Cost
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def program() -> Path | None:
 
 
 def probe_check() -> dict[str, Any]:
-    """What the probe may do here, by its own word. Raises HostFailed where it cannot be asked.
+    """Ask the probe what it may do here. Raises HostFailed where it cannot be asked.
 
     >>> sorted(probe_check())[:2]
     ['no_bpf', 'probe']
@@ -89,7 +89,7 @@ def record_all(
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What was recorded since the last drain, by table, and the probe's own cost since it began."""
+    """Rows recorded since the last drain, by table, and the probe's own cost since it began."""
 
     coded: Mapping[str, Coded]
     cost: Cost

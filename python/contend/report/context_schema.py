@@ -53,7 +53,7 @@ def context() -> Schema:
 
 
 def context_schema() -> Schema:
-    """Of `contend context --json`."""
+    """Schema of `contend context --json`."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend context --json",

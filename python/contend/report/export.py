@@ -105,7 +105,7 @@ def _parquet(report: ReportInput, path: Path, _: float) -> None:
     """The CSV with its types, through DuckDB: an Arrow library would cost 100 MB for this one table."""
     import duckdb
 
-    from contend.probes.series import pattern
+    from contend.store.series import pattern
 
     source = path.with_name(path.name + ".csv")
     try:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.contention.alibi.words import party_line, phase_name, short
 from contend.document import Analysis, CellResult
-from contend.report import context_words, fleet_words, words
+from contend.report import words
 from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
@@ -60,10 +60,11 @@ def render_html(report: ReportInput) -> str:
     }
     sections: dict[str, list[str]] = {"above": [], "below": []}
     contents: dict[str, tuple[tuple[str, str], ...]] = {"above": (), "below": ()}
-    if (own := analysis.own.section(report)) is not None:
-        where = "below" if own.below else "above"
-        sections[where] = [templates().get_template(own.template).render(**kit, **own.values)]
-        contents[where] = own.contents
+    for shown in analysis.shown:
+        if (own := shown.section(report)) is not None:
+            where = "below" if own.below else "above"
+            sections[where].append(templates().get_template(own.template).render(**kit, **own.values))
+            contents[where] += own.contents
     return templates().get_template("report.html.j2").render(
         **kit,
         layout=layout,
@@ -95,7 +96,7 @@ def templates() -> Environment:
 
 
 def environment() -> Environment:
-    """Of the templates, for globals of one's own; everything they print is masked, and escaped."""
+    """The templates' environment, for globals of one's own; everything they print is masked, and escaped."""
     from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -108,8 +109,6 @@ def environment() -> Environment:
     )
     made.globals.update(
         words=words,
-        context_words=context_words,
-        fleet_words=fleet_words,
         short=short,
         party_line=party_line,
         phase_name=phase_name,
@@ -129,7 +128,7 @@ def _beside(name: str) -> str | None:
 
 
 def _safe(value: object) -> object:
-    """What a template prints, safe: text of runs, whichever file it came from. What is marked so is contend's own."""
+    """Make safe what a template prints: text of runs, whichever file it came from. What is marked so is contend's own."""
     return safe(value) if type(value) is str else value
 
 

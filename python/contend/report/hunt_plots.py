@@ -139,7 +139,7 @@ def _by_job(tables: Tables) -> dict[int, dict[str, int]]:
 
 
 def _jobs(batch: Batch, names: Mapping[str, str]) -> Plot | None:
-    """Of the first trace: in several, jobs of different times stood beside each other."""
+    """Draw the jobs of the first trace: in several, jobs of different times stood beside each other."""
     tables = batch.traces[0]
     if not tables.jobs or not tables.time:
         return None

@@ -12,7 +12,7 @@ _TIME: Schema = {**COUNT, "description": "ns"}
 
 
 def hunt_schema() -> Schema:
-    """Of one document."""
+    """Schema of one document."""
     jobs = closed(
         "The batch.",
         n=COUNT,

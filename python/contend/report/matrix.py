@@ -42,7 +42,7 @@ def is_compare(analysis: Analysis) -> bool:
 
 
 def rows_are(analysis: Analysis) -> str:
-    """What a row of the tables is."""
+    """A word for the rows of the tables."""
     return analysis.layout.rows
 
 
@@ -111,7 +111,7 @@ def _varying(cells: list[CellResult]) -> set[str]:
 
 
 def baseline_name(analysis: Analysis) -> str:
-    """What the baseline is called: `alone`, the first variant's name, or `baseline`."""
+    """Name of the baseline: `alone`, the first variant's name, or `baseline`."""
     if analysis.layout.baseline:
         return analysis.layout.baseline
     for control in analysis.controls:
@@ -121,7 +121,7 @@ def baseline_name(analysis: Analysis) -> str:
 
 
 def condition(cell: CellResult, analysis: Analysis) -> str:
-    """What the treatment is, in words: `beside stress-cpu`, or the factors that differ.
+    """The treatment in words: `beside stress-cpu`, or the factors that differ.
 
     Extra factors are named only where the run holds more than one level of them.
     """

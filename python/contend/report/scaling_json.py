@@ -37,7 +37,7 @@ def scaling_document(of: Scaling) -> dict[str, Any]:
 
 
 def scaling_schema() -> Schema:
-    """Of that key; `estimate` must be among the definitions."""
+    """Schema of that key; `estimate` must be among the definitions."""
     estimate = ref("estimate")
     lines = ("median", "p90", "makespan")
     held_out = closed(

@@ -1,4 +1,4 @@
-"""What the schemas of contend's documents are made of. Every object is closed, so that a field added to a document without
+"""Parts of the schemas of contend's documents. Every object is closed, so that a field added to a document without
 a place in its schema fails the tests.
 """
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from contend.probes.series import series_or
 from contend.report.matrix import matrices, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import (
@@ -22,6 +21,7 @@ from contend.report.plotkit import (
 from contend.report.series import Timelines, read_timelines
 from contend.report.theme import var
 from contend.report.timeline import BRUSH, CPU_COLOURS, Time, timeline
+from contend.store.series import series_or
 from contend.units import NS_PER_S, format_duration
 
 SINCE = "the first trial"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from contend.report.schema_parts import COUNT, TEXT, TEXTS, Schema, closed, many
-from contend.report.trace_summary import (
+from contend.store.trace_summary import (
     SCHEMA_VERSION,
     Blocked,
     Collections,
@@ -55,7 +55,7 @@ _ABOUT = {
 
 
 def trace_schema() -> Schema:
-    """Of one document."""
+    """Schema of one document."""
     remote = closed(
         "Calls that left their process; the most frequent first.",
         name=TEXT,
@@ -102,7 +102,7 @@ def trace_schema() -> Schema:
 def _row(
     of: type[Span | Lock | Holder | Repeated | Process | Collections | Blocked | SystemCall], **own: Schema
 ) -> Schema:
-    """Of a dataclass of names and counts; `own` for its other fields."""
+    """Schema of a dataclass of names and counts; `own` for its other fields."""
     found: dict[str, Schema] = {}
     for field in fields(of):
         kind = TEXT if field.type == "str" else COUNT

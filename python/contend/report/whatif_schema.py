@@ -20,7 +20,7 @@ _PREDICTED = closed(
 
 
 def _each(about: str, of: Schema) -> Schema:
-    """By figure."""
+    """Schema by figure."""
     return closed(about, (), **dict.fromkeys(KEYS, of))
 
 
@@ -28,7 +28,7 @@ _ALL = _each("Of the jobs' times, and from the first begin to the last end.", _P
 
 
 def whatif_schema() -> Schema:
-    """Of one prediction, also of `-o FILE`."""
+    """Schema of one prediction, also of `-o FILE`."""
     return {
         "$schema": _DIALECT,
         "title": "contend whatif --json",
@@ -90,7 +90,7 @@ def whatif_schema() -> Schema:
 
 
 def verification_schema() -> Schema:
-    """Of one comparison."""
+    """Schema of one comparison."""
     compared = closed(
         "Inside: every measured storm lies in the interval; null where there is none.",
         predicted=_PREDICTED,

@@ -35,7 +35,7 @@ def print_answer(of: Whatif) -> None:
     if of.gate.passed:
         console.print(_before_and_after(of.baseline.to_json(), of.predicted))
         if of.fixes:
-            console.print(_ranking(of.fixes, of.baseline.median_ns))
+            console.print(_ranking(of.fixes))
         elif not of.edits:
             console.print(one_line("no fix that suggests itself would gain anything"))
         trusted = f"trusted ({of.regime.kind}: {of.regime.why})"
@@ -79,7 +79,7 @@ def _changed(of: Whatif, key: str) -> str:
 
 
 def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """What edits can name."""
+    """Print what edits can name."""
     console = _console()
     locks = _table("Locks that more than one job holds: --hold", "lock", "where", "waited", texts=("where",))
     ranked = sorted(of["locks"], key=lambda row: -row["waited_ns"])
@@ -135,7 +135,7 @@ def _before_and_after(before: Mapping[str, int], after: Mapping[str, Predicted])
     return table
 
 
-def _ranking(fixes: Sequence[Fix], before: float) -> Table:
+def _ranking(fixes: Sequence[Fix]) -> Table:
     table = _table("The fixes worth most", "", "edits", "median", "makespan", "gain", texts=("edits",))
     for number, fix in enumerate(fixes, 1):
         edits = " ".join(str(edit) for edit in fix.edits)

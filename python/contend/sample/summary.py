@@ -1,4 +1,4 @@
-"""What a recording says in a few figures: the host by resource, the processes that used most, and our own cost.
+"""A recording in a few figures: the host by resource, the processes that used most, and our own cost.
 
 Rates are over the intervals between samples: `mean` is the whole growth over the whole time, `p95` and `max` are of
 the intervals. A counter that went backwards (a reboot, a device that went and came) gives no interval.
@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import open_series
 from contend.sample.stacks import Stack, longest, read_stacks
 from contend.store.directory import RunDirectory
+from contend.store.series import open_series
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Summary:
 
 
 def summarise(run: RunDirectory) -> Summary:
-    """Of a recording's directory, also of one that was cut off."""
+    """Summarise a recording's directory, also one that was cut off."""
     import duckdb
 
     from contend.contention.alibi.judge import judge, phases
@@ -282,7 +282,7 @@ class _Reader:
     def _measure(
         self, resource: str, subject: str, what: str, unit: str, steps: str, scale: float = 1.0
     ) -> Iterator[Measure]:
-        """Of steps (grown, spent); a quantity that never was anything but zero is told only of the host."""
+        """Measures of steps (grown, spent); a quantity that never was anything but zero is told only of the host."""
         found = self._one(
             f"SELECT sum(grown) / sum(spent), quantile_cont(grown / spent, 0.95), max(grown / spent) FROM ({steps})"
         )

@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a YAML file, in the words of the file's author.
+"""Errors of pydantic in a YAML file, in the words of the file's author.
 
 Used by `contend.scenario.yaml_file.validate`; nothing else needs it.
 """
@@ -60,7 +60,7 @@ def describe_all(
 
 
 def _follows(loc: Loc, items: list[Mapping[str, Any]], grouped: Mapping[Loc, object]) -> bool:
-    """Whether a list is too short only because what stands in it is wrong, which is a mistake of its own."""
+    """True if a list is too short only because what stands in it is wrong, which is a mistake of its own."""
     within = (other for other in grouped if len(other) > len(loc) and other[: len(loc)] == loc)
     return all(item["type"] == "too_short" for item in items) and any(within)
 
@@ -124,7 +124,7 @@ def _models(annotation: Any) -> list[Any]:
 
 
 def _below(annotation: Any, part: str | int) -> list[Any]:
-    """What may stand under key or index `part` of a value of this annotation."""
+    """Annotations that may stand under key or index `part` of a value of this annotation."""
     result: list[Any] = []
     for candidate in _models(annotation):
         fields = getattr(candidate, "model_fields", None)

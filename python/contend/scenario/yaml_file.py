@@ -63,7 +63,7 @@ class YamlFile:
         return f"{self.name}, line {self.line_of(loc)}"
 
     def value_at(self, loc: Loc) -> Any:
-        """What stands at the longest beginning of `loc` that is in the file."""
+        """The value at the longest beginning of `loc` that is in the file."""
         value = self.data
         for part in self.found(loc):
             value = value[part]

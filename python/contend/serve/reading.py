@@ -73,18 +73,18 @@ class Entry:
 
     @property
     def unsettled(self) -> bool:
-        """Whether its state can change without a file that changes: its owner may end, or take it up again."""
+        """True if its state can change without a file that changes: its owner may end, or take it up again."""
         return self.state in (RUNNING, UNENDED)
 
     @property
     def text(self) -> str:
-        """What a search looks through."""
+        """The text that a search looks through."""
         said = (self.name, self.title, self.study, self.scenario, self.answer, self.command, self.state)
         return "\n".join((*said, *self.wrong)).lower()
 
 
 def is_run_by_somebody(place: Path, name: str) -> bool:
-    """Whether a contend holds the ledger of that run. Asked of those only that may be: it takes the lock for a moment."""
+    """True if a contend holds the ledger of that run. Asked of those only that may be: it takes the lock for a moment."""
     return is_locked(path_of(place / name))
 
 
@@ -222,14 +222,14 @@ def _document(directory: int, name: str, wrong: list[str]) -> dict[str, Any]:
 
 
 def _environment(directory: int, wrong: list[str]) -> dict[str, Any]:
-    """What of environment.json fits."""
+    """The part of environment.json that fits."""
     environment, damaged = sound_environment(_document(directory, "environment.json", wrong))
     wrong.extend(f"environment.json, key {key}: {what}" for key, what in damaged)
     return environment
 
 
 def _findings(directory: int, wrong: list[str]) -> dict[str, Any]:
-    """What stands before the cells, which are the most of it."""
+    """The findings before the cells, which are the most of the file."""
     try:
         first = read_file(directory, "findings.json", head=HEAD)
         try:

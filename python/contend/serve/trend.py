@@ -110,7 +110,7 @@ def doubt(values: Sequence[float]) -> tuple[float, float]:
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is known to differ between the machines of two runs, of what changes figures.
+    """Known differences between the machines of two runs, of what changes figures.
 
     >>> differences({"kernel": "6.1", "tools": {"fio": "3.33"}}, {"kernel": "6.2", "tools": {"fio": "3.36"}})
     ('kernel 6.1 → 6.2', 'fio 3.33 → 3.36')

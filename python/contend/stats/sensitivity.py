@@ -85,7 +85,7 @@ class Model:
     knots: Floats
 
     def parts(self, pressure: Floats) -> Floats:
-        """What each resource adds to the log slowdown of every workload: (N, R) → (W, N, R)."""
+        """Parts that each resource adds to the log slowdown of every workload: (N, R) → (W, N, R)."""
         parts: Floats = np.einsum("nrk,wrk->wnr", _pieces(pressure, self.knots, self.usable), self.slopes)
         return parts
 
@@ -140,7 +140,7 @@ class Forecast:
     refused: str  # why it is a description and no forecast; "" for a forecast
 
     def top(self) -> npt.NDArray[np.intp]:
-        """Of each pair the resource that slows most: (W, W)."""
+        """The resource that slows each pair most: (W, W)."""
         found: npt.NDArray[np.intp] = np.argmax(self.parts, axis=2)
         return found
 

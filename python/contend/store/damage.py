@@ -1,4 +1,4 @@
-"""What of a run directory cannot be read, and reading on with the rest.
+"""Damage of a run directory: what cannot be read, and reading on with the rest.
 
 A run directory is data: it may have been cut off by a crash, copied in part, edited by hand, or made by somebody who means
 harm. A reader that meets what it cannot use notes the damage (file, place, what) and goes on with what is whole. Whoever
@@ -100,7 +100,7 @@ def document(data: bytes) -> Any:
 
 
 def row_parser(slow: Callable[[bytes], Any] = document) -> Callable[[bytes], Any]:
-    """What `slow` does, in half the time, for the many rows of a run: what the quick parser refuses, `slow` judges."""
+    """Make a parser that does what `slow` does, in half the time: what the quick parser refuses, `slow` judges."""
     from pydantic_core import from_json
 
     def parse(line: bytes) -> Any:

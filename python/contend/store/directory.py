@@ -326,7 +326,7 @@ class RunDirectory:
 
     def remove_half_files(self) -> None:
         """Remove what a kill or a full disk left half written, beside the whole files. Only while none is written."""
-        from contend.probes.series import covered_files, half_files
+        from contend.store.series import covered_files, half_files
 
         for path in (*self.path.glob(".*.part"), *half_files(self.series), *covered_files(self.series)):
             with contextlib.suppress(IsADirectoryError):
@@ -430,7 +430,7 @@ def query(
     """
     import duckdb
 
-    from contend.probes.series import connect, read_sound
+    from contend.store.series import connect, read_sound
 
     def ask() -> tuple[list[str], list[tuple[Any, ...]]]:
         with (
@@ -460,8 +460,8 @@ def query(
 
 def views(run: RunDirectory, folder: Path) -> dict[str, str]:
     """SQL text of each view that this run's files allow. `folder` is for rows that are whole of files that are not."""
-    from contend.probes.series import pattern, quoted, series_files
     from contend.store.rows import wrong_event
+    from contend.store.series import pattern, quoted, series_files
 
     def source(path: Path, lines: Callable[[], Iterator[tuple[bytes, Row]]]) -> str:
         whole = _whole_file(path, lines, folder / path.name)
@@ -487,7 +487,7 @@ def views(run: RunDirectory, folder: Path) -> dict[str, str]:
 
 def table_names(run: RunDirectory) -> set[str]:
     """What views a query over the run may be about."""
-    from contend.probes.series import series_files
+    from contend.store.series import series_files
 
     return {"trials", "metrics", "evidence", "ledger", *series_files(run.series)}
 

@@ -90,7 +90,7 @@ def make(place: Path) -> None:
 
 
 def command(place: Path) -> list[str]:
-    """What starts it, in the foreground. A guest's process outlives it: see `guests`."""
+    """The command that starts it, in the foreground. A guest's process outlives it: see `guests`."""
     binds = "\n".join(
         f'mkdir -p {there} && mount --bind "$1/{name}" {there}' for name, there in _PLACES.items()
     )
@@ -99,7 +99,7 @@ def command(place: Path) -> list[str]:
 
 
 def answers(place: Path) -> bool:
-    """Whether it takes connections."""
+    """True if it takes connections."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(place / "run/libvirt-sock"))

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from contend import programs
+from contend.platforms import programs
 from contend.workloads.spec import Scalar, Workload
 
 _SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -28,7 +28,7 @@ def find_command(name: str) -> Path | None:
 
 def missing(workload: Workload) -> tuple[str, ...]:
     """The workload's commands, files and Python modules that are not installed."""
-    return (*_packaged(workload), *_ours(workload), *_modules(workload))
+    return (*_packaged(workload), *_own_programs(workload), *_modules(workload))
 
 
 def needed(workload: Workload, parameters: Mapping[str, Scalar]) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def needed(workload: Workload, parameters: Mapping[str, Scalar]) -> tuple[str, .
 
 
 def is_here(need: str) -> bool:
-    """Whether there is a program of that name, or `module NAME` in this Python.
+    """True if there is a program of that name, or `module NAME` in this Python.
 
     >>> is_here("module json"), is_here("module no_such_thing")
     (True, False)
@@ -49,11 +49,11 @@ def is_here(need: str) -> bool:
     if name in programs.NAMES:  # of contend itself, which need not be on PATH
         return programs.is_installed(name)
     if name == "go":  # which its own instructions put where no PATH looks
-        from contend.fetch.go_client import find_go
+        from contend.workloads.downloads.go_client import find_go
 
         return find_go() is not None
     if name == "cargo":  # likewise, of rustup
-        from contend.fetch.reqwest_client import find_cargo
+        from contend.workloads.downloads.reqwest_client import find_cargo
 
         return find_cargo() is not None
     return find_command(name) is not None
@@ -75,7 +75,7 @@ def _commands(workload: Workload) -> tuple[str, ...]:
     )
 
 
-def _ours(workload: Workload) -> tuple[str, ...]:
+def _own_programs(workload: Workload) -> tuple[str, ...]:
     """Programs of contend's own, which no package brings."""
     return tuple(name for name in workload.install.command if name in programs.NAMES and not is_here(name))
 
@@ -106,8 +106,8 @@ def hint(workloads: Iterable[Workload]) -> str:
     if not lacking:
         return ""
     unpackaged = [name for w in lacking if not w.install.apt for name in _commands(w)]
-    ours = sorted({name for w in lacking for name in _ours(w)})
-    said = [f"make setup, or pip install {' '.join(ours)}"] if ours else []
-    said += [f"apt-get install {' '.join(apt)}"] if apt else []
-    said += [f"put {', '.join(unpackaged)} on PATH"] if unpackaged else []
-    return "; ".join([*said, *notes])
+    own = sorted({name for w in lacking for name in _own_programs(w)})
+    advice = [f"make setup, or pip install {' '.join(own)}"] if own else []
+    advice += [f"apt-get install {' '.join(apt)}"] if apt else []
+    advice += [f"put {', '.join(unpackaged)} on PATH"] if unpackaged else []
+    return "; ".join([*advice, *notes])

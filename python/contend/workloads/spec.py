@@ -180,7 +180,7 @@ class Workload(Strict):
 
     @property
     def users_own(self) -> bool:
-        """Whether its commands are a user's, given where no workload file is: what they leave running is the user's."""
+        """True if its commands are a user's, given where no workload file is: what they leave running is the user's."""
         return not self.origin
 
     @property
@@ -196,7 +196,7 @@ class Workload(Strict):
 
 
 def _is_share(parameter: Parameter | None) -> bool:
-    """Whether it is a percentage that is 100 where nobody says otherwise."""
+    """True if it is a percentage that is 100 where nobody says otherwise."""
     return parameter is not None and (parameter.default, parameter.min, parameter.max) == (100, 1, 100)
 
 

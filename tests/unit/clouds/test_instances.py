@@ -13,11 +13,11 @@ from contend.clouds.instances import heat, placed, trial
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.topology import Spot, Topology, read
 from contend.clouds.openstack import KINDS, body_of, is_ours, mark_of, shown
-from contend.engine.scenarios import dump, load
 from contend.errors import BadInput, HostFailed, ScenarioError, TrialFailed
 from contend.studies.base import cells_of, study
 from contend.studies.placement.cells import forecast_lines, topology_of
 from contend.studies.placement.model import NetworkPlacement
+from contend.studies.scenarios import dump, load
 from contend.testbed.placement.trial import Asked
 
 ALL = "ss,sd,ds,dd"

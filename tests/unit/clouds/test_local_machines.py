@@ -21,7 +21,6 @@ from contend.clouds.local.vms import MicroVms
 from contend.clouds.storm.stamps import Track
 from contend.engine.doctor import local_machines
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import parse
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.ledger import Record, leftovers
 from contend.platforms import names, procfs
@@ -29,6 +28,7 @@ from contend.platforms.calls import call
 from contend.platforms.guests import virsh
 from contend.platforms.resources import remove_leftovers
 from contend.scenario.yaml_file import read_yaml
+from contend.studies.scenarios import parse
 from contend.studies.storm.model import Storm
 from support.own_runs import own, own_state, record_process
 

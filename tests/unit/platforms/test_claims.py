@@ -238,5 +238,5 @@ def test_a_container_that_proves_an_engine_is_its_process_s(
     monkeypatch.setattr(
         engines, "containers", lambda: [(of_the_living, "runc", ""), (of_the_dead, "runc", "")]
     )
-    found = [stray.name for stray in strays.find_strays() if stray.kind == "container"]
+    found = [stray.name for stray in strays.survey().strays if stray.kind == "container"]
     assert found == [of_the_dead]

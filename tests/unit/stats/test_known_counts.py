@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.stats.known_result import Result
+from known.result import Result
 from support.known_counts import RECORD, answer_of, meaning
 
 

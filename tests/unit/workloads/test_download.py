@@ -11,12 +11,12 @@ import pytest
 from contend.clouds import access
 from contend.clouds.access import Access
 from contend.engine import checks
-from contend.engine.scenarios import parse
 from contend.errors import BadInput, CannotHonour, HostFailed, ScenarioError, UnknownName
-from contend.fetch.clients import CLIENTS, Task, command_of
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.compare.model import Compare
+from contend.studies.scenarios import parse
 from contend.workloads import install
+from contend.workloads.downloads.clients import CLIENTS, Task, command_of
 from contend.workloads.generators.download import Used, at_once, result, server_cpu_s, server_pids
 from contend.workloads.generators.download_glance import RandomBytes, authority_of, upload
 from contend.workloads.generators.download_server import make
@@ -142,7 +142,7 @@ def test_what_is_served_is_what_is_said_of_it(tmp_path: Path) -> None:
 
 def test_a_client_that_fails_ends_the_trial() -> None:
     from contend.errors import TrialFailed
-    from contend.fetch.clients import Command
+    from contend.workloads.downloads.clients import Command
 
     with pytest.raises(TrialFailed, match="ended with 3: no luck"):
         at_once([Command(("sh", "-c", "echo no luck; exit 3")), Command(("sleep", "60"))])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from contend import programs
 from contend.engine import doctor
+from contend.platforms import programs
 from contend.workloads import install
 from contend.workloads.generators import rpc, rpc_failures
 from contend.workloads.load import load

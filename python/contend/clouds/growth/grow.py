@@ -40,7 +40,7 @@ class Asked:
 
     @property
     def page(self) -> int:
-        """Of a listing that is not of all, and the first population: so a page is a whole one from the first."""
+        """Entities of a page of a listing, and the first population: so a page is a whole one from the first."""
         return min(PAGE_OF, self.step, self.upto)
 
 

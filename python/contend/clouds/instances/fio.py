@@ -57,7 +57,7 @@ _QUIET = (
 
 
 def script(role: str, fio: str, volume: Held, limit_s: float, *, count: bool = False) -> str:
-    """What the instance's shell is given: fio on that volume, if its device is still that volume. count: tells, four times a
+    """Shell script for the instance: fio on that volume, if its device is still that volume. count: tells, four times a
     second, how many bytes were moved since the disk was there."""
     name = volume.device.rpartition("/")[2]
     words = shlex.join(word.replace(DEVICE, volume.device) for word in shlex.split(fio))

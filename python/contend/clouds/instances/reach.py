@@ -91,7 +91,7 @@ def key_of(connection: SSHClientConnection) -> str:
 
 
 async def asked(role: str, connection: SSHClientConnection, words: str, limit_s: float = LIMIT_S) -> str:
-    """What a command prints there. Raises HostFailed when it fails."""
+    """Run a command on an instance and return what it prints. Raises HostFailed when it fails."""
     import asyncssh
 
     try:
@@ -145,7 +145,7 @@ _CPU = (
 
 
 def is_emulated(said: str) -> bool:
-    """Whether a guest of QEMU has no KVM below it, by its maker, its clocks and its machine. Of x86 only: others have no
+    """True if a guest of QEMU has no KVM below it, by its maker, its clocks and its machine. Of x86 only: others have no
     such clock.
 
     >>> is_emulated("QEMU\\ntsc hpet acpi_pm\\nx86_64\\n"), is_emulated("QEMU\\nkvm-clock tsc\\nx86_64\\n")

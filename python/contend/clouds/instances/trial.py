@@ -90,7 +90,7 @@ async def _send(pairs: Sequence[_Pair], asked: Asked) -> dict[str, Any]:
 
 
 def figures(clients: Sequence[str], servers: Sequence[str]) -> dict[str, Any]:
-    """Of all pairs together, from what both ends' commands printed. CPU seconds are those of the guests, beyond what each
+    """Figures of all pairs together, from both ends' output. CPU seconds are those of the guests, beyond what each
     is busy without load; what their hosts spend for them is not seen. Raises TrialFailed."""
     spent = [spent_of(said) for said in (*clients, *servers)]
     read = [iperf(document_of(said)) for said in clients]
@@ -134,7 +134,7 @@ def spent_of(said: str) -> cpu.Spent:
 
 
 def document_of(said: str) -> dict[str, Any]:
-    """What iperf3 printed between the readings. Raises TrialFailed."""
+    """Parse what iperf3 printed between the readings. Raises TrialFailed."""
     text = "\n".join(line for line in said.splitlines() if not line.startswith(_MARK))
     try:
         told = json.loads(text)
@@ -210,7 +210,7 @@ async def _rest(running: _Running, limit_s: float) -> str:
 
 
 async def _said(connection: SSHClientConnection, words: str, limit_s: float, given: str = "") -> str:
-    """What a command prints. Raises TrialFailed when it fails without a word, or does not end."""
+    """Run a command and return what it prints. Raises TrialFailed when it fails without a word, or does not end."""
     import asyncssh
 
     stdin: dict[str, Any] = {"input": given} if given else {"stdin": asyncssh.DEVNULL}

@@ -1,4 +1,4 @@
-"""What a micro-VM boots: a kernel of this host, and an initramfs made here whose only program says that it serves.
+"""The kernel and initramfs of a micro-VM: a kernel of this host, and an initramfs whose only program says that it serves.
 
 The guest's init prints `contend served NAME UPTIME` on the console and sleeps. NAME comes by the kernel's command line
 (the kernel hands `contend=NAME` to init's environment), UPTIME is of the guest's own clock, which its kernel starts.
@@ -43,13 +43,13 @@ int main(void) {
 
 
 def command_line(number: int) -> str:
-    """Of a guest's kernel, which is that number to its program."""
+    """Command line of a guest's kernel, which is that number to its program."""
     # No timer check: under emulation it finds the timer late now and then, and the kernel panics.
     return f"console=ttyS0 quiet panic=-1 no_timer_check contend={number}"
 
 
 class Console:
-    """What a guest has said so far. Moments are CLOCK_MONOTONIC ns, 0 for not yet.
+    """The output of a guest so far. Moments are CLOCK_MONOTONIC ns, 0 for not yet.
 
     >>> console = Console()
     >>> console.hear(b"Booting\\ncontend served 3 0.71\\r\\n", now_ns=900)

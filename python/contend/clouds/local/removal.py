@@ -19,7 +19,6 @@ from contend.platforms import calls, engines, kin, names, network, procfs
 from contend.platforms.confinement import OfRun, remove_directory, stranger
 from contend.platforms.guests import virsh
 
-PREFIX = "local-"  # how their kinds begin
 CONTAINER, VM, TAP, IMAGE = "local-container", "local-vm", "local-tap", "local-image"
 DOMAIN, FILES = virsh.KIND, "local-files"
 # Of what others than this user must read, such as libvirt's QEMU.

@@ -1,4 +1,4 @@
-"""What the machines of this host are to be: decided once, before a run's first trial, and the same in all of them."""
+"""Settings of this host's machines: decided once, before a run's first trial, and the same in all of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> None:
 
 
 def vm_lacks(kernel: str = "") -> list[CannotHonour]:
-    """What is missing for a micro-VM here, each with the package that has it."""
+    """List what a micro-VM lacks here, each with the package that has it."""
     found = []
     for need in (qemu.need_program, lambda: guest.find_kernel(kernel), guest.need_init):
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contend.advice.finding import Evidence
+from contend.contention.alibi.words import paragraph
 
 SCHEMA_VERSION = 1
 # In the order in which equal waiting is decided.
@@ -46,7 +47,7 @@ class Saturation:
 
 @dataclass(frozen=True, slots=True)
 class CellAlibi:
-    """What the hardware did while one cell of a run was measured.
+    """The hardware while one cell of a run was measured.
 
     verdict: that of most of the cell's counted trials; agreeing: of how many of `trials`. text: of the trial in their
     middle. party_*: the same of the party that was measured, "" and 0 where its processes were not told apart.
@@ -80,7 +81,7 @@ class CellAlibi:
 
 @dataclass(frozen=True, slots=True)
 class PhaseAlibi:
-    """What the hardware did in one phase of a run ("pilot", "counted"), or from its first trial to its last ("run")."""
+    """The hardware in one phase of a run ("pilot", "counted"), or from its first trial to its last ("run")."""
 
     phase: str
     verdict: str
@@ -102,7 +103,7 @@ class PhaseAlibi:
 
 @dataclass(frozen=True, slots=True)
 class Alibi:
-    """What the hardware did during one phase.
+    """The hardware during one phase.
 
     verdict: one of VERDICTS. "idle": nothing was at its limit for a part of the phase that matters, so the software
     is to be looked at. "unknown": nothing was seen at its limit, but what could not be judged may have been.
@@ -123,8 +124,6 @@ class Alibi:
     @property
     def text(self) -> str:
         """One paragraph for people."""
-        from contend.contention.alibi.words import paragraph
-
         return paragraph(self)
 
     def to_json(self) -> dict[str, Any]:

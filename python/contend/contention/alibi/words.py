@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from contend.advice.finding import Evidence
 from contend.contention.alibi import limits
-from contend.contention.alibi.verdict import Alibi, CellAlibi, PhaseAlibi, Saturation
 from contend.units import format_value
+
+if TYPE_CHECKING:
+    from contend.contention.alibi.verdict import Alibi, CellAlibi, PhaseAlibi, Saturation
 
 _LIMIT = {
     "cpu": "the CPU is the limit: {subject} without time left, and tasks wait",
@@ -83,7 +86,7 @@ def cell_line(alibi: CellAlibi) -> str:
 
 
 def party_line(alibi: CellAlibi) -> str:
-    """What held the measured party up in a cell, and in how many of its trials; "" where that is not known.
+    """A line on what held the measured workload up in a cell, and in how many of its trials; "" where that is not known.
 
     >>> party_line(CellAlibi("a", {}, "cpu", "", 10, 9, "", "throttling", 8, ""))
     'a CPU quota was the limit, in 8 of 10 trials'
@@ -125,7 +128,7 @@ def paragraph(alibi: Alibi) -> str:
 
 
 def _of_party(alibi: Alibi) -> str:
-    """What held a party up, or that the hardware did not."""
+    """Words for what held a workload up, or that the hardware did not."""
     name = f"{alibi.scope[0].upper()}{alibi.scope[1:]}"
     told = [s for s in alibi.saturated if s.share >= limits.MAIN_SHARE]
     if alibi.verdict == "idle":

@@ -24,7 +24,7 @@ MEASURED: Campaign | None = Campaign(storms=24, cases=8, median=0.036, makespan=
 
 
 def typical_error() -> float:
-    """Of a prediction, besides what differs from storm to storm; 0 until it was measured."""
+    """The typical error of a prediction, besides what differs from storm to storm; 0 until it was measured."""
     return 0.0 if MEASURED is None else MEASURED.typical
 
 

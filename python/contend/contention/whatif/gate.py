@@ -1,4 +1,4 @@
-"""Whether a replay may be believed: it reproduces the unedited storm, and what it cannot know is little."""
+"""The gate of a replay: it is believed if it reproduces the unedited storm, and what it cannot know is little."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Replayed:
 
 
 def gate(storms: Sequence[Replayed], regime: Regime) -> Gate:
-    """Of all of them: the worst one counts."""
+    """The gate of all storms: the worst one counts."""
     error, reason = 0.0, None
     for storm in storms:
         was, now = Times.of(storm.recorded), Times.of(storm.outcome)
@@ -87,7 +87,7 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
 
 
 def _resources(storm: Replayed) -> tuple[str, float]:
-    """What is waited for that is least well reproduced, and by which part of the jobs' time."""
+    """The resource waited for that is least well reproduced, and by which part of the jobs' time."""
     worst = ("", 0.0)
     for kind, key in (("lock", "lock_ns"), ("pool", "pool_ns")):
         off: dict[str, float] = {}

@@ -137,7 +137,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
 
 
 def _alibis(sources: Sequence[Source], recorded: Sequence[Mapping[str, Any]]) -> list[Alibi]:
-    """Of the storms beside which the host was recorded."""
+    """Alibis of the storms beside which the host was recorded."""
     import numpy as np
 
     found = []
@@ -158,7 +158,7 @@ def _loops(replayed: Sequence[Replayed]) -> float:
 def _run(
     sources: Sequence[Source], edits: Sequence[Edit], draws: int
 ) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[dict[str, Any]]]:
-    """What is predicted, the costs of coalesced calls, and the first draw of each storm."""
+    """Predict; the costs of coalesced calls, and the first draw of each storm."""
     asked = [edit.asked for edit in edits]
     outcomes = [[source.storm.run(asked, seed) for seed in range(1, draws + 1)] for source in sources]
     costs = [cost for storm in outcomes for cost in storm[0]["costs"]]

@@ -1,4 +1,4 @@
-"""Whether a storm waits or computes. The replay has no CPUs: what is CPU-bound is refused."""
+"""The regime of a storm: it waits, or it computes. The replay has no CPUs: what is CPU-bound is refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def regime(
     alibis: Sequence[Alibi] = (),
     loops: float = 0.0,
 ) -> Regime:
-    """Of storms, from the worst of each kind of evidence. `processors` of the host, where it is known; `alibis` of those
+    """Judge storms from the worst of each kind of evidence. `processors` of the host, where it is known; `alibis` of those
     storms beside which the host was recorded; `loops`: part of a storm in which its busiest event loop or hub ran
     something.
     """
@@ -128,6 +128,6 @@ def _judge(
 
 
 def processors_of(boot_ns: int) -> int | None:
-    """Of the host that a trace was made on: this one, where it has not been booted since."""
+    """Processors of the host that a trace was made on: this one, where it has not been booted since."""
     here = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     return os.cpu_count() if boot_ns and abs(here - boot_ns) < 10_000_000_000 else None

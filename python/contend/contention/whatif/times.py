@@ -12,7 +12,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of one storm, in ns. Quantiles by linear interpolation; the makespan from the first begin to the last end."""
+    """Times of one storm, in ns. Quantiles by linear interpolation; the makespan from the first begin to the last end."""
 
     median_ns: float
     p90_ns: float
@@ -21,7 +21,7 @@ class Times:
 
     @classmethod
     def of(cls, outcome: Mapping[str, Any]) -> Times:
-        """Of `begin_ns` and `end_ns` as the native code gives them."""
+        """Make times of `begin_ns` and `end_ns` as the native code gives them."""
         import numpy as np
 
         begin, end = (np.frombuffer(outcome[key], "<u8").astype(float) for key in ("begin_ns", "end_ns"))
@@ -37,7 +37,7 @@ class Times:
 
     @classmethod
     def mean(cls, of: Sequence[Times]) -> Times:
-        """Of each."""
+        """The mean of each time."""
         return cls(*(sum(getattr(one, name) for one in of) / len(of) for name in KEYS))
 
     def to_json(self) -> dict[str, int]:

@@ -33,7 +33,7 @@ class Compared:
 
     @property
     def error(self) -> float:
-        """Of the prediction, as a part of what was measured."""
+        """The prediction's error, as a part of what was measured."""
         return self.predicted / self.mean - 1 if self.mean else 0.0
 
     @property

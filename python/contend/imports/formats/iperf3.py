@@ -14,7 +14,6 @@ from contend.imports.document import Document, Readings, Run, finite, part
 from contend.imports.json_text import Collectors
 from contend.imports.source import Source
 
-ABOUT = "a file is one run; its intervals and streams lie inside it, and its figures are of the whole"
 _ASKED = (
     "num_streams", "blksize", "omit", "duration", "bytes", "blocks", "reverse", "bidir", "tos", "target_bitrate", "fqrate",
 )  # fmt: skip

@@ -11,10 +11,6 @@ import re
 from contend.imports.document import Document, Readings, Run, finite
 from contend.imports.source import Source
 
-ABOUT = (
-    "an output is one run; its transactions and -P lines lie inside it. Without -R its clients wait for each transaction: a"
-    " closed loop"
-)
 _BEGINS = r"^transaction type: *(.*)$"
 # Its own head, or the first line of progress: results may stand far below.
 _MARKS = r"^(pgbench \(|progress: [\d.]+ s, [\d.]+ tps, |transaction type: )"

@@ -211,7 +211,7 @@ class Guest:
                 self._forwarded.add(port)
 
     def serves(self, port: int) -> bool:
-        """Whether something inside listens on this watched port, and can be reached."""
+        """True if something inside listens on this watched port, and can be reached."""
         with self._lock:
             return port in self._forwarded
 

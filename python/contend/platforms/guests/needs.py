@@ -26,7 +26,7 @@ def need(disk: str = "", packages: Iterable[str] = (), hypervisor: str = domain.
 
 
 def _may_be_a_disk(path: Path) -> bool:
-    """Whether it can be read from any place, without waiting for somebody to write to it."""
+    """True if it can be read from any place, without waiting for somebody to write to it."""
     return os.access(path, os.R_OK) and (path.is_file() or path.is_block_device())
 
 

@@ -12,7 +12,7 @@ from contend.stats.sensitivity import Errors
 from contend.studies.sensitivity.result import Pair, Sensitivities, covers
 
 if TYPE_CHECKING:
-    from contend.engine.plan import Plan
+    from contend.studies.plan import Plan
     from contend.studies.sensitivity.findings import Placed
 
 TITLE = "Forecast of pairs"

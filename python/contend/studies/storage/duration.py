@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contend.engine.duration import Needs, least_blocks
-from contend.engine.plan import Plan
+from contend.studies.needs import Needs, least_blocks
+from contend.studies.plan import Plan
 from contend.studies.storage import pools
 from contend.studies.storage.cloud_cells import forecast_lines
 from contend.studies.storage.model import Storage

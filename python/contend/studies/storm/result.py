@@ -13,16 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.storm.beside import (
-    Serving,
-    Stamps,
-    Traced,
-    anyway_of,
-    counts_of,
-    serving_of,
-    stamps_of,
-    traced,
-)
 from contend.contention.scaling import Key, Scaling, scale
 from contend.contention.scaling import Storm as Batch
 from contend.errors import BadInput
@@ -32,6 +22,16 @@ from contend.stats.levels import level
 from contend.stats.scaling import StormTimes, load_of
 from contend.store.directory import Row, RunDirectory, documents
 from contend.store.rows import wrong_storm
+from contend.studies.storm.beside import (
+    Serving,
+    Stamps,
+    Traced,
+    anyway_of,
+    counts_of,
+    serving_of,
+    stamps_of,
+    traced,
+)
 
 Document = Mapping[str, Any]
 FILE = "storm.json"

@@ -75,7 +75,7 @@ def start(lab: Path, *, metrics: bool = False) -> str:
 
 
 def _counting(lab: Path, port: int) -> dict[str, str]:
-    """What to add to its environment for its plugin that tells its global counters, and nothing of each connection: to
+    """Variables to add to its environment for its plugin that tells its global counters, and nothing of each connection: to
     keep those would cost every message something."""
     plugins, settings = lab / "enabled_plugins", lab / "advanced.config"
     plugins.write_text("[rabbitmq_prometheus].\n", encoding="ascii")

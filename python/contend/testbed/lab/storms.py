@@ -50,7 +50,7 @@ def storm(lab: Path, options: Storm) -> dict[str, Any]:
 
 
 def summary(options: Storm, told: dict[str, Any]) -> dict[str, Any]:
-    """What users and metrics read of a storm; in seconds, the boots' own stamps beside it in ns."""
+    """Summary of a storm for users and metrics; in seconds, the boots' own stamps beside it in ns."""
     boots = told["boots"]
     times = sorted((boot["answered_ns"] - boot["due_ns"]) / 1e9 for boot in boots)
     makespan_ns = max(boot["answered_ns"] for boot in boots) - min(boot["due_ns"] for boot in boots)

@@ -147,7 +147,7 @@ def _guests(bed: Bed, shape: Shape, say: Callable[[str], None]) -> list[guest.Gu
 
 
 def variables(bed: Bed) -> dict[str, str]:
-    """What clients need to find the bed, and what reads its counters; no secrets."""
+    """Variables that clients need to find the bed, and what reads its counters; no secrets."""
     counting = broker.metrics_url(bed.root / "rabbitmq")
     return {
         "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml),
@@ -311,7 +311,7 @@ def _script(bed: Bed, what: str, told: Mapping[str, object], environment: Mappin
 
 
 def _record(bed: Bed, shape: Shape, traced: Traced | None, took_s: float) -> None:
-    """What runs, for who reads results of it later."""
+    """Record what runs, for who reads results of it later."""
     told = {
         "schema_version": 1,
         "up_at": datetime.now(UTC).isoformat(timespec="seconds"),

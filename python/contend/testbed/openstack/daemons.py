@@ -72,7 +72,7 @@ def last_words(bed: Bed, service: str) -> str:
 def run(
     bed: Bed, what: str, command: Sequence[str], environment: Mapping[str, str], told: str | None = None
 ) -> str:
-    """What it printed; `told` is its standard input. Raises HostFailed if it fails."""
+    """Run a command and return its output; `told` is its standard input. Raises HostFailed if it fails."""
     done = bed.members.run(
         list(command),
         {**environment, **bed.mark(what)},
@@ -127,7 +127,7 @@ def end(bed: Bed, chosen: Callable[[str], bool]) -> None:
 
 
 def base_environment(bed: Bed) -> dict[str, str]:
-    """Of every process: no variables of the caller that OpenStack's programs would read."""
+    """Environment of every process: no variables of the caller that OpenStack's programs would read."""
     kept = {
         name: value
         for name, value in os.environ.items()

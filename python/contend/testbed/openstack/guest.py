@@ -1,4 +1,4 @@
-"""What real guests of the bed boot: a kernel of this host, and an initramfs that takes its address and serves.
+"""Kernel and initramfs of the bed's real guests: the initramfs takes its address and serves.
 
 The guest's init reads its address and its name from the config drive, listens on port 22, answers HTTP on port 80, and
 says so on the console. A word `silent=PATTERN` of the kernel's command line (the image's property os_command_line) keeps
@@ -60,7 +60,7 @@ while :; do $b sleep 1000000; done
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """What glance is given of it. `digest`: of its content."""
+    """A guest's image as glance has it. `digest`: of its content."""
 
     kernel: Path
     initramfs: Path

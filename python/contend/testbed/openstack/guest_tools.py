@@ -1,4 +1,4 @@
-"""What guests that are logged in to have besides: an SSH server, and iperf3 and a Python, or fio, all of this host's.
+"""Tools of guests that are logged in to: an SSH server, and iperf3 and a Python, or fio, all of this host's.
 
 Programs come with the libraries that the loader names, and Python with the modules that it has loaded once what the guest's
 side of a pair imports is there: a few megabytes, where a distribution's image would be hundreds.
@@ -79,7 +79,7 @@ def lacks(image: Image = NETWORK) -> str:
 
 
 def nodes(image: Image, links: tuple[str, ...]) -> Iterator[Node]:
-    """Of the archive. links: names of busybox's applets. Raises CannotHonour."""
+    """Nodes of the archive. links: names of busybox's applets. Raises CannotHonour."""
     if why := lacks(image):
         raise CannotHonour(
             f"a guest to log in to cannot be made: {why}", hint=why.partition("(")[2].rstrip(")")

@@ -50,7 +50,7 @@ def place(release: str = RELEASES[0]) -> Path:
 
 
 def install(log: Path, release: str = RELEASES[0]) -> bool:
-    """Whether there was anything to do: 200 packages, 600 MB. Output goes to `log`. Raises HostFailed."""
+    """Install 200 packages, 600 MB; True if there was anything to do. Output goes to `log`. Raises HostFailed."""
     venv = place(release)
     if (venv / _STAMP).exists():
         return False
@@ -63,7 +63,7 @@ def install(log: Path, release: str = RELEASES[0]) -> bool:
 
 
 def versions(release: str = RELEASES[0]) -> dict[str, str]:
-    """Of OpenStack's services.
+    """Versions of OpenStack's services.
 
     >>> sorted(versions())
     ['cinder', 'glance', 'keystone', 'neutron', 'nova', 'openstack-heat', 'openstack-placement']

@@ -52,17 +52,17 @@ def need() -> None:
 
 
 def place(bed: Bed) -> Path:
-    """Of the backends' directories."""
+    """Directory of the backends."""
     return bed.data / "volumes"
 
 
 def environment(bed: Bed) -> dict[str, str]:
-    """By which cinder-volume finds the driver."""
+    """Variables by which cinder-volume finds the driver."""
     return {"PYTHONPATH": str((bed.etc / FILE).parent)}
 
 
 def sections(bed: Bed, backends: Iterable[str]) -> str:
-    """Of cinder.conf, behind all that it has."""
+    """Sections of cinder.conf, behind all that it has."""
     return "".join(
         f"[{name}]\nvolume_driver = {MODULE}.Driver\nvolume_backend_name = {name}\n"
         f"contend_place = {place(bed) / name}\n"

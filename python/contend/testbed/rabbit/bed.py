@@ -34,7 +34,6 @@ MARK = "CONTEND_RABBIT"
 USER = "contend"
 # Whatever is declared in this virtual host is mirrored to all nodes.
 MIRRORED = "mirrored"
-SIZES = (1, 3)
 _UP_S = 180.0
 _STATE = "bed.json"
 _COOKIE = ".erlang.cookie"
@@ -53,13 +52,13 @@ class Bed:
     mirrors: bool
 
     def url(self, vhost: str = "/") -> str:
-        """Of all nodes, as oslo.messaging takes it. It holds the password: for environments, never for arguments."""
+        """URL of all nodes, as oslo.messaging takes it. It holds the password: for environments, never for arguments."""
         hosts = ",".join(f"{USER}:{self.password}@127.0.0.1:{port}" for port in self.ports)
         return f"rabbit://{hosts}/{'' if vhost == '/' else vhost}"
 
     @property
     def answers(self) -> bool:
-        """Whether every node does."""
+        """True if every node does."""
         return all(node.answers(port) for port in self.ports)
 
     def servers(self) -> list[int]:
@@ -126,7 +125,7 @@ def pids(place: Path) -> set[int]:
 
 
 def ports(bed: Bed) -> list[node.Ports]:
-    """Of its nodes."""
+    """Ports of its nodes."""
     told = json.loads((bed.place / _STATE).read_text(encoding="utf-8"))
     return [node.Ports(**one) for one in told["nodes"]]
 
@@ -271,7 +270,7 @@ def _check_cluster(place: Path, program: Path, ports: list[node.Ports]) -> None:
 
 
 def control(place: Path, program: Path, ports: node.Ports, *words: str) -> str:
-    """What rabbitmqctl says of that node. Raises HostFailed if it refuses."""
+    """Ask rabbitmqctl of that node. Raises HostFailed if it refuses."""
     settings = node.environment(place, place, ports)
     command = [str(program.with_name("rabbitmqctl")), "--node", ports.name, *words]
     done = members(place).run(command, settings, cwd=place, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Ends by contend's own driver: contend-rpc, a program of its own, which is told what to be by a JSON document."""
+"""Ends by contend's own driver: contend-rpc, a program of its own, which is document what to be by a JSON document."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contend import programs
 from contend.errors import BadInput, CannotHonour, ContendError, HostFailed
+from contend.platforms import programs
 from contend.testbed.rpc import payloads
 from contend.testbed.rpc.options import End
 
@@ -20,28 +20,27 @@ _REMOVE_S = 60.0
 
 def program() -> Path:
     """Where contend-rpc is. Raises CannotHonour where there is none, as where contend was set up for its demo."""
-    if not programs.is_installed(PROGRAM):
-        named = programs.find(PROGRAM)
-        raise CannotHonour(
-            f"{PROGRAM}, contend's driver for RPC, is not installed"
-            if named is None
-            else f"{named} is no program",
-            hint=f"make setup, or pip install {PROGRAM}",
-        )
-    return programs.installed(PROGRAM)
+    path = programs.find(PROGRAM)
+    if path is None:
+        error = f"{PROGRAM}, contend's driver for RPC, is not installed"
+    elif not programs.is_installed(PROGRAM):
+        error = f"{path} is no program"
+    else:
+        return path
+    raise CannotHonour(error, hint=f"make setup, or pip install {PROGRAM}")
 
 
 def order(end: End, url: str) -> dict[str, Any]:
     """The document that contend-rpc reads, for one end: see crates/rpc/src/order.rs. It holds the broker's password."""
-    told: dict[str, Any] = {"role": end.role, "url": url}
-    told |= {name: getattr(end, name) for name in ("exchange", "topic", "semantics", "envelope")}
-    told |= {name: getattr(end, name) for name in ("quorum", "host", "reconnect")}
+    document: dict[str, Any] = {"role": end.role, "url": url}
+    document |= {name: getattr(end, name) for name in ("exchange", "topic", "semantics", "envelope")}
+    document |= {name: getattr(end, name) for name in ("quorum", "host", "reconnect")}
     if end.role == "driver":
         own: tuple[str, ...] = ("payloads", "cast", "callers", "timeout_s")
     else:
         own = ("server", "keep_calls")
-        told["answer"] = payloads.document(end.answer_bytes, random.Random(0))
-    return told | {name: getattr(end, name) for name in own}
+        document["answer"] = payloads.document(end.answer_bytes, random.Random(0))
+    return document | {name: getattr(end, name) for name in own}
 
 
 def remove(url: str, queues: Sequence[str], exchanges: Sequence[str]) -> None:
@@ -66,13 +65,13 @@ def remove(url: str, queues: Sequence[str], exchanges: Sequence[str]) -> None:
         ) from error
     if done.returncode:
         try:
-            said = json.loads(done.stdout)
+            line = json.loads(done.stdout)
         except ValueError:
-            said = {"error": f"{PROGRAM} ended with {done.returncode}", "hint": done.stderr.strip()}
-        raise error_of(said)
+            line = {"error": f"{PROGRAM} ended with {done.returncode}", "hint": done.stderr.strip()}
+        raise error_of(line)
 
 
-def error_of(told: Mapping[str, Any]) -> ContendError:
+def error_of(document: Mapping[str, Any]) -> ContendError:
     """The error that an end tells of."""
-    kind = BadInput if told.get("code") == BadInput.exit_code else HostFailed
-    return kind(told["error"], hint=told["hint"])
+    kind = BadInput if document.get("code") == BadInput.exit_code else HostFailed
+    return kind(document["error"], hint=document["hint"])

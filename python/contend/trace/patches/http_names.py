@@ -1,4 +1,4 @@
-"""What HTTP requests are called: method, host and path, ids folded; never a query, a user or a password."""
+"""Names of HTTP requests: method, host and path, ids folded; never a query, a user or a password."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _kept(segment: str) -> str:
 
 
 def served(method: str, path: str) -> str:
-    """Of a request that comes in.
+    """Name of a request that comes in.
 
     >>> served("GET", "/users/17")
     'GET /users/*'
@@ -48,7 +48,7 @@ def served(method: str, path: str) -> str:
 
 
 def asked(method: object, host: object, port: object, url: object) -> str:
-    """Of a request that goes out to that host; `url` a path or whole.
+    """Name of a request that goes out to that host; `url` a path or whole.
 
     >>> asked("GET", "db.example", 8080, "/items/3?key=secret")
     'HTTP GET db.example:8080/items/*'
@@ -78,7 +78,7 @@ def _method(method: object) -> str:
 
 
 def flow(client: tuple[str, int], port: object) -> str | None:
-    """What both ends of a connection over the loopback device know it by; None for others."""
+    """The key by which both ends know a connection over the loopback device; None for others."""
     address = client[0]
     if not (address.startswith("127.") or address == "::1"):
         return None

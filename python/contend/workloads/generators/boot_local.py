@@ -90,7 +90,7 @@ def _storm(given: argparse.Namespace) -> None:
     with Record(path_of(run), run.name) as record:
         machines: Machines
         if given.engine == "libvirt":
-            machines = domains.Domains(domains.Domain(**made), record, prefix, given.network)
+            machines = domains.Domains(domains.Domain(**made), record, given.network)
         elif given.engine == "qemu":
             machines = MicroVms(qemu.Machine(**made), record, given.network)
         else:

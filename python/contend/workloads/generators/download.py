@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contend.errors import ContendError, TrialFailed
-from contend.fetch.clients import CLIENTS, Command, Task, command_of
 from contend.units import parse_fraction
+from contend.workloads.downloads.clients import CLIENTS, Command, Task, command_of
 from contend.workloads.generators.download_server import HTTPS_PORT
 from contend.workloads.generators.telling import failed
 

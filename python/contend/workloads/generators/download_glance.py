@@ -23,9 +23,9 @@ from contend.clouds.http import Api
 from contend.clouds.openstack import KINDS, Cloud, Record, unique_name
 from contend.clouds.storm import roles
 from contend.errors import BadInput, CannotHonour, HostFailed, TrialFailed
-from contend.fetch.clients import CLIENTS, Task
 from contend.ledger import path_of
 from contend.units import parse_fraction, parse_size_bytes
+from contend.workloads.downloads.clients import CLIENTS, Task
 from contend.workloads.generators import download_proxy, verbs
 from contend.workloads.generators.download import trial
 

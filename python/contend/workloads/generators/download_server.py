@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contend.errors import ContendError, HostFailed
-from contend.fetch.clients import IMAGE_ID, put_program
 from contend.units import format_value, parse_size_bytes
+from contend.workloads.downloads.clients import IMAGE_ID, put_program
 from contend.workloads.generators.telling import failed
 
 HTTPS_PORT = "https-port"  # a file of the trial: which port nginx speaks TLS on

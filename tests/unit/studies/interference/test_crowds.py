@@ -9,7 +9,6 @@ import pytest
 
 from contend.analysis.schema import DEFINITIONS, analysis_schema
 from contend.document import CellResult, Level, MetricInfo
-from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.probes.evidence import Observations
 from contend.scenario.yaml_file import read_yaml
@@ -19,6 +18,7 @@ from contend.studies.cell import ALONE, CONTROL
 from contend.studies.interference.crowds import Crowd, lines, read
 from contend.studies.interference.plots import crowd_plots
 from contend.studies.model import Scenario
+from contend.studies.scenarios import parse
 
 
 def scenario(text: str) -> Scenario:

@@ -98,7 +98,7 @@ def test_each_claims_check_is_a_scenario(tmp_path: Path) -> None:
     """What a claim says to run is read as it would be."""
     import shlex
 
-    from contend.engine.scenarios import load
+    from contend.studies.scenarios import load
 
     run, _ = forecast_run(tmp_path)
     asked = scenario()

@@ -18,10 +18,10 @@ from contend.clouds.instances import disks, fio, heat, tenants
 from contend.clouds.instances.disks import Disk
 from contend.clouds.instances.volumes import Held
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import dump, load
 from contend.errors import BadInput, HostFailed, ScenarioError
 from contend.report.terminal import render
 from contend.studies.base import study
+from contend.studies.scenarios import dump, load
 from contend.studies.storage import cloud_pools, pools
 from contend.studies.storage import duration as forecast
 from contend.studies.storage.cloud_cells import forecast_lines, topology_of
