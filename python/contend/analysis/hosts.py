@@ -18,13 +18,13 @@ from contend.analysis.hosts_shown import ShownHosts
 from contend.analysis.run import analyse_run, last_stop
 from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
 from contend.errors import BadInput
-from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
 from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
 from contend.stats.levels import level
 from contend.store.damage import note
 from contend.store.directory import PLAN_FILE, Row, RunDirectory
+from contend.store.hosts import Done, done, folder_of, missing, told_of_hosts
 from contend.store.trial_rows import wrong_row
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario

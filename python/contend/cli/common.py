@@ -100,11 +100,11 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.context.shown import InContext
     from contend.document import PLAIN
     from contend.errors import ScenarioError
-    from contend.fleet.record import hosts_of_run, on_one_clock
     from contend.report.model import ReportInput
     from contend.report.series import Timelines, read_timelines
     from contend.report.traced_cells import traced_cells
     from contend.scenario.yaml_file import read_yaml
+    from contend.store.hosts import hosts_of_run, on_one_clock
     from contend.store.rows import latest
     from contend.store.series import series_or
     from contend.studies.scenarios import parse

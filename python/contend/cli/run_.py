@@ -100,9 +100,9 @@ def command(
     from contend.engine import checks
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
-    from contend.fleet.record import hosts_of_run, refuse_part
     from contend.fleet.ssh import Way
     from contend.store.directory import RunDirectory
+    from contend.store.hosts import hosts_of_run, refuse_part
     from contend.studies.scenarios import load
     from contend.units import parse_duration_ns
 

@@ -32,7 +32,7 @@ from contend.fleet import up
 from contend.fleet.following import Following, Settings
 from contend.fleet.names import check_hosts
 from contend.fleet.needs import HERE, need
-from contend.fleet.record import HOSTS_FILE, host_seed, missing
+from contend.fleet.record import host_seed
 from contend.fleet.ssh import Problem, Way
 from contend.fleet.up import Fleet
 from contend.ledger import Ledger
@@ -40,6 +40,7 @@ from contend.platforms import state
 from contend.platforms.resources import own
 from contend.report.progress import Progress
 from contend.store.directory import RunDirectory
+from contend.store.hosts import HOSTS_FILE, missing
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario
 from contend.studies.scenarios import load as load_scenario

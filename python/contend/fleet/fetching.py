@@ -8,8 +8,8 @@ from contend.errors import HostFailed
 from contend.files import PRIVATE, replacing
 from contend.fleet import host as there
 from contend.fleet.asking import Asking
-from contend.fleet.record import folder_of
 from contend.store.directory import RunDirectory
+from contend.store.hosts import folder_of
 
 SKIPPED = ("work/", "report.html", "trials.ndjson", "findings.json")
 

@@ -23,21 +23,14 @@ from contend.fleet.asking import ANSWER_S, Asking, Away
 from contend.fleet.clocks import estimate, restarted
 from contend.fleet.fetching import NotKept, fetch
 from contend.fleet.merge import Merge
-from contend.fleet.record import (
-    ENDED,
-    SMALL,
-    HostState,
-    told_of_hosts,
-    write_environment,
-    write_hosts,
-    write_parts,
-)
+from contend.fleet.record import SMALL, HostState, write_environment, write_hosts, write_parts
 from contend.fleet.ssh import Problem
 from contend.fleet.together import Together
 from contend.fleet.up import Fleet
 from contend.ledger import Ledger
 from contend.report.progress import PlanSummary, Progress
 from contend.store.directory import Row, RunDirectory
+from contend.store.hosts import ENDED, told_of_hosts
 from contend.studies.model import Scenario
 from contend.studies.scenarios import to_yaml
 

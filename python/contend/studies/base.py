@@ -7,6 +7,7 @@ group `contend.studies` names. What plans, measures and reports asks a study by 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -356,6 +357,20 @@ def every() -> Iterator[tuple[str, Study[Any]]]:
 def asked() -> tuple[str, ...]:
     """Names of those that can be run."""
     return tuple(name for name, one in every() if one.runs)
+
+
+def folders() -> Iterator[Path]:
+    """Where the code of each of contend's own studies lies."""
+    for name in _OWN.values():
+        yield Path(__file__).parent / name.split(".")[2]
+
+
+def folders_elsewhere() -> Iterator[Path]:
+    """Where the code of other packages' studies lies. None of it is run to tell that."""
+    for point in _elsewhere():
+        with suppress(Exception):  # it is broken: that is told to who asks for the study
+            spec = importlib.util.find_spec(point.module.rpartition(".")[0] or point.module)
+            yield from map(Path, (spec and spec.submodule_search_locations) or ())
 
 
 @cache

@@ -6,7 +6,7 @@ for the order of trials: it is always randomised within blocks, from a seed that
 
 from __future__ import annotations
 
-import importlib.resources
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,9 +24,25 @@ from contend.studies.model import Scenario
 from contend.text.printable import short
 
 
+@functools.cache
+def _brought(*, elsewhere: bool) -> Mapping[str, Path]:
+    """The scenarios that studies bring, by name: the YAML files in the folder `scenarios` beside a study's code."""
+    folders = studies.folders_elsewhere() if elsewhere else studies.folders()
+    return {path.stem: path for folder in folders for path in sorted((folder / "scenarios").glob("*.yaml"))}
+
+
+def builtin(name: str) -> Path | None:
+    """The file of a scenario that a study brings; contend's own come before those of other packages."""
+    if (own := _brought(elsewhere=False).get(name)) is not None:
+        return own
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        return None  # to look for studies of others reads every installed package
+    return _brought(elsewhere=True).get(name)
+
+
 def builtin_names() -> tuple[str, ...]:
-    folder = importlib.resources.files("contend") / "scenarios"
-    return tuple(sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml")))
+    """In the order of the alphabet, those of other packages among them."""
+    return tuple(sorted(_brought(elsewhere=True).keys() | _brought(elsewhere=False).keys()))
 
 
 def find(name: str) -> Path:
@@ -35,8 +51,8 @@ def find(name: str) -> Path:
     A built-in name is never a file of the working directory, which may be somebody else's: `./NAME` is.
     """
     path = Path(name)
-    if name in builtin_names():
-        return Path(str(importlib.resources.files("contend") / "scenarios" / f"{name}.yaml"))
+    if (brought := builtin(name)) is not None:
+        return brought
     if path.is_dir():
         raise ScenarioError(
             f"'{name}' is a directory, not a scenario",
@@ -54,8 +70,7 @@ def find(name: str) -> Path:
 def load(name: str, settings: tuple[str, ...] = ()) -> Scenario:
     """The scenario of a built-in name or file with `--set` values applied. Raises ScenarioError, UnknownName."""
     path = find(name)
-    builtin = name in builtin_names()
-    file = read_yaml(path, name if builtin else _shown(path), ScenarioError)
+    file = read_yaml(path, _shown(path) if builtin(name) is None else name, ScenarioError)
     return parse(file, settings)
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "words.py"
+SCRIPT = Path(__file__).parents[3] / "scripts" / "words.py"
 
 
 def check(*files: Path) -> tuple[int, str]:

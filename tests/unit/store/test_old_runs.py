@@ -16,7 +16,7 @@ from contend.serve.pages import Pages
 from contend.store.directory import RunDirectory
 from support.damaged import tried
 
-SETS = sorted((Path(__file__).parents[1] / "data/old-runs").glob("*.tar.xz"))
+SETS = sorted((Path(__file__).parents[2] / "data/old-runs").glob("*.tar.xz"))
 RECORDINGS = {"sample", "sample-real"}
 # What these runs themselves do not allow: one on several hosts, and some too short for a single block.
 ALLOWED = {("compare", "fleet"): {2}, ("compare", "ab"): {0, 2}, ("advise", "forecast"): {0, 5}}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CHAINS_SINCE = (1, 88)
 LET = re.compile(r"\blet\b")
 SOURCES = sorted((ROOT / "crates").rglob("*.rs"))

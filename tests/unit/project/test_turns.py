@@ -9,7 +9,7 @@ import pytest
 
 from support.turns import order
 
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 # Each test says when it ran. Two of them wait until both are there: they can only end beside each other.
 MEET = """\
 import pathlib, pytest, time

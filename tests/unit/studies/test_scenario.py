@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from contend.cli import list_
 from contend.errors import BadInput, ScenarioError, UnknownName
 from contend.scenario.yaml_file import read_yaml
+from contend.studies import base, scenarios
 from contend.studies.interference.model import Interference
 from contend.studies.scenarios import builtin_names, find, json_schema, load, parse, to_yaml
 
@@ -144,3 +147,23 @@ def test_a_setting_by_name_is_of_every_workload_of_that_name() -> None:
     listed = load("platform-overhead", ("apps=http, iperf3", "apps.http.rate=100"))
     assert isinstance(listed, Overhead)
     assert [dict(ref.parameters) for ref in listed.apps] == [{"rate": 100}, {}]
+
+
+def test_a_study_of_another_package_brings_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "brings"
+    (package / "scenarios").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('nothing of it is run to find its scenarios')")
+    for name in ("apps", "of-its-own"):
+        (package / "scenarios" / f"{name}.yaml").write_text("study: nowhere\ntitle: Does it?\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint("nowhere", "brings.study:STUDY", base.ENTRY_POINTS)
+    monkeypatch.setattr(base, "_elsewhere", lambda: (point,))
+    scenarios._brought.cache_clear()
+    try:
+        assert find("of-its-own") == package / "scenarios/of-its-own.yaml"
+        assert "of-its-own" in builtin_names()
+        assert find("apps").parent.parent.name == "interference"  # a name of ours stays ours
+        told = list_._entries("scenarios")["of-its-own"]
+        assert told.startswith("cannot be run: the study 'nowhere' of the package")
+    finally:
+        scenarios._brought.cache_clear()

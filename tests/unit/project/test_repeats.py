@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 # Fails in its first run, passes in the second: what it noted outlives the repetition.
 SHAKY = """\
 import pathlib, pytest

@@ -21,9 +21,10 @@ from contend.fleet.fetching import NotKept, fetch
 from contend.fleet.following import _all_ended
 from contend.fleet.merge import Merge, key_of
 from contend.fleet.names import check_hosts, of_file
-from contend.fleet.record import HostState, host_seed, on_one_clock
+from contend.fleet.record import HostState, host_seed
 from contend.fleet.together import Together
 from contend.store.directory import RunDirectory
+from contend.store.hosts import on_one_clock
 
 
 @given(st.data())

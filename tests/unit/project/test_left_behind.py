@@ -13,7 +13,7 @@ import pytest
 
 from contend.platforms import procfs
 
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 LEAVES = """\
 import os, pathlib, pytest, subprocess
 here = pathlib.Path(__file__).parent

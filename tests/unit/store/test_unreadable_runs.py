@@ -64,7 +64,7 @@ def as_nobody(place: Path, run: Path, locked: str, *verbs: list[str]) -> list[tu
     state.mkdir()
     state.chmod(0o777)
     words = [str(place / "whole"), str(place / "locked"), str(state), json.dumps(verbs)]
-    tests = str(Path(__file__).parents[1])
+    tests = str(Path(__file__).parents[2])
     done = subprocess.run(
         [*nobody.laid_open(place), sys.executable, "-c", CHILD, *words],
         capture_output=True,
