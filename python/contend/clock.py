@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
@@ -29,8 +28,10 @@ class SystemClock:
         time.sleep(max(0.0, seconds))
 
 
-@dataclass(frozen=True, slots=True)
-class Began:
-    """When the user pressed the key: CLOCK_MONOTONIC in ns. The command line passes it on to its verbs."""
+class Began(NamedTuple):
+    """When the user pressed the key: CLOCK_MONOTONIC in ns. The command line passes it on to its verbs.
+
+    No dataclass: a storm's client imports this module, and is to start at once.
+    """
 
     ns: int
