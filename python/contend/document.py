@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contend.advice.finding import Finding
 from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
+from contend.shape import FLAT, OPTIONAL, Count, Limits, Shape, Through, told
 from contend.stats.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -28,53 +29,51 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class MetricInfo:
+class MetricInfo(Shape):
+    """What was measured."""
+
     name: str
     unit: str
-    better: str  # higher, lower
-    loop: str  # open, closed or "" where the metric is no load generator's
-    primary: bool  # the victim's headline metric
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "unit": self.unit,
-            "better": self.better,
-            "loop": self.loop,
-            "primary": self.primary,
-        }
+    better: Annotated[str, Limits(enum=["higher", "lower"])]
+    loop: Annotated[str, Limits(enum=["open", "closed", ""]), "empty where the metric is no load generator's"]
+    primary: Annotated[bool, "the victim's headline metric"]
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """One cell's own level of one metric: the median over its trials, with its exact sign-test interval.
+class Level(Shape):
+    """One cell's own level: the median over its trials, and the trials.
 
-    `values` are the raw points in the order of their blocks, `flagged` the positions of those whose
-    surroundings were contaminated.
+    The interval is the exact one of the sign test.
     """
 
-    estimate: Estimate
-    values: tuple[float, ...]
-    blocks: tuple[int, ...]
-    flagged: tuple[int, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **self.estimate.to_json(),
-            "values": list(self.values),
-            "blocks": list(self.blocks),
-            "flagged": list(self.flagged),
-        }
+    estimate: Annotated[Estimate, FLAT]
+    values: Annotated[tuple[float, ...], "raw points in the order of their blocks"]
+    blocks: tuple[Count, ...]
+    flagged: Annotated[tuple[Count, ...], "positions in `values` of trials whose surroundings were flagged"]
 
 
 @dataclass(frozen=True, slots=True)
-class CellResult:
-    """One treatment cell against its baseline, for one metric.
+class Quantity(Shape):
+    """A median over the cell's trials."""
 
-    `estimate` is a slowdown in interference and overhead studies: > 1 is worse, whatever the metric's
-    direction (baseline / treatment where higher is better). In a compare study (`contend ab`) it is
-    treatment / baseline as measured. `evidence` holds medians over the cell's trials, for the
-    treatment and for the baseline.
+    value: float
+    unit: str
+
+
+def _quantities(evidence: Observations) -> dict[str, Quantity]:
+    return {name: Quantity(value, unit) for name, (value, unit) in evidence.flat.items()}
+
+
+def _detectable(effect: float) -> float | None:
+    return effect if effect < 1e9 else None
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult(Shape):
+    """A treatment against its baseline. The estimate is a slowdown (> 1 is worse); in a compare study it is treatment /
+    baseline as measured.
+
+    A slowdown is baseline / treatment where higher is better.
     """
 
     cell: str
@@ -83,82 +82,46 @@ class CellResult:
     baseline: Level
     treatment: Level
     estimate: Estimate
-    evidence: Observations
-    baseline_evidence: Observations
-    quotas: tuple[Quota, ...] = ()  # that held the treatment's victim back, the longest first
-    quotas_unknown: str = ""  # why it cannot be told whether one did
-
-    def to_json(self) -> dict[str, Any]:
-        def flat(evidence: Observations) -> dict[str, Any]:
-            return {k: {"value": v, "unit": u} for k, (v, u) in evidence.flat.items()}
-
-        return {
-            "cell": self.cell,
-            "factors": dict(self.factors),
-            "metric": self.metric.to_json(),
-            "baseline": self.baseline.to_json(),
-            "treatment": self.treatment.to_json(),
-            "estimate": self.estimate.to_json(),
-            "evidence": flat(self.evidence),
-            "baseline_evidence": flat(self.baseline_evidence),
-            **({"quotas": [q.to_json() for q in self.quotas]} if self.quotas else {}),
-            **({"quotas_unknown": self.quotas_unknown} if self.quotas_unknown else {}),
-        }
+    evidence: Annotated[Observations, Through(_quantities)]
+    baseline_evidence: Annotated[Observations, Through(_quantities)]
+    quotas: Annotated[tuple[Quota, ...], OPTIONAL, "the longest first"] = ()
+    quotas_unknown: Annotated[
+        str, OPTIONAL, "why it cannot be told whether a CPU quota held the victim back"
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
-    """The A/A control: the same cell under two labels. `alarm` when it differs from 1 beyond what one of the run's
-    controls would in 5 % of runs (Bonferroni over its family), so not at every interval that just excludes 1.
-    """
+class Control(Shape):
+    """The A/A control: the same cell under two labels."""
 
     factors: Mapping[str, str]
     metric: MetricInfo
     estimate: Estimate
-    detectable: float  # smallest relative effect seen with 80 % power, 0.02 = 2 %
-    alarm: bool
-
-    def to_json(self) -> dict[str, Any]:
-        detectable = self.detectable if self.detectable < 1e9 else None
-        return {
-            "factors": dict(self.factors),
-            "metric": self.metric.to_json(),
-            "estimate": self.estimate.to_json(),
-            "detectable": detectable,
-            "alarm": self.alarm,
-        }
+    detectable: Annotated[
+        float, Through(_detectable), "smallest relative effect seen with 80 % power, 0.02 = 2 %"
+    ]
+    alarm: Annotated[
+        bool,
+        "it differs from 1 beyond what one of the run's controls would in 5 % of runs (Bonferroni over its family), so not"
+        " at every interval that just excludes 1",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
-    """How the numbers were made; printed with them."""
+class Design(Shape):
+    """How the numbers were made."""
 
     seed: int
-    blocks: int  # counted blocks that are complete
-    kind: str  # "pairs" or "blocks of 8"
+    blocks: Annotated[Count, "counted blocks that are complete"]
+    kind: Annotated[str, "pairs, or blocks of 8"]
     estimand: str
     intervals: str
-    simultaneous: int  # number of intervals that hold together
-    target: float | None  # wanted relative half-width
-    target_reached: Mapping[str, bool]  # by "victim metric"
-    stopped: str  # target reached, budget spent, planned blocks done, interrupted
-    spiky: float | None  # share of spiky runs in the pilot
-    warmup: Mapping[str, int]  # trials thrown away before the first counted block, by victim
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "blocks": self.blocks,
-            "kind": self.kind,
-            "estimand": self.estimand,
-            "intervals": self.intervals,
-            "simultaneous": self.simultaneous,
-            "target": self.target,
-            "target_reached": dict(self.target_reached),
-            "stopped": self.stopped,
-            "spiky": self.spiky,
-            "warmup": dict(self.warmup),
-        }
+    simultaneous: Annotated[Count, "intervals that hold together"]
+    target: Annotated[float | None, "wanted relative half-width"]
+    target_reached: Annotated[Mapping[str, bool], "by victim and metric"]
+    stopped: Annotated[str, "target reached, budget spent, planned blocks done, interrupted"]
+    spiky: Annotated[float | None, "share of spiky runs in the pilot"]
+    warmup: Annotated[Mapping[str, Count], "trials thrown away before the first counted block, by victim"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,27 +223,19 @@ PLAIN = Shown()
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeCost:
-    """What recording the run cost: CPU time of the probe, of its BPF programs where the kernel counts it, and over what."""
+class ProbeCost(Shape):
+    """What recording the run cost."""
 
-    samples: int
-    cpu_ns: int
-    bpf_ns: int
-    span_ns: int  # time covered by the samples
+    samples: Count
+    cpu_ns: Count
+    bpf_ns: Annotated[Count, "of BPF programs; 0 where the kernel does not count it"]
+    span_ns: Annotated[Count, "time covered by the samples"]
 
     @property
+    @told
     def share(self) -> float:
-        """Of one CPU."""
+        """of one CPU"""
         return (self.cpu_ns + self.bpf_ns) / self.span_ns if self.span_ns > 0 else 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "samples": self.samples,
-            "cpu_ns": self.cpu_ns,
-            "bpf_ns": self.bpf_ns,
-            "span_ns": self.span_ns,
-            "share": self.share,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def comparison_schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend comparison of two runs",
         **closed("Two runs.", schema_version={"const": SCHEMA_VERSION}, cells=many(change), warnings=TEXTS),
-        "$defs": {name: DEFINITIONS[name] for name in ("estimate", "metric", "level")},
+        "$defs": DEFINITIONS,
     }
 
 

@@ -58,5 +58,5 @@ def context_schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend context --json",
         **context(),
-        "$defs": {"estimate": DEFINITIONS["estimate"]},
+        "$defs": DEFINITIONS,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contend.contention.hunt import SCHEMA_VERSION
-from contend.report.definitions import DEFINITIONS
 from contend.report.sample_schema import alibi_schema
 from contend.report.scaling_json import scaling_schema
 from contend.report.schema_parts import COUNT, TEXT, TEXTS, Schema, closed, many, ref
@@ -24,7 +23,7 @@ def hunt_schema() -> Schema:
         },
     )
     alibi = alibi_schema()
-    defined = {name: DEFINITIONS[name] for name in ("finding", "estimate")} | alibi.pop("$defs")
+    defined = alibi.pop("$defs")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend hunt --json",

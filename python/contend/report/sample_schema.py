@@ -32,7 +32,7 @@ def alibi_schema() -> Schema:
         "title": "contend alibi",
         **closed(
             "Which resource was saturated during one phase, or that none was.",
-            schema_version={"const": alibi.SCHEMA_VERSION},
+            schema_version={"const": 1},
             scope={**TEXT, "description": "the party that it is about; empty: the host"},
             verdict={"enum": list(alibi.VERDICTS)},
             subject=TEXT,
@@ -44,7 +44,7 @@ def alibi_schema() -> Schema:
             end_ns={"type": "integer"},
             text=TEXT,
         ),
-        "$defs": {"saturation": _SATURATION, "evidence": DEFINITIONS["evidence"]},
+        "$defs": {"saturation": _SATURATION, **DEFINITIONS},
     }
 
 

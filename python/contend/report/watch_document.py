@@ -148,5 +148,5 @@ def watch_schema() -> Schema:
             alert=maybe(alert),
             cost=cost,
         ),
-        "$defs": {name: DEFINITIONS[name] for name in ("estimate", "evidence", "finding")},
+        "$defs": DEFINITIONS,
     }

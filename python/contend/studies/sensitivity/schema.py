@@ -95,5 +95,5 @@ def advice_schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "contend advice",
         **closed("What to do, by run.", schema_version={"const": 1}, runs=many(run)),
-        "$defs": {name: DEFINITIONS[name] for name in ("estimate", "evidence", "finding")},
+        "$defs": DEFINITIONS,
     }

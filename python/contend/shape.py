@@ -1,0 +1,219 @@
+"""Documents that machines read, from types: a dataclass below `Shape` says once what stands in its JSON and in its schema.
+
+A field's name is its key, its type is what may stand there, and a string in its `Annotated` describes it. The first
+paragraph of the docstring describes the object. Marks in `Annotated` change this where a value and its document differ.
+
+>>> from dataclasses import dataclass
+>>> @dataclass(frozen=True)
+... class Size(Shape):
+...     '''How large something is.'''
+...     bytes: Annotated[Count, "of the file"]
+...     name: Annotated[str, OPTIONAL] = ""
+...     @property
+...     @told
+...     def kibibytes(self) -> float:
+...         '''the same in KiB'''
+...         return self.bytes / 1024
+>>> Size(512).to_json()
+{'bytes': 512, 'kibibytes': 0.5}
+>>> schema(Size)["properties"]["bytes"]
+{'minimum': 0, 'type': 'integer', 'description': 'of the file'}
+>>> schema(Size)["required"]
+['bytes', 'kibibytes']
+
+The JSON is made without pydantic, which takes longer to import than most documents take to make; the schema is pydantic's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache, cached_property
+from operator import attrgetter
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Named:
+    """Its key, where that is not the field's name."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class Through:
+    """Makes what stands in the document of the value. The function's return type is what the schema says."""
+
+    convert: Callable[[Any], Any]
+
+
+class Limits:
+    """Keywords of JSON Schema that the type does not imply, such as `minimum`."""
+
+    def __init__(self, **keywords: Any) -> None:
+        self.keywords = keywords
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> dict[str, Any]:
+        return {**self.keywords, **handler(core)}
+
+
+class _Mark:
+    pass
+
+
+HIDDEN = _Mark()
+"""Is not in the document."""
+OPTIONAL = _Mark()
+"""Is left out where it is empty or None."""
+FLAT = _Mark()
+"""A Shape whose own keys stand in the place of its name."""
+
+
+def finite(value: float) -> float | None:
+    """None for NaN and infinity, which JSON does not have."""
+    return value if math.isfinite(value) else None
+
+
+Count = Annotated[int, Limits(minimum=0)]
+Finite = Annotated[float, Through(finite)]
+"""A number, or null where there is none: NaN, or an infinite bound."""
+
+
+def told(getter: F | None = None, *, before: str = "") -> Any:
+    """A property that stands in the document: after all fields, or before the member of that name."""
+
+    def mark(of: F) -> F:
+        of.__dict__["told_before"] = before
+        return of
+
+    return mark if getter is None else mark(getter)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One key of a document: how its value is read, what its schema is made of."""
+
+    key: str
+    get: Callable[[Any], Any]
+    type: Any
+    about: str
+    optional: bool
+
+
+class Shape:
+    """What dataclasses inherit that stand in documents."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: str, int, float, bool, None, lists, and dicts by str."""
+        found: dict[str, Any] = {}
+        for member in members(type(self)):
+            value = member.get(self)
+            if value or not member.optional:
+                found[member.key] = plain(value)
+        return found
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        keys = {
+            member.key: core_schema.typed_dict_field(
+                handler.generate_schema(member.type),
+                required=not member.optional,
+                metadata=_described(member.about),
+            )
+            for member in members(cls)
+        }
+        return core_schema.typed_dict_schema(
+            keys,
+            extra_behavior="forbid",
+            ref=f"{cls.__module__}.{cls.__qualname__}:{id(cls)}",
+            metadata=_described(_first_paragraph(cls)),
+        )
+
+
+def _described(about: str) -> dict[str, Any]:
+    return {"pydantic_js_updates": {"description": about} if about else {}}
+
+
+def plain(value: Any) -> Any:
+    """Of shapes, mappings and sequences, and of what needs no change."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, Shape):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [plain(each) for each in value]
+    raise TypeError(f"{type(value).__name__} has no place in a document")
+
+
+def members(of: type) -> tuple[Member, ...]:
+    """Keys of a document in their order. of: a class below Shape."""
+    return _read(of)
+
+
+@cache
+def _read(of: Any) -> tuple[Member, ...]:
+    hints = get_type_hints(of, include_extras=True)
+    found = [m for field in fields(of) for m in _members(field.name, hints[field.name])]
+    for name, value in vars(of).items():
+        getter: Any = getattr(value, "func" if isinstance(value, cached_property) else "fget", None)
+        if getter is not None and "told_before" in vars(getter):
+            hint = get_type_hints(getter, include_extras=True)["return"]
+            about = _first_paragraph(getter)
+            at = [m.key for m in found].index(getter.told_before) if getter.told_before else len(found)
+            found[at:at] = _members(name, Annotated[hint, about])
+    return tuple(found)
+
+
+def _members(name: str, hint: Any) -> list[Member]:
+    kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if HIDDEN in marks:
+        return []
+    get: Callable[[Any], Any] = attrgetter(name)
+    if FLAT in marks:
+        return [Member(m.key, _then(get, m.get), m.type, m.about, m.optional) for m in members(kind)]
+    key = next((mark.key for mark in marks if isinstance(mark, Named)), name)
+    about = next((mark for mark in reversed(marks) if isinstance(mark, str)), "")
+    for mark in marks:
+        if isinstance(mark, Through):
+            kind = get_type_hints(mark.convert, include_extras=True)["return"]
+            get = _then(get, mark.convert)
+    for mark in marks:
+        kind = Annotated[kind, mark] if isinstance(mark, Limits) else kind
+    return [Member(key, get, kind, about, OPTIONAL in marks)]
+
+
+def _then(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: second(first(value))
+
+
+def _first_paragraph(of: Any) -> str:
+    return " ".join((inspect.getdoc(of) or "").partition("\n\n")[0].split())
+
+
+def schema(of: Any, title: str = "") -> dict[str, Any]:
+    """The JSON Schema of a type. title: of a document; without one it is part of another.
+
+    Every object is closed: what its type does not say must not stand in it.
+    """
+    from pydantic import TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Untitled(GenerateJsonSchema):
+        """Keys are names enough."""
+
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    made = TypeAdapter(of).json_schema(mode="serialization", schema_generator=Untitled)
+    return {"$schema": DIALECT, "title": title, **made} if title else made
