@@ -6,26 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contend.advice.finding import Finding
 from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
+from contend.contention.scheduling import CellSchedule
+from contend.context.result import Context
+from contend.fleet.results import Fleets
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
-from contend.shape import FLAT, OPTIONAL, Count, Limits, Shape, Through, told
+from contend.shape import FLAT, HIDDEN, OPTIONAL, Count, Limits, Shape, Through, plain, told
 from contend.stats.estimate import Estimate
+from contend.store.damage import Damage
 
 if TYPE_CHECKING:
-    from contend.analysis.hosts import Fleets
-    from contend.contention.scheduling import CellSchedule
-    from contend.context.effect import Context
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
-    from contend.store.damage import Damage
-
-SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +211,6 @@ class Shown:
         """A table for papers of what the cells say together: headers, and rows with whether there is a detectable effect."""
         return None
 
-    def schema(self) -> Mapping[str, Any]:
-        """JSON Schema of the study's own result, by its key in the document."""
-        return {}
-
 
 TOO_FEW = "none yet: too few blocks for a verdict."
 PLAIN = Shown()
@@ -239,60 +233,53 @@ class ProbeCost(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class Analysis:
-    run: str  # run id
+class Analysis(Shape):
+    """What a run says: findings.json, and what --json prints."""
+
+    schema_version: Literal[1] = field(default=1, init=False)
+    run: str
     study: str
-    title: str  # the question
-    answer: str  # one sentence
+    title: Annotated[str, "the question"]
+    answer: Annotated[str, "a sentence or two"]
     design: Design
     cells: tuple[CellResult, ...]
     controls: tuple[Control, ...]
     findings: tuple[Finding, ...]
-    skipped: tuple[str, ...]  # what could not run, and why
-    failed: tuple[str, ...]  # trials without a result, by message
-    flags: Mapping[str, int]  # how many trials carry which flag
-    trials: int
-    alibis: tuple[CellAlibi, ...] = ()  # by cell, where series were recorded
-    phase_alibis: tuple[PhaseAlibi, ...] = ()  # of the whole run, and of its phases
-    schedules: tuple[CellSchedule, ...] = ()  # by cell, where scheduler histograms were recorded
-    probe: ProbeCost | None = None  # None where nothing was recorded, or the run was killed
-    key: str = ""  # under which the study's own result stands in the document
-    result: Any = None  # the study's own, None of one without, and where there was too little
-    layout: Layout = Layout()
-    own: Shown = PLAIN  # how that is shown
-    fleet: Fleets | None = None  # of a run on several hosts
-    context: Context | None = None  # of a component's cost, where a storm to put it in is known
-    damage: tuple[Damage, ...] = ()  # what of the run's files could not be read, and was left out
+    skipped: Annotated[tuple[str, ...], "what could not run, and why"]
+    failed: Annotated[tuple[str, ...], "trials without a result, by message"]
+    flags: Annotated[Mapping[str, Count], "how many trials carry which flag"]
+    trials: Count
+    alibis: Annotated[tuple[CellAlibi, ...], "by cell, where series were recorded"] = ()
+    phase_alibis: Annotated[tuple[PhaseAlibi, ...], "of the whole run, and of its phases"] = ()
+    schedules: Annotated[
+        tuple[CellSchedule, ...], OPTIONAL, "by cell, where scheduler histograms were recorded"
+    ] = ()
+    probe: Annotated[ProbeCost | None, "null where nothing was recorded, or the run was killed"] = None
+    key: Annotated[str, HIDDEN] = ""
+    """Under which the study's own result stands in the document."""
+    result: Annotated[Any, HIDDEN] = None
+    """The study's own; None of one without, and where there was too little."""
+    layout: Annotated[Layout, HIDDEN] = Layout()
+    own: Annotated[Shown, HIDDEN] = PLAIN
+    """How that is shown."""
+    fleet: Annotated[Fleets | None, OPTIONAL, "of a run on several hosts"] = None
+    context: Annotated[
+        Context | None, OPTIONAL, "of a component's cost, where a storm to put it in is known"
+    ] = None
+    damage: Annotated[
+        tuple[Damage, ...], OPTIONAL, "what of the run's files could not be read, and was left out"
+    ] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "run": self.run,
-            "study": self.study,
-            "title": self.title,
-            "answer": self.answer,
-            "design": self.design.to_json(),
-            "cells": [c.to_json() for c in self.cells],
-            "controls": [c.to_json() for c in self.controls],
-            "findings": [f.to_json() for f in self.findings],
-            "skipped": list(self.skipped),
-            "failed": list(self.failed),
-            "flags": dict(self.flags),
-            "trials": self.trials,
-            "alibis": [a.to_json() for a in self.alibis],
-            "phase_alibis": [a.to_json() for a in self.phase_alibis],
-            **({"schedules": [s.to_json() for s in self.schedules]} if self.schedules else {}),
-            "probe": None if self.probe is None else self.probe.to_json(),
-            **({self.key: _json(self.result)} if self.result else {}),
-            **({} if self.fleet is None else {"fleet": self.fleet.to_json()}),
-            **({} if self.context is None else {"context": self.context.to_json()}),
-            **({"damage": [d.to_json() for d in self.damage]} if self.damage else {}),
-        }
+        """With the study's own result, which stands before what only some runs have."""
+        document = Shape.to_json(self)
+        if self.result:
+            last: dict[str, Any] = {
+                key: document.pop(key) for key in ("fleet", "context", "damage") if key in document
+            }
+            document |= {self.key: plain(self.result), **last}
+        return document
 
 
-RESERVED = frozenset({"schema_version", *(field.name for field in fields(Analysis))})
+RESERVED = frozenset(of.name for of in fields(Analysis))
 """Under which no study's own result can stand."""
-
-
-def _json(result: Any) -> Any:
-    return [one.to_json() for one in result] if isinstance(result, tuple) else result.to_json()

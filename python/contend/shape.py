@@ -28,11 +28,11 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
-from operator import attrgetter
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from functools import cache, cached_property, reduce
+from operator import attrgetter, or_
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,7 +69,7 @@ class _Mark:
 HIDDEN = _Mark()
 """Is not in the document."""
 OPTIONAL = _Mark()
-"""Is left out where it is empty or None."""
+"""Is left out where it is None, an empty string or an empty tuple."""
 FLAT = _Mark()
 """A Shape whose own keys stand in the place of its name."""
 
@@ -84,7 +84,11 @@ Finite = Annotated[float, Through(finite)]
 """A number, or null where there is none: NaN, or an infinite bound."""
 
 
-def told(getter: F | None = None, *, before: str = "") -> Any:
+@overload
+def told(getter: F) -> F: ...
+@overload
+def told(*, before: str) -> Callable[[F], F]: ...
+def told(getter: Any = None, *, before: str = "") -> Any:
     """A property that stands in the document: after all fields, or before the member of that name."""
 
     def mark(of: F) -> F:
@@ -115,28 +119,33 @@ class Shape:
         found: dict[str, Any] = {}
         for member in members(type(self)):
             value = member.get(self)
-            if value or not member.optional:
+            if not (member.optional and (value is None or value in ("", ()))):
                 found[member.key] = plain(value)
         return found
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema
+        return _closed(cls, members(cls), handler)
 
-        keys = {
-            member.key: core_schema.typed_dict_field(
-                handler.generate_schema(member.type),
-                required=not member.optional,
-                metadata=_described(member.about),
-            )
-            for member in members(cls)
-        }
-        return core_schema.typed_dict_schema(
-            keys,
-            extra_behavior="forbid",
-            ref=f"{cls.__module__}.{cls.__qualname__}:{id(cls)}",
-            metadata=_described(_first_paragraph(cls)),
+
+def _closed(of: type, keys: Iterable[Member], handler: Any) -> Any:
+    """What pydantic makes the schema of an object of: no more keys than these."""
+    from pydantic_core import core_schema
+
+    found = {
+        member.key: core_schema.typed_dict_field(
+            handler.generate_schema(member.type),
+            required=not member.optional,
+            metadata=_described(member.about),
         )
+        for member in keys
+    }
+    return core_schema.typed_dict_schema(
+        found,
+        extra_behavior="forbid",
+        ref=f"{of.__module__}.{of.__qualname__}:{id(of)}",
+        metadata=_described(_first_paragraph(of)),
+    )
 
 
 def _described(about: str) -> dict[str, Any]:
@@ -180,17 +189,20 @@ def _members(name: str, hint: Any) -> list[Member]:
     if HIDDEN in marks:
         return []
     get: Callable[[Any], Any] = attrgetter(name)
-    if FLAT in marks:
-        return [Member(m.key, _then(get, m.get), m.type, m.about, m.optional) for m in members(kind)]
-    key = next((mark.key for mark in marks if isinstance(mark, Named)), name)
-    about = next((mark for mark in reversed(marks) if isinstance(mark, str)), "")
     for mark in marks:
         if isinstance(mark, Through):
             kind = get_type_hints(mark.convert, include_extras=True)["return"]
             get = _then(get, mark.convert)
+    if FLAT in marks:
+        return [Member(m.key, _then(get, m.get), m.type, m.about, m.optional) for m in members(kind)]
+    optional = OPTIONAL in marks
+    if optional and type(None) in get_args(kind):
+        kind = reduce(or_, (of for of in get_args(kind) if of is not type(None)))
+    key = next((mark.key for mark in marks if isinstance(mark, Named)), name)
+    about = next((mark for mark in reversed(marks) if isinstance(mark, str)), "")
     for mark in marks:
         kind = Annotated[kind, mark] if isinstance(mark, Limits) else kind
-    return [Member(key, get, kind, about, OPTIONAL in marks)]
+    return [Member(key, get, kind, about, optional)]
 
 
 def _then(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -201,8 +213,9 @@ def _first_paragraph(of: Any) -> str:
     return " ".join((inspect.getdoc(of) or "").partition("\n\n")[0].split())
 
 
-def schema(of: Any, title: str = "") -> dict[str, Any]:
-    """The JSON Schema of a type. title: of a document; without one it is part of another.
+def schema(of: Any, title: str = "", besides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The JSON Schema of a type. title: of a document; without one it is part of another. besides: types by keys that may
+    stand in it too.
 
     Every object is closed: what its type does not say must not stand in it.
     """
@@ -215,5 +228,11 @@ def schema(of: Any, title: str = "") -> dict[str, Any]:
         def field_title_should_be_set(self, schema: Any) -> bool:
             return False
 
-    made = TypeAdapter(of).json_schema(mode="serialization", schema_generator=Untitled)
+    class Whole:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            more = (Member(key, attrgetter(key), kind, "", True) for key, kind in (besides or {}).items())
+            return _closed(of, (*members(of), *more), handler)
+
+    made = TypeAdapter(Whole if besides else of).json_schema(mode="serialization", schema_generator=Untitled)
     return {"$schema": DIALECT, "title": title, **made} if title else made

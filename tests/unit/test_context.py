@@ -14,14 +14,14 @@ from contend.analysis.schema import analysis_schema
 from contend.cli.common import load_report
 from contend.context.choose import put
 from contend.context.costs import costs
-from contend.context.effect import Context, context
+from contend.context.effect import context
+from contend.context.result import AT_MOST, CARRIED, ROLE, STATED, Context
 from contend.context.storm import boots
-from contend.context.terms import AT_MOST, CARRIED, ROLE, STATED
 from contend.errors import BadInput
 from contend.report import context_words
-from contend.report.context_schema import context_schema
 from contend.report.html import render_html
 from contend.report.terminal import render
+from contend.shape import schema
 from contend.store.directory import RunDirectory
 from support.made_context import CALL, DOWNLOAD, IMAGE, RPC, costs_run, storms_run
 
@@ -199,7 +199,7 @@ def test_a_report_puts_it_in_the_newest_storm_beside(tmp_path: Path) -> None:
     found = report.analysis.context
     assert found is not None and found.of == newer.id
     jsonschema.validate(json.loads(json.dumps(report.analysis.to_json())), analysis_schema())
-    jsonschema.validate(json.loads(json.dumps(found.to_json())), context_schema())
+    jsonschema.validate(json.loads(json.dumps(found.to_json())), schema(Context))
     page = render_html(report)
     assert '<h2 id="context">' in page and newer.id in page
     assert "RPC took 5." in page

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contend.context.choose import put
-from contend.context.terms import AT_LEAST, CARRIED, TRACES
+from contend.context.result import AT_LEAST, CARRIED, TRACES
 from contend.report import context_words
 from support import ctrace_files as c
 from support.ctrace_files import Made, event

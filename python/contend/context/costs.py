@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from contend.analysis.analyse import last_stop
 from contend.analysis.comparisons import Table, latest, planned_cells, tabulate
+from contend.context.result import IMAGE, RPC
 from contend.engine.scenarios import parse
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario.yaml_file import read_yaml
@@ -20,7 +21,7 @@ from contend.studies.model import Scenario
 from contend.units import parse_size_bytes
 
 Floats = npt.NDArray[np.float64]
-RPC, IMAGE = "rpc", "image-download"
+
 WORKLOADS = {"rpc": RPC, "rpc-elsewhere": RPC, "image-download": IMAGE, "image-download-glance": IMAGE}
 _OFFER = "contend run rpc-envelope, rpc-broker and image-download measure what a component costs"
 

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Literal
+
+from contend.shape import Count, Shape
 
 TRIPS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Offset:
-    """Host's clock minus ours, in ns, true within `bound_ns`; estimated at `at_ns` of our clock."""
+class Offset(Shape):
+    """The host's clock minus the starting machine's, true within bound_ns, at a moment of the latter's."""
 
     offset_ns: int
-    bound_ns: int
-    at_ns: int
-
-    def to_json(self) -> dict[str, int]:
-        return {"offset_ns": self.offset_ns, "bound_ns": self.bound_ns, "at_ns": self.at_ns}
+    bound_ns: Count
+    at_ns: Count
 
 
 def of_trip(sent_ns: int, theirs_ns: int, received_ns: int) -> Offset:
@@ -50,14 +49,14 @@ async def estimate(read: Callable[[], Awaitable[int]], trips: int = TRIPS) -> Of
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
-    """How fast a host's clock runs away from ours: parts per million, true within `bound_ppm`."""
+class Drift(Shape):
+    """Parts per million.
+
+    How fast a host's clock runs away from ours, true within `bound_ppm`.
+    """
 
     ppm: float
     bound_ppm: float
-
-    def to_json(self) -> dict[str, float]:
-        return {"ppm": self.ppm, "bound_ppm": self.bound_ppm}
 
 
 def drift(first: Offset, last: Offset) -> Drift | None:
@@ -89,12 +88,16 @@ def restarted(known: Offset, now: Offset) -> bool:
     return abs(now.offset_ns - known.offset_ns) > known.bound_ns + now.bound_ns + span_ns * MOST_PPM / 1e6
 
 
-def clock_record(first: Offset, last: Offset | None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class ClockRecord(Shape):
+    """The host's clock, as NTP estimates it."""
+
+    clock: Literal["CLOCK_MONOTONIC"] = field(default="CLOCK_MONOTONIC", init=False)
+    start: Offset
+    end: Offset | None
+    drift: Drift | None
+
+
+def clock_record(first: Offset, last: Offset | None) -> ClockRecord:
     """What the record of a run says of a host's clock."""
-    found = drift(first, last) if last is not None else None
-    return {
-        "clock": "CLOCK_MONOTONIC",
-        "start": first.to_json(),
-        "end": None if last is None else last.to_json(),
-        "drift": None if found is None else found.to_json(),
-    }
+    return ClockRecord(first, last, drift(first, last) if last is not None else None)

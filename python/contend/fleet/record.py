@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from contend.errors import BadInput
+from contend.shape import Count, Shape
 from contend.store.damage import json_object, note
 from contend.store.directory import PLAN_FILE, Row, RunDirectory
 from contend.store.rows import HostsFile, wrong
@@ -52,7 +53,7 @@ class HostState:
             "failures": self.failures,
             "losses": self.losses,
             "start_late_ns": max(self.late_ns, default=None),
-            "clock": None if self.first is None else clock_record(self.first, self.last),
+            "clock": None if self.first is None else clock_record(self.first, self.last).to_json(),
         }
 
 
@@ -156,11 +157,11 @@ def told_of_hosts(run: RunDirectory) -> Mapping[str, Mapping[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Done(Shape):
     """How many counted trials of a host gave a result, of how many that its plan has at most."""
 
-    finished: int
-    planned: int
+    finished: Annotated[Count, "counted trials with a result"]
+    planned: Annotated[Count, "counted trials that its plan has at most"]
 
 
 def done(run: RunDirectory) -> dict[str, Done]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from contend.context.effect import Context
+from contend.context.result import Context
 from contend.report import context_words as told
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contend.analysis.hosts import Fleets, HostResult
+from contend.fleet.results import Fleets, HostResult
 from contend.report import words
 from contend.units import format_value
 

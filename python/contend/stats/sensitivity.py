@@ -24,10 +24,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
+from contend.shape import Shape
 from contend.stats import signed_rank
 from contend.stats.estimate import Estimate
 from contend.stats.nnls import nnls
@@ -105,10 +107,10 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Errors:
-    """|predicted - measured| over held-out pairs: of slowdowns in percentage points, and of their logs."""
+class Errors(Shape):
+    """|predicted - measured| over the held-out pairs."""
 
-    median_points: float
+    median_points: Annotated[float, "of slowdowns, in percentage points"]
     worst_points: float
     median_log: float
     worst_log: float

@@ -23,6 +23,7 @@ from contend.studies.model import Scenario
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from contend.advice.document import PlacementDocument
     from contend.advice.finding import Finding
     from contend.analysis.comparisons import PlannedCell, Table
     from contend.document import Analysis, CellResult, Control
@@ -118,7 +119,7 @@ class Advice:
 
     findings: tuple[Finding, ...]
     refused: str = ""
-    placement: Mapping[str, Any] | None = None
+    placement: PlacementDocument | None = None
     title: str = ""
     lines: Sequence[str] = ()
     about: Sequence[str] = ()
@@ -273,6 +274,13 @@ class Study(Shown, ABC, Generic[S]):
     def layout(self, result: Any) -> Layout:
         """How its comparisons stand in tables."""
         return Layout()
+
+    def result_type(self) -> Any:
+        """The type of what `read` gives, of which the JSON Schema is made: a `Shape`, or a tuple of one kind of them.
+
+        None of a study without a result.
+        """
+        return None
 
     # How its result is shown, besides what Shown has
 

@@ -79,10 +79,10 @@ class ImportedStudy(Study[Imported]):
 
         return [("Made by", files(analysis.result))]
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.imported.schema import imported
+    def result_type(self) -> Any:
+        from contend.studies.imported.result import ImportedRuns
 
-        return {"imported": imported()}
+        return ImportedRuns
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("levels", "Levels"),)

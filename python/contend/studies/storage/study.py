@@ -110,10 +110,10 @@ class StorageStudy(Study[Storage]):
         told = "none: no pool is detectably slowed by a neighbour on it."
         return told if known else super().nothing_found(analysis, known=known)
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.storage.schema import sweep
+    def result_type(self) -> Any:
+        from contend.studies.storage.result import Sweep
 
-        return {"sweep": sweep()}
+        return Sweep
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("surfaces", "Response surfaces"),)

@@ -78,10 +78,10 @@ class StormStudy(Study[Storm]):
 
         return storm_plots(report.analysis.result)
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.storm.schema import storms
+    def result_type(self) -> Any:
+        from contend.studies.storm.result import Storms
 
-        return {"storms": storms()}
+        return Storms
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("storms", "Storms"),)
