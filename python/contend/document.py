@@ -16,7 +16,7 @@ from contend.context.result import Context
 from contend.fleet.results import Fleets
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
-from contend.shape import FLAT, HIDDEN, OPTIONAL, Count, Limits, Shape, Through, plain, told
+from contend.shape import FLAT, HIDDEN, OPTIONAL, Count, Limits, Shape, Through, computed, plain
 from contend.stats.estimate import Estimate
 from contend.store.damage import Damage
 
@@ -226,7 +226,7 @@ class ProbeCost(Shape):
     span_ns: Annotated[Count, "time covered by the samples"]
 
     @property
-    @told
+    @computed
     def share(self) -> float:
         """of one CPU"""
         return (self.cpu_ns + self.bpf_ns) / self.span_ns if self.span_ns > 0 else 0.0

@@ -10,7 +10,7 @@ paragraph of the docstring describes the object. Marks in `Annotated` change thi
 ...     bytes: Annotated[Count, "of the file"]
 ...     name: Annotated[str, OPTIONAL] = ""
 ...     @property
-...     @told
+...     @computed
 ...     def kibibytes(self) -> float:
 ...         '''the same in KiB'''
 ...         return self.bytes / 1024
@@ -59,7 +59,7 @@ class Limits:
         self.keywords = keywords
 
     def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> dict[str, Any]:
-        return {**self.keywords, **handler(core)}
+        return {**handler(core), **self.keywords}
 
 
 class _Mark:
@@ -85,14 +85,14 @@ Finite = Annotated[float, Through(finite)]
 
 
 @overload
-def told(getter: F) -> F: ...
+def computed(getter: F) -> F: ...
 @overload
-def told(*, before: str) -> Callable[[F], F]: ...
-def told(getter: Any = None, *, before: str = "") -> Any:
+def computed(*, before: str) -> Callable[[F], F]: ...
+def computed(getter: Any = None, *, before: str = "") -> Any:
     """A property that stands in the document: after all fields, or before the member of that name."""
 
     def mark(of: F) -> F:
-        of.__dict__["told_before"] = before
+        of.__dict__["computed_before"] = before
         return of
 
     return mark if getter is None else mark(getter)
@@ -176,10 +176,12 @@ def _read(of: Any) -> tuple[Member, ...]:
     found = [m for field in fields(of) for m in _members(field.name, hints[field.name])]
     for name, value in vars(of).items():
         getter: Any = getattr(value, "func" if isinstance(value, cached_property) else "fget", None)
-        if getter is not None and "told_before" in vars(getter):
+        if getter is not None and "computed_before" in vars(getter):
             hint = get_type_hints(getter, include_extras=True)["return"]
             about = _first_paragraph(getter)
-            at = [m.key for m in found].index(getter.told_before) if getter.told_before else len(found)
+            at = (
+                [m.key for m in found].index(getter.computed_before) if getter.computed_before else len(found)
+            )
             found[at:at] = _members(name, Annotated[hint, about])
     return tuple(found)
 

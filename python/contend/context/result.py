@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from contend.shape import Count, Limits, Named, Shape, told
+from contend.shape import Count, Limits, Named, Shape, computed
 from contend.stats.estimate import Estimate
 
 RPC, IMAGE = "rpc", "image-download"
@@ -63,7 +63,7 @@ class Context(Shape):
     notes: Annotated[tuple[str, ...], "what a reader must know, a sentence each"]
 
     @property
-    @told(before="beside")
+    @computed(before="beside")
     def bound(self) -> Bound:
         """of share and effects: what all bounded parts agree on"""
         found = {share.bound for share in self.shares if share.bound and share.known}

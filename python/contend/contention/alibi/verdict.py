@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from contend.advice.finding import Evidence
-from contend.shape import Count, Limits, Shape, told
+from contend.shape import Count, Limits, Shape, computed
 
 # In the order in which equal waiting is decided.
 RESOURCES = ("memory", "throttling", "steal", "disk", "network", "cpu", "thread")
@@ -87,7 +87,7 @@ class Alibi(Shape):
     end_ns: int
 
     @property
-    @told
+    @computed
     def text(self) -> str:
         """one paragraph for people"""
         from contend.contention.alibi.words import paragraph

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from contend.errors import BadInput
-from contend.shape import HIDDEN, Count, Limits, Named, Shape, Through, told
+from contend.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.trend import PER, SHAPES, Trend, Visit, trend
@@ -146,7 +146,7 @@ class Grown(Shape):
     level: Annotated[float, HIDDEN]
 
     @property
-    @told(before="flooded_per_s")
+    @computed(before="flooded_per_s")
     def alarm(self) -> Annotated[bool, Named("control_alarm")]:
         """the control changed with the population, beyond what one of the run's controls would by chance"""
         return self.control is not None and self.control.slope_at(self.level).excludes(0.0)

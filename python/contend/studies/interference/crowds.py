@@ -15,7 +15,7 @@ from typing import Annotated
 
 from contend.document import CellResult
 from contend.probes.evidence import Observed
-from contend.shape import Count, Finite, Shape, told
+from contend.shape import Count, Finite, Shape, computed
 from contend.stats.estimate import Estimate
 from contend.units import format_ratio
 
@@ -31,7 +31,7 @@ class Point(Shape):
     fair: Annotated[Finite, "the slowdown that CPU time alone would make"]
 
     @property
-    @told
+    @computed
     def beyond(self) -> bool:
         """more than that, beyond the interval"""
         return self.slowdown.low > self.fair
@@ -48,13 +48,13 @@ class Crowd(Shape):
     points: tuple[Point, ...]
 
     @property
-    @told(before="points")
+    @computed(before="points")
     def full_from(self) -> float | None:
         """how many of it fill the CPUs"""
         return self.cpus / self.wants if self.wants else None
 
     @property
-    @told(before="points")
+    @computed(before="points")
     def slowed_from(self) -> Count | None:
         """the least number that is slowed beyond its interval: the knee lies at or below it, above the number before"""
         return next((point.copies for point in self.points if point.slowdown.verdict == "higher"), None)

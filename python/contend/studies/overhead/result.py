@@ -16,7 +16,7 @@ import numpy as np
 
 from contend.platforms.sizes import cpus_label, sized
 from contend.probes.evidence import Observed
-from contend.shape import FLAT, HIDDEN, Count, Finite, Limits, Named, Shape, Through, told
+from contend.shape import FLAT, HIDDEN, Count, Finite, Limits, Named, Shape, Through, computed
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.platform_curves import Curve, NoCurve, curves
 from contend.stats.platform_effects import KINDS, VARIED, Effect, Kind, effects
@@ -205,13 +205,13 @@ class Overheads(Shape):
     practices: tuple[Practice, ...] = ()
 
     @property
-    @told(before="decompositions")
+    @computed(before="decompositions")
     def host_sizes(self) -> Annotated[list[HostDocument], Named("hosts")]:
         """sizes of the host, where the run varies that, and how it came to have so many CPUs"""
         return [HostDocument(cpus, by) for cpus, by in sorted(self.hosts.items())]  # type: ignore[arg-type]
 
     @property
-    @told(before="curves")
+    @computed(before="curves")
     def effects_seen(self) -> Annotated[list[EffectDocument], Named("effects")]:
         return [self._effect(of) for of in self.effects]
 

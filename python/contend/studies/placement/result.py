@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from contend.document import Level
-from contend.shape import HIDDEN, Count, Limits, Named, Shape, Through, told
+from contend.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 from contend.stats.estimate import Estimate
 from contend.stats.sustained import Usl
 from contend.studies.overhead.practices import Practice
@@ -122,7 +122,7 @@ class Effect(Shape):
     ratio: Estimate
 
     @property
-    @told
+    @computed
     def meaning(self) -> str:
         return MEANINGS[self.kind]
 
@@ -150,7 +150,7 @@ class Aggregate(Shape):
     """Fitted; None where these numbers do not determine it."""
 
     @property
-    @told
+    @computed
     def knee(self) -> Count | None:
         """pairs from which on more certainly add less than a twentieth; null: none reached"""
         numbers = sorted(self.levels)
@@ -160,19 +160,19 @@ class Aggregate(Shape):
         return None
 
     @property
-    @told
+    @computed
     def contention(self) -> Estimate | None:
         """of the universal scalability law, where so many numbers were measured"""
         return None if self.law is None else self.law.contention
 
     @property
-    @told
+    @computed
     def coherency(self) -> Estimate | None:
         """of the same law"""
         return None if self.law is None else self.law.coherency
 
     @property
-    @told
+    @computed
     def peak(self) -> Estimate | None:
         """of the same law"""
         return None if self.law is None else self.law.peak

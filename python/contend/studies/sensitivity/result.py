@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from contend.shape import HIDDEN, Finite, Named, Shape, Through, told
+from contend.shape import HIDDEN, Finite, Named, Shape, Through, computed
 from contend.stats.estimate import Estimate, verdict_of
 from contend.stats.sensitivity import Errors, Forecast, Measured, forecast
 from contend.studies.overhead.result import by_block
@@ -45,14 +45,14 @@ class Pair(Shape):
     parts: Annotated[Mapping[str, float], "by resource, what it alone would slow, as a ratio"]
 
     @property
-    @told(before="parts")
+    @computed(before="parts")
     def resource(self) -> str:
         """the one that slows most; empty where none does"""
         largest = max(self.parts, key=lambda name: self.parts[name], default="")
         return largest if self.parts.get(largest, 1.0) > 1.0 + 1e-9 else ""
 
     @property
-    @told(before="extrapolation")
+    @computed(before="extrapolation")
     def inside(self) -> bool | None:
         """whether the measured slowdown is in the predicted interval; null where one of the two is not known"""
         if (
@@ -130,24 +130,24 @@ class Sensitivities(Shape):
     notes: tuple[str, ...]
 
     @property
-    @told(before="pairs")
+    @computed(before="pairs")
     def refused(self) -> str:
         """why this is a description; empty for a forecast"""
         return self.forecast.refused
 
     @property
-    @told(before="pairs")
+    @computed(before="pairs")
     def covers(self) -> str:
         """what the predicted intervals hold"""
         return covers(self)
 
     @property
-    @told(before="pairs")
+    @computed(before="pairs")
     def errors(self) -> ErrorsDocument:
         return ErrorsDocument(self.forecast.model_errors, self.forecast.baseline_errors)
 
     @property
-    @told(before="pairs")
+    @computed(before="pairs")
     def advantage(self) -> Estimate:
         """of the forecast's |log error| over the baseline's"""
         return self.forecast.advantage

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from contend.document import CellResult
 from contend.probes.evidence import Observations, Observed
-from contend.shape import FLAT, HIDDEN, OPTIONAL, Count, Finite, Limits, Named, Shape, Through, told
+from contend.shape import FLAT, HIDDEN, OPTIONAL, Count, Finite, Limits, Named, Shape, Through, computed
 from contend.stats.estimate import Estimate
 from contend.stats.surface import Surface
 from contend.studies.cell import ALONE, CONTROL
@@ -49,29 +49,29 @@ class Measured(Shape):
     latency: Annotated[CellResult | None, HIDDEN]
 
     @property
-    @told
+    @computed
     def alone(self) -> float:
         """IOPS"""
         return self.iops.baseline.estimate.value
 
     @property
-    @told
+    @computed
     def beside(self) -> float:
         """IOPS"""
         return self.iops.treatment.estimate.value
 
     @property
-    @told
+    @computed
     def changed(self) -> Annotated[Change, Named("change")]:
         return Change(*self.change)
 
     @property
-    @told
+    @computed
     def verdict(self) -> str:
         return self.iops.estimate.verdict
 
     @property
-    @told
+    @computed
     def slowdown(self) -> Estimate:
         return self.iops.estimate
 
@@ -181,13 +181,13 @@ class PoolSweep(Shape):
     level: Annotated[float, HIDDEN]
 
     @property
-    @told(before="screened")
+    @computed(before="screened")
     def full_factorial(self) -> Count:
         """points that can be measured"""
         return len(self.every)
 
     @property
-    @told(before="ceiling")
+    @computed(before="ceiling")
     def qualities(self) -> Annotated[Mapping[str, FitDocument], Named("fits")]:
         return {
             name: FitDocument(fit.n, fit.df, fit.order, fit.missed, fit.explained)
@@ -195,7 +195,7 @@ class PoolSweep(Shape):
         }
 
     @property
-    @told(before="ceiling")
+    @computed(before="ceiling")
     def surfaces(self) -> list[SurfaceDocument]:
         return [
             SurfaceDocument(metric, mix, spots)
@@ -312,7 +312,7 @@ class Sweep(Shape):
     """Where its instances were."""
 
     @property
-    @told
+    @computed
     def where(self) -> Annotated[CloudDocument | None, Named("cloud")]:
         """whose volumes the pools are; null: pools of the host"""
         return CloudDocument(self.cloud, **self.stood) if self.cloud else None

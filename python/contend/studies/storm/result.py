@@ -26,7 +26,7 @@ from contend.clouds.storm.beside import (
 from contend.contention.scaling import Key, Scaling, scale
 from contend.contention.scaling import Storm as Batch
 from contend.errors import BadInput
-from contend.shape import HIDDEN, Count, Named, Shape, Through, told
+from contend.shape import HIDDEN, Count, Named, Shape, Through, computed
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
@@ -147,13 +147,13 @@ class Storms(Shape):
     """Of this host; 0 where that is not on record."""
 
     @property
-    @told(before="disagree")
+    @computed(before="disagree")
     def background_per_s(self) -> Mapping[str, float]:
         """what the counters count while nothing is asked for"""
         return self.counted[0]
 
     @property
-    @told(before="disagree")
+    @computed(before="disagree")
     def per_poll(self) -> Mapping[str, float]:
         """and for one of our polls"""
         return self.counted[1]
