@@ -17,7 +17,7 @@ paragraph of the docstring describes the object. Marks in `Annotated` change thi
 >>> Size(512).to_json()
 {'bytes': 512, 'kibibytes': 0.5}
 >>> schema(Size)["properties"]["bytes"]
-{'minimum': 0, 'type': 'integer', 'description': 'of the file'}
+{'description': 'of the file', 'minimum': 0, 'type': 'integer'}
 >>> schema(Size)["required"]
 ['bytes', 'kibibytes']
 
@@ -28,8 +28,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property, reduce
 from operator import attrgetter, or_
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
@@ -100,13 +100,14 @@ def computed(getter: Any = None, *, before: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One key of a document: how its value is read, what its schema is made of."""
+    """One key of a document: how its value is read and made plain, what its schema is made of."""
 
     key: str
     get: Callable[[Any], Any]
     type: Any
     about: str
     optional: bool
+    plain: Callable[[Any], Any]
 
 
 class Shape:
@@ -120,7 +121,7 @@ class Shape:
         for member in members(type(self)):
             value = member.get(self)
             if not (member.optional and (value is None or value in ("", ()))):
-                found[member.key] = plain(value)
+                found[member.key] = member.plain(value)
         return found
 
     @classmethod
@@ -196,15 +197,31 @@ def _members(name: str, hint: Any) -> list[Member]:
             kind = get_type_hints(mark.convert, include_extras=True)["return"]
             get = _then(get, mark.convert)
     if FLAT in marks:
-        return [Member(m.key, _then(get, m.get), m.type, m.about, m.optional) for m in members(kind)]
+        return [replace(m, get=_then(get, m.get)) for m in members(kind)]
     optional = OPTIONAL in marks
     if optional and type(None) in get_args(kind):
         kind = reduce(or_, (of for of in get_args(kind) if of is not type(None)))
     key = next((mark.key for mark in marks if isinstance(mark, Named)), name)
     about = next((mark for mark in reversed(marks) if isinstance(mark, str)), "")
+    made_plain = _plainer(kind)
     for mark in marks:
         kind = Annotated[kind, mark] if isinstance(mark, Limits) else kind
-    return [Member(key, get, kind, about, optional)]
+    return [Member(key, get, kind, about, optional, made_plain)]
+
+
+def _plainer(kind: Any) -> Callable[[Any], Any]:
+    """The quickest way to plain values of a type: a document may hold a figure of every trial."""
+    parts = {get_args(part)[0] if get_origin(part) is Annotated else part for part in get_args(kind)}
+    if parts <= {str, int, float, bool, Ellipsis}:
+        if get_origin(kind) in (tuple, list, Sequence):
+            return list
+        if kind in (str, int, float, bool):
+            return _same
+    return plain
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _then(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -233,7 +250,9 @@ def schema(of: Any, title: str = "", besides: Mapping[str, Any] | None = None) -
     class Whole:
         @classmethod
         def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-            more = (Member(key, attrgetter(key), kind, "", True) for key, kind in (besides or {}).items())
+            more = (
+                Member(key, attrgetter(key), kind, "", True, plain) for key, kind in (besides or {}).items()
+            )
             return _closed(of, (*members(of), *more), handler)
 
     made = TypeAdapter(Whole if besides else of).json_schema(mode="serialization", schema_generator=Untitled)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from contend import __version__
 from contend.errors import BadInput, HostFailed
 from contend.files import read_named
+from contend.shape import Shape
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -32,7 +33,7 @@ MOST_CONFIG = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Way(Shape):
     """How hosts are reached. contend: the command that starts it there; config: an OpenSSH client configuration."""
 
     contend: str = "contend"
@@ -44,9 +45,6 @@ class Way:
                 "--contend names no command",
                 hint="what starts contend on a host: --contend /opt/contend/bin/contend",
             )
-
-    def to_json(self) -> dict[str, str]:
-        return {"contend": self.contend, "config": self.config}
 
 
 @dataclass(frozen=True, slots=True)

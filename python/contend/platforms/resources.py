@@ -33,6 +33,7 @@ from contend.platforms import (
 )
 from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
+from contend.shape import Shape
 
 Row = Mapping[str, Any]
 # How the kinds of things begin that programs of a run make: contend.clouds.openstack, contend.clouds.local.removal,
@@ -41,7 +42,7 @@ ON_CLOUDS, OF_STORMS, ELSEWHERE = "openstack-", "local-", "elsewhere-"
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Shape):
     """One thing that removal was tried on. `was_there` is False when it had gone already."""
 
     kind: str
@@ -49,15 +50,6 @@ class Removed:
     was_there: bool
     why: str = ""  # why it is still there; it stays in the ledger then
     whose: str = ""  # of what no ledger told of: the run, and what became of it
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "was_there": self.was_there,
-            "why": self.why,
-            "whose": self.whose,
-        }
 
 
 def remove_leftovers(directory: Path, *, force: bool = False, ledger: Ledger | None = None) -> list[Removed]:
