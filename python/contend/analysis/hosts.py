@@ -16,8 +16,8 @@ from typing import Any
 
 from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
 from contend.errors import BadInput
-from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
-from contend.fleet.results import Fleets, HostRatio, HostResult
+from contend.fleet.record import done, folder_of, missing, told_of_hosts
+from contend.fleet.results import Done, Fleets, HostRatio, HostResult
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
 from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts

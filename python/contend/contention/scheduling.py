@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from contend.probes.series import open_series
 from contend.shape import Count, Shape, Through
 
 KINDS = ("run_queue", "on_cpu", "off_cpu")
@@ -74,6 +73,8 @@ def cell_schedules(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[Cel
     """
     trials = [row for row in rows if row["status"] == "ok" and row["phase"] == "counted"]
     import duckdb
+
+    from contend.probes.series import open_series
 
     with duckdb.connect() as database:
         tables = open_series(database, series)

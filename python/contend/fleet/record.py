@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput
-from contend.shape import Count, Shape
+from contend.fleet.results import Done
 from contend.store.damage import json_object, note
 from contend.store.directory import PLAN_FILE, Row, RunDirectory
 from contend.store.rows import HostsFile, wrong
@@ -154,14 +154,6 @@ def told_of_hosts(run: RunDirectory) -> Mapping[str, Mapping[str, Any]]:
         return {}
     found: Mapping[str, Mapping[str, Any]] = document["hosts"]
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Done(Shape):
-    """How many counted trials of a host gave a result, of how many that its plan has at most."""
-
-    finished: Annotated[Count, "counted trials with a result"]
-    planned: Annotated[Count, "counted trials that its plan has at most"]
 
 
 def done(run: RunDirectory) -> dict[str, Done]:

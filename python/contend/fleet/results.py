@@ -7,11 +7,18 @@ from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 from contend.fleet.clocks import ClockRecord
-from contend.fleet.record import Done
 from contend.shape import FLAT, Count, Limits, Shape, Through
 from contend.stats.estimate import Estimate
 
 STATES = ("waiting", "running", "lost", "given up", "failed", "ended")
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Shape):
+    """How many counted trials of a host gave a result, of how many that its plan has at most."""
+
+    finished: Annotated[Count, "counted trials with a result"]
+    planned: Annotated[Count, "counted trials that its plan has at most"]
 
 
 @dataclass(frozen=True, slots=True)

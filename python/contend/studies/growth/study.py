@@ -90,9 +90,7 @@ class GrowthStudy(Study[Growth]):
         return "none: no call is shown to do more work as the cloud fills."
 
     def result_type(self) -> Any:
-        from contend.studies.growth.result import Growths
-
-        return Growths
+        return results.Growths
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("growth", "Calls by population"),)

@@ -80,9 +80,7 @@ class ImportedStudy(Study[Imported]):
         return [("Made by", files(analysis.result))]
 
     def result_type(self) -> Any:
-        from contend.studies.imported.result import ImportedRuns
-
-        return ImportedRuns
+        return results.ImportedRuns
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("levels", "Levels"),)

@@ -178,9 +178,7 @@ class OverheadStudy(Study[Overhead]):
         return effect_headers(), list(zip(effect_rows(found), seen, strict=True))
 
     def result_type(self) -> Any:
-        from contend.studies.overhead.result import Overheads
-
-        return Overheads
+        return results.Overheads
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("overhead", "Type and size"),)

@@ -103,9 +103,7 @@ class PlacementStudy(Study[NetworkPlacement]):
         return "none: no place is shown to cost throughput or CPU time by 5 % or more."
 
     def result_type(self) -> Any:
-        from contend.studies.placement.result import Placements
-
-        return Placements
+        return results.Placements
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("placement", "Places"),)

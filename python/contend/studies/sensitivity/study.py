@@ -122,9 +122,7 @@ class SensitivityStudy(Study[Sensitivity]):
         return super().nothing_found(analysis, known=known)
 
     def result_type(self) -> Any:
-        from contend.studies.sensitivity.result import Sensitivities
-
-        return Sensitivities
+        return results.Sensitivities
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         title = "Description" if analysis.result.refused else "Forecast"

@@ -111,9 +111,7 @@ class StorageStudy(Study[Storage]):
         return told if known else super().nothing_found(analysis, known=known)
 
     def result_type(self) -> Any:
-        from contend.studies.storage.result import Sweep
-
-        return Sweep
+        return results.Sweep
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("surfaces", "Response surfaces"),)

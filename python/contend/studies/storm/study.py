@@ -79,9 +79,7 @@ class StormStudy(Study[Storm]):
         return storm_plots(report.analysis.result)
 
     def result_type(self) -> Any:
-        from contend.studies.storm.result import Storms
-
-        return Storms
+        return results.Storms
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("storms", "Storms"),)
