@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
 from support.command_line import Home
@@ -45,6 +49,15 @@ class Outside(Home):
         places = [str(self.installed), os.environ.get("PYTHONPATH", "")]
         return super().environment(PYTHONPATH=os.pathsep.join(filter(None, places)), **changes)
 
+    def schema(self) -> dict[str, Any]:
+        """Of findings.json, where the package is installed."""
+        code = "import json; from contend.analysis.schema import analysis_schema; print(json.dumps(analysis_schema()))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=self.environment(), capture_output=True, text=True, check=True
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
 
 @pytest.fixture
 def contend(tmp_path: Path) -> Outside:
@@ -64,6 +77,9 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
         "20 ms (control)",
         "60 ms",
     }
+    jsonschema.validate(document, contend.schema())
+    with pytest.raises(jsonschema.ValidationError, match="late_s"):
+        jsonschema.validate({**document, "sleeps": {}}, contend.schema())
     (wall,) = (cell for cell in document["cells"] if cell["metric"]["name"] == "wall")
     assert 2 < wall["estimate"]["value"] < 4, "60 ms against 20 ms, and starting a process"
     assert json.loads(contend("report", str(run), "--json").fine().out) == document
@@ -94,6 +110,10 @@ def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
         (
             "import sleeps\nclass Odd(sleeps.SleepsStudy): scenario = int\nSTUDY = Odd()",
             "`scenario` is no subclass",
+        ),
+        (
+            "import sleeps\nclass Odd(sleeps.SleepsStudy):\n    def result_type(self): return dict\nSTUDY = Odd()",
+            "`result_type` is no class below contend.shape.Shape",
         ),
         ("import sleeps\nclass Clash(sleeps.SleepsStudy): key = 'cells'\nSTUDY = Clash()", "under 'cells'"),
     ],

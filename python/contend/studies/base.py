@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 from contend.document import RESERVED, Layout, Section, Shown
 from contend.errors import BadInput, CannotHonour
+from contend.shape import Shape
 from contend.studies.cell import Cell
 from contend.studies.model import Scenario
 
@@ -339,9 +340,16 @@ def _loaded(point: EntryPoint) -> Study[Any]:
         raise no_study("it is no object of a subclass of contend.studies.base.Study")
     if not (isinstance(model, type) and issubclass(model, Scenario)):
         raise no_study("its `scenario` is no subclass of contend.studies.model.Scenario")
+    if not _has_a_shape(found.result_type()):
+        raise no_study("its `result_type` is no class below contend.shape.Shape, and no tuple of one")
     if (key := found.key or point.name) in RESERVED:
         raise no_study(f"its result would stand under '{key}', which every findings.json has")
     return found
+
+
+def _has_a_shape(result: Any) -> bool:
+    of = get_args(result)[0] if get_origin(result) is tuple else result
+    return of is None or (isinstance(of, type) and issubclass(of, Shape))
 
 
 def study_of(scenario: Scenario) -> Study[Any]:
