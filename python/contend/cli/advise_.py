@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from contend.report.model import ReportInput
     from contend.studies.base import Advice
 
-SCHEMA_VERSION = 1
 REFUSED = 5
 
 
